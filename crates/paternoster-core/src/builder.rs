@@ -13,7 +13,7 @@ use crate::device::DeviceFacts;
 use crate::elevator::Elevator;
 use crate::event::{NoObserver, Observer};
 use crate::queue::RequestQueue;
-use crate::scene::Limits;
+use crate::queue_view::Limits;
 
 /// A queue in front of this device is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

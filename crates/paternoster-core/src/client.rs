@@ -21,7 +21,7 @@ use crate::request::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
-/// What a client may sleep for: a request of one of two pools, a bio (see `allocate.rs`).
+/// What a client may sleep for: a request of one of two pools, a bio (see `queue/admission.rs`).
 pub(crate) const POOLS: usize = 3;
 
 /// Names a client of a queue. A kept id of a client that has left is noticed.
@@ -238,7 +238,7 @@ impl Group {
     }
 }
 
-/// Where a client stands with the pools it waits for (see `allocate.rs`).
+/// Where a client stands with the pools it waits for (see `queue/admission.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sleep {
     /// Not waiting.
@@ -327,9 +327,9 @@ impl Client {
 
 /// What the queue owns and elevators read: a slab of which they can take nothing away.
 #[derive(Debug)]
-pub(crate) struct View<T>(pub(crate) Slab<T>);
+pub(crate) struct ReadOnly<T>(pub(crate) Slab<T>);
 
-impl<T> Deref for View<T> {
+impl<T> Deref for ReadOnly<T> {
     type Target = Slab<T>;
 
     #[inline]
@@ -339,9 +339,9 @@ impl<T> Deref for View<T> {
 }
 
 /// All clients of a queue.
-pub(crate) type Clients = View<Client>;
+pub(crate) type Clients = ReadOnly<Client>;
 /// All groups of a queue.
-pub(crate) type Groups = View<Group>;
+pub(crate) type Groups = ReadOnly<Group>;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 //! recording ──┼─▶ elevator ── decides ──▶ hook of this thread ──▶ ours compared,
 //!   calls     │    │    ▲                     │                   the recorded one goes on
 //!             │    ▼    └─ recorded choice ◀──┼──────────────────────────┘
-//!             │   scene                       │
+//!             │   view                       │
 //!             └───────────────────────────────┘
 //! ```
 //!
@@ -29,20 +29,20 @@ use alloc::boxed::Box;
 use crate::client::{Client, ClientId, ClientSpec, Group, GroupId, GroupSpec};
 use crate::device::DeviceFacts;
 use crate::elevator::{Admission, Elevator, Fault, Pick, Position, Side};
+use crate::queue_view::{Limits, Ncq, QueueView};
 use crate::request::{Bio, Flags, Op, Request, RequestId};
-use crate::scene::{Limits, Ncq, Scene};
 use crate::time::{Hz, Nanos};
 
 /// BFQ's hook, and what is known of its queues.
 pub mod bfq {
     pub use crate::elevators::bfq_probe::{
-        Decision, Listener, Reading, Said, SeenQueue, Turns, install,
+        Decision, Listener, ProbePoint, Reading, SeenQueue, Turns, install,
     };
 }
 
 /// CFQ's hook, and what is known of its queues.
 pub mod cfq {
-    pub use crate::elevators::cfq_probe::{Choice, Decision, Recall, SeenQueue, install, tree};
+    pub use crate::elevators::cfq_probe::{Choice, Decision, Replace, SeenQueue, install, tree};
 }
 
 /// What an elevator is told of the world when it is chosen.
@@ -62,7 +62,7 @@ pub struct World {
 /// queue would do is done here, and nothing besides.
 #[derive(Debug)]
 pub struct Probe<E: Elevator + ?Sized> {
-    pub(crate) scene: Scene,
+    pub(crate) view: QueueView,
     pub(crate) elevator: Box<E>,
 }
 
@@ -70,18 +70,18 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// An elevator that is not chosen yet, at time zero.
     #[must_use]
     pub fn new(world: World, elevator: Box<E>) -> Probe<E> {
-        let mut scene = Scene::new(world.facts, Limits::default(), false);
-        (scene.ncq, scene.nr_requests) = (world.ncq, world.nr_requests);
-        scene.set_hz(world.hz);
-        Probe { scene, elevator }
+        let mut view = QueueView::new(world.facts, Limits::default(), false);
+        (view.ncq, view.nr_requests) = (world.ncq, world.nr_requests);
+        view.set_hz(world.hz);
+        Probe { view, elevator }
     }
 
     /// It is chosen, now.
     pub fn attach(&mut self) {
-        self.elevator.attach(&mut self.scene);
-        let root = self.scene.root();
+        self.elevator.attach(&mut self.view);
+        let root = self.view.root();
         if let Some(members) = self.elevator.members() {
-            members.group_changed(&mut self.scene, root);
+            members.group_changed(&mut self.view, root);
         }
     }
 
@@ -93,23 +93,23 @@ impl<E: Elevator + ?Sized> Probe<E> {
         let knobs = self.elevator.knobs_mut().expect("it has attributes");
         let place = knobs.attributes().iter().position(|it| it.name == name);
         let place = place.expect("an attribute");
-        knobs.set(&mut self.scene, place, value).expect("it can be set");
+        knobs.set(&mut self.view, place, value).expect("it can be set");
     }
 
     /// Time goes on to `at`, unless it is later already.
     pub fn set_time(&mut self, at: Nanos) {
-        self.turn_clock(self.scene.exact.max(at));
+        self.turn_clock(self.view.exact.max(at));
     }
 
     fn turn_clock(&mut self, to: Nanos) {
-        self.scene.exact = to;
-        self.scene.now = self.scene.hz().floor(to);
+        self.view.exact = to;
+        self.view.now = self.view.hz().floor(to);
     }
 
     /// The time in nanoseconds.
     #[must_use]
     pub const fn exact_now(&self) -> Nanos {
-        self.scene.exact_now()
+        self.view.exact_now()
     }
 
     /// Adds a client that the elevator knows since then.
@@ -118,13 +118,13 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// If there is no room.
     pub fn add_client(&mut self, spec: ClientSpec, since: Nanos) -> ClientId {
         let ClientSpec { group, priority, weight, pid } = spec;
-        let group = Some(group.unwrap_or(self.scene.root()));
+        let group = Some(group.unwrap_or(self.view.root()));
         let client = Client { group, priority, weight, pid, ..Client::default() };
-        let client = ClientId(self.scene.clients.0.insert(client).expect("room for clients"));
-        let now = self.scene.exact;
+        let client = ClientId(self.view.clients.0.insert(client).expect("room for clients"));
+        let now = self.view.exact;
         self.turn_clock(since);
         if let Some(members) = self.elevator.members() {
-            members.client_attached(&mut self.scene, client);
+            members.client_attached(&mut self.view, client);
         }
         self.turn_clock(now);
         client
@@ -133,15 +133,15 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// A client goes; its slot is free when its last request has ended.
     pub fn client_leaves(&mut self, client: ClientId) {
         if let Some(members) = self.elevator.members() {
-            members.client_detached(&mut self.scene, client);
+            members.client_detached(&mut self.view, client);
         }
-        self.scene.clients.0.at_mut(client.index()).leaving = true;
+        self.view.clients.0.at_mut(client.index()).leaving = true;
         self.free_if_gone(client);
     }
 
     fn free_if_gone(&mut self, client: ClientId) {
-        if self.scene.clients.get(client.0).is_some_and(Client::is_gone) {
-            self.scene.clients.0.free(client.index());
+        if self.view.clients.get(client.0).is_some_and(Client::is_gone) {
+            self.view.clients.0.free(client.index());
         }
     }
 
@@ -150,29 +150,29 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// # Panics
     /// If there is no room.
     pub fn add_group(&mut self, spec: GroupSpec) -> GroupId {
-        let parent = Some(spec.parent.unwrap_or(self.scene.root()));
+        let parent = Some(spec.parent.unwrap_or(self.view.root()));
         let group = Group { parent, weight: spec.weight, members: 0 };
-        let group = GroupId(self.scene.groups.0.insert(group).expect("room for groups"));
+        let group = GroupId(self.view.groups.0.insert(group).expect("room for groups"));
         if let Some(members) = self.elevator.members() {
-            members.group_changed(&mut self.scene, group);
+            members.group_changed(&mut self.view, group);
         }
         group
     }
 
     /// How many requests a client may have.
     pub fn admit(&mut self, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.elevator.admit(&mut self.scene, client, op, flags)
+        self.elevator.admit(&mut self.view, client, op, flags)
     }
 
     /// A bio comes to the queue.
     pub fn bio_comes(&mut self, bio: &Bio) {
-        self.elevator.bio_comes(&mut self.scene, bio);
+        self.elevator.bio_comes(&mut self.view, bio);
     }
 
     /// Whether a bio may join a request.
     #[must_use]
     pub fn may_merge(&self, request: RequestId, bio: &Bio) -> bool {
-        self.elevator.may_merge(&self.scene, request, bio)
+        self.elevator.may_merge(&self.view, request, bio)
     }
 
     /// Makes a request for a bio, at its client's priority; it does not wait yet.
@@ -180,39 +180,39 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// # Panics
     /// If there is no room.
     pub fn bind(&mut self, bio: &Bio) -> RequestId {
-        let client = self.scene.clients.0.get_mut(bio.client.0);
+        let client = self.view.clients.0.get_mut(bio.client.0);
         let priority = client.map_or_else(Default::default, |client| {
             client.requests += 1;
             client.priority
         });
         let mut made = Request::default();
-        made.fill(bio, priority, self.scene.now);
-        let key = self.scene.requests.0.insert(made).expect("room for requests");
+        made.fill(bio, priority, self.view.now);
+        let key = self.view.requests.0.insert(made).expect("room for requests");
         let request = RequestId(key.index());
-        self.elevator.bind(&mut self.scene, request);
+        self.elevator.bind(&mut self.view, request);
         request
     }
 
     /// A request begins to wait.
     pub fn insert(&mut self, request: RequestId) {
-        self.elevator.insert(&mut self.scene, request, Position::Sorted);
+        self.elevator.insert(&mut self.view, request, Position::Sorted);
     }
 
     /// A request has grown by so many sectors. The elevator hears of it if the request waits.
     pub fn grow(&mut self, request: RequestId, sectors: u32, side: Side, waits: bool) {
-        let grown = &mut self.scene.requests[request];
+        let grown = &mut self.view.requests[request];
         grown.sectors += sectors;
         if side == Side::Front {
             grown.sector -= u64::from(sectors);
         }
         if waits {
-            self.elevator.grown(&mut self.scene, request, side);
+            self.elevator.grown(&mut self.view, request, side);
         }
     }
 
     /// The elevator is asked for a request.
     pub fn pick(&mut self) -> Option<RequestId> {
-        match self.elevator.pick(&mut self.scene) {
+        match self.elevator.pick(&mut self.view) {
             Pick::Dispatch(request, _) => Some(request),
             _ => None,
         }
@@ -220,21 +220,21 @@ impl<E: Elevator + ?Sized> Probe<E> {
 
     /// A request goes to the device.
     pub fn start(&mut self, request: RequestId) {
-        self.elevator.started(&mut self.scene, request);
+        self.elevator.started(&mut self.view, request);
     }
 
     /// The device has refused a request.
     pub fn requeue(&mut self, request: RequestId) {
-        self.elevator.requeued(&mut self.scene, request);
+        self.elevator.requeued(&mut self.view, request);
     }
 
     /// A request has ended, and is no more.
     pub fn complete(&mut self, request: RequestId) {
-        self.elevator.completed(&mut self.scene, request, Nanos::ZERO);
-        self.elevator.released(&mut self.scene, request);
-        let client = self.scene.requests[request].client();
-        self.scene.requests.0.free(request.index());
-        if let Some(owner) = self.scene.clients.0.get_mut(client.0) {
+        self.elevator.completed(&mut self.view, request, Nanos::ZERO);
+        self.elevator.released(&mut self.view, request);
+        let client = self.view.requests[request].client();
+        self.view.requests.0.free(request.index());
+        if let Some(owner) = self.view.clients.0.get_mut(client.0) {
             owner.requests -= 1;
             self.free_if_gone(client);
         }
@@ -242,8 +242,8 @@ impl<E: Elevator + ?Sized> Probe<E> {
 
     /// The timer rings.
     pub fn ring(&mut self) {
-        self.scene.cancel_timer();
-        self.elevator.timer(&mut self.scene);
+        self.view.cancel_timer();
+        self.elevator.timer(&mut self.view);
     }
 
     /// Checks the elevator's invariants.
@@ -251,6 +251,6 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// # Errors
     /// The first that does not hold.
     pub fn audit(&self) -> Result<(), Fault> {
-        self.elevator.audit(&self.scene)
+        self.elevator.audit(&self.view)
     }
 }

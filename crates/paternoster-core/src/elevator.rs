@@ -29,7 +29,7 @@
 //!     once.
 //! I2  `Pick::Nothing` means that it holds none. Holding some and picking none has a reason:
 //!     `Idle` with the timer set, or `Await` with something in the device.
-//! I3  It allocates in `attach` only (its tables have the capacities of `Scene::limits`).
+//! I3  It allocates in `attach` only (its tables have the capacities of `QueueView::limits`).
 
 mod extensions;
 mod traits;
@@ -42,8 +42,8 @@ pub use self::extensions::{Knobs, Members};
 pub use self::traits::{Rules, Traits};
 
 use crate::client::ClientId;
+use crate::queue_view::QueueView;
 use crate::request::{Bio, Flags, Op, RequestId};
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// May a client have a request?
@@ -123,21 +123,21 @@ pub trait Elevator: fmt::Debug + Send {
 
     /// Comes to a queue: makes its tables. The clients and groups that are there already follow by
     /// [`Members`].
-    fn attach(&mut self, scene: &mut Scene);
+    fn attach(&mut self, view: &mut QueueView);
 
     /// A request begins to wait.
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position);
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position);
 
     /// Which one next? What it dispatches it holds no longer.
-    fn pick(&mut self, scene: &mut Scene) -> Pick;
+    fn pick(&mut self, view: &mut QueueView) -> Pick;
 
     /// A waiting request is withdrawn.
-    fn removed(&mut self, scene: &mut Scene, request: RequestId);
+    fn removed(&mut self, view: &mut QueueView, request: RequestId);
 
     /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it
     /// holds none.
     #[must_use = "what an elevator gives up it holds no longer"]
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId>;
 
     /// How many requests wait here.
     fn waiting(&self) -> u32;
@@ -145,13 +145,19 @@ pub trait Elevator: fmt::Debug + Send {
     // Admission: who has a request, and what it owes.
 
     /// May `client` have a request for this?
-    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.would_admit(scene, client, op, flags)
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.would_admit(view, client, op, flags)
     }
 
     /// What would [`Elevator::admit`] say now, if nothing changed by that it is asked? Sleepers are
     /// looked at with it when a request has become free, under mq rules.
-    fn would_admit(&self, _scene: &Scene, _client: ClientId, _op: Op, _flags: Flags) -> Admission {
+    fn would_admit(
+        &self,
+        _view: &QueueView,
+        _client: ClientId,
+        _op: Op,
+        _flags: Flags,
+    ) -> Admission {
         Admission::Normal
     }
 
@@ -168,7 +174,7 @@ pub trait Elevator: fmt::Debug + Send {
     /// served a moment ago and may count as being there.
     fn charge(
         &mut self,
-        _scene: &mut Scene,
+        _view: &mut QueueView,
         _client: ClientId,
         _cost: Nanos,
         _beside: Option<ClientId>,
@@ -180,60 +186,60 @@ pub trait Elevator: fmt::Debug + Send {
 
     /// A bio looks for a request to become part of, before it gets one of its own: queues may merge
     /// here, so early that it finds one in the queue that its client moves to.
-    fn bio_comes(&mut self, _scene: &mut Scene, _bio: &Bio) {}
+    fn bio_comes(&mut self, _view: &mut QueueView, _bio: &Bio) {}
 
     /// May `bio` become part of `request`, which it adjoins?
-    fn may_merge(&self, _scene: &Scene, _request: RequestId, _bio: &Bio) -> bool {
+    fn may_merge(&self, _view: &QueueView, _request: RequestId, _bio: &Bio) -> bool {
         true
     }
 
     /// May `next` become part of `request`, which waits here and which it adjoins? `next` waits
     /// here too, or comes from a plug.
-    fn may_absorb(&self, _scene: &Scene, _request: RequestId, _next: RequestId) -> bool {
+    fn may_absorb(&self, _view: &QueueView, _request: RequestId, _next: RequestId) -> bool {
         true
     }
 
     /// A bio was merged into a waiting request.
-    fn grown(&mut self, _scene: &mut Scene, _request: RequestId, _side: Side) {}
+    fn grown(&mut self, _view: &mut QueueView, _request: RequestId, _side: Side) {}
 
     /// A bio at one end of a waiting request was withdrawn; on `Side::Front` its start has changed.
     /// An elevator that keeps more than an order by sector should keep the request's turn too.
-    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, _side: Side) {
-        self.removed(scene, request);
-        self.insert(scene, request, Position::Sorted);
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, _side: Side) {
+        self.removed(view, request);
+        self.insert(view, request, Position::Sorted);
     }
 
     /// `gone`, which waited here, is now part of `survivor`, which waits here too.
-    fn absorbed(&mut self, scene: &mut Scene, _survivor: RequestId, gone: RequestId) {
-        self.removed(scene, gone);
+    fn absorbed(&mut self, view: &mut QueueView, _survivor: RequestId, gone: RequestId) {
+        self.removed(view, gone);
     }
 
     /// The request that waits directly before `request` (`Side::Front`) or behind it, in the order
     /// that merges go by.
-    fn neighbour(&self, _scene: &Scene, _request: RequestId, _side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _view: &QueueView, _request: RequestId, _side: Side) -> Option<RequestId> {
         None
     }
 
     // A request's life.
 
     /// A request was made. Its scratch is zero.
-    fn bind(&mut self, _scene: &mut Scene, _request: RequestId) {}
+    fn bind(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
     /// A request that it picked goes to the device.
-    fn started(&mut self, _scene: &mut Scene, _request: RequestId) {}
+    fn started(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
     /// The device refused a request that had started. It comes again: by `insert` at the head
     /// under mq rules, by `started` alone under legacy ones.
-    fn requeued(&mut self, _scene: &mut Scene, _request: RequestId) {}
+    fn requeued(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
     /// A request has ended in the device, which spent `served` on it.
-    fn completed(&mut self, _scene: &mut Scene, _request: RequestId, _served: Nanos) {}
+    fn completed(&mut self, _view: &mut QueueView, _request: RequestId, _served: Nanos) {}
 
     /// A request that it had bound ends its life.
-    fn released(&mut self, _scene: &mut Scene, _request: RequestId) {}
+    fn released(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
-    /// The time asked for with `Scene::set_timer` has come; the timer is no longer set.
-    fn timer(&mut self, _scene: &mut Scene) {}
+    /// The time asked for with `QueueView::set_timer` has come; the timer is no longer set.
+    fn timer(&mut self, _view: &mut QueueView) {}
 
     // Observation.
 
@@ -243,7 +249,7 @@ pub trait Elevator: fmt::Debug + Send {
     /// Only what `out` reports.
     fn explain(
         &self,
-        _scene: &Scene,
+        _view: &QueueView,
         _request: RequestId,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
@@ -254,7 +260,7 @@ pub trait Elevator: fmt::Debug + Send {
     ///
     /// # Errors
     /// The invariant that does not hold, with its numbers.
-    fn audit(&self, _scene: &Scene) -> Result<(), Fault> {
+    fn audit(&self, _view: &QueueView) -> Result<(), Fault> {
         Ok(())
     }
 

@@ -48,8 +48,8 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
         if slot.request == NIL {
             return f.write_str("it has ended and will be handed back by the next call");
         }
-        let request = queue.scene.slot(slot.request);
-        let waited = queue.scene.exact - request.start;
+        let request = queue.view.slot(slot.request);
+        let waited = queue.view.exact - request.start;
         match request.stage {
             Stage::Plugged => {
                 write!(f, "it waits because its client has plugged itself {waited} ago")
@@ -82,7 +82,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                 write!(f, "it was chosen and waits because the device takes no more commands")
             }
             Stage::InDevice => {
-                let since = queue.scene.exact - request.issued;
+                let since = queue.view.exact - request.issued;
                 write!(f, "it is in the device for {since}")
             }
             Stage::Waiting => {
@@ -92,7 +92,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                 } else if queue.plug.is_plugged() {
                     write!(f, "the device is plugged until {}; then ", queue.plug.deadline())?;
                 }
-                queue.elevator.explain(&queue.scene, RequestId(slot.request), f)
+                queue.elevator.explain(&queue.view, RequestId(slot.request), f)
             }
             Stage::Free => f.write_str("the bio has ended"),
         }
@@ -112,7 +112,7 @@ impl<O: Observer> RequestQueue<O> {
         self.audit_flush()?;
         self.plugs.audit(&self.links)?;
         self.throttle.audit(&self.links)?;
-        self.elevator.audit(&self.scene)
+        self.elevator.audit(&self.view)
     }
 
     /// Every bio is in exactly one place (queue I1).
@@ -134,7 +134,7 @@ impl<O: Observer> RequestQueue<O> {
             Ok(sectors)
         };
         walk(self.done, NIL)?;
-        for (key, request) in self.scene.requests.0.iter() {
+        for (key, request) in self.view.requests.0.iter() {
             let run = request.bios();
             let sectors = walk(run, key.index())?;
             if sectors != request.sectors {
@@ -168,7 +168,7 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_requests(&self) -> Result<(), Fault> {
         self.dispatch.check(&self.links)?;
         let (mut counts, mut sync) = ([0u32; 7], 0);
-        for (key, request) in self.scene.requests.0.iter() {
+        for (key, request) in self.view.requests.0.iter() {
             let index = key.index();
             counts[request.stage as usize] += 1;
             let linked = self.links.contains(index);
@@ -195,7 +195,7 @@ impl<O: Observer> RequestQueue<O> {
             ("plugged", counts[Stage::Plugged as usize], self.plugs.held()),
             ("waiting", counts[Stage::Waiting as usize], self.elevator.waiting()),
             ("in device", counts[Stage::InDevice as usize], self.tags.len()),
-            ("in device, sync", sync, self.scene.in_device.sync),
+            ("in device, sync", sync, self.view.in_device.sync),
             ("in service", self.service.in_service(), self.tags.len()),
         ];
         match expected.iter().find(|(_, found, counted)| found != counted) {
@@ -210,13 +210,13 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_pools(&self) -> Result<(), Fault> {
         for (number, pool) in self.allocator.pools.iter().enumerate() {
             let holds = |request: &Request| usize::from(request.pool) == number;
-            let live = self.scene.requests.0.iter().filter(|(_, request)| holds(request)).count();
+            let live = self.view.requests.0.iter().filter(|(_, request)| holds(request)).count();
             if live != pool.allocated as usize {
                 return Err(format!("allocate I1: pool {number} has {live}, counts {pool:?}"));
             }
         }
         let positions = &self.allocator.positions;
-        let placed = self.scene.requests.0.iter().map(|(_, request)| request).filter(|request| {
+        let placed = self.view.requests.0.iter().map(|(_, request)| request).filter(|request| {
             usize::from(request.pool) < self.allocator.pools.len() && request.position != NOWHERE
         });
         let (mut taken, mut free) = (0, 0);
@@ -229,7 +229,7 @@ impl<O: Observer> RequestQueue<O> {
                 "allocate I1: {taken} requests have positions, {free} of them free; marked {marked}"
             ));
         }
-        let clients = || self.scene.clients.iter().map(|(_, client)| client);
+        let clients = || self.view.clients.iter().map(|(_, client)| client);
         let expected = clients().filter(|client| client.expected).count();
         let kept = clients().filter(|client| client.kept).count();
         let counted = self.allocator.expected();
@@ -247,11 +247,11 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn audit_clients(&self) -> Result<(), Fault> {
-        let mut bios: Vec<u32> = vec![0; self.scene.clients.capacity() as usize];
+        let mut bios: Vec<u32> = vec![0; self.view.clients.capacity() as usize];
         for (_, slot) in self.bios.iter() {
             bios[slot.client.index() as usize] += 1;
         }
-        for (key, client) in self.scene.clients.iter() {
+        for (key, client) in self.view.clients.iter() {
             let index = key.index();
             if bios[index as usize] != client.bios {
                 let found = bios[index as usize];

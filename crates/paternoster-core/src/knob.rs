@@ -13,7 +13,8 @@
 //!       range
 //! ```
 //!
-//! `C` is what a `T` is read and set beside: the [`Scene`] for elevators, which see ticks there.
+//! `C` is what a `T` is read and set beside: the [`QueueView`] for elevators, which see ticks
+//! there.
 //!
 //! # Invariants
 //! I1  A setter is called with values in the range only.
@@ -23,7 +24,7 @@
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError, Values};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// In what a time is given.
@@ -102,7 +103,7 @@ impl<T, C> Clone for Access<T, C> {
 impl<T, C> Copy for Access<T, C> {}
 
 /// One attribute of a `T`. See the [module](self).
-pub struct Knob<T, C = Scene> {
+pub struct Knob<T, C = QueueView> {
     attribute: Attribute,
     access: Access<T, C>,
     most: Option<Get<T, C, u64>>,

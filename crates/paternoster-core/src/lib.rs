@@ -97,18 +97,15 @@ mod readmes {
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
-mod allocate;
 mod answer;
 pub mod attribute;
 mod bio_slot;
 mod block;
 mod builder;
-mod change;
 mod client;
 #[cfg(feature = "conformance")]
 #[doc(hidden)]
 pub mod conformance;
-mod control;
 pub mod device;
 pub mod elevator;
 pub mod elevators;
@@ -125,20 +122,17 @@ pub mod pick;
 pub mod planted;
 mod positions;
 mod queue;
+mod queue_view;
 mod ratio;
 mod request;
-mod scene;
 pub mod slab;
-mod tell;
 pub mod time;
 pub mod tree;
 
 pub use answer::{Output, Stale, SubmitError, Waiting};
 pub use attribute::{Attribute, AttributeError, Value, Values};
 pub use builder::{BuildError, Builder};
-pub use change::{AddError, CancelError, InUse};
 pub use client::{Class, Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority};
-pub use control::QUEUE_ATTRIBUTES;
 pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
 pub use elevator::Elevator;
 pub use event::{
@@ -147,6 +141,12 @@ pub use event::{
 pub use inspect::Explanation;
 pub use knob::Knob;
 pub use queue::RequestQueue;
+pub use queue::attributes::QUEUE_ATTRIBUTES;
+pub use queue::lifecycle::{AddError, CancelError, InUse};
+pub use queue_view::{InDevice, Limits, Ncq, QueueView};
 pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Stage, Ticket, is_sync};
-pub use scene::{InDevice, Limits, Ncq, Scene};
 pub use time::{Hz, Nanos};
+
+/// What [`QueueView`] was called.
+#[deprecated(since = "0.1.0", note = "it is `QueueView` now")]
+pub type Scene = QueueView;

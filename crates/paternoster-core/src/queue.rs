@@ -11,11 +11,11 @@
 //!  Done ◀────────┴────────────────────────────────────────────────────── complete ◀─────┘
 //! ```
 //!
-//! Its parts are in `block/` (merge, plug, dispatch, throttle), `allocate.rs` and `flush/`
-//! (sequencer); what it does with them in `queue/`, `change.rs` (elevators, clients, groups),
-//! `tell.rs` (events), `control.rs` (attributes), `inspect.rs` (explain, audit). The way of a bio
-//! through them is `queue/intake.rs` (in), this file (what to do next), `queue/ends.rs` (done,
-//! refused).
+//! Its parts are in `block/` (merge, plug, dispatch, throttle), `queue/admission.rs` and `flush/`
+//! (sequencer); what it does with them in `queue/`, `queue/lifecycle.rs` (elevators, clients,
+//! groups), `queue/events.rs` (events), `queue/attributes.rs` (attributes), `inspect.rs` (explain,
+//! audit). The way of a bio through them is `queue/submit.rs` (in), this file (what to do next),
+//! `queue/ends.rs` (done, refused).
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
@@ -31,16 +31,19 @@
 //!
 //! Source: BLK-1 to BLK-17; the calls and their contract are our own.
 
+pub(crate) mod admission;
+pub(crate) mod attributes;
 mod dispatching;
 mod ends;
+mod events;
 mod flush_cost;
-mod intake;
+pub(crate) mod lifecycle;
 mod merging;
 mod plugging;
+mod submit;
 
 use alloc::boxed::Box;
 
-use crate::allocate::Allocator;
 use crate::answer::{Output, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
 use crate::block::chosen::Chosen;
@@ -52,8 +55,9 @@ use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
 use crate::list::{Links, List};
+use crate::queue::admission::Allocator;
+use crate::queue_view::{Limits, QueueView};
 use crate::request::{Cookie, Op, Request, RequestId, Stage};
-use crate::scene::{Limits, Scene};
 use crate::slab::Slab;
 use crate::time::Nanos;
 
@@ -78,7 +82,7 @@ pub(crate) struct Policy {
 /// A block layer for one device. See the crate's opening for an example.
 #[derive(Debug)]
 pub struct RequestQueue<O: Observer = NoObserver> {
-    pub(crate) scene: Scene,
+    pub(crate) view: QueueView,
     pub(crate) elevator: Chosen,
     pub(crate) policy: Policy,
     pub(crate) bios: Slab<BioSlot>,
@@ -114,7 +118,7 @@ impl<O: Observer> RequestQueue<O> {
         elevator: Box<dyn Elevator>,
         observer: O,
     ) -> RequestQueue<O> {
-        let scene = Scene::new(facts, limits, O::LISTENS);
+        let view = QueueView::new(facts, limits, O::LISTENS);
         let elevator = Chosen::new(elevator);
         let mut queue = RequestQueue {
             policy: Policy {
@@ -144,7 +148,7 @@ impl<O: Observer> RequestQueue<O> {
             calls: 0,
             #[cfg(feature = "planted-bugs")]
             planted: crate::planted::Planted::default(),
-            scene,
+            view,
         };
         queue.reset_nr_requests();
         queue.introduce();
@@ -180,14 +184,14 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline]
     fn run_timers(&mut self) {
-        if self.scene.timer_rings() <= self.scene.exact {
-            self.scene.cancel_timer();
-            self.elevator.timer(&mut self.scene);
+        if self.view.timer_rings() <= self.view.exact {
+            self.view.cancel_timer();
+            self.elevator.timer(&mut self.view);
         }
-        if self.plug.deadline() <= self.scene.exact {
+        if self.plug.deadline() <= self.view.exact {
             self.unplug_device(Action::UnplugTimer);
         }
-        if self.refused_until <= self.scene.exact && self.tags.is_empty() {
+        if self.refused_until <= self.view.exact && self.tags.is_empty() {
             self.refused_until = Nanos::MAX;
         }
         self.kick_put_off();
@@ -242,7 +246,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// What the elevator wants done; `None` to look at the dispatch list again.
     fn ask_elevator(&mut self) -> Result<Option<RequestId>, Waiting> {
-        match self.elevator.pick(&mut self.scene) {
+        match self.elevator.pick(&mut self.view) {
             Pick::Dispatch(id, place) => {
                 self.merger.leave(id);
                 if self.hold_write(id) {
@@ -270,7 +274,7 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline]
     fn wait(&self, why: Waiting) -> Output {
-        let mut until = self.scene.timer_rings().min(self.plug.deadline());
+        let mut until = self.view.timer_rings().min(self.plug.deadline());
         if self.flush.policy.delay != Nanos::ZERO || !self.throttle.is_empty() {
             until = until.min(self.flush_due()).min(self.throttle_deadline());
         }
@@ -284,9 +288,9 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(always)]
     fn issue(&mut self, id: RequestId) -> Output {
         let Ok(tag) = self.tags.insert(id.0) else { return self.put_back(id) };
-        let now = self.scene.exact;
+        let now = self.view.exact;
         let clock = self.service.enter(now);
-        let request = &mut self.scene.requests[id];
+        let request = &mut self.view.requests[id];
         request.stage = Stage::InDevice;
         request.was_started = true;
         request.tag = tag.index();
@@ -296,16 +300,16 @@ impl<O: Observer> RequestQueue<O> {
         if request.op == Op::Flush {
             self.flush_starts();
         } else {
-            let in_device = &mut self.scene.in_device;
+            let in_device = &mut self.view.in_device;
             in_device.requests += 1;
             in_device.sync += u32::from(request.is_sync());
             in_device.last_end = request.end();
         }
         self.emit_request(Action::Issue, id);
         if bound {
-            self.elevator.started(&mut self.scene, id);
+            self.elevator.started(&mut self.view, id);
         }
-        let request = &self.scene.requests[id];
+        let request = &self.view.requests[id];
         Output::Issue(Command {
             tag: Tag(tag),
             op: request.op,
@@ -320,7 +324,7 @@ impl<O: Observer> RequestQueue<O> {
     /// turn.
     #[cold]
     fn put_back(&mut self, id: RequestId) -> Output {
-        self.scene.requests[id].stage = Stage::Dispatched;
+        self.view.requests[id].stage = Stage::Dispatched;
         self.dispatch.push_front(&mut self.links, id.0);
         self.wait(Waiting::DeviceFull)
     }
@@ -334,10 +338,10 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Lets time reach `now`; an earlier time than the last is taken as the last.
     pub(crate) fn advance(&mut self, now: Nanos) {
-        if now > self.scene.exact {
-            self.scene.exact = now;
+        if now > self.view.exact {
+            self.view.exact = now;
             // Behind a change to a coarser `hz` its next tick may be still to come.
-            self.scene.now = self.scene.now.max(self.scene.hz().floor(now));
+            self.view.now = self.view.now.max(self.view.hz().floor(now));
         }
     }
 
@@ -352,7 +356,7 @@ impl<O: Observer> RequestQueue<O> {
     /// What a request knows of itself, for callers that keep tables by tag.
     #[must_use]
     pub fn request_of(&self, tag: Tag) -> Option<&Request> {
-        self.tags.get(tag.0).map(|&index| self.scene.slot(index))
+        self.tags.get(tag.0).map(|&index| self.view.slot(index))
     }
 
     /// The cookies of the bios that a command carries, in the order of their sectors: whose
@@ -376,7 +380,7 @@ impl<O: Observer> RequestQueue<O> {
     /// What the device says of itself.
     #[must_use]
     pub const fn facts(&self) -> &DeviceFacts {
-        &self.scene.facts
+        &self.view.facts
     }
 
     /// Largest bio and request, in sectors.

@@ -336,7 +336,7 @@ impl Request {
         self.priority
     }
 
-    /// What its elevator has put there ([`Scene::scratch_mut`](crate::Scene::scratch_mut)).
+    /// What its elevator has put there ([`QueueView::scratch_mut`](crate::QueueView::scratch_mut)).
     #[must_use]
     pub const fn scratch(&self) -> [u64; 2] {
         self.scratch

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use paternoster::guard::within;
 use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Side, Traits};
-use paternoster_core::{Class, Client, Group, Nanos, RequestId, Scene};
+use paternoster_core::{Class, Client, Group, Nanos, QueueView, RequestId};
 use paternoster_sim::schedulers;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -179,13 +179,13 @@ const fn class_name(class: Class) -> &'static str {
     }
 }
 
-/// A request of `scene` for Python.
-fn shown(scene: &Scene, id: RequestId) -> Request {
-    let request = scene.request(id);
+/// A request of `view` for Python.
+fn shown(view: &QueueView, id: RequestId) -> Request {
+    let request = view.request(id);
     let client = request.client();
-    let group = scene.group_of(client);
+    let group = view.group_of(client);
     let priority = request.priority();
-    let weight = scene.client(client).map_or(0, Client::weight);
+    let weight = view.client(client).map_or(0, Client::weight);
     Request {
         slot: id.index(),
         op: direction(request.op()),
@@ -193,7 +193,7 @@ fn shown(scene: &Scene, id: RequestId) -> Request {
         client: client.index(),
         weight,
         group: group.index(),
-        group_weight: scene.group(group).map_or(0, Group::weight),
+        group_weight: view.group(group).map_or(0, Group::weight),
         priority: (class_name(priority.class), priority.level),
         arrived_ns: request.start().0,
         sector: AtomicU64::new(request.sector()),
@@ -209,7 +209,7 @@ impl InPython {
     }
 
     /// Makes the object, and looks which methods its class has.
-    fn make(&self, py: Python<'_>, scene: &Scene) -> PyResult<Methods> {
+    fn make(&self, py: Python<'_>, view: &QueueView) -> PyResult<Methods> {
         let base = PyModule::import(py, "paternoster_io._elevators")?.getattr("Elevator")?;
         let object = self.class.bind(py).call0()?;
         // For tests, which have no bug of ours at hand.
@@ -217,12 +217,12 @@ impl InPython {
         if let Ok(planted) = object.getattr("_planted_panic") {
             panic!("{planted}");
         }
-        let facts = scene.facts();
+        let facts = view.facts();
         let device = PyDict::new(py);
         device.set_item("capacity_sectors", facts.capacity)?;
         device.set_item("depth", facts.depth)?;
         device.set_item("rotational", facts.rotational)?;
-        device.set_item("requests", scene.limits().requests)?;
+        device.set_item("requests", view.limits().requests)?;
         object.call_method1("attach", (device,))?;
         let own = |name: &str| -> PyResult<Option<Py<PyAny>>> {
             let is_base = object.get_type().getattr(name)?.is(&base.getattr(name)?);
@@ -293,8 +293,8 @@ impl InPython {
     }
 
     /// Asks Python; none after an exception.
-    fn ask(&mut self, py: Python<'_>, scene: &mut Scene) -> Option<Pick> {
-        let now = scene.now().0;
+    fn ask(&mut self, py: Python<'_>, view: &mut QueueView) -> Option<Pick> {
+        let now = view.now().0;
         loop {
             let method = &self.methods.as_ref()?.pick;
             let said = match method.call1(py, (now,)) {
@@ -305,7 +305,7 @@ impl InPython {
                 }
             };
             if said.is_none() {
-                if scene.in_device().requests > 0 {
+                if view.in_device().requests > 0 {
                     return Some(Pick::Await);
                 }
                 let law = format!(
@@ -345,7 +345,7 @@ impl InPython {
             if let Ok(idle) = said.cast::<Idle>() {
                 let until = idle.get().until_ns;
                 if until > now {
-                    scene.set_precise_timer(Nanos(until));
+                    view.set_precise_timer(Nanos(until));
                     return Some(Pick::Idle);
                 }
                 self.broken(py, &format!("I2: Idle({until}) is no later than now ({now})"));
@@ -363,15 +363,15 @@ impl Elevator for InPython {
         Traits::mq(self.name)
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.slots.resize_with(scene.request_slots() as usize, Slot::default);
-        match Python::attach(|py| self.make(py, scene)) {
+    fn attach(&mut self, view: &mut QueueView) {
+        self.slots.resize_with(view.request_slots() as usize, Slot::default);
+        match Python::attach(|py| self.make(py, view)) {
             Ok(methods) => self.methods = Some(methods),
             Err(error) => self.fail(error),
         }
     }
 
-    fn insert(&mut self, scene: &mut Scene, id: RequestId, position: Position) {
+    fn insert(&mut self, view: &mut QueueView, id: RequestId, position: Position) {
         self.came += 1;
         let came = self.came;
         self.waiting += 1;
@@ -386,7 +386,7 @@ impl Elevator for InPython {
             let request = match &slot.request {
                 Some(known) => known.clone_ref(py),
                 None => {
-                    let made = Py::new(py, shown(scene, id))?;
+                    let made = Py::new(py, shown(view, id))?;
                     slot.request.insert(made).clone_ref(py)
                 }
             };
@@ -398,8 +398,8 @@ impl Elevator for InPython {
         }
     }
 
-    fn grown(&mut self, scene: &mut Scene, id: RequestId, _side: Side) {
-        let request = scene.request(id);
+    fn grown(&mut self, view: &mut QueueView, id: RequestId, _side: Side) {
+        let request = view.request(id);
         let (sector, sectors) = (request.sector(), request.sectors());
         if let Some(shown) = &self.slot(id).request {
             shown.get().sector.store(sector, Ordering::Relaxed);
@@ -408,17 +408,17 @@ impl Elevator for InPython {
         self.tell(|methods| methods.grown.as_ref(), id);
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        self.removed(scene, gone);
-        self.grown(scene, survivor, Side::Back);
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        self.removed(view, gone);
+        self.grown(view, survivor, Side::Back);
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
         if self.waiting == 0 {
             return Pick::Nothing;
         }
         if !self.failed
-            && let Some(pick) = Python::attach(|py| self.ask(py, scene))
+            && let Some(pick) = Python::attach(|py| self.ask(py, view))
         {
             return pick;
         }
@@ -431,15 +431,15 @@ impl Elevator for InPython {
         }
     }
 
-    fn started(&mut self, _scene: &mut Scene, id: RequestId) {
+    fn started(&mut self, _view: &mut QueueView, id: RequestId) {
         self.tell(|methods| methods.started.as_ref(), id);
     }
 
-    fn requeued(&mut self, _scene: &mut Scene, id: RequestId) {
+    fn requeued(&mut self, _view: &mut QueueView, id: RequestId) {
         self.tell(|methods| methods.requeued.as_ref(), id);
     }
 
-    fn completed(&mut self, scene: &mut Scene, id: RequestId, served: Nanos) {
+    fn completed(&mut self, view: &mut QueueView, id: RequestId, served: Nanos) {
         let Some(method) = self.methods.as_ref().and_then(|all| all.completed.as_ref()) else {
             return;
         };
@@ -448,14 +448,14 @@ impl Elevator for InPython {
         if self.failed {
             return;
         }
-        let now = scene.now().0;
+        let now = view.now().0;
         let told = Python::attach(|py| method.call1(py, (request, now, served.0)).map(drop));
         if let Err(error) = told {
             self.fail(error);
         }
     }
 
-    fn removed(&mut self, _scene: &mut Scene, id: RequestId) {
+    fn removed(&mut self, _view: &mut QueueView, id: RequestId) {
         if !self.leaves(id) {
             return;
         }
@@ -467,29 +467,29 @@ impl Elevator for InPython {
         }
     }
 
-    fn released(&mut self, _scene: &mut Scene, id: RequestId) {
+    fn released(&mut self, _view: &mut QueueView, id: RequestId) {
         self.leaves(id);
         self.slot(id).request = None;
     }
 
-    fn timer(&mut self, scene: &mut Scene) {
+    fn timer(&mut self, view: &mut QueueView) {
         let Some(method) = self.methods.as_ref().and_then(|all| all.timer.as_ref()) else { return };
         if self.failed {
             return;
         }
-        let now = scene.now().0;
+        let now = view.now().0;
         if let Err(error) = Python::attach(|py| method.call1(py, (now,)).map(drop)) {
             self.fail(error);
         }
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
         let id = self.oldest()?;
-        self.removed(scene, id);
+        self.removed(view, id);
         Some(id)
     }
 
-    fn explain(&self, _: &Scene, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+    fn explain(&self, _: &QueueView, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
         write!(out, "{}, a class in Python, has not picked it", self.name)
     }
 
@@ -497,7 +497,7 @@ impl Elevator for InPython {
         self.waiting
     }
 
-    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+    fn audit(&self, _: &QueueView) -> Result<(), Fault> {
         let waiting = self.slots.iter().filter(|slot| slot.waits).count();
         if waiting == self.waiting as usize {
             Ok(())

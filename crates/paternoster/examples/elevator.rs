@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
 use paternoster_core::elevators::Entry;
-use paternoster_core::{Client, Group, Note, NoteKind, RequestId, Scene};
+use paternoster_core::{Client, Group, Note, NoteKind, QueueView, RequestId};
 
 /// A line of traces and explanations.
 static WINS: NoteKind = NoteKind { words: "wins with tickets", unit: "" };
@@ -24,10 +24,10 @@ struct Lottery {
 }
 
 /// How often a request is in the draw: weights are 1 to 10 000.
-fn tickets(scene: &Scene, request: RequestId) -> u64 {
-    let client = scene.request(request).client();
-    let own = scene.client(client).map_or(1, Client::weight);
-    let group = scene.group(scene.group_of(client)).map_or(1, Group::weight);
+fn tickets(view: &QueueView, request: RequestId) -> u64 {
+    let client = view.request(request).client();
+    let own = view.client(client).map_or(1, Client::weight);
+    let group = view.group(view.group_of(client)).map_or(1, Group::weight);
     u64::from(own) * u64::from(group)
 }
 
@@ -35,33 +35,33 @@ impl Elevator for Lottery {
     fn traits(&self) -> Traits {
         Traits::legacy("lottery")
     }
-    fn attach(&mut self, scene: &mut Scene) {
-        self.waiting = Vec::with_capacity(scene.request_slots() as usize);
+    fn attach(&mut self, view: &mut QueueView) {
+        self.waiting = Vec::with_capacity(view.request_slots() as usize);
     }
-    fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, _: &mut QueueView, request: RequestId, position: Position) {
         let place = if position == Position::Head { 0 } else { self.waiting.len() };
         self.waiting.insert(place, request);
     }
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
         if self.waiting.is_empty() {
             return Pick::Nothing;
         }
-        let all = self.waiting.iter().map(|&request| tickets(scene, request)).sum::<u64>();
+        let all = self.waiting.iter().map(|&request| tickets(view, request)).sum::<u64>();
         self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let (mut left, mut winner) = ((self.drawn >> 33) % all, 0);
-        while left >= tickets(scene, self.waiting[winner]) {
-            left -= tickets(scene, self.waiting[winner]);
+        while left >= tickets(view, self.waiting[winner]) {
+            left -= tickets(view, self.waiting[winner]);
             winner += 1;
         }
         let winner = self.waiting.remove(winner);
-        let (client, value) = (scene.request(winner).client(), tickets(scene, winner));
-        scene.note(Note::Own { kind: &WINS, client, value });
+        let (client, value) = (view.request(winner).client(), tickets(view, winner));
+        view.note(Note::Own { kind: &WINS, client, value });
         Pick::Dispatch(winner, Place::Tail)
     }
-    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+    fn removed(&mut self, _: &mut QueueView, request: RequestId) {
         self.waiting.retain(|&other| other != request);
     }
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
     fn waiting(&self) -> u32 {

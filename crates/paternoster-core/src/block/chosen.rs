@@ -17,8 +17,8 @@ use core::ops::{Deref, DerefMut};
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::elevator::{Elevator, Fault, Members, Traits};
+use crate::queue_view::QueueView;
 use crate::request::Request;
-use crate::scene::Scene;
 
 #[derive(Debug)]
 pub(crate) struct Chosen {
@@ -87,19 +87,19 @@ impl Chosen {
     }
 
     /// The value of one of them.
-    pub(crate) fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        self.elevator.knobs()?.get(scene, place)
+    pub(crate) fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        self.elevator.knobs()?.get(view, place)
     }
 
     /// Sets one of them.
     pub(crate) fn set(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         place: usize,
         value: u64,
     ) -> Result<(), AttributeError> {
         let set = match self.elevator.knobs_mut() {
-            Some(knobs) => knobs.set(scene, place, value),
+            Some(knobs) => knobs.set(view, place, value),
             None => self.refuse(place),
         };
         self.traits = self.elevator.traits();
@@ -117,19 +117,19 @@ impl Chosen {
     /// Writes one of them as sysfs shows it.
     pub(crate) fn show(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         place: usize,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
-        self.elevator.knobs().map_or(Ok(()), |knobs| knobs.show(scene, place, out))
+        self.elevator.knobs().map_or(Ok(()), |knobs| knobs.show(view, place, out))
     }
 
     /// I1, and its own invariants.
-    pub(crate) fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+    pub(crate) fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         let (kept, says) = (self.traits, self.elevator.traits());
         if kept != says {
             return Err(format!("chosen I1: it said {kept:?} and says {says:?}"));
         }
-        self.elevator.audit(scene)
+        self.elevator.audit(view)
     }
 }

@@ -33,8 +33,8 @@ use core::iter::successors;
 use core::mem;
 
 use crate::elevator::{Rules, Side};
+use crate::queue_view::QueueView;
 use crate::request::{Bio, Flags, Request, RequestId, Requests, Stage};
-use crate::scene::Scene;
 use crate::slab::NIL;
 
 /// By which of their two ends requests are found.
@@ -234,47 +234,47 @@ impl Merger {
     /// The rules of the block core for one bio more (BLK-1, BLK-2); marks a request that is full.
     pub(crate) fn may_grow(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         rules: Rules,
         id: RequestId,
         bio: &Bio,
     ) -> bool {
-        let request = &scene.requests[id];
-        if !compatible(request, bio) || (rules == Rules::Mq && !alike(scene, id, bio)) {
+        let request = &view.requests[id];
+        if !compatible(request, bio) || (rules == Rules::Mq && !alike(view, id, bio)) {
             return false;
         }
-        let fits = self.fits(scene, id, bio.sectors, bio.segments);
+        let fits = self.fits(view, id, bio.sectors, bio.segments);
         if !fits {
             // A request that is too full for it is never tried again (BLK-2).
-            scene.requests[id].flags |= Flags::NOMERGE;
+            view.requests[id].flags |= Flags::NOMERGE;
             self.forget_last(id);
         }
         fits
     }
 
-    fn fits(&self, scene: &Scene, id: RequestId, sectors: u32, segments: u16) -> bool {
-        let request = &scene.requests[id];
+    fn fits(&self, view: &QueueView, id: RequestId, sectors: u32, segments: u16) -> bool {
+        let request = &view.requests[id];
         request.sectors.saturating_add(sectors) <= self.max_sectors
-            && request.segments.saturating_add(segments) <= scene.facts.max_segments
+            && request.segments.saturating_add(segments) <= view.facts.max_segments
     }
 
     /// The same rules for two requests, of which the second begins where the first ends.
     pub(crate) fn may_become_one(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         rules: Rules,
         first: RequestId,
         second: RequestId,
     ) -> bool {
-        let (a, b) = (&scene.requests[first], &scene.requests[second]);
+        let (a, b) = (&view.requests[first], &view.requests[second]);
         let barred = Flags::NOMERGE | Flags::FUA;
         let compatible = a.op == b.op && !a.flags.intersects(barred) && !b.flags.intersects(barred);
-        let group = |id: RequestId| scene.group_of(scene.requests[id].client());
+        let group = |id: RequestId| view.group_of(view.requests[id].client());
         let alike =
             rules == Rules::Legacy || (a.priority == b.priority && group(first) == group(second));
         let (sectors, segments) = (b.sectors, b.segments);
         // Only a bio that does not fit marks a request (BLK-2): a smaller one may still come.
-        compatible && alike && self.fits(scene, first, sectors, segments)
+        compatible && alike && self.fits(view, first, sectors, segments)
     }
 }
 
@@ -298,9 +298,9 @@ fn compatible(request: &Request, bio: &Bio) -> bool {
 }
 
 /// Modern kernels merge only within a group and a priority (BLK-1).
-fn alike(scene: &Scene, id: RequestId, bio: &Bio) -> bool {
-    let request = &scene.requests[id];
-    request.priority == scene.priority_of(bio)
+fn alike(view: &QueueView, id: RequestId, bio: &Bio) -> bool {
+    let request = &view.requests[id];
+    request.priority == view.priority_of(bio)
         && (request.client() == bio.client
-            || scene.group_of(request.client()) == scene.group_of(bio.client))
+            || view.group_of(request.client()) == view.group_of(bio.client))
 }

@@ -61,8 +61,8 @@ use alloc::vec::Vec;
 use crate::block::chosen::Chosen;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::list::{Links, List};
+use crate::queue_view::QueueView;
 use crate::request::Op;
-use crate::scene::Scene;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
 
@@ -179,14 +179,14 @@ impl Throttle {
     /// whether the clock has gone on, for [`Throttle::account`].
     pub(crate) fn begin(
         &mut self,
-        scene: &Scene,
+        view: &QueueView,
         elevator: &Chosen,
         served: Nanos,
         of_writers: bool,
     ) -> Reading {
         let before = self.clock;
         let apart = of_writers && !elevator.traits().charges_for_owners;
-        let passes = !(apart && self.present_bystander(scene).is_some());
+        let passes = !(apart && self.present_bystander(view).is_some());
         if passes {
             self.clock += served;
         }
@@ -197,20 +197,20 @@ impl Throttle {
     /// to have theirs.
     pub(crate) fn account(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         elevator: &mut Chosen,
         client: u32,
         reading: Reading,
         cost: Nanos,
     ) {
-        if cost == Nanos::ZERO || !scene.clients.is_live(client) {
+        if cost == Nanos::ZERO || !view.clients.is_live(client) {
             return;
         }
-        let id = ClientId(scene.clients.key_at(client));
+        let id = ClientId(view.clients.key_at(client));
         let last = self.last_other.map(|(other, _)| other);
-        let others = [self.present_bystander(scene), last];
+        let others = [self.present_bystander(view), last];
         let other = others.into_iter().flatten().find(|other| *other != id);
-        let due = elevator.charge(scene, id, cost, other).min(MOST_DUE);
+        let due = elevator.charge(view, id, cost, other).min(MOST_DUE);
         if due > Nanos::ZERO {
             self.owe(client, reading.before, reading.own(cost) + due);
         } else {
@@ -227,11 +227,11 @@ impl Throttle {
 
     /// The bystander, if it has something here, sleeps for a request, or had something a moment
     /// ago.
-    fn present_bystander(&self, scene: &Scene) -> Option<ClientId> {
+    fn present_bystander(&self, view: &QueueView) -> Option<ClientId> {
         let (id, at) = self.bystander?;
-        let client = scene.clients.get(id.0)?;
+        let client = view.clients.get(id.0)?;
         let is_here = client.bios > 0 || client.sleep != [Sleep::Awake; POOLS];
-        (is_here || scene.exact < at + PATIENCE).then_some(id)
+        (is_here || view.exact < at + PATIENCE).then_some(id)
     }
 
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
@@ -254,7 +254,7 @@ impl Throttle {
     #[inline(never)]
     pub(crate) fn command_ended(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         elevator: &mut Chosen,
         served: Served,
     ) {
@@ -265,17 +265,17 @@ impl Throttle {
             // It has written since: beside itself its time would not pass, nor any debt.
             self.bystander = None;
         }
-        let reading = self.begin(scene, elevator, time, of_owner);
+        let reading = self.begin(view, elevator, time, of_owner);
         if released {
-            self.account(scene, elevator, index, reading, time);
+            self.account(view, elevator, index, reading, time);
         } else {
             self.take_out(index, reading, time);
         }
         if !self.holds(index) {
-            self.last_other = Some((client, scene.exact));
+            self.last_other = Some((client, view.exact));
         }
         if op == Op::Read && !of_owner {
-            self.bystander = Some((client, scene.exact));
+            self.bystander = Some((client, view.exact));
         }
     }
 
@@ -321,17 +321,17 @@ impl Throttle {
 
     /// When clients that owe are released, if no other comes; zero if none was served lately that
     /// may come. One that has bios here does not: it waits for them.
-    pub(crate) fn opens(&self, scene: &Scene) -> Nanos {
-        let thinks = |id: ClientId| scene.clients.get(id.0).is_some_and(|c| c.bios == 0);
+    pub(crate) fn opens(&self, view: &QueueView) -> Nanos {
+        let thinks = |id: ClientId| view.clients.get(id.0).is_some_and(|c| c.bios == 0);
         let others = [self.last_other, self.bystander];
         let comes = others.into_iter().flatten().filter(|(other, _)| thinks(*other));
         comes.map(|(_, at)| at + PATIENCE).max().unwrap_or(Nanos::ZERO)
     }
 
     /// When the queue has to look here again, while the device is idle.
-    pub(crate) fn deadline(&self, scene: &Scene) -> Nanos {
-        let opens = if self.is_empty() { Nanos::ZERO } else { self.opens(scene) };
-        if opens > scene.exact { opens } else { Nanos::MAX }
+    pub(crate) fn deadline(&self, view: &QueueView) -> Nanos {
+        let opens = if self.is_empty() { Nanos::ZERO } else { self.opens(view) };
+        if opens > view.exact { opens } else { Nanos::MAX }
     }
 
     /// Takes a request away, because its bio is withdrawn.

@@ -18,24 +18,24 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 
 /// Hears of clients and groups.
 pub trait Members {
     /// A client came.
-    fn client_attached(&mut self, _scene: &mut Scene, _client: ClientId) {}
+    fn client_attached(&mut self, _view: &mut QueueView, _client: ClientId) {}
 
     /// A client's class, level, weight or group changed.
-    fn client_changed(&mut self, _scene: &mut Scene, _client: ClientId) {}
+    fn client_changed(&mut self, _view: &mut QueueView, _client: ClientId) {}
 
     /// A client has gone; it has no requests left.
-    fn client_detached(&mut self, _scene: &mut Scene, _client: ClientId) {}
+    fn client_detached(&mut self, _view: &mut QueueView, _client: ClientId) {}
 
     /// A group came or its weight changed.
-    fn group_changed(&mut self, _scene: &mut Scene, _group: GroupId) {}
+    fn group_changed(&mut self, _view: &mut QueueView, _group: GroupId) {}
 
     /// A group has gone; it has no members left.
-    fn group_removed(&mut self, _scene: &mut Scene, _group: GroupId) {}
+    fn group_removed(&mut self, _view: &mut QueueView, _group: GroupId) {}
 }
 
 /// Has attributes. A [`Knob`](crate::Knob) for each answers all of it.
@@ -45,20 +45,21 @@ pub trait Knobs {
 
     /// The value of the attribute at `place` of `attributes`; `None` if it is not one number, or
     /// there is none.
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64>;
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64>;
 
     /// Sets the attribute at `place`; the value is in its range.
     ///
     /// # Errors
     /// What a [`Knob`](crate::Knob) refuses; nothing has changed then.
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError>;
+    fn set(&mut self, view: &mut QueueView, place: usize, value: u64)
+    -> Result<(), AttributeError>;
 
     /// Writes the attribute at `place` as sysfs shows it; for those that are not one number.
     ///
     /// # Errors
     /// Only what `out` reports.
-    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        match (self.attributes().get(place), self.get(scene, place)) {
+    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        match (self.attributes().get(place), self.get(view, place)) {
             (Some(attribute), Some(value)) => attribute.show(value, out),
             _ => Ok(()),
         }

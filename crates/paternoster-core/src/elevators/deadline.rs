@@ -14,8 +14,8 @@ use crate::elevator::{Elevator, Fault, Knobs, Pick, Place, Position, Side, Trait
 use crate::knob::{self, Knob, Unit, count};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// What deadline and mq-deadline have in common, in the order of deadline's listing.
@@ -76,23 +76,23 @@ static ATTRIBUTES: [Attribute; 5] = knob::attributes(&KNOBS);
 pub(super) fn explain_lane(
     directions: &Directions,
     space: &LaneSpace,
-    scene: &Scene,
+    view: &QueueView,
     request: RequestId,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    let lane = &directions.lanes[direction(scene.requests[request].op())];
+    let lane = &directions.lanes[direction(view.requests[request].op())];
     let before = lane.before(space, request);
-    let deadline = Nanos(scene.requests[request].scratch[0]);
+    let deadline = Nanos(view.requests[request].scratch[0]);
     let others = lane.len() - 1;
     let wait = if others == 1 { "other waits" } else { "others wait" };
     write!(out, "{others} {wait} in its direction, {before} of them at lower sectors; ")?;
-    if deadline > scene.now() {
-        write!(out, "its deadline is in {}", deadline - scene.now())
+    if deadline > view.now() {
+        write!(out, "its deadline is in {}", deadline - view.now())
     } else {
         write!(
             out,
             "its deadline passed {} ago, the next batch begins with the oldest",
-            scene.now() - deadline
+            view.now() - deadline
         )
     }
 }
@@ -124,18 +124,18 @@ impl Deadline {
         }
     }
 
-    fn choose(&mut self, scene: &mut Scene) -> Option<(RequestId, usize)> {
+    fn choose(&mut self, view: &mut QueueView) -> Option<(RequestId, usize)> {
         let running = self.directions.running();
         match self.directions.following(&self.space, &self.tuning, running) {
             Some(next) if self.turn.batching < self.tuning.fifo_batch => Some((next, running)),
-            _ => self.directions.begin_batch(&self.space, scene, &self.tuning, &mut self.turn),
+            _ => self.directions.begin_batch(&self.space, view, &self.tuning, &mut self.turn),
         }
     }
 
-    fn take(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        let (request, direction) = self.choose(scene)?;
+    fn take(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        let (request, direction) = self.choose(view)?;
         self.turn.batching += 1;
-        self.directions.dispatch(&mut self.space, scene, request, direction);
+        self.directions.dispatch(&mut self.space, view, request, direction);
         Some(request)
     }
 }
@@ -149,65 +149,70 @@ impl Elevator for Deadline {
         }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.space = LaneSpace::with_capacity(scene.request_slots());
+    fn attach(&mut self, view: &mut QueueView) {
+        self.space = LaneSpace::with_capacity(view.request_slots());
         self.directions = Directions::default();
         self.turn = Turn::default();
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, _: Position) {
-        let lane = direction(scene.requests[request].op());
-        let deadline = scene.now() + self.tuning.expire[lane];
-        self.directions.lanes[lane].insert(&mut self.space, scene, request, deadline);
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, _: Position) {
+        let lane = direction(view.requests[request].op());
+        let deadline = view.now() + self.tuning.expire[lane];
+        self.directions.lanes[lane].insert(&mut self.space, view, request, deadline);
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         if side == Side::Front {
-            let lane = direction(scene.requests[request].op());
-            self.directions.lanes[lane].resort(&mut self.space, scene, request);
+            let lane = direction(view.requests[request].op());
+            self.directions.lanes[lane].resort(&mut self.space, view, request);
         }
     }
 
-    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         // Its place by sector changes as after a front merge; its age does not.
-        self.grown(scene, request, side);
+        self.grown(view, request, side);
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        let lane = direction(scene.requests[gone].op());
-        self.directions.absorb(&mut self.space, scene, survivor, gone, lane);
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let lane = direction(view.requests[gone].op());
+        self.directions.absorb(&mut self.space, view, survivor, gone, lane);
     }
 
-    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
             Side::Front => self.space.former(request),
             Side::Back => self.space.latter(request),
         }
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
-        self.take(scene).map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Tail))
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        self.take(view).map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Tail))
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
-        let lane = direction(scene.requests[request].op());
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        let lane = direction(view.requests[request].op());
         self.directions.remove(&mut self.space, request, lane);
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        self.take(scene)
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        self.take(view)
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        explain_lane(&self.directions, &self.space, scene, request, out)
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        explain_lane(&self.directions, &self.space, view, request, out)
     }
 
     fn waiting(&self) -> u32 {
         self.directions.len()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        self.directions.check(&self.space, scene).map_err(|fault| format!("deadline: {fault}"))
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        self.directions.check(&self.space, view).map_err(|fault| format!("deadline: {fault}"))
     }
 
     fn knobs(&self) -> Option<&dyn Knobs> {
@@ -224,12 +229,17 @@ impl Knobs for Deadline {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, scene)
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, view)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, scene, value)
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, view, value)
     }
 }
 

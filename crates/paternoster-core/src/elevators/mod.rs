@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The elevators, by name.
 
+mod adaptive;
 mod bfq;
 mod cfq;
 mod deadline;
 mod kyber;
 mod mq_deadline;
 mod noop;
-mod paternoster;
 
 use alloc::boxed::Box;
 
+pub use adaptive::Paternoster;
 pub use bfq::Bfq;
 #[cfg(feature = "conformance")]
 pub(crate) use bfq::probe as bfq_probe;
@@ -21,7 +22,6 @@ pub use deadline::Deadline;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use noop::Noop;
-pub use paternoster::Paternoster;
 
 use crate::elevator::{Elevator, Make};
 

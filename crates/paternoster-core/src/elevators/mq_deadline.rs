@@ -36,8 +36,8 @@ use crate::knob::{self, Knob, Unit, count};
 use crate::list::{Links, List};
 use crate::pick::batch::{Directions, Resume, Tuning, Turn, direction};
 use crate::pick::lane::LaneSpace;
+use crate::queue_view::QueueView;
 use crate::request::{Flags, Op, RequestId, is_sync};
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 const CLASSES: usize = 3;
@@ -57,7 +57,7 @@ static KNOBS: [Row; 7] = {
         "async_depth",
         "requests",
         "tags for all but synchronous reads; 3/4 of nr_requests until it is set",
-        |of: &MqDeadline, scene| of.async_depth(scene).into(),
+        |of: &MqDeadline, view| of.async_depth(view).into(),
         |of, _, value| of.async_depth = Some(count(value)),
     )
     .at_least(1);
@@ -128,18 +128,18 @@ impl MqDeadline {
     }
 
     /// DL-9: three quarters of the tags, at least one.
-    fn async_depth(&self, scene: &Scene) -> u32 {
-        self.async_depth.unwrap_or((3 * scene.nr_requests() / 4).max(1))
+    fn async_depth(&self, view: &QueueView) -> u32 {
+        self.async_depth.unwrap_or((3 * view.nr_requests() / 4).max(1))
     }
 
     /// When `request` was inserted, as far as its deadline tells.
-    fn inserted(&self, scene: &Scene, request: RequestId) -> Nanos {
-        let expire = self.tuning.expire[direction(scene.requests[request].op())];
-        Nanos(scene.requests[request].scratch[0]) - expire
+    fn inserted(&self, view: &QueueView, request: RequestId) -> Nanos {
+        let expire = self.tuning.expire[direction(view.requests[request].op())];
+        Nanos(view.requests[request].scratch[0]) - expire
     }
 
     /// The next request of a class, unless it was inserted later than `latest`.
-    fn try_rank(&mut self, scene: &mut Scene, class: usize, latest: Nanos) -> Option<RequestId> {
+    fn try_rank(&mut self, view: &mut QueueView, class: usize, latest: Nanos) -> Option<RequestId> {
         if Self::waiting_in(&self.ranks[class]) == 0 {
             return None;
         }
@@ -147,7 +147,7 @@ impl MqDeadline {
             let request = RequestId::from_index(first);
             // Its deadline is the time of the refusal, so it counts as older than it is
             // (DL-13).
-            if self.inserted(scene, request) > latest {
+            if self.inserted(view, request) > latest {
                 return None;
             }
             self.ranks[class].at_head.pop_front(&mut self.head_links);
@@ -157,34 +157,34 @@ impl MqDeadline {
         let running = self.turn.direction;
         // Only one that is looked at for its age alone may be refused; then it was nobody's turn.
         // Differs: Linux 6.0 has begun a batch by then and leaves it so.
-        let before = (latest < scene.now()).then_some(self.turn);
+        let before = (latest < view.now()).then_some(self.turn);
         let turn = &mut self.turn;
         let (request, way) = match directions.following(&self.space, &self.tuning, running) {
             Some(next) if turn.batching < self.tuning.fifo_batch => (next, running),
-            _ => directions.begin_batch(&self.space, scene, &self.tuning, turn)?,
+            _ => directions.begin_batch(&self.space, view, &self.tuning, turn)?,
         };
-        if self.inserted(scene, request) > latest {
+        if self.inserted(view, request) > latest {
             self.turn = before.unwrap_or(self.turn);
             return None;
         }
         self.turn.batching += 1;
         self.turn.direction = way;
-        self.ranks[class].directions.dispatch(&mut self.space, scene, request, way);
+        self.ranks[class].directions.dispatch(&mut self.space, view, request, way);
         Some(request)
     }
 
     /// What has waited too long in a class that others are preferred to. DL-10: only if there are
     /// others.
-    fn take_aged(&mut self, scene: &mut Scene) -> Option<RequestId> {
+    fn take_aged(&mut self, view: &mut QueueView) -> Option<RequestId> {
         if self.ranks.iter().filter(|rank| rank.queued > 0).count() < 2 {
             return None;
         }
         // Nothing can be that old before that much time has passed.
-        let latest = Nanos(scene.now().0.checked_sub(self.aging.0)?);
+        let latest = Nanos(view.now().0.checked_sub(self.aging.0)?);
         for class in [BEST_EFFORT, IDLE] {
-            if let Some(request) = self.try_rank(scene, class, latest) {
-                let client = scene.requests[request].client();
-                scene.note(Note::Aged { client });
+            if let Some(request) = self.try_rank(view, class, latest) {
+                let client = view.requests[request].client();
+                view.note(Note::Aged { client });
                 return Some(request);
             }
         }
@@ -192,8 +192,8 @@ impl MqDeadline {
     }
 
     /// The class a request was inserted in, or would be.
-    fn class_of(scene: &Scene, request: RequestId) -> usize {
-        let request = &scene.requests[request];
+    fn class_of(view: &QueueView, request: RequestId) -> usize {
+        let request = &view.requests[request];
         match request.scratch[CLASS_SLOT] {
             0 => request.priority().class as usize,
             slot => usize::try_from(slot - 1).map_or(BEST_EFFORT, |class| class.min(IDLE)),
@@ -214,80 +214,80 @@ impl Elevator for MqDeadline {
         Traits { merges_front: self.tuning.front_merges, ..Traits::mq(self.name) }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.space = LaneSpace::with_capacity(scene.request_slots());
-        self.head_links = Links::with_capacity(scene.request_slots());
+    fn attach(&mut self, view: &mut QueueView) {
+        self.space = LaneSpace::with_capacity(view.request_slots());
+        self.head_links = Links::with_capacity(view.request_slots());
         // It may have been elsewhere before; what it left in a device there is not its own any
         // more.
         self.ranks = [Rank::default(); CLASSES];
         self.turn = Turn::default();
     }
 
-    fn would_admit(&self, scene: &Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+    fn would_admit(&self, view: &QueueView, _: ClientId, op: Op, flags: Flags) -> Admission {
         if op == Op::Read && is_sync(op, flags) {
             Admission::Normal
         } else {
-            Admission::AtMost(self.async_depth(scene))
+            Admission::AtMost(self.async_depth(view))
         }
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
-        let lane = direction(scene.requests[request].op());
-        if scene.requests[request].scratch[CLASS_SLOT] == 0 {
-            let class = scene.requests[request].priority().class;
-            scene.requests[request].scratch[CLASS_SLOT] = class as u64 + 1;
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
+        let lane = direction(view.requests[request].op());
+        if view.requests[request].scratch[CLASS_SLOT] == 0 {
+            let class = view.requests[request].priority().class;
+            view.requests[request].scratch[CLASS_SLOT] = class as u64 + 1;
             self.ranks[class as usize].queued += 1;
         }
-        let rank = &mut self.ranks[Self::class_of(scene, request)];
+        let rank = &mut self.ranks[Self::class_of(view, request)];
         match position {
             Position::Sorted => {
-                let deadline = scene.now() + self.tuning.expire[lane];
-                rank.directions.lanes[lane].insert(&mut self.space, scene, request, deadline);
+                let deadline = view.now() + self.tuning.expire[lane];
+                rank.directions.lanes[lane].insert(&mut self.space, view, request, deadline);
             }
             Position::Head => {
-                scene.requests[request].scratch[0] = scene.now().0;
+                view.requests[request].scratch[0] = view.now().0;
                 rank.at_head.push_front(&mut self.head_links, request.index());
             }
         }
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         if side == Side::Front && !self.is_at_head(request) {
-            let lane = direction(scene.requests[request].op());
-            let rank = &mut self.ranks[Self::class_of(scene, request)];
-            rank.directions.lanes[lane].resort(&mut self.space, scene, request);
+            let lane = direction(view.requests[request].op());
+            let rank = &mut self.ranks[Self::class_of(view, request)];
+            rank.directions.lanes[lane].resort(&mut self.space, view, request);
         }
     }
 
-    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         // Its place by sector changes as after a front merge; its age does not.
-        self.grown(scene, request, side);
+        self.grown(view, request, side);
     }
 
-    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
-        Self::class_of(scene, request) == Self::class_of(scene, next)
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        Self::class_of(view, request) == Self::class_of(view, next)
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        let lane = direction(scene.requests[gone].op());
-        let rank = &mut self.ranks[Self::class_of(scene, gone)];
-        rank.directions.absorb(&mut self.space, scene, survivor, gone, lane);
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let lane = direction(view.requests[gone].op());
+        let rank = &mut self.ranks[Self::class_of(view, gone)];
+        rank.directions.absorb(&mut self.space, view, survivor, gone, lane);
     }
 
-    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
             Side::Front => self.space.former(request),
             Side::Back => self.space.latter(request),
         }
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
-        if let Some(request) = self.take_aged(scene) {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        if let Some(request) = self.take_aged(view) {
             return Pick::Dispatch(request, Place::Tail);
         }
         for class in 0..CLASSES {
             // Whatever its age: when an expiry is shortened, what waits looks younger than now.
-            if let Some(request) = self.try_rank(scene, class, Nanos::MAX) {
+            if let Some(request) = self.try_rank(view, class, Nanos::MAX) {
                 return Pick::Dispatch(request, Place::Tail);
             }
             if self.ranks[class].queued > 0 {
@@ -298,9 +298,9 @@ impl Elevator for MqDeadline {
         if self.waiting() == 0 { Pick::Nothing } else { Pick::Await }
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
-        let lane = direction(scene.requests[request].op());
-        let rank = &mut self.ranks[Self::class_of(scene, request)];
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        let lane = direction(view.requests[request].op());
+        let rank = &mut self.ranks[Self::class_of(view, request)];
         if self.head_links.contains(request.index()) {
             rank.at_head.remove(&mut self.head_links, request.index());
         } else {
@@ -308,18 +308,23 @@ impl Elevator for MqDeadline {
         }
     }
 
-    fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        if scene.requests[request].scratch[CLASS_SLOT] != 0 {
-            self.ranks[Self::class_of(scene, request)].queued -= 1;
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        if view.requests[request].scratch[CLASS_SLOT] != 0 {
+            self.ranks[Self::class_of(view, request)].queued -= 1;
         }
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        (0..CLASSES).find_map(|class| self.try_rank(scene, class, Nanos::MAX))
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        (0..CLASSES).find_map(|class| self.try_rank(view, class, Nanos::MAX))
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let class = Self::class_of(scene, request);
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        let class = Self::class_of(view, request);
         let above: u32 = self.ranks[..class].iter().map(|rank| rank.queued).sum();
         if above > 0 {
             write!(out, "{above} requests of higher classes wait or are in the device; ")?;
@@ -327,17 +332,17 @@ impl Elevator for MqDeadline {
         if self.is_at_head(request) {
             return out.write_str("the device refused it, it goes first in its class");
         }
-        explain_lane(&self.ranks[class].directions, &self.space, scene, request, out)
+        explain_lane(&self.ranks[class].directions, &self.space, view, request, out)
     }
 
     fn waiting(&self) -> u32 {
         self.ranks.iter().map(Self::waiting_in).sum()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         for (class, rank) in self.ranks.iter().enumerate() {
             rank.directions
-                .check(&self.space, scene)
+                .check(&self.space, view)
                 .and_then(|()| rank.at_head.check(&self.head_links))
                 .map_err(|fault| format!("mq-deadline: {fault}"))?;
             if Self::waiting_in(rank) > rank.queued {
@@ -362,12 +367,17 @@ impl Knobs for MqDeadline {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, scene)
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, view)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, scene, value)
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, view, value)
     }
 }
 

@@ -18,8 +18,8 @@ use core::fmt;
 
 use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side, Traits};
 use crate::list::{Links, List};
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 /// First come, first served.
 #[derive(Debug)]
@@ -66,44 +66,44 @@ impl Elevator for Noop {
         Traits { passes_through: true, ..traits }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.links = Links::with_capacity(scene.request_slots());
+    fn attach(&mut self, view: &mut QueueView) {
+        self.links = Links::with_capacity(view.request_slots());
         self.fifo = List::new();
     }
 
-    fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, _: &mut QueueView, request: RequestId, position: Position) {
         match position {
             Position::Sorted => self.fifo.push_back(&mut self.links, request.index()),
             Position::Head => self.fifo.push_front(&mut self.links, request.index()),
         }
     }
 
-    fn shrunk(&mut self, _: &mut Scene, _: RequestId, _: Side) {}
+    fn shrunk(&mut self, _: &mut QueueView, _: RequestId, _: Side) {}
 
-    fn absorbed(&mut self, _: &mut Scene, _: RequestId, gone: RequestId) {
+    fn absorbed(&mut self, _: &mut QueueView, _: RequestId, gone: RequestId) {
         self.fifo.remove(&mut self.links, gone.index());
     }
 
-    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
             Side::Front => self.links.prev(request.index()).map(RequestId::from_index),
             Side::Back => self.links.next(request.index()).map(RequestId::from_index),
         }
     }
 
-    fn pick(&mut self, _: &mut Scene) -> Pick {
+    fn pick(&mut self, _: &mut QueueView) -> Pick {
         self.take().map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Sorted))
     }
 
-    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+    fn removed(&mut self, _: &mut QueueView, request: RequestId) {
         self.fifo.remove(&mut self.links, request.index());
     }
 
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         self.take()
     }
 
-    fn explain(&self, _: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+    fn explain(&self, _: &QueueView, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
         let at = |&index: &u32| index == request.index();
         let before = self.fifo.iter(&self.links).position(|index| at(&index)).unwrap_or(0);
         match before {
@@ -116,7 +116,7 @@ impl Elevator for Noop {
         self.fifo.len()
     }
 
-    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+    fn audit(&self, _: &QueueView) -> Result<(), Fault> {
         self.fifo.check(&self.links).map_err(|fault| format!("noop: {fault}"))
     }
 }

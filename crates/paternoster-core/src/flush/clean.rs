@@ -84,8 +84,8 @@ impl<O: Observer> RequestQueue<O> {
     /// The device is said to have a cache, or to have none: while it had none nobody looked what
     /// was written, nor passed the time that debts are repaid in.
     pub(crate) fn believe_write_cache(&mut self, there: bool) {
-        if self.scene.facts.write_cache != there {
-            self.scene.facts.write_cache = there;
+        if self.view.facts.write_cache != there {
+            self.view.facts.write_cache = there;
             self.flush.clean.forget();
             self.forgive_debts();
         }

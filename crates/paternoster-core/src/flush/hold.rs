@@ -83,7 +83,7 @@ impl<O: Observer> RequestQueue<O> {
             let other = self.dispatch.iter(&self.links).find(|&index| !self.is_write(index));
             match other {
                 Some(index) => id = RequestId(index),
-                None if self.dispatch.len() >= self.scene.facts.depth => {
+                None if self.dispatch.len() >= self.view.facts.depth => {
                     return Err(Waiting::Flush);
                 }
                 None => return Ok(None),
@@ -97,11 +97,11 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn is_write(&self, index: u32) -> bool {
-        self.scene.slot(index).op == Op::Write
+        self.view.slot(index).op == Op::Write
     }
 
     fn must_drain(&self) -> bool {
-        self.flush.policy.drains && !self.scene.facts.flush_queueable && !self.tags.is_empty()
+        self.flush.policy.drains && !self.view.facts.flush_queueable && !self.tags.is_empty()
     }
 
     /// Whether nothing leaves the elevator for a flush that is in flight.
@@ -110,14 +110,14 @@ impl<O: Observer> RequestQueue<O> {
         if self.planted.holds_for_ever() {
             return true;
         }
-        let holds = self.flush.policy.hold != Hold::Off && !self.scene.facts.flush_queueable;
+        let holds = self.flush.policy.hold != Hold::Off && !self.view.facts.flush_queueable;
         holds && self.flush.in_flight()
     }
 
     fn holds_writes(&self) -> bool {
         self.flush.in_flight()
             && self.flush.policy.hold == Hold::Writes
-            && self.scene.facts.flush_queueable
+            && self.view.facts.flush_queueable
     }
 
     /// Whether a request that was picked has to stand on the dispatch list until the flush has
@@ -126,7 +126,7 @@ impl<O: Observer> RequestQueue<O> {
         if !self.is_held(id.0) {
             return false;
         }
-        self.scene.requests[id].stage = Stage::Dispatched;
+        self.view.requests[id].stage = Stage::Dispatched;
         self.dispatch.push_back(&mut self.links, id.0);
         true
     }
@@ -169,7 +169,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Whether something that is no step of a sequence has yet to go to the device.
     fn others_wait(&self) -> bool {
-        let sequenced = |index| self.scene.slot(index).steps.is_sequenced();
+        let sequenced = |index| self.view.slot(index).steps.is_sequenced();
         let command = self.flush.command.map(|id| id.0);
         let plain = |index| Some(index) != command && !sequenced(index);
         self.elevator.waiting() > 0 || self.dispatch.iter(&self.links).any(plain)
@@ -186,6 +186,6 @@ impl<O: Observer> RequestQueue<O> {
         let waits = !self.flush.in_flight() && !self.flush.lists[self.flush.pending].is_empty();
         let due = self.flush.pending_since + self.flush.policy.delay;
         // Behind its time it waits for data under way, whose end is an event of its own.
-        if waits && due > self.scene.exact { due } else { Nanos::MAX }
+        if waits && due > self.view.exact { due } else { Nanos::MAX }
     }
 }

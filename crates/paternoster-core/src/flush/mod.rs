@@ -45,15 +45,15 @@ mod hold;
 mod steps;
 mod writers;
 
-use crate::allocate::POOL_NONE;
 use crate::bio_slot::BioRun;
 use crate::device::{Outcome, Status};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
 use crate::list::List;
 use crate::queue::RequestQueue;
+use crate::queue::admission::POOL_NONE;
+use crate::queue_view::Limits;
 use crate::request::{Bio, Flags, Op, Request, RequestId, Stage, Ticket};
-use crate::scene::Limits;
 use crate::slab::{Key, NIL};
 use crate::time::Nanos;
 
@@ -155,7 +155,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Takes in a bio that orders the device's cache.
     #[inline(never)]
     pub(crate) fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        let steps = Steps::of(bio, &self.scene.facts);
+        let steps = Steps::of(bio, &self.view.facts);
         #[cfg(feature = "planted-bugs")]
         let steps = steps.planted(self.planted.postflushes_early(steps.begins_with_data()));
         if steps.next() == Step::Done {
@@ -169,8 +169,8 @@ impl<O: Observer> RequestQueue<O> {
         }
         let id = self.allocate(key.index(), bio)?;
         // No elevator is told of it, unless its data go through one.
-        self.scene.requests[id].epoch = u32::MAX;
-        self.scene.requests[id].steps = steps;
+        self.view.requests[id].epoch = u32::MAX;
+        self.view.requests[id].steps = steps;
         if bio.sectors == 0 || !(self.throttle.is_used() && self.throttles(id)) {
             self.begin_sequence(id);
         }
@@ -180,7 +180,7 @@ impl<O: Observer> RequestQueue<O> {
     /// A sequenced request takes its first step.
     pub(crate) fn begin_sequence(&mut self, id: RequestId) {
         self.emit_request(Action::Insert, id);
-        let steps = self.scene.requests[id].steps;
+        let steps = self.view.requests[id].steps;
         if self.policy.rules == Rules::Mq && steps.begins_with_data() {
             self.start_data(id, Position::Sorted);
         } else {
@@ -192,7 +192,7 @@ impl<O: Observer> RequestQueue<O> {
     /// A bio whose flags ask for nothing but its data: the device has no cache, or can write past
     /// it.
     fn take_in_data(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        if !self.scene.facts.write_cache {
+        if !self.view.facts.write_cache {
             // It stays sync: removing the flags must not make it async.
             let flags = bio.flags.without(Flags::FUA | Flags::PREFLUSH) | Flags::SYNC;
             self.bios.at_mut(key.index()).flags = flags;
@@ -202,8 +202,8 @@ impl<O: Observer> RequestQueue<O> {
             return self.take_in_plain(key, bio);
         }
         let id = self.allocate(key.index(), bio)?;
-        self.scene.requests[id].epoch = u32::MAX;
-        self.scene.requests[id].stage = Stage::Dispatched;
+        self.view.requests[id].epoch = u32::MAX;
+        self.view.requests[id].stage = Stage::Dispatched;
         self.emit_request(Action::Insert, id);
         self.dispatch.push_back(&mut self.links, id.0);
         Ok(Ticket(key))
@@ -211,16 +211,16 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Puts a request where its next step is done, or ends it.
     fn go_to_next_step(&mut self, id: RequestId, outcome: Outcome) {
-        let steps = self.scene.requests[id].steps;
+        let steps = self.view.requests[id].steps;
         let next = if outcome.status == Status::Ok { steps.next() } else { Step::Done };
         match next {
             Step::Preflush | Step::Postflush => {
                 let list = &mut self.flush.lists[self.flush.pending];
                 if list.is_empty() {
-                    self.flush.pending_since = self.scene.exact;
+                    self.flush.pending_since = self.view.exact;
                 }
                 list.push_back(&mut self.links, id.0);
-                self.scene.requests[id].stage = Stage::Flushing;
+                self.view.requests[id].stage = Stage::Flushing;
             }
             Step::Data => self.start_data(id, Position::Head),
             Step::Done => {
@@ -232,7 +232,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// The step that a request was at has ended.
     fn end_step(&mut self, id: RequestId, outcome: Outcome) {
-        let steps = &mut self.scene.requests[id].steps;
+        let steps = &mut self.view.requests[id].steps;
         *steps = steps.advanced();
         self.go_to_next_step(id, outcome);
     }
@@ -240,8 +240,8 @@ impl<O: Observer> RequestQueue<O> {
     /// The data of a sequence go to the device, past the elevator or through it.
     fn start_data(&mut self, id: RequestId, position: Position) {
         self.flush.data_in_flight += 1;
-        let fua = self.scene.facts.fua;
-        let request = &mut self.scene.requests[id];
+        let fua = self.view.facts.fua;
+        let request = &mut self.view.requests[id];
         let ordering = if fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
         request.flags = request.flags.without(ordering) | Flags::SYNC | Flags::NOMERGE;
         if self.policy.rules == Rules::Legacy {
@@ -251,18 +251,18 @@ impl<O: Observer> RequestQueue<O> {
         }
         request.epoch = self.elevator.epoch();
         request.scratch = [0; 2];
-        self.elevator.bind(&mut self.scene, id);
-        self.scene.requests[id].stage = Stage::Waiting;
-        self.elevator.insert(&mut self.scene, id, position);
+        self.elevator.bind(&mut self.view, id);
+        self.view.requests[id].stage = Stage::Waiting;
+        self.elevator.insert(&mut self.view, id, position);
     }
 
     /// The device has done the data of a sequence. An elevator that knew of them has been told.
     #[inline(never)]
     pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
-        if self.elevator.has_bound(&self.scene.requests[id]) {
-            self.elevator.released(&mut self.scene, id);
+        if self.elevator.has_bound(&self.view.requests[id]) {
+            self.elevator.released(&mut self.view, id);
         }
-        self.scene.requests[id].epoch = u32::MAX;
+        self.view.requests[id].epoch = u32::MAX;
         self.flush.data_in_flight -= 1;
         self.end_step(id, outcome);
         self.kick();
@@ -287,7 +287,7 @@ impl<O: Observer> RequestQueue<O> {
         if flush.in_flight() || flush.lists[flush.pending].is_empty() {
             return false;
         }
-        let waited = self.scene.exact - flush.pending_since;
+        let waited = self.view.exact - flush.pending_since;
         (flush.data_in_flight == 0 || waited >= PENDING_MOST)
             && !self.is_delayed(waited)
             && !self.gives_way()
@@ -296,7 +296,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The pending list becomes the running one, and a flush for it goes to the dispatch list.
     fn issue_flush(&mut self) {
         let Some(first) = self.flush.lists[self.flush.pending].first() else { return };
-        let asker = self.scene.slot(first);
+        let asker = self.view.slot(first);
         let command = Request {
             client: asker.client,
             bios_first: NIL,
@@ -304,13 +304,13 @@ impl<O: Observer> RequestQueue<O> {
             op: Op::Flush,
             stage: Stage::Dispatched,
             priority: asker.priority,
-            start: self.scene.exact,
+            start: self.view.exact,
             epoch: u32::MAX,
             pool: POOL_NONE,
             ..Request::default()
         };
-        // There is a slot for it: see `Scene::new`.
-        let Ok(key) = self.scene.requests.0.insert(command) else { return };
+        // There is a slot for it: see `QueueView::new`.
+        let Ok(key) = self.view.requests.0.insert(command) else { return };
         let id = RequestId(key.index());
         self.flush.command = Some(id);
         self.flush.pending ^= 1;
@@ -325,7 +325,7 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     pub(crate) fn flush_starts(&mut self) {
         self.flush.clean.flush_starts();
-        self.flush.writers.flush_starts(self.scene.exact);
+        self.flush.writers.flush_starts(self.view.exact);
     }
 
     /// The flush has ended, and took so much device time: everyone who waited for it goes on.
@@ -370,7 +370,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Takes a request out that has not begun, because its bio is withdrawn. Whether it did.
     pub(crate) fn leave_pending(&mut self, id: RequestId) -> bool {
         let list = &mut self.flush.lists[self.flush.pending];
-        if self.scene.requests[id].steps.next() != Step::Preflush
+        if self.view.requests[id].steps.next() != Step::Preflush
             || !list.iter(&self.links).any(|index| index == id.0)
         {
             return false;
@@ -382,7 +382,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Verifies I1 and I2, and the counts of the parts.
     pub(crate) fn audit_flush(&self) -> Result<(), alloc::string::String> {
         let (mut flushing, mut data, mut commands) = (0, 0, 0);
-        for (key, request) in self.scene.requests.0.iter() {
+        for (key, request) in self.view.requests.0.iter() {
             let sequenced = request.steps.is_sequenced();
             let at = request.steps.next();
             flushing += u32::from(request.stage == Stage::Flushing);

@@ -14,8 +14,8 @@
 //!
 //! Source: CFQ-9 to CFQ-11; BFQ-37.
 
+use crate::queue_view::QueueView;
 use crate::request::{Flags, RequestId};
-use crate::scene::Scene;
 
 /// How far back a request may lie, and what that costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl BackSeek {
     #[must_use]
     pub fn choose(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         a: Option<RequestId>,
         b: Option<RequestId>,
         head: u64,
@@ -42,7 +42,7 @@ impl BackSeek {
         if first == second {
             return a;
         }
-        let (one, other) = (&scene.requests[first], &scene.requests[second]);
+        let (one, other) = (&view.requests[first], &view.requests[second]);
         let preferred = [
             (one.is_sync(), other.is_sync()),
             (one.flags().intersects(self.urgent), other.flags().intersects(self.urgent)),
@@ -80,23 +80,23 @@ impl BackSeek {
 mod tests {
     use super::*;
     use crate::device::DeviceFacts;
+    use crate::queue_view::Limits;
     use crate::request::{Op, Request};
-    use crate::scene::Limits;
 
     const LINUX: BackSeek = BackSeek { most: 2 * 16384, penalty: 2, urgent: Flags::META };
 
     /// The sector of the one that goes first, in whichever order the two are given.
     fn first_of(two: [(Op, Flags, u64); 2], head: u64) -> u64 {
-        let mut scene = Scene::new(DeviceFacts::default(), Limits::default(), false);
+        let mut view = QueueView::new(DeviceFacts::default(), Limits::default(), false);
         let [a, b] = two.map(|(op, flags, sector)| {
             let request = Request { op, flags, sector, sectors: 8, ..Request::default() };
-            let key = scene.requests.0.insert(request).expect("there is room");
+            let key = view.requests.0.insert(request).expect("there is room");
             Some(RequestId::from_index(key.index()))
         });
-        let chosen = LINUX.choose(&scene, a, b, head);
-        assert_eq!(chosen, LINUX.choose(&scene, b, a, head));
-        assert_eq!((LINUX.choose(&scene, a, None, head), LINUX.choose(&scene, a, a, head)), (a, a));
-        scene.requests[chosen.expect("one of two")].sector()
+        let chosen = LINUX.choose(&view, a, b, head);
+        assert_eq!(chosen, LINUX.choose(&view, b, a, head));
+        assert_eq!((LINUX.choose(&view, a, None, head), LINUX.choose(&view, a, a, head)), (a, a));
+        view.requests[chosen.expect("one of two")].sector()
     }
 
     fn first_read(sectors: [u64; 2], head: u64) -> u64 {

@@ -19,8 +19,8 @@
 
 use crate::event::Note;
 use crate::pick::lane::{Lane, LaneSpace};
+use crate::queue_view::QueueView;
 use crate::request::{Op, RequestId};
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// Index of the lane for reads.
@@ -135,21 +135,21 @@ impl Directions {
     pub fn begin_batch(
         &self,
         space: &LaneSpace,
-        scene: &mut Scene,
+        view: &mut QueueView,
         tuning: &Tuning,
         turn: &mut Turn,
     ) -> Option<(RequestId, usize)> {
         let direction = self.choose_direction(tuning, turn)?;
         let lane = &self.lanes[direction];
-        let expired = lane.deadline(scene).is_some_and(|deadline| {
-            let now = scene.now();
+        let expired = lane.deadline(view).is_some_and(|deadline| {
+            let now = view.now();
             if tuning.expires_at_deadline { now >= deadline } else { now > deadline }
         });
         let following = self.following(space, tuning, direction);
         let from_fifo = expired || following.is_none();
         let request = if from_fifo { lane.oldest()? } else { following? };
         turn.batching = 0;
-        scene.note(Note::BatchBegins { writes: direction == WRITE, from_fifo });
+        view.note(Note::BatchBegins { writes: direction == WRITE, from_fifo });
         Some((request, direction))
     }
 
@@ -176,13 +176,13 @@ impl Directions {
     pub fn dispatch(
         &mut self,
         space: &mut LaneSpace,
-        scene: &Scene,
+        view: &QueueView,
         request: RequestId,
         direction: usize,
     ) {
         self.next = [None; 2];
         self.next[direction] = space.latter(request);
-        self.position[direction] = scene.requests[request].sector();
+        self.position[direction] = view.requests[request].sector();
         self.lanes[direction].remove(space, request);
     }
 
@@ -196,13 +196,13 @@ impl Directions {
     pub fn absorb(
         &mut self,
         space: &mut LaneSpace,
-        scene: &mut Scene,
+        view: &mut QueueView,
         survivor: RequestId,
         gone: RequestId,
         direction: usize,
     ) {
         self.leave_next(space, gone, direction);
-        self.lanes[direction].absorb(space, scene, survivor, gone);
+        self.lanes[direction].absorb(space, view, survivor, gone);
     }
 
     /// A request that goes away is nobody's next: its successor is.
@@ -216,9 +216,9 @@ impl Directions {
     ///
     /// # Errors
     /// Which invariant is broken.
-    pub fn check(&self, space: &LaneSpace, scene: &Scene) -> Result<(), &'static str> {
+    pub fn check(&self, space: &LaneSpace, view: &QueueView) -> Result<(), &'static str> {
         for (lane, next) in self.lanes.iter().zip(self.next) {
-            lane.check(space, scene)?;
+            lane.check(space, view)?;
             if next.is_some_and(|next| !space.contains(next)) {
                 return Err("batch I1: the next request does not wait");
             }

@@ -9,38 +9,38 @@
 //!
 //! Source: ours; Linux keeps two pointers in its request.
 
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 const HOME: usize = 1;
 const IN_FLIGHT: u64 = 1 << 32;
 
 /// The queue that a request was settled in; 0 if it was not.
 #[must_use]
-pub fn home(scene: &Scene, request: RequestId) -> u32 {
-    let number = scene.requests[request].scratch[HOME] & (IN_FLIGHT - 1);
+pub fn home(view: &QueueView, request: RequestId) -> u32 {
+    let number = view.requests[request].scratch[HOME] & (IN_FLIGHT - 1);
     u32::try_from(number.saturating_sub(1)).unwrap_or(0)
 }
 
 /// Whether a request was settled.
 #[must_use]
-pub fn is_settled(scene: &Scene, request: RequestId) -> bool {
-    scene.requests[request].scratch[HOME] != 0
+pub fn is_settled(view: &QueueView, request: RequestId) -> bool {
+    view.requests[request].scratch[HOME] != 0
 }
 
 /// Whether a request was dispatched and has not ended.
 #[must_use]
-pub fn is_in_flight(scene: &Scene, request: RequestId) -> bool {
-    scene.requests[request].scratch[HOME] & IN_FLIGHT != 0
+pub fn is_in_flight(view: &QueueView, request: RequestId) -> bool {
+    view.requests[request].scratch[HOME] & IN_FLIGHT != 0
 }
 
 /// Settles a request, which is not in flight, in a queue.
-pub fn settle(scene: &mut Scene, request: RequestId, queue: u32) {
-    scene.requests[request].scratch[HOME] = u64::from(queue) + 1;
+pub fn settle(view: &mut QueueView, request: RequestId, queue: u32) {
+    view.requests[request].scratch[HOME] = u64::from(queue) + 1;
 }
 
 /// A request is in flight from now on, or no longer.
-pub fn set_in_flight(scene: &mut Scene, request: RequestId, flies: bool) {
-    debug_assert!(is_in_flight(scene, request) != flies, "{request:?} twice");
-    scene.requests[request].scratch[HOME] ^= IN_FLIGHT;
+pub fn set_in_flight(view: &mut QueueView, request: RequestId, flies: bool) {
+    debug_assert!(is_in_flight(view, request) != flies, "{request:?} twice");
+    view.requests[request].scratch[HOME] ^= IN_FLIGHT;
 }

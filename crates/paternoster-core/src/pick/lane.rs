@@ -22,8 +22,8 @@
 
 use crate::list::{Links, List};
 use crate::pick::back_seek::BackSeek;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
 
@@ -94,11 +94,11 @@ impl Lane {
     pub fn insert(
         &mut self,
         space: &mut LaneSpace,
-        scene: &mut Scene,
+        view: &mut QueueView,
         request: RequestId,
         deadline: Nanos,
     ) {
-        let own = &mut scene.requests[request];
+        let own = &mut view.requests[request];
         own.scratch[0] = deadline.0;
         self.sorted.insert(&mut space.nodes, request.index(), own.sector());
         self.fifo.push_back(&mut space.links, request.index());
@@ -111,8 +111,8 @@ impl Lane {
     }
 
     /// A request's start has changed: its place in sector order does.
-    pub fn resort(&mut self, space: &mut LaneSpace, scene: &Scene, request: RequestId) {
-        self.sorted.rekey(&mut space.nodes, request.index(), scene.requests[request].sector());
+    pub fn resort(&mut self, space: &mut LaneSpace, view: &QueueView, request: RequestId) {
+        self.sorted.rekey(&mut space.nodes, request.index(), view.requests[request].sector());
     }
 
     /// `gone` became part of `survivor`: if it was the more urgent, its deadline and its place
@@ -120,13 +120,13 @@ impl Lane {
     pub fn absorb(
         &mut self,
         space: &mut LaneSpace,
-        scene: &mut Scene,
+        view: &mut QueueView,
         survivor: RequestId,
         gone: RequestId,
     ) {
-        let (own, other) = (scene.requests[survivor].scratch[0], scene.requests[gone].scratch[0]);
+        let (own, other) = (view.requests[survivor].scratch[0], view.requests[gone].scratch[0]);
         if other < own {
-            scene.requests[survivor].scratch[0] = other;
+            view.requests[survivor].scratch[0] = other;
             self.fifo.remove(&mut space.links, survivor.index());
             self.fifo.insert_before(&mut space.links, gone.index(), survivor.index());
         }
@@ -151,14 +151,14 @@ impl Lane {
     pub fn nearest_neighbour(
         &self,
         space: &LaneSpace,
-        scene: &Scene,
+        view: &QueueView,
         back_seek: &BackSeek,
         request: RequestId,
     ) -> Option<RequestId> {
         let first = || self.from_sector(space, 0);
         let behind = space.latter(request).or_else(first).filter(|&other| other != request);
-        let from = scene.requests[request].sector();
-        back_seek.choose(scene, behind, space.former(request), from)
+        let from = view.requests[request].sector();
+        back_seek.choose(view, behind, space.former(request), from)
     }
 
     /// The oldest request.
@@ -169,8 +169,8 @@ impl Lane {
 
     /// When the oldest request should be served.
     #[must_use]
-    pub fn deadline(&self, scene: &Scene) -> Option<Nanos> {
-        self.oldest().map(|oldest| Nanos(scene.requests[oldest].scratch[0]))
+    pub fn deadline(&self, view: &QueueView) -> Option<Nanos> {
+        self.oldest().map(|oldest| Nanos(view.requests[oldest].scratch[0]))
     }
 
     /// How many requests stand before `request` in sector order. O(n).
@@ -190,14 +190,14 @@ impl Lane {
     ///
     /// # Errors
     /// Which invariant is broken.
-    pub fn check(&self, space: &LaneSpace, scene: &Scene) -> Result<(), &'static str> {
+    pub fn check(&self, space: &LaneSpace, view: &QueueView) -> Result<(), &'static str> {
         self.sorted.check(&space.nodes)?;
         self.fifo.check(&space.links)?;
         if self.sorted.len() != self.fifo.len() {
             return Err("lane I1: the two orders hold different requests");
         }
         for index in self.sorted.iter(&space.nodes) {
-            let request = &scene.requests[RequestId::from_index(index)];
+            let request = &view.requests[RequestId::from_index(index)];
             if space.nodes.key(index) != Some(request.sector()) {
                 return Err("lane I1: a request stands under another sector than its own");
             }

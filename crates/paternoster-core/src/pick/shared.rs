@@ -11,7 +11,7 @@
 //! Source: CFQ-3; BFQ-193.
 
 use crate::client::{Class, ClientId, Priority};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 
 /// Shared queues of a group: 8 levels of two classes, and one of the idle class.
 pub const SHARED: usize = 17;
@@ -35,7 +35,7 @@ pub(crate) fn rather_sync([of_async, of_sync]: [Option<u32>; 2]) -> Option<u32> 
 
 /// The class and level that a scheduler sees of a client: the idle class has one level only.
 #[must_use]
-pub fn effective_priority(scene: &Scene, client: ClientId) -> Priority {
-    let priority = scene.clients.at(client.index()).priority();
+pub fn effective_priority(view: &QueueView, client: ClientId) -> Priority {
+    let priority = view.clients.at(client.index()).priority();
     if priority.class == Class::Idle { Priority { level: 7, ..priority } } else { priority }
 }

@@ -12,9 +12,9 @@ impl<O: Observer> RequestQueue<O> {
     /// Sorts a picked request in (BLK-12).
     #[inline(never)]
     pub(crate) fn add_to_dispatch(&mut self, id: RequestId) {
-        self.scene.requests[id].stage = Stage::Dispatched;
-        let boundary = self.scene.in_device.last_end;
-        sort_in(&mut self.dispatch, &mut self.links, &self.scene.requests, boundary, id);
+        self.view.requests[id].stage = Stage::Dispatched;
+        let boundary = self.view.in_device.last_end;
+        sort_in(&mut self.dispatch, &mut self.links, &self.view.requests, boundary, id);
     }
 
     /// Empties the elevator into the dispatch list, whatever its limits and idling say: a forced
@@ -24,10 +24,10 @@ impl<O: Observer> RequestQueue<O> {
     pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
         self.advance(now);
         let mut count = 0;
-        while let Some(id) = self.elevator.drain(&mut self.scene) {
+        while let Some(id) = self.elevator.drain(&mut self.view) {
             self.merger.leave(id);
             if self.policy.rules == Rules::Mq || self.elevator.traits().drain_place == Place::Tail {
-                self.scene.requests[id].stage = Stage::Dispatched;
+                self.view.requests[id].stage = Stage::Dispatched;
                 self.dispatch.push_back(&mut self.links, id.0);
             } else {
                 self.add_to_dispatch(id);

@@ -46,7 +46,7 @@ impl<O: Observer> RequestQueue<O> {
             #[cfg(feature = "planted-bugs")]
             let told = told || self.planted.completes_old_epoch();
             if told {
-                self.elevator.completed(&mut self.scene, id, served);
+                self.elevator.completed(&mut self.view, id, served);
             }
             self.command_ended(id, bound, outcome, served);
         }
@@ -57,11 +57,11 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A command other than a flush has ended; the elevator, if it is bound to that, has been told.
     fn command_ended(&mut self, id: RequestId, bound: bool, outcome: Outcome, served: Nanos) {
-        let request = &self.scene.requests[id];
+        let request = &self.view.requests[id];
         let run = request.bios();
         let (sequenced, released) = (request.steps.is_sequenced(), request.past_throttle);
         let (client, op) = (request.client(), request.op);
-        if self.scene.facts.write_cache {
+        if self.view.facts.write_cache {
             self.note_written(id, outcome.status == Status::Ok);
             if self.owners_pay() {
                 let of_writer = self.flush.writers.contains(client);
@@ -73,7 +73,7 @@ impl<O: Observer> RequestQueue<O> {
         } else {
             self.end_run(run, outcome);
             if bound {
-                self.elevator.released(&mut self.scene, id);
+                self.elevator.released(&mut self.view, id);
             }
             self.free_unbound(id);
             self.end_train();
@@ -88,17 +88,17 @@ impl<O: Observer> RequestQueue<O> {
         self.advance(now);
         let Left { id, bound, .. } = self.take_from_device(tag)?;
         self.emit_request(Action::Requeue, id);
-        self.refused_until = self.scene.exact + RETRY_AFTER_REFUSAL;
+        self.refused_until = self.view.exact + RETRY_AFTER_REFUSAL;
         if bound {
-            self.elevator.requeued(&mut self.scene, id);
+            self.elevator.requeued(&mut self.view, id);
         }
         if bound && self.policy.rules == Rules::Mq {
-            self.scene.requests[id].stage = Stage::Waiting;
-            self.elevator.insert(&mut self.scene, id, Position::Head);
+            self.view.requests[id].stage = Stage::Waiting;
+            self.elevator.insert(&mut self.view, id, Position::Head);
         } else {
             // Also a flush, and what an earlier elevator had picked: it keeps its precedence
             // (BLK-11).
-            self.scene.requests[id].stage = Stage::Dispatched;
+            self.view.requests[id].stage = Stage::Dispatched;
             self.dispatch.push_front(&mut self.links, id.0);
         }
         self.end_call();
@@ -107,19 +107,19 @@ impl<O: Observer> RequestQueue<O> {
 
     fn take_from_device(&mut self, tag: Tag) -> Result<Left, Stale> {
         let id = RequestId(*self.tags.free_by_key(tag.0).ok_or(Stale)?);
-        let request = &self.scene.requests[id];
+        let request = &self.view.requests[id];
         let bound = self.elevator.has_bound(request);
         if request.op != Op::Flush {
-            self.scene.in_device.requests -= 1;
-            self.scene.in_device.sync -= u32::from(request.is_sync());
+            self.view.in_device.requests -= 1;
+            self.view.in_device.sync -= u32::from(request.is_sync());
         }
-        let measured = self.service.leave(self.scene.exact, request.clock);
+        let measured = self.service.leave(self.view.exact, request.clock);
         Ok(Left { id, bound, measured })
     }
 
     /// All bios of a request have ended with `outcome`.
     pub(crate) fn end_bios(&mut self, id: RequestId, outcome: Outcome) {
-        self.end_run(self.scene.requests[id].bios(), outcome);
+        self.end_run(self.view.requests[id].bios(), outcome);
     }
 
     fn end_run(&mut self, run: BioRun, outcome: Outcome) {

@@ -19,13 +19,13 @@ use crate::time::Nanos;
 impl<O: Observer> RequestQueue<O> {
     /// Whether flushes are charged, and device time passes for clients that owe.
     pub(crate) const fn owners_pay(&self) -> bool {
-        self.flush.policy.owned && self.scene.facts.write_cache
+        self.flush.policy.owned && self.view.facts.write_cache
     }
 
     /// A command other than a flush has ended: what it wrote may be in the cache.
     #[inline(never)]
     pub(crate) fn note_written(&mut self, id: RequestId, good: bool) {
-        let request = &self.scene.requests[id];
+        let request = &self.view.requests[id];
         self.flush.clean.write_ended(request, good);
         let cached = request.op == Op::Write && !request.flags.contains(Flags::FUA);
         if !cached || !self.owners_pay() {
@@ -34,8 +34,8 @@ impl<O: Observer> RequestQueue<O> {
         let mut index = request.bios_first;
         while index != NIL {
             let slot = self.bios.at(index);
-            if self.scene.clients.get(slot.client.0).is_some() {
-                self.flush.writers.wrote(self.scene.exact, slot.client.index(), slot.sectors);
+            if self.view.clients.get(slot.client.0).is_some() {
+                self.flush.writers.wrote(self.view.exact, slot.client.index(), slot.sectors);
             }
             index = slot.next;
         }
@@ -45,12 +45,12 @@ impl<O: Observer> RequestQueue<O> {
     /// charged, and those who asked share the rest.
     pub(crate) fn settle_flush(&mut self, list: usize, good: bool, served: Nanos) {
         let pays = self.owners_pay();
-        let RequestQueue { flush, throttle, scene, elevator, links, .. } = self;
+        let RequestQueue { flush, throttle, view, elevator, links, .. } = self;
         throttle.allow_ahead(served, flush.policy.ahead);
-        let reading = throttle.begin(scene, elevator, served, true);
+        let reading = throttle.begin(view, elevator, served, true);
         let mut charge = |client, cost| {
             if pays {
-                throttle.account(scene, elevator, client, reading, cost);
+                throttle.account(view, elevator, client, reading, cost);
             }
         };
         let rest = flush.writers.flush_ends(good, served, &mut charge);
@@ -60,8 +60,8 @@ impl<O: Observer> RequestQueue<O> {
         while let Some(index) = at {
             at = links.next(index);
             if pays {
-                let client = scene.slot(index).client().index();
-                throttle.account(scene, elevator, client, reading, share);
+                let client = view.slot(index).client().index();
+                throttle.account(view, elevator, client, reading, share);
             }
         }
     }
@@ -69,10 +69,10 @@ impl<O: Observer> RequestQueue<O> {
     /// Whether a request has to wait for what its client owes; if so it does.
     #[inline(never)]
     pub(crate) fn throttles(&mut self, id: RequestId) -> bool {
-        let client = self.scene.requests[id].client().index();
+        let client = self.view.requests[id].client().index();
         let holds = self.throttle.holds(client);
         if holds {
-            self.scene.requests[id].stage = Stage::Throttled;
+            self.view.requests[id].stage = Stage::Throttled;
             self.throttle.hold(&mut self.links, client, id.0);
         }
         holds
@@ -80,7 +80,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A command other than a flush has ended: device time passes.
     pub(crate) fn pass_device_time(&mut self, served: Served) {
-        self.throttle.command_ended(&mut self.scene, &mut self.elevator, served);
+        self.throttle.command_ended(&mut self.view, &mut self.elevator, served);
     }
 
     /// Lets those go that owe nothing any more; if there are none but those that owe, also the one
@@ -88,8 +88,8 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     pub(crate) fn release_throttled(&mut self) {
         let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
-        let now = self.scene.exact;
-        if alone && self.dispatch.is_empty() && self.throttle.opens(&self.scene) <= now {
+        let now = self.view.exact;
+        if alone && self.dispatch.is_empty() && self.throttle.opens(&self.view) <= now {
             self.throttle.forgive_least();
         }
         while let Some(client) = self.throttle.released() {
@@ -105,18 +105,18 @@ impl<O: Observer> RequestQueue<O> {
         // Each goes to the head, so that the last must go first.
         while let Some(index) = self.throttle.take(&mut self.links, client, first) {
             let id = RequestId(index);
-            if self.scene.requests[id].steps.is_sequenced() {
+            if self.view.requests[id].steps.is_sequenced() {
                 self.begin_sequence(id);
                 continue;
             }
-            self.scene.requests[id].past_throttle = first;
+            self.view.requests[id].past_throttle = first;
             self.insert_at(id, position);
         }
     }
 
     /// When the queue has to look at the throttle again.
     pub(crate) fn throttle_deadline(&self) -> Nanos {
-        if self.tags.is_empty() { self.throttle.deadline(&self.scene) } else { Nanos::MAX }
+        if self.tags.is_empty() { self.throttle.deadline(&self.view) } else { Nanos::MAX }
     }
 
     /// All debts are forgiven, and all that waited goes.

@@ -23,9 +23,9 @@ impl<O: Observer> RequestQueue<O> {
         if nomerges == 0 && self.merge_into_plug(index, bio) {
             return true;
         }
-        self.elevator.bio_comes(&mut self.scene, bio);
+        self.elevator.bio_comes(&mut self.view, bio);
         if let Some(last) = self.merger.last() {
-            let request = &self.scene.requests[last];
+            let request = &self.view.requests[last];
             if let Some(side) = adjoining_side(request, bio)
                 && self.grow(last, index, bio, side)
             {
@@ -35,7 +35,7 @@ impl<O: Observer> RequestQueue<O> {
         if nomerges == 1 {
             return false;
         }
-        if let Some(id) = self.merger.find_back(&self.scene.requests, bio)
+        if let Some(id) = self.merger.find_back(&self.view.requests, bio)
             && self.grow(id, index, bio, Side::Back)
         {
             return true;
@@ -43,9 +43,9 @@ impl<O: Observer> RequestQueue<O> {
         if !self.elevator.traits().merges_front {
             return false;
         }
-        let (scene, elevator) = (&self.scene, &self.elevator);
+        let (view, elevator) = (&self.view, &self.elevator);
         let found =
-            self.merger.find_front(&scene.requests, bio, |id| elevator.may_merge(scene, id, bio));
+            self.merger.find_front(&view.requests, bio, |id| elevator.may_merge(view, id, bio));
         match found {
             Some(id) => self.grow(id, index, bio, Side::Front),
             None => false,
@@ -60,23 +60,23 @@ impl<O: Observer> RequestQueue<O> {
             return false;
         }
         self.join(id, index, bio, side);
-        self.merger.grew(id, &self.scene.requests[id]);
-        self.elevator.grown(&mut self.scene, id, side);
+        self.merger.grew(id, &self.view.requests[id]);
+        self.elevator.grown(&mut self.view, id, side);
         self.close_gap(id, side);
         true
     }
 
     /// Whether block core and elevator allow the bio in the request.
     pub(crate) fn may_join(&mut self, id: RequestId, bio: &Bio) -> bool {
-        self.merger.may_grow(&mut self.scene, self.policy.rules, id, bio)
-            && self.elevator.may_merge(&self.scene, id, bio)
+        self.merger.may_grow(&mut self.view, self.policy.rules, id, bio)
+            && self.elevator.may_merge(&self.view, id, bio)
     }
 
     /// Links the bio to the request's end or start and moves the request's bounds.
     pub(crate) fn join(&mut self, id: RequestId, index: u32, bio: &Bio, side: Side) {
-        let priority = self.scene.priority_of(bio);
+        let priority = self.view.priority_of(bio);
         self.bios.at_mut(index).request = id.0;
-        let request = &mut self.scene.requests[id];
+        let request = &mut self.view.requests[id];
         let mut run = request.bios();
         let action = match side {
             Side::Back => {
@@ -100,7 +100,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// If `id` now touches its neighbour on `side`, the two become one (BLK-4).
     fn close_gap(&mut self, id: RequestId, side: Side) {
-        if let Some(neighbour) = self.elevator.neighbour(&self.scene, id, side) {
+        if let Some(neighbour) = self.elevator.neighbour(&self.view, id, side) {
             let (first, second) =
                 if side == Side::Back { (id, neighbour) } else { (neighbour, id) };
             self.absorb(first, second);
@@ -113,44 +113,44 @@ impl<O: Observer> RequestQueue<O> {
         if self.merger.nomerges >= 2 {
             return false;
         }
-        let start = self.scene.requests[id].sector;
-        let Some(survivor) = self.merger.find_ending(&self.scene.requests, start) else {
+        let start = self.view.requests[id].sector;
+        let Some(survivor) = self.merger.find_ending(&self.view.requests, start) else {
             return false;
         };
         if !self.may_become_one(survivor, id) {
             return false;
         }
         self.take_over(survivor, id);
-        self.merger.grew(survivor, &self.scene.requests[survivor]);
-        self.elevator.grown(&mut self.scene, survivor, Side::Back);
-        self.elevator.released(&mut self.scene, id);
+        self.merger.grew(survivor, &self.view.requests[survivor]);
+        self.elevator.grown(&mut self.view, survivor, Side::Back);
+        self.elevator.released(&mut self.view, id);
         self.free_unbound(id);
         true
     }
 
     /// `second`, which waits directly behind `first`, becomes part of it if all rules allow it.
     fn absorb(&mut self, first: RequestId, second: RequestId) {
-        let adjoin = self.scene.requests[first].end() == self.scene.requests[second].sector;
+        let adjoin = self.view.requests[first].end() == self.view.requests[second].sector;
         let both = self.merger.contains(first) && self.merger.contains(second);
         if !adjoin || !both || !self.may_become_one(first, second) {
             return;
         }
         self.merger.leave(second);
         self.take_over(first, second);
-        self.merger.grew(first, &self.scene.requests[first]);
-        self.elevator.absorbed(&mut self.scene, first, second);
-        self.elevator.released(&mut self.scene, second);
+        self.merger.grew(first, &self.view.requests[first]);
+        self.elevator.absorbed(&mut self.view, first, second);
+        self.elevator.released(&mut self.view, second);
         self.free_unbound(second);
     }
 
     fn may_become_one(&self, first: RequestId, second: RequestId) -> bool {
-        self.merger.may_become_one(&self.scene, self.policy.rules, first, second)
-            && self.elevator.may_absorb(&self.scene, first, second)
+        self.merger.may_become_one(&self.view, self.policy.rules, first, second)
+            && self.elevator.may_absorb(&self.view, first, second)
     }
 
     /// The bios of `gone` go to `survivor`, which keeps the earlier start and the better priority.
     fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
-        let taken = self.scene.requests[gone].clone();
+        let taken = self.view.requests[gone].clone();
         let run = taken.bios();
         let mut index = run.first;
         while index != NIL {
@@ -158,7 +158,7 @@ impl<O: Observer> RequestQueue<O> {
             slot.request = survivor.0;
             index = slot.next;
         }
-        let request = &mut self.scene.requests[survivor];
+        let request = &mut self.view.requests[survivor];
         let mut all = request.bios();
         all.append(&mut self.bios, run);
         request.bios_last = all.last;
@@ -166,7 +166,7 @@ impl<O: Observer> RequestQueue<O> {
         request.segments += taken.segments;
         request.start = request.start.min(taken.start);
         request.priority = request.priority.better(taken.priority);
-        let empty = &mut self.scene.requests[gone];
+        let empty = &mut self.view.requests[gone];
         (empty.bios_first, empty.bios_last) = (NIL, NIL);
         self.emit_request(Action::BackMerge, gone);
     }

@@ -19,7 +19,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when there is no such client.
     pub fn plug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
         self.advance(now);
-        self.scene.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = true;
+        self.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = true;
         self.end_call();
         Ok(())
     }
@@ -31,7 +31,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when there is no such client.
     pub fn unplug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
         self.arrive(now);
-        self.scene.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = false;
+        self.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = false;
         self.flush_plug(client);
         self.unplug_device(Action::Unplug);
         self.end_call();
@@ -41,10 +41,10 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     pub(crate) fn add_to_plug(&mut self, client: ClientId, id: RequestId) {
         let merges = self.merger.nomerges == 0;
-        if self.plugs.is_full(client, self.policy.rules, &self.scene.requests, merges) {
+        if self.plugs.is_full(client, self.policy.rules, &self.view.requests, merges) {
             self.flush_plug(client);
         }
-        self.scene.requests[id].stage = Stage::Plugged;
+        self.view.requests[id].stage = Stage::Plugged;
         if self.plugs.add(&mut self.links, client, id) {
             self.emit(Action::Plug, client, Op::Read, Flags::NONE, (0, 0));
         }
@@ -66,14 +66,14 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Makes the bio part of a request in its client's own plug. Whether it did.
     pub(crate) fn merge_into_plug(&mut self, index: u32, bio: &Bio) -> bool {
-        let plugged = || self.scene.clients.at(bio.client.index()).plugged;
+        let plugged = || self.view.clients.at(bio.client.index()).plugged;
         if self.plugs.held() == 0 || !plugged() {
             return false;
         }
         // The newest first: a stream continues where it was a moment ago.
         let mut at = self.plugs.of(bio.client).last();
         while let Some(candidate) = at {
-            let request = self.scene.slot(candidate);
+            let request = self.view.slot(candidate);
             if let Some(side) = adjoining_side(request, bio) {
                 let id = RequestId(candidate);
                 if self.may_join(id, bio) {
@@ -92,11 +92,11 @@ impl<O: Observer> RequestQueue<O> {
         if self.plug.is_plugged() {
             return;
         }
-        let facts = &self.scene.facts;
+        let facts = &self.view.facts;
         let queues_flash = !facts.rotational && facts.depth > 1;
         let empty = self.elevator.waiting() == 0 && self.dispatch.is_empty();
         if !queues_flash && empty {
-            self.plug.close(self.scene.exact);
+            self.plug.close(self.view.exact);
             self.emit(Action::Plug, ClientId::NOBODY, Op::Read, Flags::NONE, (0, 0));
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use paternoster_core::elevator::{Elevator, Fault, Pick, Position, Traits};
-use paternoster_core::{ClientSpec, DeviceFacts, Nanos, RequestId, RequestQueue, Scene};
+use paternoster_core::{ClientSpec, DeviceFacts, Nanos, QueueView, RequestId, RequestQueue};
 
 /// An elevator whose invariants never hold.
 #[derive(Debug)]
@@ -16,23 +16,23 @@ impl Elevator for Broken {
     fn traits(&self) -> Traits {
         Traits::legacy("broken")
     }
-    fn attach(&mut self, _: &mut Scene) {}
-    fn insert(&mut self, _: &mut Scene, _: RequestId, _: Position) {}
-    fn absorbed(&mut self, _: &mut Scene, _: RequestId, _: RequestId) {}
-    fn pick(&mut self, _: &mut Scene) -> Pick {
+    fn attach(&mut self, _: &mut QueueView) {}
+    fn insert(&mut self, _: &mut QueueView, _: RequestId, _: Position) {}
+    fn absorbed(&mut self, _: &mut QueueView, _: RequestId, _: RequestId) {}
+    fn pick(&mut self, _: &mut QueueView) -> Pick {
         Pick::Nothing
     }
-    fn removed(&mut self, _: &mut Scene, _: RequestId) {}
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn removed(&mut self, _: &mut QueueView, _: RequestId) {}
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         None
     }
-    fn explain(&self, _: &Scene, _: RequestId, _: &mut dyn fmt::Write) -> fmt::Result {
+    fn explain(&self, _: &QueueView, _: RequestId, _: &mut dyn fmt::Write) -> fmt::Result {
         Ok(())
     }
     fn waiting(&self) -> u32 {
         0
     }
-    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+    fn audit(&self, _: &QueueView) -> Result<(), Fault> {
         Err("it is broken".into())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use paternoster_core::elevator::{Elevator, Members, Pick, Position, Traits};
 use paternoster_core::{
-    ClientId, ClientSpec, DeviceFacts, GroupId, GroupSpec, Nanos, Priority, RequestId,
-    RequestQueue, Scene,
+    ClientId, ClientSpec, DeviceFacts, GroupId, GroupSpec, Nanos, Priority, QueueView, RequestId,
+    RequestQueue,
 };
 
 type Heard = Arc<Mutex<Vec<(u64, &'static str)>>>;
@@ -16,8 +16,8 @@ type Heard = Arc<Mutex<Vec<(u64, &'static str)>>>;
 struct Listener(Heard);
 
 impl Listener {
-    fn hears(&self, scene: &Scene, what: &'static str) {
-        self.0.lock().expect("one thread").push((scene.exact_now().as_millis(), what));
+    fn hears(&self, view: &QueueView, what: &'static str) {
+        self.0.lock().expect("one thread").push((view.exact_now().as_millis(), what));
     }
 }
 
@@ -25,13 +25,13 @@ impl Elevator for Listener {
     fn traits(&self) -> Traits {
         Traits::mq("listener")
     }
-    fn attach(&mut self, _: &mut Scene) {}
-    fn insert(&mut self, _: &mut Scene, _: RequestId, _: Position) {}
-    fn pick(&mut self, _: &mut Scene) -> Pick {
+    fn attach(&mut self, _: &mut QueueView) {}
+    fn insert(&mut self, _: &mut QueueView, _: RequestId, _: Position) {}
+    fn pick(&mut self, _: &mut QueueView) -> Pick {
         Pick::Nothing
     }
-    fn removed(&mut self, _: &mut Scene, _: RequestId) {}
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn removed(&mut self, _: &mut QueueView, _: RequestId) {}
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         None
     }
     fn waiting(&self) -> u32 {
@@ -43,22 +43,22 @@ impl Elevator for Listener {
 }
 
 impl Members for Listener {
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
-        assert!(scene.client(client).is_some() && scene.clients().any(|(id, _)| id == client));
-        self.hears(scene, "client attached");
+    fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
+        assert!(view.client(client).is_some() && view.clients().any(|(id, _)| id == client));
+        self.hears(view, "client attached");
     }
-    fn client_changed(&mut self, scene: &mut Scene, _: ClientId) {
-        self.hears(scene, "client changed");
+    fn client_changed(&mut self, view: &mut QueueView, _: ClientId) {
+        self.hears(view, "client changed");
     }
-    fn client_detached(&mut self, scene: &mut Scene, _: ClientId) {
-        self.hears(scene, "client detached");
+    fn client_detached(&mut self, view: &mut QueueView, _: ClientId) {
+        self.hears(view, "client detached");
     }
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        assert!(scene.group(group).is_some() && scene.groups().any(|(id, _)| id == group));
-        self.hears(scene, "group changed");
+    fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
+        assert!(view.group(group).is_some() && view.groups().any(|(id, _)| id == group));
+        self.hears(view, "group changed");
     }
-    fn group_removed(&mut self, scene: &mut Scene, _: GroupId) {
-        self.hears(scene, "group removed");
+    fn group_removed(&mut self, view: &mut QueueView, _: GroupId) {
+        self.hears(view, "group removed");
     }
 }
 

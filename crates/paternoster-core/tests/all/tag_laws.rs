@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets a tag that became free, under mq rules: the laws R1 to R4 of `allocate.rs`, one by one.
-//! What they are for, loads in which a client got nothing for ever, is judged by
+//! Who gets a tag that became free, under mq rules: the laws R1 to R4 of `queue/admission.rs`, one
+//! by one. What they are for, loads in which a client got nothing for ever, is judged by
 //! `paternoster-torture/tests/all/drawn_loads`.
 
 use paternoster_core::elevator::Rules;

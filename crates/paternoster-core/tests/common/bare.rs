@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
-use paternoster_core::{RequestId, Scene};
+use paternoster_core::{QueueView, RequestId};
 
 #[derive(Debug, Default)]
 pub(crate) struct Bare {
@@ -19,27 +19,27 @@ impl Elevator for Bare {
         Traits { merges_front: true, ..Traits::mq("bare") }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.waiting = VecDeque::with_capacity(scene.request_slots() as usize);
+    fn attach(&mut self, view: &mut QueueView) {
+        self.waiting = VecDeque::with_capacity(view.request_slots() as usize);
     }
 
-    fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, _: &mut QueueView, request: RequestId, position: Position) {
         match position {
             Position::Sorted => self.waiting.push_back(request),
             Position::Head => self.waiting.push_front(request),
         }
     }
 
-    fn pick(&mut self, _: &mut Scene) -> Pick {
+    fn pick(&mut self, _: &mut QueueView) -> Pick {
         let first = self.waiting.pop_front();
         first.map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Tail))
     }
 
-    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+    fn removed(&mut self, _: &mut QueueView, request: RequestId) {
         self.waiting.retain(|&other| other != request);
     }
 
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         self.waiting.pop_front()
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use paternoster_core::elevator::{Admission, Fault, Pick, Place, Position, Rules, Traits};
 use paternoster_core::{
     Action, Bio, ClientId, ClientSpec, Command, Cookie, DeviceFacts, Elevator, Event, Flags,
-    Limits, Nanos, Note, Observer, Op, Outcome, Output, RequestId, RequestQueue, Scene, Status,
+    Limits, Nanos, Note, Observer, Op, Outcome, Output, QueueView, RequestId, RequestQueue, Status,
     SubmitError, Ticket, Waiting, elevators,
 };
 
@@ -311,9 +311,9 @@ impl Elevator for Scripted {
         Traits::new("scripted", self.rules)
     }
 
-    fn attach(&mut self, _: &mut Scene) {}
+    fn attach(&mut self, _: &mut QueueView) {}
 
-    fn would_admit(&self, _: &Scene, _: ClientId, _: Op, _: Flags) -> Admission {
+    fn would_admit(&self, _: &QueueView, _: ClientId, _: Op, _: Flags) -> Admission {
         let most = self.script.at_most.load(Ordering::Relaxed);
         if self.script.must.load(Ordering::Relaxed) {
             Admission::Must
@@ -324,38 +324,38 @@ impl Elevator for Scripted {
         }
     }
 
-    fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, _: &mut QueueView, request: RequestId, position: Position) {
         match position {
             Position::Sorted => self.fifo.push_back(request),
             Position::Head => self.fifo.push_front(request),
         }
     }
 
-    fn absorbed(&mut self, _: &mut Scene, _: RequestId, gone: RequestId) {
+    fn absorbed(&mut self, _: &mut QueueView, _: RequestId, gone: RequestId) {
         self.fifo.retain(|&other| other != gone);
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
         self.script.picks.fetch_add(1, Ordering::Relaxed);
         if self.fifo.is_empty() {
             return Pick::Nothing;
         }
         if self.script.holds.load(Ordering::Relaxed) {
-            scene.set_timer(scene.now() + Nanos::from_millis(8));
+            view.set_timer(view.now() + Nanos::from_millis(8));
             return Pick::Idle;
         }
         self.fifo.pop_front().map_or(Pick::Nothing, |first| Pick::Dispatch(first, Place::Sorted))
     }
 
-    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+    fn removed(&mut self, _: &mut QueueView, request: RequestId) {
         self.fifo.retain(|&other| other != request);
     }
 
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         self.fifo.pop_front()
     }
 
-    fn explain(&self, _: &Scene, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+    fn explain(&self, _: &QueueView, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
         out.write_str("the script says so")
     }
 
@@ -363,7 +363,7 @@ impl Elevator for Scripted {
         u32::try_from(self.fifo.len()).expect("few")
     }
 
-    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+    fn audit(&self, _: &QueueView) -> Result<(), Fault> {
         Ok(())
     }
 }

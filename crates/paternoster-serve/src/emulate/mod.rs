@@ -2,32 +2,32 @@
 //! Emulate: a modelled device in real time, as a file that anything can be set upon.
 //!
 //! ```text
-//! process ──read, write, fsync──▶ kernel ──▶ front ──request, when it was asked──▶ keeper
+//! process ──read, write, fsync──▶ kernel ──▶ file_system ──request, when asked──▶ model_thread
 //!    ▲                                       (reads from FUSE,                     line ▶ model
 //!    └────────────────── answer at the model's time ───── data in memory or file ────┘
 //! ```
 //!
 //! Two threads and nothing between them but a list, because precision wants the shortest way:
 //!
-//! * `front`: one file over FUSE. `fuse/mount.rs`: the folder it is in.
-//! * `keeper`: lets the model live in real time. `line`: who waits for the model, and how what
-//!   is asked becomes its commands. `shared`: what both have.
-//! * `data`: the bytes. `crossing`: what the way through the kernel costs, taken off the wait.
+//! * `file_system`: one file over FUSE. `fuse/mount.rs`: the folder it is in.
+//! * `model_thread`: lets the model live in real time. `model_queue`: who waits for the model, and
+//!   how what is asked becomes its commands. `shared`: what both have.
+//! * `data`: the bytes. `overhead`: what the way through the kernel costs, taken off the wait.
 //! * `spread`: how precise it was. `forecast`: how precise it can be. `urgency`: how threads
 //!   are in time.
 //!
 //! # Invariants
 //! I1  No command is answered before the model is done with it, and the model is never asked for
-//!     it earlier than by one crossing before the front has read it.
+//!     it earlier than by one overhead before the file system has read it.
 //! I2  An emulation that is dropped, whyever, leaves no mount behind.
 //! I3  Nobody waits for ever: what cannot be answered any more says EIO.
 
-mod crossing;
 mod data;
+mod file_system;
 mod forecast;
-mod front;
-mod keeper;
-mod line;
+mod model_queue;
+mod model_thread;
+mod overhead;
 mod shared;
 mod spread;
 mod urgency;
@@ -45,9 +45,9 @@ use paternoster_sim::Description;
 pub use forecast::{expected, typical_read};
 pub use urgency::Urgency;
 
-use crossing::Crossing;
 use data::Data;
-use front::Front;
+use file_system::FileSystem;
+use overhead::Overhead;
 use shared::Shared;
 
 use crate::fuse::mount;
@@ -94,7 +94,7 @@ pub struct Precision {
     pub late: Spread,
     /// What the way through the kernel takes, as measured at the start: a command is taken to have
     /// been asked so long before it was read.
-    pub crossing: Nanos,
+    pub overhead: Nanos,
     /// The same for each kind of command that there was.
     pub kinds: Vec<KindPrecision>,
 }
@@ -123,7 +123,7 @@ pub struct Emulation {
     shared: Arc<Shared>,
     urgency: Urgency,
     front: Option<JoinHandle<()>>,
-    keeper: Option<JoinHandle<()>>,
+    model_thread: Option<JoinHandle<()>>,
     unmounted: bool,
 }
 
@@ -143,7 +143,7 @@ impl Emulation {
         let shared = Arc::new(Shared::new(data));
         let name = file_name(&device.name);
         let file = mount.join(&name);
-        let front = Front {
+        let front = FileSystem {
             shared: Arc::clone(&shared),
             name: name.clone().into(),
             size,
@@ -155,12 +155,13 @@ impl Emulation {
             Session::new(front, &mount, &mount::options(&format!("paternoster:{name}"), *others))
                 .map_err(|error| mount::explain(&mount, &error, *others))?;
         let wrong = |error: io::Error| format!("no thread for the emulation: {error}");
-        let (keeper, urgency) = start_keeper(&shared, device).map_err(wrong)?;
+        let (model_thread, urgency) = start_model_thread(&shared, device).map_err(wrong)?;
         // If there is no second thread, the session unmounts as it is dropped.
         let front = start_front(&shared, session).inspect_err(|_| shared.close()).map_err(wrong)?;
-        let (front, keeper) = (Some(front), Some(keeper));
+        let (front, model_thread) = (Some(front), Some(model_thread));
         let unmounted = false;
-        let emulation = Emulation { file, mount, size, shared, urgency, front, keeper, unmounted };
+        let emulation =
+            Emulation { file, mount, size, shared, urgency, front, model_thread, unmounted };
         emulation.calibrate()?;
         Ok(emulation)
     }
@@ -192,8 +193,8 @@ impl Emulation {
     /// How precise it has been so far.
     #[must_use]
     pub fn precision(&self) -> Precision {
-        let crossing = self.shared.crossing.get().map_or(Nanos::ZERO, |crossing| crossing.base);
-        self.shared.tally().precision(crossing)
+        let overhead = self.shared.overhead.get().map_or(Nanos::ZERO, |overhead| overhead.base);
+        self.shared.tally().precision(overhead)
     }
 
     /// Unmounts it and says how precise it was.
@@ -222,10 +223,10 @@ impl Emulation {
 
     /// Learns what the way through the kernel costs; from then on the model says how long.
     fn calibrate(&self) -> Result<(), String> {
-        let crossing = Crossing::measure(&self.file, &self.shared.measuring)
+        let overhead = Overhead::measure(&self.file, &self.shared.measuring)
             .map_err(|error| format!("{}: it cannot be read: {error}", self.file.display()))?;
         // Nobody else sets it.
-        let _set = self.shared.crossing.set(crossing);
+        let _set = self.shared.overhead.set(overhead);
         Ok(())
     }
 
@@ -235,8 +236,8 @@ impl Emulation {
             let _ended = front.join();
         }
         self.shared.close();
-        if let Some(keeper) = self.keeper.take() {
-            let _ended = keeper.join();
+        if let Some(model_thread) = self.model_thread.take() {
+            let _ended = model_thread.join();
         }
     }
 }
@@ -250,7 +251,7 @@ impl Drop for Emulation {
             return self.end();
         }
         abandon(&self.mount);
-        // The front stays until the last one has closed the file, and says EIO until then.
+        // The file system stays until the last one has closed the file, and says EIO until then.
         self.front = None;
         self.end();
     }
@@ -283,23 +284,24 @@ fn file_name(device: &str) -> String {
     if name.trim_matches('.').is_empty() { "device".to_owned() } else { name }
 }
 
-fn start_keeper(
+fn start_model_thread(
     shared: &Arc<Shared>,
     device: &Description,
 ) -> io::Result<(JoinHandle<()>, Urgency)> {
     let (model, shared) = (device.model(), Arc::clone(shared));
     let (tell, told) = mpsc::channel();
-    let thread = thread::Builder::new().name("emulate-keeper".to_owned()).spawn(move || {
-        let _woken_by = shared.keeper.set(thread::current());
-        let _heard = tell.send(urgency::hurry(1));
-        keeper::keep(&shared, model);
-    })?;
+    let thread =
+        thread::Builder::new().name("emulate-model_thread".to_owned()).spawn(move || {
+            let _woken_by = shared.model_thread.set(thread::current());
+            let _heard = tell.send(urgency::hurry(1));
+            model_thread::keep(&shared, model);
+        })?;
     Ok((thread, told.recv().unwrap_or(Urgency::Usual)))
 }
 
-/// The thread that reads from the kernel; above the keeper, which may be looking at a clock when a
-/// request comes.
-fn start_front(shared: &Arc<Shared>, session: Session<Front>) -> io::Result<JoinHandle<()>> {
+/// The thread that reads from the kernel; above the model thread, which may be looking at a clock
+/// when a request comes.
+fn start_front(shared: &Arc<Shared>, session: Session<FileSystem>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     thread::Builder::new().name("emulate-front".to_owned()).spawn(move || {
         // The session's own threads inherit it.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared: what front and keeper have in common: the clock, the data, the figures, and the slot in
-//! the door through which the one hands requests to the other.
+//! Shared: what the file system and the model thread have in common: the clock, the data, the
+//! figures, and the slot in the door through which the one hands requests to the other.
 //!
-//! The front may not wait and the keeper may not miss anything: the front pushes, sets a flag and
-//! unparks; the keeper clears the flag before it looks.
+//! The file system may not wait and the model thread may not miss anything: the file system pushes,
+//! sets a flag and unparks; the model thread clears the flag before it looks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -13,9 +13,9 @@ use std::time::Instant;
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 use paternoster_core::Nanos;
 
-use super::crossing::Crossing;
 use super::data::Data;
-use super::line::{IOS_MAX, Io};
+use super::model_queue::{IOS_MAX, Io};
+use super::overhead::Overhead;
 use super::spread::Tally;
 use crate::locked::locked;
 
@@ -27,7 +27,7 @@ pub(super) enum Answer {
     Done(ReplyEmpty),
 }
 
-/// A request on its way to the keeper.
+/// A request on its way to the model thread.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// When the kernel was asked, as far as that is known.
@@ -42,11 +42,11 @@ pub(super) struct Shared {
     began: Instant,
     pub(super) data: Data,
     /// Known once it has been measured.
-    pub(super) crossing: OnceLock<Crossing>,
+    pub(super) overhead: OnceLock<Overhead>,
     /// The thread that measures it, whose reads are answered at once; 0 if there is none.
     pub(super) measuring: AtomicU32,
     /// Who is woken.
-    pub(super) keeper: OnceLock<Thread>,
+    pub(super) model_thread: OnceLock<Thread>,
     asked: Mutex<Vec<Asked>>,
     rung: AtomicBool,
     closed: AtomicBool,
@@ -58,9 +58,9 @@ impl Shared {
         Shared {
             began: Instant::now(),
             data,
-            crossing: OnceLock::new(),
+            overhead: OnceLock::new(),
             measuring: AtomicU32::new(0),
-            keeper: OnceLock::new(),
+            model_thread: OnceLock::new(),
             asked: Mutex::new(Vec::new()),
             rung: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -75,8 +75,8 @@ impl Shared {
 
     /// Hands a request over, which was read at `read`.
     pub(super) fn ask(&self, read: Nanos, io: Io, answer: Answer) {
-        let crossing = self.crossing.get().map_or(Nanos::ZERO, |crossing| crossing.of(io));
-        let at = read - crossing.min(read);
+        let overhead = self.overhead.get().map_or(Nanos::ZERO, |overhead| overhead.of(io));
+        let at = read - overhead.min(read);
         let mut asked = locked(&self.asked);
         if asked.len() >= IOS_MAX as usize || self.is_closed() {
             // The answer is dropped and says EIO.
@@ -89,12 +89,12 @@ impl Shared {
 
     fn ring(&self) {
         self.rung.store(true, Ordering::Release);
-        if let Some(keeper) = self.keeper.get() {
-            keeper.unpark();
+        if let Some(model_thread) = self.model_thread.get() {
+            model_thread.unpark();
         }
     }
 
-    /// Whether the keeper should look.
+    /// Whether the model thread should look.
     pub(super) fn is_rung(&self) -> bool {
         self.rung.load(Ordering::Acquire)
     }

@@ -14,7 +14,7 @@
 
 use paternoster_core::Nanos;
 
-use super::line::{Ended, Kind};
+use super::model_queue::{Ended, Kind};
 use super::{KindPrecision, Precision, Spread};
 
 /// Cells of a power of two, as a power of two.
@@ -144,7 +144,7 @@ impl Tally {
     }
 
     /// What it amounts to.
-    pub(super) fn precision(&self, crossing: Nanos) -> Precision {
+    pub(super) fn precision(&self, overhead: Nanos) -> Precision {
         let mut all = Times::new();
         let mut kinds = Vec::new();
         for (times, (_, name)) in self.kinds.iter().zip(KINDS) {
@@ -157,7 +157,7 @@ impl Tally {
             }
         }
         let [set, served, late] = [&all.set, &all.served, &all.late].map(Histogram::spread);
-        Precision { commands: all.set.count, set, served, late, crossing, kinds }
+        Precision { commands: all.set.count, set, served, late, overhead, kinds }
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
             let right = ms * 1_000_000;
             assert!(told.0.abs_diff(right) <= right / 128, "{told} is not {ms} ms");
         };
-        assert_eq!((told.commands, told.crossing, told.kinds.len()), (3, Nanos(7), 2));
+        assert_eq!((told.commands, told.overhead, told.kinds.len()), (3, Nanos(7), 2));
         // Sorted: set 1 1 8, served 1 2 12, late 0 1 4.
         near(told.set.p50, 1);
         near(told.set.p99, 8);

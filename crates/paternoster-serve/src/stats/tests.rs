@@ -33,13 +33,13 @@ impl Drop for Folder {
 }
 
 /// A queue and two clients of it, with processes 4711 and one that nobody knows.
-struct Scene {
+struct QueueView {
     queue: RequestQueue<Stats>,
     clients: [ClientId; 2],
 }
 
-impl Scene {
-    fn new(stats: Stats) -> Scene {
+impl QueueView {
+    fn new(stats: Stats) -> QueueView {
         let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
         let elevator = elevators::by_name("bfq").unwrap();
         let mut queue = RequestQueue::builder(facts, elevator)
@@ -50,7 +50,7 @@ impl Scene {
         let clients = [(); 2].map(|()| queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap());
         queue.observer_mut().name(0, 4711, "qemu-a");
         queue.observer_mut().name(1, 0, "10.0.0.3:4000");
-        Scene { queue, clients }
+        QueueView { queue, clients }
     }
 
     /// A read of 8 sectors, to its end `takes` ns later.
@@ -87,50 +87,50 @@ impl Scene {
 /// Who gets device time, commands and sectors? Is the device busy as long as there is one?
 #[test]
 fn device_time_is_counted() {
-    let mut scene = Scene::new(Stats::new(&LIMITS));
+    let mut view = QueueView::new(Stats::new(&LIMITS));
     // Two commands from 0: one to 1000, one to 3000. Shared 1000 / 2 each, then 2000 alone.
     for which in 0..2 {
-        let client = scene.clients[which];
+        let client = view.clients[which];
         let bio = Bio::new(client, Op::Read, 4096 * which as u64, 8);
-        scene.queue.submit(Nanos::ZERO, bio).unwrap();
+        view.queue.submit(Nanos::ZERO, bio).unwrap();
     }
-    scene.queue.set_attribute(Nanos::ZERO, "slice_idle", "0").unwrap();
-    let tags = [scene.issue(Nanos::ZERO), scene.issue(Nanos::ZERO)];
-    assert_eq!(scene.stats().in_device(), 2);
-    let allocated = scene.queue.allocated();
-    assert_eq!(scene.stats().waiting(allocated), 0);
-    scene.queue.complete(Nanos(1000), tags[0], Outcome::OK).unwrap();
-    assert_eq!(scene.stats().busy(Nanos(2500)), Nanos(2500));
-    scene.queue.complete(Nanos(3000), tags[1], Outcome::OK).unwrap();
-    let mut served = [scene.stats().served(0), scene.stats().served(1)];
+    view.queue.set_attribute(Nanos::ZERO, "slice_idle", "0").unwrap();
+    let tags = [view.issue(Nanos::ZERO), view.issue(Nanos::ZERO)];
+    assert_eq!(view.stats().in_device(), 2);
+    let allocated = view.queue.allocated();
+    assert_eq!(view.stats().waiting(allocated), 0);
+    view.queue.complete(Nanos(1000), tags[0], Outcome::OK).unwrap();
+    assert_eq!(view.stats().busy(Nanos(2500)), Nanos(2500));
+    view.queue.complete(Nanos(3000), tags[1], Outcome::OK).unwrap();
+    let mut served = [view.stats().served(0), view.stats().served(1)];
     served.sort();
     assert_eq!(served, [Nanos(500), Nanos(2500)]);
-    assert_eq!(scene.stats().busy(Nanos(9000)), Nanos(3000));
+    assert_eq!(view.stats().busy(Nanos(9000)), Nanos(3000));
     let in_all = Tally { served: Nanos(3000), commands: 2, sectors: 16 };
-    assert_eq!(scene.stats().in_all(), in_all);
-    let given = scene.stats().forget(0);
+    assert_eq!(view.stats().in_all(), in_all);
+    let given = view.stats().forget(0);
     assert_eq!((given.commands, given.sectors), (1, 8));
-    assert_eq!(scene.stats().tally(0), Tally::default());
-    assert_eq!(scene.stats().tally(99), Tally::default());
+    assert_eq!(view.stats().tally(0), Tally::default());
+    assert_eq!(view.stats().tally(99), Tally::default());
 }
 
 /// Has the file the clock, the names under their processes' numbers, and every step?
 #[test]
 fn a_trace_has_clock_names_and_steps() {
     let folder = Folder::new("steps");
-    let mut scene = Scene::new(Stats::new(&LIMITS));
+    let mut view = QueueView::new(Stats::new(&LIMITS));
     let prefix = folder.0.join("sda");
-    scene.read(0, 0, Nanos::from_millis(500), 1000);
-    scene.start(&prefix).unwrap();
-    assert!(scene.start(&prefix).unwrap_err().to_string().contains("already"));
-    scene.read(0, 64, Nanos::from_millis(3000), 1000);
-    scene.read(1, 800, Nanos::from_millis(4000), 1000);
+    view.read(0, 0, Nanos::from_millis(500), 1000);
+    view.start(&prefix).unwrap();
+    assert!(view.start(&prefix).unwrap_err().to_string().contains("already"));
+    view.read(0, 64, Nanos::from_millis(3000), 1000);
+    view.read(1, 800, Nanos::from_millis(4000), 1000);
     // Somebody else gets the index.
-    scene.stats().name(0, 4712, "qemu-b");
-    scene.read(0, 128, Nanos::from_millis(5000), 1000);
-    let summary = scene.stats().stop_trace().unwrap();
-    assert!(!scene.stats().is_tracing());
-    assert_eq!(scene.stats().stop_trace().unwrap_err().kind(), io::ErrorKind::NotFound);
+    view.stats().name(0, 4712, "qemu-b");
+    view.read(0, 128, Nanos::from_millis(5000), 1000);
+    let summary = view.stats().stop_trace().unwrap();
+    assert!(!view.stats().is_tracing());
+    assert_eq!(view.stats().stop_trace().unwrap_err().kind(), io::ErrorKind::NotFound);
     let bytes = fs::read(trace_file(&prefix)).unwrap();
     assert_eq!((bytes.len() as u64, summary.dropped, summary.full), (summary.bytes, 0, false));
     let mut reader = Reader::new("sda", &bytes[..]);
@@ -162,35 +162,36 @@ fn a_trace_has_clock_names_and_steps() {
 #[test]
 fn a_full_trace_ends_by_itself() {
     let folder = Folder::new("full");
-    let mut scene = Scene::new(Stats::new(&LIMITS).trace_bytes_max(4000));
-    scene.start(&folder.0.join("full")).unwrap();
+    let mut view = QueueView::new(Stats::new(&LIMITS).trace_bytes_max(4000));
+    view.start(&folder.0.join("full")).unwrap();
     for k in 0..200 {
-        scene.read(0, 8 * k % 4096, Nanos::from_millis(2000 + 10 * k), 1000);
+        view.read(0, 8 * k % 4096, Nanos::from_millis(2000 + 10 * k), 1000);
     }
-    assert!(!scene.stats().is_tracing());
-    let summary = scene.stats().stop_trace().unwrap();
+    assert!(!view.stats().is_tracing());
+    let summary = view.stats().stop_trace().unwrap();
     assert!(summary.full && summary.bytes <= 4000 && summary.events > 40, "{summary:?}");
     let bytes = fs::read(folder.0.join("full.blktrace.0")).unwrap();
     assert_eq!(bytes.len() as u64, summary.bytes);
     // And another one can follow.
-    scene.start(&folder.0.join("full")).unwrap();
+    view.start(&folder.0.join("full")).unwrap();
 }
 
 /// Is a link not followed, is another trace's further file not mixed in, is a folder told of?
 #[test]
 fn files_of_others_are_left_alone() {
     let folder = Folder::new("others");
-    let mut scene = Scene::new(Stats::new(&LIMITS));
-    let told =
-        |scene: &mut Scene, name: &str| scene.start(&folder.0.join(name)).unwrap_err().to_string();
+    let mut view = QueueView::new(Stats::new(&LIMITS));
+    let told = |view: &mut QueueView, name: &str| {
+        view.start(&folder.0.join(name)).unwrap_err().to_string()
+    };
     fs::write(folder.0.join("precious"), "keep").unwrap();
     std::os::unix::fs::symlink(folder.0.join("precious"), folder.0.join("a.blktrace.0")).unwrap();
-    assert!(told(&mut scene, "a").contains("a.blktrace.0"));
+    assert!(told(&mut view, "a").contains("a.blktrace.0"));
     assert_eq!(fs::read(folder.0.join("precious")).unwrap(), b"keep");
     fs::write(folder.0.join("b.blktrace.1"), "").unwrap();
-    assert!(told(&mut scene, "b").contains("b.blktrace.1: it belongs to another trace"));
-    assert!(told(&mut scene, "none/c").contains("none/c.blktrace.0"));
-    assert!(!scene.stats().is_tracing());
+    assert!(told(&mut view, "b").contains("b.blktrace.1: it belongs to another trace"));
+    assert!(told(&mut view, "none/c").contains("none/c.blktrace.0"));
+    assert!(!view.stats().is_tracing());
 }
 
 /// Do Linux' own tools read it? Without them this says so and passes.
@@ -201,13 +202,13 @@ fn blkparse_and_btt_read_it() {
         return;
     }
     let folder = Folder::new("tools");
-    let mut scene = Scene::new(Stats::new(&LIMITS));
-    scene.start(&folder.0.join("live")).unwrap();
+    let mut view = QueueView::new(Stats::new(&LIMITS));
+    view.start(&folder.0.join("live")).unwrap();
     for k in 0..50 {
         let at = Nanos::from_millis(2000 + 10 * k);
-        scene.read(usize::from(k % 5 == 0), 8 * (k * 37 % 4096), at, 200_000);
+        view.read(usize::from(k % 5 == 0), 8 * (k * 37 % 4096), at, 200_000);
     }
-    let summary = scene.stats().stop_trace().unwrap();
+    let summary = view.stats().stop_trace().unwrap();
     assert_eq!(summary.dropped, 0);
     let run = |program: &str, arguments: &[&str]| {
         let mut command = Program::new(program);

@@ -13,7 +13,7 @@
 
 use paternoster_core::elevator::Position;
 use paternoster_core::list::{Links, List};
-use paternoster_core::{ClientId, Group, Nanos, RequestId, Scene};
+use paternoster_core::{ClientId, Group, Nanos, QueueView, RequestId};
 
 /// Longer the device is not kept idle while requests wait.
 pub const IDLE: Nanos = Nanos::from_millis(500);
@@ -55,12 +55,12 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(scene: &Scene) -> Book {
-        let slots = scene.request_slots();
+    pub(super) fn new(view: &QueueView) -> Book {
+        let slots = view.request_slots();
         Book {
             links: Links::with_capacity(slots),
             entries: vec![Entry::default(); slots as usize],
-            busy: vec![false; scene.limits().groups as usize],
+            busy: vec![false; view.limits().groups as usize],
             ..Book::default()
         }
     }
@@ -78,10 +78,10 @@ impl Book {
     }
 
     /// A request begins to wait.
-    pub(super) fn comes(&mut self, scene: &Scene, id: RequestId, position: Position) {
-        let class = scene.request(id).priority().class as usize;
+    pub(super) fn comes(&mut self, view: &QueueView, id: RequestId, position: Position) {
+        let class = view.request(id).priority().class as usize;
         self.entries[id.index() as usize] = Entry {
-            since: scene.exact_now(),
+            since: view.exact_now(),
             class,
             before: self.list.len().into(),
             gone: self.gone[class..].iter().sum(),
@@ -121,8 +121,8 @@ impl Book {
     }
 
     /// Looks, now and then, whether a request was passed over for too long (W5).
-    pub(super) fn check_waits(&mut self, scene: &Scene) -> Result<(), String> {
-        let now = scene.exact_now();
+    pub(super) fn check_waits(&mut self, view: &QueueView) -> Result<(), String> {
+        let now = view.exact_now();
         if now < self.next_look {
             return Ok(());
         }
@@ -136,8 +136,8 @@ impl Book {
             if now - since <= PATIENCE || passed <= bound {
                 continue;
             }
-            let client = scene.request(RequestId::from_index(index)).client();
-            if passed > bound.saturating_mul(self.one_in(scene, client)) {
+            let client = view.request(RequestId::from_index(index)).client();
+            if passed > bound.saturating_mul(self.one_in(view, client)) {
                 let waited = now - since;
                 return Err(format!("lets a request wait for {waited} while {passed} others went"));
             }
@@ -146,28 +146,28 @@ impl Book {
     }
 
     /// Of how many units of weight a client has one, among those that have something to do.
-    fn one_in(&mut self, scene: &Scene, client: ClientId) -> u64 {
+    fn one_in(&mut self, view: &QueueView, client: ClientId) -> u64 {
         self.busy.fill(false);
-        let clients = || scene.clients().map(|(_, it)| it).filter(|it| it.requests() != 0);
+        let clients = || view.clients().map(|(_, it)| it).filter(|it| it.requests() != 0);
         for one in clients() {
             let mut group = one.group();
             while let Some(id) = group {
                 self.busy[id.index() as usize] = true;
-                group = scene.group(id).and_then(Group::parent);
+                group = view.group(id).and_then(Group::parent);
             }
         }
-        let mut own = scene.client(client).map_or(1, |it| u64::from(it.weight()).max(1));
-        let mut group = Some(scene.group_of(client));
+        let mut own = view.client(client).map_or(1, |it| u64::from(it.weight()).max(1));
+        let mut group = Some(view.group_of(client));
         let mut one_in = 1u64;
         while let Some(id) = group {
             let members = clients().filter(|it| it.group() == Some(id)).map(|it| it.weight());
-            let groups = scene
+            let groups = view
                 .groups()
                 .filter(|(one, it)| it.parent() == Some(id) && self.busy[one.index() as usize]);
             let groups = groups.map(|(_, it)| it.weight());
             let all: u64 = members.chain(groups).map(u64::from).sum();
             one_in = one_in.saturating_mul(all.div_ceil(own).max(1));
-            let Some(this) = scene.group(id) else { break };
+            let Some(this) = view.group(id) else { break };
             (own, group) = (u64::from(this.weight()).max(1), this.parent());
         }
         one_in

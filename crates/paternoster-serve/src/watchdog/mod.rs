@@ -24,7 +24,7 @@
 //! Invariants: I1 while no law is broken the queue behaves as without it; I2 the book has exactly
 //! what waits; I3 no clock but the queue's, and nothing is allocated after `attach`.
 //!
-//! Not caught: a call that never returns, and a process that is ended from within. Of the scene an
+//! Not caught: a call that never returns, and a process that is ended from within. Of the view an
 //! elevator can change nothing but the scratch of requests, its timer and its notes.
 
 mod book;
@@ -39,7 +39,8 @@ use paternoster_core::elevator::{
     Admission, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
 use paternoster_core::{
-    Attribute, AttributeError, Bio, ClientId, Elevator, Flags, GroupId, Nanos, Op, RequestId, Scene,
+    Attribute, AttributeError, Bio, ClientId, Elevator, Flags, GroupId, Nanos, Op, QueueView,
+    RequestId,
 };
 use paternoster_sim::schedulers;
 
@@ -155,17 +156,17 @@ impl Watched {
     }
 
     /// What a pick says is held against the laws.
-    fn judge(&mut self, scene: &Scene, pick: Pick) -> Result<(), String> {
+    fn judge(&mut self, view: &QueueView, pick: Pick) -> Result<(), String> {
         let (given, counted) = (self.book.len(), self.look(Elevator::waiting));
         if let Some(counted) = counted.filter(|counted| *counted != given) {
             return Err(format!("says that {counted} requests wait, and {given} do"));
         }
-        let in_device = scene.in_device().requests;
+        let in_device = view.in_device().requests;
         match pick {
             Pick::Nothing if given != 0 => {
                 return Err(format!("says that nothing waits, and {given} requests do"));
             }
-            Pick::Idle if given != 0 && scene.timer() == Nanos::MAX => {
+            Pick::Idle if given != 0 && view.timer() == Nanos::MAX => {
                 return Err(format!("idles without a timer while {given} requests wait"));
             }
             Pick::Await if given != 0 && in_device == 0 => {
@@ -174,8 +175,8 @@ impl Watched {
             _ => {}
         }
         let keeps_idle = matches!(pick, Pick::Idle | Pick::Await) && given != 0 && in_device == 0;
-        self.book.keeps_idle(scene.exact_now(), keeps_idle)?;
-        self.book.check_waits(scene)
+        self.book.keeps_idle(view.exact_now(), keeps_idle)?;
+        self.book.check_waits(view)
     }
 }
 
@@ -209,63 +210,63 @@ impl Elevator for Watched {
         self.traits
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.book = Book::new(scene);
-        self.ask(|it| it.attach(scene));
+    fn attach(&mut self, view: &mut QueueView) {
+        self.book = Book::new(view);
+        self.ask(|it| it.attach(view));
     }
 
-    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.ask(|it| it.admit(scene, client, op, flags)).unwrap_or(Admission::Normal)
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.ask(|it| it.admit(view, client, op, flags)).unwrap_or(Admission::Normal)
     }
 
-    fn would_admit(&self, scene: &Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.look(|it| it.would_admit(scene, client, op, flags)).unwrap_or(Admission::Normal)
+    fn would_admit(&self, view: &QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.look(|it| it.would_admit(view, client, op, flags)).unwrap_or(Admission::Normal)
     }
 
     fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
         self.look(|it| it.wakes_rather(one, other)).unwrap_or(false)
     }
 
-    fn bio_comes(&mut self, scene: &mut Scene, bio: &Bio) {
-        self.ask(|it| it.bio_comes(scene, bio));
+    fn bio_comes(&mut self, view: &mut QueueView, bio: &Bio) {
+        self.ask(|it| it.bio_comes(view, bio));
     }
 
-    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
-        self.look(|it| it.may_merge(scene, request, bio)).unwrap_or(false)
+    fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
+        self.look(|it| it.may_merge(view, request, bio)).unwrap_or(false)
     }
 
-    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
-        self.look(|it| it.may_absorb(scene, request, next)).unwrap_or(false)
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        self.look(|it| it.may_absorb(view, request, next)).unwrap_or(false)
     }
 
-    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
-        self.ask(|it| it.bind(scene, request));
+    fn bind(&mut self, view: &mut QueueView, request: RequestId) {
+        self.ask(|it| it.bind(view, request));
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
-        self.book.comes(scene, request, position);
-        self.ask(|it| it.insert(scene, request, position));
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
+        self.book.comes(view, request, position);
+        self.ask(|it| it.insert(view, request, position));
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
-        self.ask(|it| it.grown(scene, request, side));
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        self.ask(|it| it.grown(view, request, side));
     }
 
-    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
-        self.ask(|it| it.shrunk(scene, request, side));
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        self.ask(|it| it.shrunk(view, request, side));
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
         self.book.leaves(gone);
-        self.ask(|it| it.absorbed(scene, survivor, gone));
+        self.ask(|it| it.absorbed(view, survivor, gone));
     }
 
-    fn neighbour(&self, scene: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
-        self.own(self.look(|it| it.neighbour(scene, request, side)).flatten(), "would merge")
+    fn neighbour(&self, view: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
+        self.own(self.look(|it| it.neighbour(view, request, side)).flatten(), "would merge")
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
-        let picked = self.ask(|it| it.pick(scene));
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        let picked = self.ask(|it| it.pick(view));
         // Whatever else is wrong, what it gave up rightly goes.
         let goes = match picked {
             Some(Pick::Dispatch(id, _)) => self.own(Some(id), "dispatched").is_some_and(|id| {
@@ -275,7 +276,7 @@ impl Elevator for Watched {
             _ => false,
         };
         if let Some(pick) = picked {
-            if let Err(why) = self.judge(scene, pick) {
+            if let Err(why) = self.judge(view, pick) {
                 self.verdict.breaks(why);
             }
             if goes || !self.verdict.is_broken() {
@@ -288,43 +289,43 @@ impl Elevator for Watched {
         }
     }
 
-    fn started(&mut self, scene: &mut Scene, request: RequestId) {
-        self.ask(|it| it.started(scene, request));
+    fn started(&mut self, view: &mut QueueView, request: RequestId) {
+        self.ask(|it| it.started(view, request));
     }
 
-    fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
-        self.ask(|it| it.requeued(scene, request));
+    fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
+        self.ask(|it| it.requeued(view, request));
     }
 
-    fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
-        self.ask(|it| it.completed(scene, request, served));
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, served: Nanos) {
+        self.ask(|it| it.completed(view, request, served));
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
         self.book.leaves(request);
-        self.ask(|it| it.removed(scene, request));
+        self.ask(|it| it.removed(view, request));
     }
 
-    fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        self.ask(|it| it.released(scene, request));
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        self.ask(|it| it.released(view, request));
     }
 
-    fn timer(&mut self, scene: &mut Scene) {
-        self.ask(|it| it.timer(scene));
+    fn timer(&mut self, view: &mut QueueView) {
+        self.ask(|it| it.timer(view));
     }
 
     fn charge(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
-        self.ask(|it| it.charge(scene, client, cost, beside)).unwrap_or(Nanos::ZERO)
+        self.ask(|it| it.charge(view, client, cost, beside)).unwrap_or(Nanos::ZERO)
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        let given_up = self.ask(|it| it.drain(scene)).flatten();
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        let given_up = self.ask(|it| it.drain(view)).flatten();
         match self.own(given_up, "gave up") {
             Some(id) => {
                 self.book.goes(id);
@@ -338,8 +339,13 @@ impl Elevator for Watched {
         }
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.look(|it| it.explain(scene, request, out))
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.look(|it| it.explain(view, request, out))
             .unwrap_or_else(|| out.write_str("its scheduler has failed, and another takes over"))
     }
 
@@ -347,8 +353,8 @@ impl Elevator for Watched {
         self.book.len()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        if let Some(Err(fault)) = self.look(|it| it.audit(scene)) {
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        if let Some(Err(fault)) = self.look(|it| it.audit(view)) {
             self.verdict.breaks(format!("fails its own audit: {fault}"));
         }
         self.book.audit()
@@ -368,24 +374,24 @@ impl Elevator for Watched {
 }
 
 impl Members for Watched {
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.tell(|it| it.client_attached(scene, client));
+    fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
+        self.tell(|it| it.client_attached(view, client));
     }
 
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
-        self.tell(|it| it.client_changed(scene, client));
+    fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {
+        self.tell(|it| it.client_changed(view, client));
     }
 
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.tell(|it| it.client_detached(scene, client));
+    fn client_detached(&mut self, view: &mut QueueView, client: ClientId) {
+        self.tell(|it| it.client_detached(view, client));
     }
 
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.tell(|it| it.group_changed(scene, group));
+    fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.tell(|it| it.group_changed(view, group));
     }
 
-    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.tell(|it| it.group_removed(scene, group));
+    fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.tell(|it| it.group_removed(view, group));
     }
 }
 
@@ -394,13 +400,18 @@ impl Knobs for Watched {
         self.attributes
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        self.look(|it| it.knobs()?.get(scene, place)).flatten()
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        self.look(|it| it.knobs()?.get(view, place)).flatten()
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
         let set = |it: &mut (dyn Elevator + 'static)| {
-            let set = it.knobs_mut().map_or(Ok(()), |knobs| knobs.set(scene, place, value));
+            let set = it.knobs_mut().map_or(Ok(()), |knobs| knobs.set(view, place, value));
             (set, it.traits())
         };
         let Some((set, traits)) = self.ask(set) else { return Ok(()) };
@@ -408,8 +419,8 @@ impl Knobs for Watched {
         set
     }
 
-    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.look(|it| it.knobs().map_or(Ok(()), |knobs| knobs.show(scene, place, out)))
+    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.look(|it| it.knobs().map_or(Ok(()), |knobs| knobs.show(view, place, out)))
             .unwrap_or(Ok(()))
     }
 }

@@ -13,7 +13,7 @@ use paternoster_core::Nanos;
 use crate::common::emulated::{Rig, can, catalogued, two_at_a_time};
 
 /// A command is taken to have been asked at most so long before it was seen, with 1 us a KiB more.
-const CROSSING: Duration = Duration::from_micros(100);
+const OVERHEAD: Duration = Duration::from_micros(100);
 
 fn took(what: impl FnOnce()) -> Duration {
     let began = Instant::now();
@@ -32,7 +32,7 @@ fn flushes_take_their_time() {
     let rig = Rig::new(catalogued("ssd-870evo"), |_| {});
     let file = rig.open();
     file.write_all_at(&[1; 4096], 0).unwrap();
-    assert!(took(|| file.sync_all().unwrap()) >= flush - CROSSING);
+    assert!(took(|| file.sync_all().unwrap()) >= flush - OVERHEAD);
     let told = rig.kind("flush");
     assert_eq!(told.commands, 1);
     // What is told is within 1/128.
@@ -40,7 +40,7 @@ fn flushes_take_their_time() {
     let mut lasting = OpenOptions::new();
     let lasting = lasting.write(true).custom_flags(libc::O_DSYNC).open(rig.emulation.file());
     let lasting = lasting.unwrap();
-    assert!(took(|| lasting.write_all_at(&[1; 4096], 0).unwrap()) >= flush - CROSSING);
+    assert!(took(|| lasting.write_all_at(&[1; 4096], 0).unwrap()) >= flush - OVERHEAD);
     // It was its write's, and no fsync of its own.
     assert_eq!((rig.kind("flush").commands, rig.kind("write").commands), (1, 2));
 }
@@ -55,7 +55,7 @@ fn the_model_says_how_long() {
     let rig = Rig::new(two_at_a_time(), |_| {});
     let file = rig.open();
     let one = took(|| drop(file.read_exact_at(&mut [0; 512], 0)));
-    assert!(one >= Duration::from_millis(5) - CROSSING, "{one:?}");
+    assert!(one >= Duration::from_millis(5) - OVERHEAD, "{one:?}");
     let all = took(|| {
         std::thread::scope(|threads| {
             for _ in 0..8 {
@@ -67,14 +67,14 @@ fn the_model_says_how_long() {
             }
         });
     });
-    // A crossing is saved where the line is empty: once.
-    assert!(all >= Duration::from_millis(100) - CROSSING, "{all:?}");
+    // An overhead is saved where the line is empty: once.
+    assert!(all >= Duration::from_millis(100) - OVERHEAD, "{all:?}");
     drop(file);
     let told = rig.emulation.finish().unwrap();
     assert_eq!(told.commands, 41);
     assert!(told.set.p50 >= Nanos::from_millis(5));
     assert!(told.served.p50 >= told.set.p50 && told.served.p99 >= told.set.p99, "{told:?}");
-    assert!(told.crossing <= Nanos::from_micros(100));
+    assert!(told.overhead <= Nanos::from_micros(100));
 }
 
 /// Is a large read as many commands of the model as it takes? 64 KiB at a time, 1 MiB is 16, by
@@ -89,6 +89,6 @@ fn large_requests_are_cut() {
     let mut memory = paternoster_serve::device::memory::Memory::new(1 << 20).unwrap();
     let time = took(|| file.read_exact_at(memory.bytes_mut(), 0).unwrap());
     // 1 us a KiB is the most that the way through the kernel is taken for.
-    let crossing = CROSSING + Duration::from_micros(1_024);
-    assert!(time >= Duration::from_millis(40) - crossing, "{time:?}");
+    let overhead = OVERHEAD + Duration::from_micros(1_024);
+    assert!(time >= Duration::from_millis(40) - overhead, "{time:?}");
 }

@@ -28,7 +28,7 @@ pub(super) fn started(emulated: &Emulated, emulation: &Emulation) -> String {
     // Writing to a String cannot fail.
     let _written = writeln!(text, "paternoster: {name} is {file}, {size} bytes, data in {data}");
     let read = typical_read(device);
-    let crossing = emulation.precision().crossing;
+    let overhead = emulation.precision().overhead;
     let hope = match expected(read) {
         Some(hope) => format!("medians {hope} are to be expected"),
         None => "below 500 us an emulation is not precise".to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn started(emulated: &Emulated, emulation: &Emulation) -> String {
         Urgency::Usual => "its threads are late when the machine is busy (only root may hurry)",
     };
     let _written =
-        writeln!(text, "paternoster: the way there and back, {crossing}, is taken off; {urgency}");
+        writeln!(text, "paternoster: the way there and back, {overhead}, is taken off; {urgency}");
     text
 }
 
@@ -102,7 +102,7 @@ fn beside(set: Nanos, served: Nanos) -> String {
 
 /// The same as JSON, times in nanoseconds.
 pub(super) fn json(emulated: &Emulated, precision: &Precision) -> String {
-    let Precision { commands, set, served, late, crossing, kinds } = precision;
+    let Precision { commands, set, served, late, overhead, kinds } = precision;
     let kinds: serde_json::Map<String, Value> = kinds
         .iter()
         .map(|kind| {
@@ -113,7 +113,7 @@ pub(super) fn json(emulated: &Emulated, precision: &Precision) -> String {
         "device": emulated.device.name,
         "model": emulated.device.model_name(),
         "typical_read_ns": typical_read(&emulated.device).0,
-        "crossing_ns": crossing.0,
+        "crossing_ns": overhead.0,
         "all": figures(*commands, *set, *served, *late),
         "kinds": kinds,
     });
@@ -144,8 +144,8 @@ mod tests {
         let (set, served, late) = (spread(8_000, 9_000), spread(8_400, 9_900), spread(400, 900));
         let read = KindPrecision { name: "read", commands: 3, set, served, late };
         let flush = KindPrecision { name: "flush", commands: 1, ..read };
-        let crossing = Nanos::from_micros(20);
-        Precision { commands: 4, set, served, late, crossing, kinds: vec![read, flush] }
+        let overhead = Nanos::from_micros(20);
+        Precision { commands: 4, set, served, late, overhead, kinds: vec![read, flush] }
     }
 
     /// Does the table say what was measured, a row for each kind and one for all? 8.4 ms for 8 are

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
-use paternoster_core::{RequestId, Scene};
+use paternoster_core::{QueueView, RequestId};
 use paternoster_sim::schedulers;
 
 use super::*;
@@ -101,19 +101,19 @@ impl Elevator for Panics {
     fn traits(&self) -> Traits {
         Traits::mq("panics")
     }
-    fn attach(&mut self, _: &mut Scene) {}
-    fn insert(&mut self, _: &mut Scene, id: RequestId, _: Position) {
+    fn attach(&mut self, _: &mut QueueView) {}
+    fn insert(&mut self, _: &mut QueueView, id: RequestId, _: Position) {
         self.waiting.push_back(id);
     }
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, scene: &mut QueueView) -> Pick {
         self.picks += 1;
         assert!(self.picks < 10, "pick {}", self.picks);
         self.drain(scene).map_or(Pick::Nothing, |id| Pick::Dispatch(id, Place::Tail))
     }
-    fn removed(&mut self, _: &mut Scene, id: RequestId) {
+    fn removed(&mut self, _: &mut QueueView, id: RequestId) {
         self.waiting.retain(|waits| *waits != id);
     }
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         self.waiting.pop_front()
     }
     fn waiting(&self) -> u32 {

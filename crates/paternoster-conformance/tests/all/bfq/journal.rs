@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use paternoster_core::Nanos;
-use paternoster_core::conformance::bfq::{self, Decision, Listener, Reading, Said, Turns};
+use paternoster_core::conformance::bfq::{self, Decision, Listener, ProbePoint, Reading, Turns};
 use paternoster_trace::ftrace::QueueName;
 
 use super::account::Cause;
@@ -57,19 +57,19 @@ impl Journal {
         self.names.get(&queue).copied().unwrap_or(new)
     }
 
-    fn write(&mut self, queue: Option<u32>, said: Said) {
+    fn write(&mut self, queue: Option<u32>, said: ProbePoint) {
         let other = match said {
-            Said::Sought { found, .. } => found,
-            Said::ToMerge { with } | Said::Merges { with } => Some(with),
-            Said::Woken { by } => Some(by),
+            ProbePoint::Sought { found, .. } => found,
+            ProbePoint::ToMerge { with } | ProbePoint::Merges { with } => Some(with),
+            ProbePoint::Woken { by } => Some(by),
             _ => None,
         };
         let name = |queue: Option<u32>| queue.map(|queue| self.name(queue));
         let word = Word::ours(name(queue), name(other), said);
         // Linux says what follows from an observation before it begins the next.
-        let before = usize::from(matches!(said, Said::MaxBudget { .. }));
+        let before = usize::from(matches!(said, ProbePoint::MaxBudget { .. }));
         self.words.insert(self.words.len().saturating_sub(before), word);
-        if let (Said::Merged { .. }, Some(queue)) = (said, queue) {
+        if let (ProbePoint::Merged { .. }, Some(queue)) = (said, queue) {
             self.names.insert(queue, QueueName::Shared { sync: true });
         }
     }
@@ -89,7 +89,7 @@ impl Journal {
         at_ns.map_or(now, |at_ns| Nanos(at_ns - self.origin_ns))
     }
 
-    fn recall(&mut self, decision: Decision, ours: u64) -> u64 {
+    fn replace(&mut self, decision: Decision, ours: u64) -> u64 {
         let Decision::TimeCharge { lasted } = decision;
         let charge = self.ended.and_then(|turn| turn.charge).unwrap_or(ours);
         if charge != ours {
@@ -100,7 +100,7 @@ impl Journal {
         charge
     }
 
-    fn recall_turn(&mut self, turns: &mut Turns<'_>) {
+    fn replace_turn(&mut self, turns: &mut Turns<'_>) {
         let Some(ours) = turns.next_queue() else { return };
         self.words.push(Word::turn(self.name(ours)));
         let Some(theirs) = self.history.begun().and_then(|turn| turn.queue) else { return };
@@ -115,10 +115,10 @@ impl Journal {
 
 /// What our BFQ says goes into the journal of its thread.
 static LISTENER: Listener = Listener {
-    say: |queue, said| with(|journal| journal.write(queue, said)),
+    probe: |queue, said| with(|journal| journal.write(queue, said)),
     clock: |reading, now| with(|journal| journal.clock(reading, now)),
-    recall: |decision, ours| with(|journal| journal.recall(decision, ours)),
-    turn: |turns| with(|journal| journal.recall_turn(turns)),
+    replace: |decision, ours| with(|journal| journal.replace(decision, ours)),
+    turn: |turns| with(|journal| journal.replace_turn(turns)),
 };
 
 /// Calls `f` with the journal of this thread.

@@ -3,8 +3,8 @@
 //!
 //! Linux 6.18 ran on modelled devices with its scheduler telling each decision. Here the same
 //! requests come to our `bfq` at the same times, are asked for and end as they did; what ours says
-//! is compared with what Linux said, word by word and number by number (see `recall.rs` of the
-//! library's bfq).
+//! is compared with what Linux said, word by word and number by number (see `probe_points.rs` of
+//! the library's bfq).
 //!
 //! ```text
 //! setup.rs     what the logs do not tell: the device, weights, ticks; which log follows which

@@ -8,7 +8,7 @@
 //! What Linux tells of references, addresses and allocations is left out: it decides nothing. What
 //! it does not tell in words, which request goes, is made a word here.
 
-use paternoster_core::conformance::bfq::Said;
+use paternoster_core::conformance::bfq::ProbePoint;
 use paternoster_trace::ftrace::{BfqMessage, Partner, QueueName};
 
 /// Numbers of a word at most.
@@ -115,59 +115,65 @@ impl Word {
     }
 
     /// What we say.
-    pub(super) fn ours(queue: Option<QueueName>, other: Option<QueueName>, said: Said) -> Word {
+    pub(super) fn ours(
+        queue: Option<QueueName>,
+        other: Option<QueueName>,
+        said: ProbePoint,
+    ) -> Word {
         let word = |kind| Word::new(kind, queue, []);
         let one = |kind, a| Word::new(kind, queue, [a]);
         let two = |kind, a, b| Word::new(kind, queue, [a, b]);
         let three = |kind, a, b, c| Word::new(kind, queue, [a, b, c]);
         let word = match said {
-            Said::Arrives { sync } => one(Kind::Arrival, sync.into()),
-            Said::Joins => word(Kind::Joins),
-            Said::Leaves => word(Kind::Leaves),
-            Said::Asked { busy } => one(Kind::Busy, busy.into()),
-            Said::Begins { budget } => one(Kind::Begins, bits(budget)),
-            Said::Looks => word(Kind::Looks),
-            Said::GoesOn => word(Kind::GoesOn),
-            Said::MayEnd { waits, third_left, over } => {
+            ProbePoint::Arrives { sync } => one(Kind::Arrival, sync.into()),
+            ProbePoint::Joins => word(Kind::Joins),
+            ProbePoint::Leaves => word(Kind::Leaves),
+            ProbePoint::Asked { busy } => one(Kind::Busy, busy.into()),
+            ProbePoint::Begins { budget } => one(Kind::Begins, bits(budget)),
+            ProbePoint::Looks => word(Kind::Looks),
+            ProbePoint::GoesOn => word(Kind::GoesOn),
+            ProbePoint::MayEnd { waits, third_left, over } => {
                 three(Kind::MayEnd, waits.into(), third_left.into(), over.into())
             }
-            Said::Returned => word(Kind::Chosen),
-            Said::Nobody => word(Kind::Nobody),
-            Said::Served { sectors } => one(Kind::Served, bits(sectors)),
-            Said::Slow { slow } => one(Kind::Slow, slow.into()),
-            Said::Expired { why, slow, in_flight, short } => {
+            ProbePoint::Returned => word(Kind::Chosen),
+            ProbePoint::Nobody => word(Kind::Nobody),
+            ProbePoint::Served { sectors } => one(Kind::Served, bits(sectors)),
+            ProbePoint::Slow { slow } => one(Kind::Slow, slow.into()),
+            ProbePoint::Expired { why, slow, in_flight, short } => {
                 let numbers = [why as i64, slow.into(), in_flight.into(), short.into()];
                 Word::new(Kind::Expiry, queue, numbers)
             }
-            Said::Account { budget, service } => {
+            ProbePoint::Account { budget, service } => {
                 two(Kind::Account, bits(budget), bits(budget) - bits(service))
             }
-            Said::Bounds { most, least } => two(Kind::Bounds, bits(most), bits(least)),
-            Said::Nature { sync, seeky } => two(Kind::Nature, sync.into(), seeky.into()),
-            Said::Asks { head, budget } => two(Kind::Asks, head.into(), bits(budget)),
-            Said::NextChanged { budget } => one(Kind::NextChanged, bits(budget)),
-            Said::FinishOf { service, weight } => two(Kind::FinishOf, bits(service), weight.into()),
-            Said::Times { start, finish } => {
+            ProbePoint::Bounds { most, least } => two(Kind::Bounds, bits(most), bits(least)),
+            ProbePoint::Nature { sync, seeky } => two(Kind::Nature, sync.into(), seeky.into()),
+            ProbePoint::Asks { head, budget } => two(Kind::Asks, head.into(), bits(budget)),
+            ProbePoint::NextChanged { budget } => one(Kind::NextChanged, bits(budget)),
+            ProbePoint::FinishOf { service, weight } => {
+                two(Kind::FinishOf, bits(service), weight.into())
+            }
+            ProbePoint::Times { start, finish } => {
                 three(Kind::Times, bits(start), bits(finish), bits(finish.wrapping_sub(start)))
             }
-            Said::NothingObserved => word(Kind::NothingObserved),
-            Said::Observed { samples, sequential, sectors } => {
+            ProbePoint::NothingObserved => word(Kind::NothingObserved),
+            ProbePoint::Observed { samples, sequential, sectors } => {
                 three(Kind::Observed, samples.into(), sequential.into(), bits(sectors))
             }
-            Said::MaxBudget { budget } => one(Kind::MaxBudget, bits(budget)),
-            Said::Raised { elapsed, lasts, coefficient, weight, original } => {
+            ProbePoint::MaxBudget { budget } => one(Kind::MaxBudget, bits(budget)),
+            ProbePoint::Raised { elapsed, lasts, coefficient, weight, original } => {
                 let [elapsed, lasts] = [elapsed, lasts].map(|time| bits(time.as_millis()));
                 let weights = [coefficient, weight, original].map(i64::from);
                 let numbers = [elapsed, lasts, weights[0], weights[1], weights[2]];
                 Word::new(Kind::Raised, queue, numbers)
             }
-            Said::Pending => word(Kind::Pending),
-            Said::Aged => word(Kind::Aged),
-            Said::Sought { sector, .. } => one(Kind::Sought, bits(sector)),
-            Said::ToMerge { .. } => word(Kind::ToMerge),
-            Said::Merges { .. } => word(Kind::Merges),
-            Said::Merged { raised } => one(Kind::Merged, raised.into()),
-            Said::Woken { .. } => word(Kind::Woken),
+            ProbePoint::Pending => word(Kind::Pending),
+            ProbePoint::Aged => word(Kind::Aged),
+            ProbePoint::Sought { sector, .. } => one(Kind::Sought, bits(sector)),
+            ProbePoint::ToMerge { .. } => word(Kind::ToMerge),
+            ProbePoint::Merges { .. } => word(Kind::Merges),
+            ProbePoint::Merged { raised } => one(Kind::Merged, raised.into()),
+            ProbePoint::Woken { .. } => word(Kind::Woken),
         };
         Word { other, ..word }
     }

@@ -4,7 +4,7 @@
 //! Linux 4.19.1 ran on modelled devices with its scheduler telling each decision. Here the same
 //! requests come to our `cfq-4.19` at the same times, merge as they did, are asked for and end as
 //! they did; at each point where CFQ decides, our choice is compared with the recorded one, and the
-//! recorded one is carried out (*forced history*, see `recall.rs` of the library's cfq).
+//! recorded one is carried out (*forced history*, see `probe_points.rs` of the library's cfq).
 //!
 //! ```text
 //! log.rs      a line            27.987297 lg-109 m N cfq109S idle=0  (message.rs: idle=0)

@@ -15,12 +15,12 @@
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
-use crate::elevators::bfq::raise::Arrival;
-use crate::elevators::bfq::recall::{Said, say};
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
+use crate::elevators::bfq::weight_raising::Arrival;
 use crate::event::{Expiry, Note, Preemption};
 use crate::pick::home::{home, settle};
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// A request below this, and alone, may have more behind it.
@@ -28,151 +28,157 @@ const SMALL: u32 = 32;
 
 impl Bfq {
     /// A request finds its queue.
-    pub(super) fn settle_request(&mut self, scene: &mut Scene, request: RequestId) {
-        let (client, sync) = (scene.requests[request].client(), scene.requests[request].is_sync());
-        let queue = self.queue_for(scene, client, sync);
+    pub(super) fn settle_request(&mut self, view: &mut QueueView, request: RequestId) {
+        let (client, sync) = (view.requests[request].client(), view.requests[request].is_sync());
+        let queue = self.queue_for(view, client, sync);
         let home = self.queues.at_mut(queue);
         home.allocated += 1;
         home.refs += 1;
         self.contexts[client.index() as usize].requests += 1;
         self.count_allocated(queue, 1);
-        settle(scene, request, queue);
+        settle(view, request, queue);
         if self.queues.at(queue).is_new {
-            self.judge_burst(scene, queue);
+            self.judge_burst(view, queue);
         }
     }
 
     /// A settled request ends its life.
-    pub(super) fn forget_request(&mut self, scene: &mut Scene, request: RequestId) {
-        let (queue, client) = (home(scene, request), scene.requests[request].client());
+    pub(super) fn forget_request(&mut self, view: &mut QueueView, request: RequestId) {
+        let (queue, client) = (home(view, request), view.requests[request].client());
         self.contexts[client.index() as usize].requests -= 1;
         self.count_allocated(queue, -1);
         self.queues.at_mut(queue).allocated -= 1;
-        self.put_queue(scene, queue);
+        self.put_queue(view, queue);
     }
 
     /// The queue that `client` comes to, after a merge that is due with I/O at `sector`.
     pub(super) fn merge_if_due(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         queue: u32,
         sector: u64,
     ) -> u32 {
-        let Some(target) = self.cooperator(scene, client, queue, sector) else { return queue };
+        let Some(target) = self.cooperator(view, client, queue, sector) else { return queue };
         if self.contexts[client.index() as usize].slots[1] == Some(queue) {
-            self.merge(scene, client, queue, target);
+            self.merge(view, client, queue, target);
         }
         target
     }
 
     /// A settled request begins to wait.
-    pub(super) fn arrive(&mut self, scene: &mut Scene, request: RequestId) {
-        let queue = self.follow_merge(scene, request);
+    pub(super) fn arrive(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = self.follow_merge(view, request);
         if self.version.learns_first {
-            self.learn(scene, queue, request);
-            self.add_request(scene, queue, request);
+            self.learn(view, queue, request);
+            self.add_request(view, queue, request);
         } else {
-            self.add_request(scene, queue, request);
-            self.learn(scene, queue, request);
+            self.add_request(view, queue, request);
+            self.learn(view, queue, request);
         }
         if self.in_service == Some(queue) && self.queues.at(queue).wait_request {
-            self.came_while_idling(scene, queue, request);
+            self.came_while_idling(view, queue, request);
         }
     }
 
     /// The request goes along if its process moves to another queue.
-    fn follow_merge(&mut self, scene: &mut Scene, request: RequestId) -> u32 {
-        let queue = home(scene, request);
-        if !scene.requests[request].is_sync() {
+    fn follow_merge(&mut self, view: &mut QueueView, request: RequestId) -> u32 {
+        let queue = home(view, request);
+        if !view.requests[request].is_sync() {
             return queue;
         }
-        let (client, sector) = (scene.requests[request].client(), scene.requests[request].sector());
+        let (client, sector) = (view.requests[request].client(), view.requests[request].sector());
         // Its own reference keeps the queue while the process leaves.
-        let target = self.merge_if_due(scene, client, queue, sector);
+        let target = self.merge_if_due(view, client, queue, sector);
         if target != queue {
             let heir = self.queues.at_mut(target);
             heir.allocated += 1;
             heir.refs += 1;
-            settle(scene, request, target);
+            settle(view, request, target);
             let left = self.queues.at_mut(queue);
             left.is_new = false;
             left.allocated -= 1;
-            self.put_queue(scene, queue);
+            self.put_queue(view, queue);
         }
         target
     }
 
-    fn add_request(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
-        let sync = scene.requests[request].is_sync();
-        let client = scene.requests[request].client();
-        say(Some(queue), Said::Arrives { sync });
+    fn add_request(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
+        let sync = view.requests[request].is_sync();
+        let client = view.requests[request].client();
+        probe(Some(queue), ProbePoint::Arrives { sync });
         if self.queues.at(queue).is_sync {
             if self.contexts[client.index() as usize].requests <= 1 {
-                self.detect_waker(scene, queue);
-                self.begin_measuring(scene, queue);
+                self.detect_waker(view, queue);
+                self.begin_measuring(view, queue);
             }
             if self.version.measures_idleness {
-                self.measure_intensity(scene, queue);
+                self.measure_intensity(view, queue);
             }
         }
         let was_raised = self.queues.at(queue).raising.is_raised();
-        let deadline = scene.exact_now() + self.tunables.fifo_expire[usize::from(sync)];
+        let deadline = view.exact_now() + self.tunables.fifo_expire[usize::from(sync)];
         let lane = &mut self.queues.at_mut(queue).lane;
-        lane.insert(&mut self.lanes, scene, request, deadline);
+        lane.insert(&mut self.lanes, view, request, deadline);
         self.waiting += 1;
-        let is_next = self.reconsider_next(scene, queue, request);
+        let is_next = self.reconsider_next(view, queue, request);
         let mut interactive = false;
         if self.queues.at(queue).is_busy {
             if !sync {
-                self.raise_if_rare(scene, queue);
+                self.raise_if_rare(view, queue);
             }
             if is_next {
-                self.next_changed(scene, queue);
+                self.next_changed(view, queue);
             }
         } else {
-            interactive = self.becomes_busy(scene, queue, client);
+            interactive = self.becomes_busy(view, queue, client);
         }
         let raising = &mut self.queues.at_mut(queue).raising;
         if self.tunables.low_latency && (!was_raised || !raising.is_raised() || interactive) {
-            raising.since = scene.now();
+            raising.since = view.now();
         }
     }
 
     /// A queue at rest gets a request. Whether it is taken for an application that starts.
-    fn becomes_busy(&mut self, scene: &mut Scene, queue: u32, client: ClientId) -> bool {
-        let arrival = self.judge_arrival(scene, queue, client);
+    fn becomes_busy(&mut self, view: &mut QueueView, queue: u32, client: ClientId) -> bool {
+        let arrival = self.judge_arrival(view, queue, client);
         let window = Nanos(self.tunables.slice_idle.0.saturating_mul(3));
         let last = self.queues.at(queue).last_completion;
-        let in_time = last.is_some_and(|end| scene.exact_now() <= end + window);
+        let in_time = last.is_some_and(|end| view.exact_now() <= end + window);
         if !self.version.measures_idleness {
             self.count_arrival_in_time(queue, in_time);
         }
-        let wants = self.open_account(scene, queue, in_time, arrival);
-        self.outlive_burst(scene, queue);
-        self.raise_on_arrival(scene, queue, arrival);
-        let now = scene.now();
+        let wants = self.open_account(view, queue, in_time, arrival);
+        self.outlive_burst(view, queue);
+        self.raise_on_arrival(view, queue, arrival);
+        let now = view.now();
         let home = self.queues.at_mut(queue);
         home.is_new = false;
         home.backlog_began = now;
         home.backlog_service = 0;
         home.raising.is_unsettled = false;
-        self.join_busy(scene, queue);
+        self.join_busy(view, queue);
         if let Some(served) = self.in_service
-            && let Some(rule) = self.preemption(scene, queue, served, wants)
+            && let Some(rule) = self.preemption(view, queue, served, wants)
         {
             let names = (self.queues.at(served).made_for, self.queues.at(queue).made_for);
             if let (Some(client), Some(by)) = names {
-                scene.note(Note::Preempted { client, by, rule });
+                view.note(Note::Preempted { client, by, rule });
             }
-            self.expire(scene, served, false, Expiry::Preempted);
+            self.expire(view, served, false, Expiry::Preempted);
         }
         arrival.interactive
     }
 
     /// The budget with which a queue comes back. Whether it should go first: it had a hole, or,
     /// in 4.19, is raised.
-    fn open_account(&mut self, scene: &Scene, queue: u32, in_time: bool, arrival: Arrival) -> bool {
+    fn open_account(
+        &mut self,
+        view: &QueueView,
+        queue: u32,
+        in_time: bool,
+        arrival: Arrival,
+    ) -> bool {
         let home = self.queues.at(queue);
         let entity = self.schedule.entities[queue as usize];
         let left = entity.budget_left();
@@ -182,7 +188,7 @@ impl Bfq {
             entity.service = 0;
             return true;
         }
-        let budget = self.fresh_budget(scene, queue);
+        let budget = self.fresh_budget(view, queue);
         let entity = &mut self.schedule.entities[queue as usize];
         (entity.budget, entity.service) = (budget, 0);
         self.queues.at_mut(queue).left_early = false;
@@ -190,10 +196,10 @@ impl Bfq {
     }
 
     /// A queue is to be served, from now on (BFQ-3 to BFQ-5).
-    fn join_busy(&mut self, scene: &mut Scene, queue: u32) {
-        say(Some(queue), Said::Joins);
+    fn join_busy(&mut self, view: &mut QueueView, queue: u32) {
+        probe(Some(queue), ProbePoint::Joins);
         let left_early = core::mem::take(&mut self.queues.at_mut(queue).left_early);
-        self.schedule.activate(queue, left_early, scene.now());
+        self.schedule.activate(queue, left_early, view.now());
         let class = self.schedule.entities[queue as usize].class;
         let home = self.queues.at_mut(queue);
         (home.is_busy, home.busy_class) = (true, class);
@@ -210,12 +216,12 @@ impl Bfq {
     /// (BFQ-53, BFQ-54).
     fn preemption(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         queue: u32,
         served: u32,
         wants: bool,
     ) -> Option<Preemption> {
-        if !self.schedule.another_is_next(scene.root().index()) {
+        if !self.schedule.another_is_next(view.root().index()) {
             return None;
         }
         let raise = |queue: u32| self.queues.at(queue).raising.kind.coefficient();
@@ -226,7 +232,7 @@ impl Bfq {
             Some(Preemption::Deserves)
         } else if self.is_heavier(queue, served) {
             Some(Preemption::Heavier)
-        } else if !self.better_to_idle(scene, served) {
+        } else if !self.better_to_idle(view, served) {
             Some(Preemption::NotIdledFor)
         } else {
             None
@@ -242,18 +248,18 @@ impl Bfq {
 
     /// The request comes for which the device was kept (BFQ-47). A small one may have more behind
     /// it; it goes when it is asked for.
-    fn came_while_idling(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+    fn came_while_idling(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let small =
-            self.queues.at(queue).lane.len() == 1 && scene.requests[request].sectors() < SMALL;
+            self.queues.at(queue).lane.len() == 1 && view.requests[request].sectors() < SMALL;
         let patient =
-            !self.version.patient_for_throughput_only || self.idles_for_throughput(scene, queue);
-        let over = self.is_time_over(scene, queue);
+            !self.version.patient_for_throughput_only || self.idles_for_throughput(view, queue);
+        let over = self.is_time_over(view, queue);
         if small && patient && !over {
             return;
         }
-        self.stop_idling(scene, queue);
+        self.stop_idling(view, queue);
         if over {
-            self.expire(scene, queue, false, Expiry::BudgetTimeout);
+            self.expire(view, queue, false, Expiry::BudgetTimeout);
         }
     }
 }

@@ -17,8 +17,8 @@ use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::entity::{Standing, is_after};
 use crate::elevators::bfq::queue::Queue;
 use crate::pick::home::{home, is_settled};
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::slab::Slab;
 use crate::time::Nanos;
 
@@ -46,12 +46,12 @@ fn fault(text: &str, number: u32) -> Fault {
 
 impl Bfq {
     /// Verifies all invariants; in time that grows with everything there is.
-    pub(super) fn audit_all(&self, scene: &Scene) -> Result<(), Fault> {
-        let counted = self.count_references(scene);
+    pub(super) fn audit_all(&self, view: &QueueView) -> Result<(), Fault> {
+        let counted = self.count_references(view);
         let mut totals = Totals::default();
         for (key, queue) in self.queues.iter() {
             let number = key.index();
-            self.audit_queue(scene, number, queue, counted[number as usize])?;
+            self.audit_queue(view, number, queue, counted[number as usize])?;
             totals.waiting += queue.lane.len();
             totals.in_flight += queue.in_flight;
             if queue.is_busy {
@@ -74,20 +74,20 @@ impl Bfq {
         self.audit_burst()?;
         self.audit_wakers()?;
         self.schedule.audit(&self.queues)?;
-        self.audit_service(scene)
+        self.audit_service(view)
     }
 
-    fn count_references(&self, scene: &Scene) -> Vec<Counted> {
+    fn count_references(&self, view: &QueueView) -> Vec<Counted> {
         let mut counted: Vec<Counted> =
             (0..self.queues.capacity()).map(|_| Counted::default()).collect();
-        for index in 0..scene.request_slots() {
+        for index in 0..view.request_slots() {
             let request = RequestId::from_index(index);
             // The flush command is bound to nobody; an earlier elevator's are none of ours.
-            if scene.requests.0.is_live(index)
-                && is_settled(scene, request)
-                && Some(scene.requests[request].epoch) == self.epoch
+            if view.requests.0.is_live(index)
+                && is_settled(view, request)
+                && Some(view.requests[request].epoch) == self.epoch
             {
-                counted[home(scene, request) as usize].allocated += 1;
+                counted[home(view, request) as usize].allocated += 1;
             }
         }
         for context in &self.contexts {
@@ -110,21 +110,21 @@ impl Bfq {
 
     fn audit_queue(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         number: u32,
         queue: &Queue,
         counted: Counted,
     ) -> Result<(), Fault> {
-        queue.lane.check(&self.lanes, scene).map_err(|text| fault(text, number))?;
+        queue.lane.check(&self.lanes, view).map_err(|text| fault(text, number))?;
         let Counted { allocated, others, stable } = counted;
         let known = (queue.allocated, queue.stable_refs, queue.refs);
         if known != (allocated, stable, allocated + others + stable) {
             return Err(format!("queue I1: queue {number} has {known:?}, counted {counted:?}"));
         }
-        if (queue.refs == 0) != self.schedule.abandoned.contains(number) {
-            return Err(fault("abandoned I1: live without a reason", number));
+        if (queue.refs == 0) != self.schedule.departed.contains(number) {
+            return Err(fault("departed I1: live without a reason", number));
         }
-        let waits = |next: RequestId| self.lanes.contains(next) && home(scene, next) == number;
+        let waits = |next: RequestId| self.lanes.contains(next) && home(view, next) == number;
         if queue.next.is_some() == queue.is_empty() || !queue.next.is_none_or(waits) {
             return Err(fault("queue I2: next is none of those that wait", number));
         }
@@ -149,7 +149,7 @@ impl Bfq {
         if queue.is_pending == queue.is_at_rest() {
             return Err(fault("groups I1: pending", number));
         }
-        let at = queue.next.map(|next| scene.requests[next].sector());
+        let at = queue.next.map(|next| view.requests[next].sector());
         let stale = self.positions.contains(number) && self.positions.sector(number) != at;
         if stale && self.tunables.position_update {
             return Err(fault("BFQ-116: it stands where its next request is not", number));
@@ -216,16 +216,16 @@ impl Bfq {
     }
 
     /// The device is kept free only by a rule that says so (BFQ-G14), and has one queue (BFQ-198).
-    fn audit_service(&self, scene: &Scene) -> Result<(), Fault> {
+    fn audit_service(&self, view: &QueueView) -> Result<(), Fault> {
         let waits = self.in_service.is_some_and(|queue| self.queues.at(queue).wait_request);
         if waits != self.idle_until.is_some() {
             return Err(format!("idling I1: waits: {waits}, until {:?}", self.idle_until));
         }
         let [idle, again] = [self.idle_until, self.runs.again].map(|at| at.unwrap_or(Nanos::MAX));
-        if scene.timer() != idle.min(again) {
-            return Err(format!("bfq I3: {idle}, {again}, the timer is set to {}", scene.timer()));
+        if view.timer() != idle.min(again) {
+            return Err(format!("bfq I3: {idle}, {again}, the timer is set to {}", view.timer()));
         }
-        let served = self.schedule.way_of_service(scene.root().index())?;
+        let served = self.schedule.way_of_service(view.root().index())?;
         if served != self.in_service {
             return Err(format!("schedule I3: it serves {served:?}, {:?} is", self.in_service));
         }

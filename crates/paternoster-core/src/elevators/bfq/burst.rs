@@ -18,7 +18,7 @@
 
 use crate::elevators::bfq::Bfq;
 use crate::list::List;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// So many make a burst large.
@@ -42,12 +42,12 @@ pub(super) struct Burst {
 
 impl Bfq {
     /// The first request of a new queue comes (BFQ-110).
-    pub(super) fn judge_burst(&mut self, scene: &Scene, queue: u32) {
+    pub(super) fn judge_burst(&mut self, view: &QueueView, queue: u32) {
         let idle = self.busy() == 0;
         if self.version.bursts_begin_at_rest && self.burst.size == 0 && !idle {
             return;
         }
-        let (now, hz) = (scene.now(), scene.hz());
+        let (now, hz) = (view.now(), view.hz());
         let home = self.queues.at(queue);
         let split = home.split_at.is_some_and(|at| now <= at + hz.ceil(SPLIT_GRACE));
         if self.burst_links.contains(queue) || home.in_large_burst || split {
@@ -92,10 +92,10 @@ impl Bfq {
     }
 
     /// A queue that was at rest for long belongs to no burst any more (BFQ-114).
-    pub(super) fn outlive_burst(&mut self, scene: &Scene, queue: u32) {
+    pub(super) fn outlive_burst(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at(queue);
-        let long = home.stamp.is_none_or(|at| scene.now() > at + MEMORY);
-        if !home.is_new && long && self.is_idle_for_long(scene, queue) {
+        let long = home.stamp.is_none_or(|at| view.now() > at + MEMORY);
+        if !home.is_new && long && self.is_idle_for_long(view, queue) {
             self.leave_burst(queue, false);
             self.queues.at_mut(queue).in_large_burst = false;
         }

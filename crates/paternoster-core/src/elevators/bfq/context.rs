@@ -12,7 +12,7 @@
 //!
 //! Differs: Linux has one fallback queue for when memory fails. Here there is room for a queue of
 //! each process and of each request; if so many are kept by merges that none is left (those that
-//! are abandoned give way first), a process shares one that is there. A client's own weight, which
+//! have departed give way first), a process shares one that is there. A client's own weight, which
 //! Linux does not know, scales the weight of its level: 100 leaves it as it is.
 //!
 //! Source: BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
@@ -23,11 +23,11 @@ use crate::elevators::bfq::entity::{Entity, weight_of_level};
 use crate::elevators::bfq::inject::Limit;
 use crate::elevators::bfq::pattern::Intensity;
 use crate::elevators::bfq::queue::Queue;
-use crate::elevators::bfq::raise::Raising;
-use crate::elevators::bfq::saved::Saved;
+use crate::elevators::bfq::saved_state::SavedState;
+use crate::elevators::bfq::weight_raising::Raising;
 use crate::observe::seek::SeekHistory;
 use crate::pick::shared::{SHARED, effective_priority, place_of};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 
 /// What BFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Context {
     /// Its requests, waiting and in flight.
     pub(super) requests: u32,
     /// What its queue was like before it was merged.
-    pub(super) saved: Option<Saved>,
+    pub(super) saved: Option<SavedState>,
     /// Queue of another that it may be merged with, once more is known of both.
     pub(super) stable_with: Option<u32>,
     /// It shares its queue since both were created together.
@@ -45,21 +45,21 @@ pub(super) struct Context {
 }
 
 /// What a client weighs beside others of its group.
-pub(super) fn weight_of(scene: &Scene, client: ClientId) -> u32 {
-    let level = effective_priority(scene, client).level;
-    let scaled = weight_of_level(level).saturating_mul(scene.clients.at(client.index()).weight());
+pub(super) fn weight_of(view: &QueueView, client: ClientId) -> u32 {
+    let level = effective_priority(view, client).level;
+    let scaled = weight_of_level(level).saturating_mul(view.clients.at(client.index()).weight());
     (scaled / 100).clamp(1, 1000)
 }
 
 impl Bfq {
     /// The queue that a request of `client` belongs to.
-    pub(super) fn queue_for(&mut self, scene: &mut Scene, client: ClientId, sync: bool) -> u32 {
+    pub(super) fn queue_for(&mut self, view: &mut QueueView, client: ClientId, sync: bool) -> u32 {
         let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
-        let Some(queue) = slot else { return self.take_queue(scene, client, sync) };
+        let Some(queue) = slot else { return self.take_queue(view, client, sync) };
         let stays = self.contexts[client.index() as usize].is_stably_merged;
         let home = self.queues.at_mut(queue);
         if home.is_sync && home.is_shared && home.is_to_split && !stays {
-            return self.split(scene, client, queue);
+            return self.split(view, client, queue);
         }
         if home.is_sync && home.merge_into.is_none() && home.processes() == 1 {
             home.owner = Some(client);
@@ -68,22 +68,19 @@ impl Bfq {
     }
 
     /// Fills an empty slot.
-    fn take_queue(&mut self, scene: &mut Scene, client: ClientId, sync: bool) -> u32 {
-        let made = if sync {
-            self.new_sync_queue(scene, client)
-        } else {
-            self.shared_queue(scene, client)
-        };
-        let queue = made.unwrap_or_else(|| self.any_queue(scene, client, sync));
+    fn take_queue(&mut self, view: &mut QueueView, client: ClientId, sync: bool) -> u32 {
+        let made =
+            if sync { self.new_sync_queue(view, client) } else { self.shared_queue(view, client) };
+        let queue = made.unwrap_or_else(|| self.any_queue(view, client, sync));
         self.queues.at_mut(queue).refs += 1;
         self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
-        if sync && made.is_some() { self.stable_merge(scene, client, queue) } else { queue }
+        if sync && made.is_some() { self.stable_merge(view, client, queue) } else { queue }
     }
 
     /// No slot is left: a queue that is there, of the same nature, group and class if possible.
-    fn any_queue(&self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
-        let group = scene.group_of(client).index();
-        let class = effective_priority(scene, client).class;
+    fn any_queue(&self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
+        let group = view.group_of(client).index();
+        let class = effective_priority(view, client).class;
         let fits = |number: u32, queue: &Queue| {
             let stays = queue.merge_into.is_none();
             let same_group = self.schedule.entities[number as usize].group == group;
@@ -95,9 +92,9 @@ impl Bfq {
     }
 
     /// A queue for a process that has none, or that leaves the one it shared.
-    pub(super) fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
-        let priority = effective_priority(scene, client);
-        let queue = self.blank_queue(scene, priority);
+    pub(super) fn new_sync_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
+        let priority = effective_priority(view, client);
+        let queue = self.blank_queue(view, priority);
         let queue = self.new_queue(Queue {
             owner: Some(client),
             made_for: Some(client),
@@ -106,20 +103,20 @@ impl Bfq {
             thinks_short: true,
             ..queue
         })?;
-        let (group, weight) = (scene.group_of(client).index(), weight_of(scene, client));
+        let (group, weight) = (view.group_of(client).index(), weight_of(view, client));
         self.schedule.entities[queue as usize] = Entity::new(group, weight, priority.class, true);
         Some(queue)
     }
 
-    fn blank_queue(&self, scene: &Scene, priority: Priority) -> Queue {
-        let now = scene.now();
+    fn blank_queue(&self, view: &QueueView, priority: Priority) -> Queue {
+        let now = view.now();
         Queue {
             priority,
             is_new: true,
             created: now,
             max_budget: self.usual_max_budget() * 2 / 3,
             seek: SeekHistory::marked(),
-            intensity: Intensity::new(scene.exact_now()),
+            intensity: Intensity::new(view.exact_now()),
             raising: Raising::new(now),
             limit: Limit::new(now),
             ..Queue::default()
@@ -127,13 +124,13 @@ impl Bfq {
     }
 
     /// The async queue of a client's class and level, made when first asked for.
-    fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
-        let group = scene.group_of(client).index();
-        let priority = effective_priority(scene, client);
+    fn shared_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
+        let group = view.group_of(client).index();
+        let priority = effective_priority(view, client);
         let place = place_of(priority);
         if self.groups[group as usize].shared[place].is_none() {
             // The group's own reference keeps it.
-            let blank = self.blank_queue(scene, priority);
+            let blank = self.blank_queue(view, priority);
             let made = self.new_queue(Queue { refs: 1, is_io_bound: true, ..blank });
             if let Some(queue) = made {
                 let weight = weight_of_level(priority.level);
@@ -147,85 +144,85 @@ impl Bfq {
 
     /// The class, level, weight or group of a client changed. The async slot follows at once; the
     /// sync queue with its next turn, into another group at once.
-    pub(super) fn client_has_changed(&mut self, scene: &mut Scene, client: ClientId) {
+    pub(super) fn client_has_changed(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
             self.contexts[client.index() as usize].slots[0] = None;
-            self.put_queue(scene, queue);
+            self.put_queue(view, queue);
         }
         let Some(queue) = of_sync else { return };
-        let group = scene.group_of(client).index();
+        let group = view.group_of(client).index();
         if self.schedule.entities[queue as usize].group != group {
-            self.forget_stable_merge(scene, client);
+            self.forget_stable_merge(view, client);
             if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
                 // Nothing of what it shared there counts in the other group.
                 let context = &mut self.contexts[client.index() as usize];
                 (context.is_stably_merged, context.saved) = (false, None);
-                return self.leave_queue(scene, client, queue);
+                return self.leave_queue(view, client, queue);
             }
-            self.move_queue(scene, queue, group);
+            self.move_queue(view, queue, group);
         }
         if self.queues.at(queue).processes() == 1 {
-            self.adopt_priority(scene, client, queue);
+            self.adopt_priority(view, client, queue);
         } else if let Some(saved) = &mut self.contexts[client.index() as usize].saved {
             // A shared queue keeps its own; the process gets its weight when it leaves.
-            saved.weight = weight_of(scene, client);
+            saved.weight = weight_of(view, client);
         }
     }
 
     /// The queue of one process takes over its class and weight, with its next turn (BFQ-185).
-    pub(super) fn adopt_priority(&mut self, scene: &Scene, client: ClientId, queue: u32) {
-        let (priority, weight) = (effective_priority(scene, client), weight_of(scene, client));
+    pub(super) fn adopt_priority(&mut self, view: &QueueView, client: ClientId, queue: u32) {
+        let (priority, weight) = (effective_priority(view, client), weight_of(view, client));
         self.queues.at_mut(queue).priority = priority;
         self.schedule.set_weight(queue, weight);
         self.schedule.set_class(queue, priority.class);
     }
 
     /// A client goes (BFQ-192).
-    pub(super) fn client_goes(&mut self, scene: &mut Scene, client: ClientId) {
-        self.forget_stable_merge(scene, client);
+    pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
+        self.forget_stable_merge(view, client);
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
-            self.put_queue(scene, queue);
+            self.put_queue(view, queue);
         }
         if let Some(queue) = of_sync {
             if self.in_service == Some(queue) {
-                self.end_turn(scene, queue);
+                self.end_turn(view, queue);
             }
-            self.leave_queue(scene, client, queue);
+            self.leave_queue(view, client, queue);
         }
         self.contexts[client.index() as usize] = Context::default();
     }
 
     /// A process leaves its sync queue, and with it the queues that it was to move to.
-    pub(super) fn leave_queue(&mut self, scene: &mut Scene, client: ClientId, queue: u32) {
+    pub(super) fn leave_queue(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
         self.contexts[client.index() as usize].slots[1] = None;
         let mut next = self.queues.at(queue).merge_into;
         while let Some(target) = next {
             next = self.queues.at(target).merge_into;
-            self.release_process(scene, target);
+            self.release_process(view, target);
         }
         let home = self.queues.at_mut(queue);
         home.owner = home.owner.filter(|&owner| owner != client);
-        self.release_process(scene, queue);
+        self.release_process(view, queue);
     }
 
     /// One process fewer comes to `queue`. One that was kept to be served though empty, for the
     /// sake of those who come back, is kept no longer when nobody can (BFQ-192).
-    pub(super) fn release_process(&mut self, scene: &mut Scene, queue: u32) {
+    pub(super) fn release_process(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at(queue);
         let kept = home.is_busy && home.is_empty() && self.in_service != Some(queue);
         if kept && home.is_sync && home.processes() == 1 {
-            self.leave_busy(scene, queue, false);
+            self.leave_busy(view, queue, false);
         }
-        self.put_queue(scene, queue);
+        self.put_queue(view, queue);
     }
 
     /// The shared queues of a group that goes.
-    pub(super) fn give_up_shared(&mut self, scene: &mut Scene, group: u32) {
+    pub(super) fn give_up_shared(&mut self, view: &mut QueueView, group: u32) {
         for place in 0..SHARED {
             if let Some(queue) = self.groups[group as usize].shared[place].take() {
-                self.put_queue(scene, queue);
+                self.put_queue(view, queue);
             }
         }
     }

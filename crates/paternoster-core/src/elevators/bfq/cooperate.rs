@@ -27,10 +27,10 @@
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
-use crate::elevators::bfq::raise::Kind;
-use crate::elevators::bfq::recall::{Said, say, say_of};
+use crate::elevators::bfq::probe_points::{ProbePoint, probe, probe_of};
+use crate::elevators::bfq::weight_raising::Kind;
 use crate::event::Note;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// How far from each other two queues may be.
@@ -40,40 +40,40 @@ const LATE: Nanos = Nanos::from_millis(100);
 
 impl Bfq {
     /// Whether `queue` has had service for so long that it is merged no more (BFQ-118).
-    pub(super) fn is_too_late(&self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn is_too_late(&self, view: &QueueView, queue: u32) -> bool {
         let window = self.tunables.merge_window;
         let home = self.queues.at(queue);
         window > Nanos::ZERO
             && home.backlog_service > 0
-            && scene.now() > home.first_service + scene.hz().ceil(window)
+            && view.now() > home.first_service + view.hz().ceil(window)
     }
 
     /// Whether `queue` has been raised for so long that it is merged no more: the older test, which
     /// spares only those who are raised, and them only then (BFQ-127).
-    fn is_raised_for_long(&self, scene: &Scene, queue: u32) -> bool {
+    fn is_raised_for_long(&self, view: &QueueView, queue: u32) -> bool {
         let raising = self.queues.at(queue).raising;
         self.tunables.late_raise_check
             && raising.is_raised()
-            && scene.now() > raising.since + scene.hz().ceil(LATE)
+            && view.now() > raising.since + view.hz().ceil(LATE)
     }
 
     /// Whether queues are merged by position on this device at all.
-    fn looks_for_cooperators(&self, scene: &Scene) -> bool {
+    fn looks_for_cooperators(&self, view: &QueueView) -> bool {
         self.tunables.queue_merging
-            && !(self.version.merges_not_on_queueing_flash && self.is_queueing_flash(scene))
+            && !(self.version.merges_not_on_queueing_flash && self.is_queueing_flash(view))
     }
 
     /// A queue stands where its next request is, if it may be found (BFQ-116).
-    pub(super) fn update_position(&mut self, scene: &Scene, queue: u32) {
-        if !self.looks_for_cooperators(scene) {
+    pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
+        if !self.looks_for_cooperators(view) {
             return self.positions.remove(queue);
         }
         let home = self.queues.at(queue);
         match home.next {
-            Some(next) if !self.is_idle_class(queue) && !self.is_too_late(scene, queue) => {
+            Some(next) if !self.is_idle_class(queue) && !self.is_too_late(view, queue) => {
                 let group = self.schedule.entities[queue as usize].group;
-                let sector = scene.requests[next].sector();
-                self.say_sought(group, sector, Some(queue));
+                let sector = view.requests[next].sector();
+                self.probe_sought(group, sector, Some(queue));
                 self.positions.place(queue, group, sector);
             }
             _ => self.positions.remove(queue),
@@ -81,18 +81,18 @@ impl Bfq {
     }
 
     /// Says who stands at a sector, beside one who is about to take his place anew.
-    fn say_sought(&self, group: u32, sector: u64, but: Option<u32>) {
-        say_of(|| {
+    fn probe_sought(&self, group: u32, sector: u64, but: Option<u32>) {
+        probe_of(|| {
             let found = self.positions.close_to(group, sector, 0).filter(|&it| Some(it) != but);
-            (None, Said::Sought { sector, found })
+            (None, ProbePoint::Sought { sector, found })
         });
     }
 
     /// All positions are kept by other rules from now on.
-    pub(super) fn update_positions(&mut self, scene: &Scene) {
+    pub(super) fn update_positions(&mut self, view: &QueueView) {
         for queue in 0..self.queues.capacity() {
             if self.queues.is_live(queue) {
-                self.update_position(scene, queue);
+                self.update_position(view, queue);
             }
         }
     }
@@ -101,7 +101,7 @@ impl Bfq {
     /// (BFQ-122 to BFQ-125).
     pub(super) fn cooperator(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         queue: u32,
         sector: u64,
@@ -109,22 +109,22 @@ impl Bfq {
         if let Some(target) = self.queues.at(queue).merge_into {
             return Some(target);
         }
-        if let Some(decided) = self.decide_stable_merge(scene, client, queue) {
+        if let Some(decided) = self.decide_stable_merge(view, client, queue) {
             return decided;
         }
         let home = self.queues.at(queue);
-        if !home.is_sync || !self.looks_for_cooperators(scene) || self.is_too_late(scene, queue) {
+        if !home.is_sync || !self.looks_for_cooperators(view) || self.is_too_late(view, queue) {
             return None;
         }
-        if self.busy() == 1 || self.is_raised_for_long(scene, queue) {
+        if self.busy() == 1 || self.is_raised_for_long(view, queue) {
             return None;
         }
         if let Some(served) = self.in_service.filter(|&served| served != queue) {
             let same = self.schedule.entities[served as usize].group
                 == self.schedule.entities[queue as usize].group;
             let close = sector.abs_diff(self.in_service_position) <= CLOSE;
-            if close && same && self.may_cooperate(scene, queue, served) {
-                let target = self.schedule_merge(scene, queue, served);
+            if close && same && self.may_cooperate(view, queue, served) {
+                let target = self.schedule_merge(view, queue, served);
                 if target.is_some() {
                     return target;
                 }
@@ -134,19 +134,19 @@ impl Bfq {
         if self.positions.is_empty(group) {
             return None;
         }
-        self.say_sought(group, sector, None);
+        self.probe_sought(group, sector, None);
         let found = self.positions.close_to(group, sector, CLOSE)?;
-        if found == queue || !self.may_cooperate(scene, queue, found) {
+        if found == queue || !self.may_cooperate(view, queue, found) {
             return None;
         }
-        self.schedule_merge(scene, queue, found)
+        self.schedule_merge(view, queue, found)
     }
 
     /// BFQ-126.
-    fn may_cooperate(&self, scene: &Scene, queue: u32, other: u32) -> bool {
+    fn may_cooperate(&self, view: &QueueView, queue: u32, other: u32) -> bool {
         let class = |queue: u32| self.schedule.entities[queue as usize].class;
-        !self.is_too_late(scene, other)
-            && !self.is_raised_for_long(scene, other)
+        !self.is_too_late(view, other)
+            && !self.is_raised_for_long(view, other)
             && !self.is_idle_class(queue)
             && class(queue) == class(other)
             && !self.is_seeky(queue)
@@ -159,7 +159,7 @@ impl Bfq {
     /// their next requests (BFQ-128).
     pub(super) fn schedule_merge(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         queue: u32,
         other: u32,
     ) -> Option<u32> {
@@ -179,35 +179,41 @@ impl Bfq {
         if nobody || target == queue || group(queue) != group(target) {
             return None;
         }
-        say(Some(queue), Said::ToMerge { with: target });
+        probe(Some(queue), ProbePoint::ToMerge { with: target });
         self.queues.at_mut(queue).merge_into = Some(target);
         self.queues.at_mut(target).refs += moving;
         let names = (self.queues.at(queue).made_for, self.queues.at(target).made_for);
         if let (Some(client), Some(into)) = names {
-            scene.note(Note::QueuesMerged { client, into });
+            view.note(Note::QueuesMerged { client, into });
         }
         Some(target)
     }
 
     /// A process moves from its queue to `target` (BFQ-130).
-    pub(super) fn merge(&mut self, scene: &mut Scene, client: ClientId, queue: u32, target: u32) {
-        say(Some(queue), Said::Merges { with: target });
-        self.save_state(scene, queue);
-        self.save_state(scene, target);
+    pub(super) fn merge(
+        &mut self,
+        view: &mut QueueView,
+        client: ClientId,
+        queue: u32,
+        target: u32,
+    ) {
+        probe(Some(queue), ProbePoint::Merges { with: target });
+        self.save_state(view, queue);
+        self.save_state(view, target);
         let bound = core::mem::replace(&mut self.queues.at_mut(queue).is_io_bound, false);
         self.queues.at_mut(target).is_io_bound |= bound;
-        self.hand_raising_over(scene, queue, target);
+        self.hand_raising_over(view, queue, target);
         self.inherit_waker(queue, target);
-        say(Some(target), Said::Merged { raised: self.raised });
+        probe(Some(target), ProbePoint::Merged { raised: self.raised });
         self.contexts[client.index() as usize].slots[1] = Some(target);
         self.queues.at_mut(queue).owner = None;
         let shared = self.queues.at_mut(target);
         (shared.is_shared, shared.owner) = (true, None);
         self.replace_last_created(queue, Some(target));
-        self.release_process(scene, queue);
+        self.release_process(view, queue);
     }
 
-    fn hand_raising_over(&mut self, scene: &mut Scene, queue: u32, target: u32) {
+    fn hand_raising_over(&mut self, view: &mut QueueView, queue: u32, target: u32) {
         let raising = self.queues.at(queue).raising;
         if !raising.is_raised() {
             return;
@@ -216,14 +222,14 @@ impl Bfq {
             let heir = &mut self.queues.at_mut(target).raising;
             (heir.lasts, heir.since) = (raising.lasts, raising.since);
             heir.interactive_since = raising.interactive_since;
-            self.set_raised(scene, target, raising.kind);
+            self.set_raised(view, target, raising.kind);
         }
-        self.set_raised(scene, queue, Kind::No);
+        self.set_raised(view, queue, Kind::No);
     }
 
     /// A process that shares a queue which is to be split: it keeps it if it is the last, and
     /// gets one of its own if not (BFQ-142).
-    pub(super) fn split(&mut self, scene: &mut Scene, client: ClientId, queue: u32) -> u32 {
+    pub(super) fn split(&mut self, view: &mut QueueView, client: ClientId, queue: u32) -> u32 {
         let burst = self.queues.at(queue).in_large_burst;
         if let (true, Some(saved)) = (burst, &mut self.contexts[client.index() as usize].saved) {
             saved.in_large_burst = true;
@@ -232,19 +238,19 @@ impl Bfq {
         if home.processes() == 1 {
             (home.is_shared, home.is_to_split) = (false, false);
             home.owner = Some(client);
-            self.resume_state(scene, client, queue);
-            self.adopt_priority(scene, client, queue);
+            self.resume_state(view, client, queue);
+            self.adopt_priority(view, client, queue);
             return queue;
         }
-        let Some(own) = self.new_sync_queue(scene, client) else { return queue };
+        let Some(own) = self.new_sync_queue(view, client) else { return queue };
         if let Some(from) = self.queues.at(queue).made_for {
-            scene.note(Note::QueuesParted { client, from });
+            view.note(Note::QueuesParted { client, from });
         }
-        self.leave_queue(scene, client, queue);
+        self.leave_queue(view, client, queue);
         self.queues.at_mut(own).refs += 1;
         self.contexts[client.index() as usize].slots[1] = Some(own);
-        self.resume_burst(scene, client, own);
-        self.resume_state(scene, client, own);
+        self.resume_burst(view, client, own);
+        self.resume_state(view, client, own);
         own
     }
 }

@@ -8,22 +8,22 @@ use core::fmt;
 
 use crate::elevators::bfq::Bfq;
 use crate::pick::home::home;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 impl Bfq {
     /// Continues "it waits because …".
     pub(super) fn explain_wait(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         request: RequestId,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
         if self.bypass_links.contains(request.index()) {
             return out.write_str("it goes next");
         }
-        let queue = home(scene, request);
+        let queue = home(view, request);
         let others = self.queues.at(queue).lane.len().saturating_sub(1);
         let Some(served) = self.in_service else {
             return out.write_str("no queue has the device yet");
@@ -41,7 +41,7 @@ impl Bfq {
             out.write_str(", which idles for the next request")?;
         } else {
             let left = self.schedule.entities[served as usize].budget_left();
-            let time = running.stamp.map_or(Nanos::ZERO, |end| end - scene.now());
+            let time = running.stamp.map_or(Nanos::ZERO, |end| end - view.now());
             write!(out, ", for {left} sectors or {time} more")?;
         }
         write!(out, "; {} queues are busy", self.busy())

@@ -15,7 +15,7 @@ use crate::elevators::bfq::entity::Standing;
 use crate::elevators::bfq::version::Guarantees;
 use crate::event::Expiry;
 use crate::pick::shared::SHARED;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 
 /// What belongs to a group beside its trees.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +33,8 @@ pub(super) struct Group {
 
 impl Bfq {
     /// A group came, or its weight changed; that counts from its next turn on (BFQ-181).
-    pub(super) fn weigh_group(&mut self, scene: &Scene, group: u32) {
-        let Some(own) = scene.groups.is_live(group).then(|| scene.groups.at(group)) else { return };
+    pub(super) fn weigh_group(&mut self, view: &QueueView, group: u32) {
+        let Some(own) = view.groups.is_live(group).then(|| view.groups.at(group)) else { return };
         let (parent, weight) = (own.parent().map(|parent| parent.index()), own.weight());
         if !self.groups[group as usize].is_known {
             self.groups[group as usize] = Group { is_known: true, ..Group::default() };
@@ -45,22 +45,22 @@ impl Bfq {
     }
 
     /// A group goes: what is left in it goes to the root (BFQ-183).
-    pub(super) fn dissolve_group(&mut self, scene: &mut Scene, group: u32) {
-        self.give_up_shared(scene, group);
-        let root = scene.root().index();
+    pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
+        self.give_up_shared(view, group);
+        let root = view.root().index();
         for queue in 0..self.queues.capacity() {
             if self.queues.is_live(queue) && self.schedule.entities[queue as usize].group == group {
-                self.move_queue(scene, queue, root);
+                self.move_queue(view, queue, root);
             }
         }
-        self.schedule.remove_group(group, scene.now());
+        self.schedule.remove_group(group, view.now());
         self.groups[group as usize] = Group::default();
     }
 
     /// A queue goes to another group (BFQ-182).
-    pub(super) fn move_queue(&mut self, scene: &mut Scene, queue: u32, group: u32) {
+    pub(super) fn move_queue(&mut self, view: &mut QueueView, queue: u32, group: u32) {
         if self.in_service == Some(queue) {
-            self.expire(scene, queue, false, Expiry::Preempted);
+            self.expire(view, queue, false, Expiry::Preempted);
         }
         self.replace_last_created(queue, None);
         self.positions.remove(queue);
@@ -70,16 +70,16 @@ impl Bfq {
         self.uncount_pending(queue);
         let entity = &self.schedule.entities[queue as usize];
         let was_active = entity.standing == Standing::Active;
-        self.schedule.deactivate(queue, false, false, scene.now());
+        self.schedule.deactivate(queue, false, false, view.now());
         self.schedule.entities[queue as usize].group = group;
         self.count_allocated(queue, requests);
         if counted {
             self.count_pending(queue);
         }
         if was_active {
-            self.schedule.activate(queue, false, scene.now());
+            self.schedule.activate(queue, false, view.now());
             self.recount_class(queue);
-            self.update_position(scene, queue);
+            self.update_position(view, queue);
         }
     }
 

@@ -25,7 +25,7 @@ use crate::client::Class;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::version::Guarantees;
 use crate::event::Note;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// For a queue that jumps about.
@@ -46,7 +46,7 @@ impl Bfq {
     }
 
     /// Whether the device is kept for `queue` while it is empty (BFQ-68, BFQ-69).
-    pub(super) fn better_to_idle(&self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn better_to_idle(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
         let orphaned = self.version.keeps_empty_preempted && home.processes() == 0;
         if orphaned {
@@ -58,20 +58,20 @@ impl Bfq {
         if self.tunables.slice_idle == Nanos::ZERO || !home.is_sync || self.is_idle_class(queue) {
             return false;
         }
-        self.idles_for_throughput(scene, queue) || self.idles_for_guarantees(queue)
+        self.idles_for_throughput(view, queue) || self.idles_for_guarantees(queue)
     }
 
     /// BFQ-70.
-    pub(super) fn must_idle(&self, scene: &Scene, queue: u32) -> bool {
-        self.queues.at(queue).is_empty() && self.better_to_idle(scene, queue)
+    pub(super) fn must_idle(&self, view: &QueueView, queue: u32) -> bool {
+        self.queues.at(queue).is_empty() && self.better_to_idle(view, queue)
     }
 
     /// BFQ-71.
-    pub(super) fn idles_for_throughput(&self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn idles_for_throughput(&self, view: &QueueView, queue: u32) -> bool {
         if self.raised > 0 {
             return false;
         }
-        let (rotational, queues) = (scene.facts().rotational, self.queues_commands(scene));
+        let (rotational, queues) = (view.facts().rotational, self.queues_commands(view));
         let home = self.queues.at(queue);
         let reads_on = home.is_io_bound && home.thinks_short && !self.is_seeky(queue);
         (rotational && !queues) || ((rotational || !queues) && reads_on)
@@ -113,8 +113,8 @@ impl Bfq {
     }
 
     /// The device waits for the next request of the queue in service (BFQ-91).
-    pub(super) fn arm_idle_timer(&mut self, scene: &mut Scene, queue: u32) {
-        let now = scene.exact_now();
+    pub(super) fn arm_idle_timer(&mut self, view: &mut QueueView, queue: u32) {
+        let now = view.exact_now();
         let seeky = self.is_seeky(queue);
         let home = self.queues.at(queue);
         let slice_idle = self.tunables.slice_idle;
@@ -129,16 +129,16 @@ impl Bfq {
         self.queues.at_mut(queue).wait_request = true;
         let until = now + period;
         self.idle_until = Some(until);
-        self.set_timer(scene);
+        self.set_timer(view);
         if let Some(client) = self.queues.at(queue).made_for {
-            scene.note(Note::Idling { client, until });
+            view.note(Note::Idling { client, until });
         }
     }
 
     /// It waits no longer.
-    pub(super) fn stop_idling(&mut self, scene: &mut Scene, queue: u32) {
+    pub(super) fn stop_idling(&mut self, view: &mut QueueView, queue: u32) {
         self.queues.at_mut(queue).wait_request = false;
         self.idle_until = None;
-        self.set_timer(scene);
+        self.set_timer(view);
     }
 }

@@ -26,8 +26,8 @@
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::tunables::Inject;
 use crate::event::Note;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// In tenths: own sectors for one of others (seed 002).
@@ -73,30 +73,30 @@ pub(super) struct Measuring {
 
 impl Bfq {
     /// Whose request is served while `served`, in service, is kept empty.
-    pub(super) fn queue_to_inject(&mut self, scene: &mut Scene, served: u32) -> Option<u32> {
+    pub(super) fn queue_to_inject(&mut self, view: &mut QueueView, served: u32) -> Option<u32> {
         let source = match self.tunables.inject {
             Inject::Off => None,
-            Inject::Coefficient => self.source_by_coefficient(scene, served),
-            Inject::Measured => self.source_by_measure(scene, served),
+            Inject::Coefficient => self.source_by_coefficient(view, served),
+            Inject::Measured => self.source_by_measure(view, served),
         }?;
         let names = (self.queues.at(source).made_for, self.queues.at(served).made_for);
         if let (Some(client), Some(into)) = names {
-            scene.note(Note::Injected { client, into });
+            view.note(Note::Injected { client, into });
         }
         Some(source)
     }
 
     /// Seed 002 (BFQ-150 to BFQ-154).
-    fn source_by_coefficient(&self, scene: &Scene, served: u32) -> Option<u32> {
+    fn source_by_coefficient(&self, view: &QueueView, served: u32) -> Option<u32> {
         let home = self.queues.at(served);
         let injectable =
-            self.is_seeky(served) && !home.raising.is_raised() && self.is_queueing_flash(scene);
+            self.is_seeky(served) && !home.raising.is_raised() && self.is_queueing_flash(view);
         let own = self.schedule.entities[served as usize].service;
         let room = home.injected.saturating_mul(COEFFICIENT) < own.saturating_mul(TENTHS);
         if !injectable || !room {
             return None;
         }
-        self.active_queues().find(|&queue| self.fits(scene, queue))
+        self.active_queues().find(|&queue| self.fits(view, queue))
     }
 
     /// Queues in active trees, the last activated first.
@@ -105,53 +105,53 @@ impl Bfq {
     }
 
     /// BFQ-160: who the queue waits for comes first, whatever the limit.
-    fn source_by_measure(&mut self, scene: &Scene, served: u32) -> Option<u32> {
+    fn source_by_measure(&mut self, view: &QueueView, served: u32) -> Option<u32> {
         let of_waker = || {
             let waker = self.queues.at(served).waiting.waker?;
-            self.is_ready(scene, waker).then_some(waker)
+            self.is_ready(view, waker).then_some(waker)
         };
         let of_woken = || {
             let woken = self.queues.at(served).woken.first()?;
-            self.is_ready(scene, woken).then_some(woken)
+            self.is_ready(view, woken).then_some(woken)
         };
-        let related = self.own_async(scene, served).or_else(of_waker).or_else(of_woken);
+        let related = self.own_async(view, served).or_else(of_waker).or_else(of_woken);
         if related.is_some() {
             return related;
         }
         let home = self.queues.at(served);
         let tolerant = !home.raising.is_raised() || self.raised > 1 || !home.thinks_short;
-        if self.idles_for_throughput(scene, served) || !tolerant {
+        if self.idles_for_throughput(view, served) || !tolerant {
             return None;
         }
-        self.source_within_limit(scene, served)
+        self.source_within_limit(view, served)
     }
 
-    fn is_ready(&self, scene: &Scene, queue: u32) -> bool {
-        self.queues.at(queue).is_busy && self.fits(scene, queue)
+    fn is_ready(&self, view: &QueueView, queue: u32) -> bool {
+        self.queues.at(queue).is_busy && self.fits(view, queue)
     }
 
     /// The process's own writes.
-    fn own_async(&self, scene: &Scene, served: u32) -> Option<u32> {
+    fn own_async(&self, view: &QueueView, served: u32) -> Option<u32> {
         let owner = self.queues.at(served).owner?;
         let queue = self.contexts[owner.index() as usize].slots[0]?;
         let next = self.queues.at(queue).next?;
-        let own = scene.requests[next].client() == owner;
-        (own && self.is_ready(scene, queue)).then_some(queue)
+        let own = view.requests[next].client() == owner;
+        (own && self.is_ready(view, queue)).then_some(queue)
     }
 
     /// BFQ-161.
-    fn source_within_limit(&mut self, scene: &Scene, served: u32) -> Option<u32> {
+    fn source_within_limit(&mut self, view: &QueueView, served: u32) -> Option<u32> {
         let home = self.queues.at(served);
-        if self.in_driver >= self.limit_of(scene, served) {
+        if self.in_driver >= self.limit_of(view, served) {
             return None;
         }
         let raised_only = home.raising.is_raised() && home.thinks_short;
-        let one_large = !scene.facts().rotational && self.in_driver >= 1;
+        let one_large = !view.facts().rotational && self.in_driver >= 1;
         let source = self.active_queues().find(|&queue| {
             let other = self.queues.at(queue);
             let Some(next) = other.next else { return false };
-            let large = one_large && scene.requests[next].sectors() >= LARGE;
-            !large && (!raised_only || other.raising.is_raised()) && self.fits(scene, queue)
+            let large = one_large && view.requests[next].sectors() >= LARGE;
+            !large && (!raised_only || other.raising.is_raised()) && self.fits(view, queue)
         });
         self.measuring.injected |= source.is_some();
         source
@@ -160,43 +160,43 @@ impl Bfq {
     /// Its limit, and 1 if nothing is known of a queue that is idled for in vain (BFQ-162).
     ///
     /// Differs: Linux adds nanoseconds to ticks here, so that it practically never happens.
-    fn limit_of(&self, scene: &Scene, served: u32) -> u32 {
+    fn limit_of(&self, view: &QueueView, served: u32) -> u32 {
         let home = self.queues.at(served);
         let unknown = home.limit.most == 0 && home.limit.base == Nanos::ZERO;
-        let long = scene.exact_now() > self.idling_since + self.tunables.slice_idle;
+        let long = view.exact_now() > self.idling_since + self.tunables.slice_idle;
         if unknown && home.wait_request && long { 1 } else { home.limit.most }
     }
 
     /// A request comes to a sync queue whose process has no other (BFQ-163, BFQ-165).
-    pub(super) fn begin_measuring(&mut self, scene: &Scene, queue: u32) {
-        let (now, hz) = (scene.now(), scene.hz());
+    pub(super) fn begin_measuring(&mut self, view: &QueueView, queue: u32) {
+        let (now, hz) = (view.now(), view.hz());
         let lowered = self.queues.at(queue).limit.lowered;
         if now >= lowered + hz.ceil(RESET) {
-            self.reset_limit(scene, queue);
+            self.reset_limit(view, queue);
         }
         let limit = self.queues.at(queue).limit;
         let alone = self.in_driver == 0;
         let beside = limit.base > Nanos::ZERO && self.measuring.injected && !alone;
         let rested = now >= limit.lowered + hz.ceil(PAUSE);
         if self.in_service == Some(queue) && (alone || beside) && rested {
-            self.measuring.since = scene.exact_now();
+            self.measuring.since = view.exact_now();
             self.measuring.waits_for_dispatch = true;
             self.measuring.injected &= !alone;
         }
     }
 
-    fn reset_limit(&mut self, scene: &Scene, queue: u32) {
+    fn reset_limit(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         let most = u32::from(!home.thinks_short);
-        home.limit = Limit { base: Nanos::ZERO, most, lowered: scene.now() };
+        home.limit = Limit { base: Nanos::ZERO, most, lowered: view.now() };
     }
 
     /// The think time of a queue has become short or long (BFQ-165).
-    pub(super) fn reset_limit_on_flip(&mut self, scene: &Scene, queue: u32, short: bool) {
+    pub(super) fn reset_limit_on_flip(&mut self, view: &QueueView, queue: u32, short: bool) {
         let limit = self.queues.at(queue).limit;
-        let passed = scene.now() >= limit.lowered + scene.hz().ceil(BARRIER);
+        let passed = view.now() >= limit.lowered + view.hz().ceil(BARRIER);
         if limit.base == Nanos::ZERO && (passed || !short) {
-            self.reset_limit(scene, queue);
+            self.reset_limit(view, queue);
         }
     }
 
@@ -208,19 +208,19 @@ impl Bfq {
     }
 
     /// A request has ended; if it is the measured one, its queue's limit learns (BFQ-164).
-    pub(super) fn measure_completion(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+    pub(super) fn measure_completion(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         if self.measuring.waited != Some(request) {
             return;
         }
         let Measuring { since, injected, .. } = self.measuring;
-        let took = scene.exact_now() - since;
+        let took = view.exact_now() - since;
         let (alone, most_seen) = (self.in_driver == 1, self.depth.most());
         let limit = &mut self.queues.at_mut(queue).limit;
         if limit.base > Nanos::ZERO && injected {
             let threshold = limit.base + Nanos(limit.base.0 / 2);
             if took >= threshold && limit.most > 0 {
                 limit.most -= 1;
-                limit.lowered = scene.now();
+                limit.lowered = view.now();
             } else if took < threshold && limit.most <= most_seen {
                 limit.most += 1;
             }

@@ -15,11 +15,11 @@
 //!
 //! The concepts have a file each: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
 //! weigh the same), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
-//! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `raise`, `burst`, `cooperate`
-//! (merging), `saved`, `stable_merge`, `runs` (when it is asked), `groups`, `tags`,
-//! `context` (what is kept of a process), `queue`, `abandoned` (what is kept of a queue). What
-//! kernels do differently is in `version`, what can be set in `tunables`. `recall` lets a test hear
-//! what is decided.
+//! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `weight_raising`, `burst`,
+//! `cooperate` (merging), `saved_state`, `stable_merge`, `runs` (when it is asked), `groups`,
+//! `tags`, `context` (what is kept of a process), `queue`, `departed` (what is kept of a queue).
+//! What kernels do differently is in `version`, what can be set in `tunables`. `probe_points` lets
+//! a test hear what is decided.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
@@ -31,31 +31,30 @@
 //!
 //! Source: `docs/rules/bfq.md`; seeds 002 and 004.
 
-mod abandoned;
 mod arrive;
 mod audit;
 mod burst;
 mod context;
 mod cooperate;
-mod due;
+mod departed;
 mod entity;
 mod explain;
+mod flush_share;
 mod groups;
 mod idling;
 mod inject;
 mod pattern;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
-mod queue;
-mod raise;
-mod rate;
 #[cfg_attr(
     not(feature = "conformance"),
     expect(unreachable_pub, reason = "public with the feature alone")
 )]
-mod recall;
+mod probe_points;
+mod queue;
+mod rate;
 mod runs;
-mod saved;
+mod saved_state;
 mod schedule;
 mod select;
 mod stable_merge;
@@ -66,6 +65,7 @@ mod tunables;
 mod turn;
 mod version;
 mod waker;
+mod weight_raising;
 mod weights;
 mod wf2q;
 
@@ -84,8 +84,8 @@ use crate::pick::home::{home, is_in_flight, is_settled};
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
 use crate::pick::shared::SHARED;
+use crate::queue_view::QueueView;
 use crate::request::{Bio, Flags, Op, RequestId};
-use crate::scene::Scene;
 use crate::slab::Slab;
 use crate::time::Nanos;
 
@@ -93,9 +93,9 @@ use burst::Burst;
 use context::Context;
 use groups::Group;
 use inject::Measuring;
+use probe_points::{ProbePoint, probe};
 use queue::Queue;
 use rate::PeakRate;
-use recall::{Said, say};
 use runs::Runs;
 use schedule::Schedule;
 use tunables::{ATTRIBUTES, KNOBS, Tunables};
@@ -213,8 +213,8 @@ impl Bfq {
     }
 
     /// Whether a request in the device is this elevator's.
-    fn is_own(&self, scene: &Scene, request: RequestId) -> bool {
-        Some(scene.requests[request].epoch) == self.epoch && is_in_flight(scene, request)
+    fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
+        Some(view.requests[request].epoch) == self.epoch && is_in_flight(view, request)
     }
 }
 
@@ -230,8 +230,8 @@ impl Elevator for Bfq {
         }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        let (requests, limits) = (scene.request_slots(), *scene.limits());
+    fn attach(&mut self, view: &mut QueueView) {
+        let (requests, limits) = (view.request_slots(), *view.limits());
         let shared = limits.groups.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
         // A process's queue, one that only its requests refer to, the shared ones.
         let queues = limits.clients.saturating_add(requests).saturating_add(shared);
@@ -246,204 +246,209 @@ impl Elevator for Bfq {
             bypass_links: Links::with_capacity(requests),
             burst_links: Links::with_capacity(queues),
             woken_links: Links::with_capacity(queues),
-            rate: PeakRate::new(scene.facts().rotational, self.version.top_rate),
+            rate: PeakRate::new(view.facts().rotational, self.version.top_rate),
             max_budget: match self.tunables.max_budget {
                 0 => DEFAULT_MAX_BUDGET,
                 by_hand => by_hand,
             },
             ..Bfq::of(self.version)
         };
-        self.weigh_group(scene, scene.root().index());
+        self.weigh_group(view, view.root().index());
     }
 
-    fn would_admit(&self, scene: &Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.admission(scene, client, op, flags)
+    fn would_admit(&self, view: &QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.admission(view, client, op, flags)
     }
 
-    fn bio_comes(&mut self, scene: &mut Scene, bio: &Bio) {
+    fn bio_comes(&mut self, view: &mut QueueView, bio: &Bio) {
         let slot = self.contexts[bio.client.index() as usize].slots[1];
         if let (true, Some(queue)) = (bio.is_sync(), slot) {
-            self.merge_if_due(scene, bio.client, queue, bio.sector);
+            self.merge_if_due(view, bio.client, queue, bio.sector);
         }
     }
 
-    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
+    fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let sync = bio.is_sync();
         let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
-        let alike = scene.requests[request].is_sync() || !sync;
-        alike && is_settled(scene, request) && slot == Some(home(scene, request))
+        let alike = view.requests[request].is_sync() || !sync;
+        alike && is_settled(view, request) && slot == Some(home(view, request))
     }
 
-    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
-        let alike = scene.requests[request].is_sync() == scene.requests[next].is_sync();
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        let alike = view.requests[request].is_sync() == view.requests[next].is_sync();
         let waits = |request: RequestId| !self.bypass_links.contains(request.index());
         alike && self.lanes.contains(request) && waits(next)
     }
 
-    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
-        self.epoch = Some(scene.requests[request].epoch);
+    fn bind(&mut self, view: &mut QueueView, request: RequestId) {
+        self.epoch = Some(view.requests[request].epoch);
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
         self.ask();
-        if !is_settled(scene, request) {
-            self.settle_request(scene, request);
+        if !is_settled(view, request) {
+            self.settle_request(view, request);
         }
         if position == Position::Head {
             self.bypass.push_front(&mut self.bypass_links, request.index());
         } else {
-            self.arrive(scene, request);
+            self.arrive(view, request);
         }
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         if side == Side::Back || !self.lanes.contains(request) {
             return;
         }
-        let queue = home(scene, request);
-        self.queues.at_mut(queue).lane.resort(&mut self.lanes, scene, request);
-        if self.reconsider_next(scene, queue, request) {
-            self.next_changed(scene, queue);
+        let queue = home(view, request);
+        self.queues.at_mut(queue).lane.resort(&mut self.lanes, view, request);
+        if self.reconsider_next(view, queue, request) {
+            self.next_changed(view, queue);
         }
-        self.update_position(scene, queue);
+        self.update_position(view, queue);
     }
 
-    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         // Its place by sector changes as after a front merge; its age does not.
-        self.grown(scene, request, side);
+        self.grown(view, request, side);
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        let (queue, other) = (home(scene, survivor), home(scene, gone));
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let (queue, other) = (home(view, survivor), home(view, gone));
         if queue != other {
-            return self.take_request(scene, other, gone);
+            return self.take_request(view, other, gone);
         }
         let home = self.queues.at_mut(queue);
         if home.next == Some(gone) {
             home.next = Some(survivor);
         }
-        home.lane.absorb(&mut self.lanes, scene, survivor, gone);
+        home.lane.absorb(&mut self.lanes, view, survivor, gone);
         self.waiting -= 1;
-        self.update_position(scene, queue);
+        self.update_position(view, queue);
     }
 
-    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
             Side::Front => self.lanes.former(request),
             Side::Back => self.lanes.latter(request),
         }
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
         if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
             let request = RequestId::from_index(index);
-            self.dispatch_bypassing(scene, request);
+            self.dispatch_bypassing(view, request);
             return Pick::Dispatch(request, Place::Tail);
         }
-        if self.is_asked(scene) {
-            say(None, Said::Asked { busy: self.busy() });
+        if self.is_asked(view) {
+            probe(None, ProbePoint::Asked { busy: self.busy() });
             let one_at_a_time = self.tunables.strict_guarantees && self.in_driver > 0;
-            let queue = if one_at_a_time { None } else { self.select(scene) };
-            if let Some(request) = queue.and_then(|queue| self.dispatch(scene, queue)) {
+            let queue = if one_at_a_time { None } else { self.select(view) };
+            if let Some(request) = queue.and_then(|queue| self.dispatch(view, queue)) {
                 return Pick::Dispatch(request, Place::Tail);
             }
-            say(None, Said::Nobody);
-            self.asked_in_vain(scene);
+            probe(None, ProbePoint::Nobody);
+            self.asked_in_vain(view);
         }
         if self.waiting == 0 {
             Pick::Nothing
-        } else if scene.timer() == Nanos::MAX {
+        } else if view.timer() == Nanos::MAX {
             Pick::Await
         } else {
             Pick::Idle
         }
     }
 
-    fn started(&mut self, scene: &mut Scene, request: RequestId) {
+    fn started(&mut self, view: &mut QueueView, request: RequestId) {
         // Under legacy rules one that was refused comes again by this alone.
-        if is_settled(scene, request) && !is_in_flight(scene, request) {
-            self.dispatch_bypassing(scene, request);
+        if is_settled(view, request) && !is_in_flight(view, request) {
+            self.dispatch_bypassing(view, request);
         }
     }
 
-    fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
+    fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
         self.ask();
-        if self.is_own(scene, request) {
-            self.end_request(scene, request);
+        if self.is_own(view, request) {
+            self.end_request(view, request);
         }
     }
 
-    fn completed(&mut self, scene: &mut Scene, request: RequestId, _: Nanos) {
-        if self.is_own(scene, request) {
-            self.end_request(scene, request);
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, _: Nanos) {
+        if self.is_own(view, request) {
+            self.end_request(view, request);
         }
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
         self.ask();
         if self.bypass_links.contains(request.index()) {
             self.bypass.remove(&mut self.bypass_links, request.index());
         } else {
-            self.take_request(scene, home(scene, request), request);
+            self.take_request(view, home(view, request), request);
         }
     }
 
-    fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        if !is_settled(scene, request) {
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        if !is_settled(view, request) {
             return;
         }
-        if is_in_flight(scene, request) {
+        if is_in_flight(view, request) {
             // Given up by force, and now another elevator's.
-            self.end_request(scene, request);
+            self.end_request(view, request);
         }
-        self.forget_request(scene, request);
+        self.forget_request(view, request);
     }
 
-    fn timer(&mut self, scene: &mut Scene) {
-        self.timer_rings(scene);
+    fn timer(&mut self, view: &mut QueueView) {
+        self.timer_rings(view);
     }
 
     fn charge(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
-        self.due_for(scene, client, cost, beside)
+        self.due_for(view, client, cost, beside)
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
         if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
             let request = RequestId::from_index(index);
-            self.dispatch_bypassing(scene, request);
+            self.dispatch_bypassing(view, request);
             return Some(request);
         }
         while self.waiting > 0 {
             let queue = match self.in_service {
                 Some(queue) => queue,
-                None => self.begin_turn(scene)?,
+                None => self.begin_turn(view)?,
             };
             if let Some(request) = self.queues.at(queue).next {
-                self.count_in_flight(scene, queue, request, true);
-                self.take_request(scene, queue, request);
+                self.count_in_flight(view, queue, request, true);
+                self.take_request(view, queue, request);
                 return Some(request);
             }
-            self.expire(scene, queue, false, Expiry::NoMoreRequests);
+            self.expire(view, queue, false, Expiry::NoMoreRequests);
         }
         None
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.explain_wait(scene, request, out)
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.explain_wait(view, request, out)
     }
 
     fn waiting(&self) -> u32 {
         self.waiting + self.bypass.len()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        self.audit_all(scene)
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        self.audit_all(view)
     }
 
     fn members(&mut self) -> Option<&mut dyn Members> {
@@ -460,26 +465,26 @@ impl Elevator for Bfq {
 }
 
 impl Members for Bfq {
-    fn client_attached(&mut self, _: &mut Scene, client: ClientId) {
+    fn client_attached(&mut self, _: &mut QueueView, client: ClientId) {
         self.contexts[client.index() as usize] = Context::default();
     }
 
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+    fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {
         self.ask();
-        self.client_has_changed(scene, client);
+        self.client_has_changed(view, client);
     }
 
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+    fn client_detached(&mut self, view: &mut QueueView, client: ClientId) {
         self.ask();
-        self.client_goes(scene, client);
+        self.client_goes(view, client);
     }
 
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.weigh_group(scene, group.index());
+    fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.weigh_group(view, group.index());
     }
 
-    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.dissolve_group(scene, group.index());
+    fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.dissolve_group(view, group.index());
     }
 }
 
@@ -488,16 +493,21 @@ impl Knobs for Bfq {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, scene)
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, view)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
         self.ask();
-        KNOBS[place].set(self, scene, value)
+        KNOBS[place].set(self, view, value)
     }
 
-    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        KNOBS[place].show(self, scene, out)
+    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        KNOBS[place].show(self, view, out)
     }
 }

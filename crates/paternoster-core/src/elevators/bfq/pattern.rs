@@ -16,11 +16,11 @@
 //! Source: BFQ-82 to BFQ-89; BFQ-79, BFQ-80.
 
 use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::rate::{self, Dispatched};
-use crate::elevators::bfq::recall::{Said, say};
 use crate::observe::seek::is_far;
+use crate::queue_view::{Ncq, QueueView};
 use crate::request::RequestId;
-use crate::scene::{Ncq, Scene};
 use crate::time::Nanos;
 
 /// More marks than this of the last 32 make a queue seeky.
@@ -67,21 +67,21 @@ impl Intensity {
 
 impl Bfq {
     /// Whether the device is taken to queue commands: yes until the contrary is known (BFQ-83).
-    pub(super) fn queues_commands(&self, scene: &Scene) -> bool {
-        self.known_to_queue(scene) != Some(false)
+    pub(super) fn queues_commands(&self, view: &QueueView) -> bool {
+        self.known_to_queue(view) != Some(false)
     }
 
     /// Whether the device queues commands; `None` if that is not known.
-    pub(super) fn known_to_queue(&self, scene: &Scene) -> Option<bool> {
-        match scene.ncq() {
-            Ncq::Declared => Some(scene.facts().depth > 1),
+    pub(super) fn known_to_queue(&self, view: &QueueView) -> Option<bool> {
+        match view.ncq() {
+            Ncq::Declared => Some(view.facts().depth > 1),
             Ncq::Probe => self.depth.queues(),
         }
     }
 
     /// Flash that queues commands: seeks cost nothing, and order is its own business.
-    pub(super) fn is_queueing_flash(&self, scene: &Scene) -> bool {
-        !scene.facts().rotational && self.queues_commands(scene)
+    pub(super) fn is_queueing_flash(&self, view: &QueueView) -> bool {
+        !view.facts().rotational && self.queues_commands(view)
     }
 
     /// A request ends: how many are in the device may say that it queues (BFQ-82).
@@ -107,34 +107,33 @@ impl Bfq {
     }
 
     /// A request comes to `queue`: its think time and its seeks (BFQ-34).
-    pub(super) fn learn(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
-        self.sample_think_time(scene, queue);
-        self.judge_think_time(scene, queue);
-        let (start, sectors) =
-            (scene.requests[request].sector(), scene.requests[request].sectors());
-        let rotational = scene.facts().rotational;
+    pub(super) fn learn(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
+        self.sample_think_time(view, queue);
+        self.judge_think_time(view, queue);
+        let (start, sectors) = (view.requests[request].sector(), view.requests[request].sectors());
+        let rotational = view.facts().rotational;
         self.queues.at_mut(queue).seek.sample_far(rotational, start, sectors);
         if self.version.raises_default_weight_only {
-            self.end_soft_realtime_if_seeky(scene, queue);
+            self.end_soft_realtime_if_seeky(view, queue);
         }
     }
 
-    fn sample_think_time(&mut self, scene: &Scene, queue: u32) {
+    fn sample_think_time(&mut self, view: &QueueView, queue: u32) {
         let longest = Nanos(self.tunables.slice_idle.0.saturating_mul(2));
         let at_rest_only = self.version.thinks_at_rest_only;
         let home = self.queues.at_mut(queue);
         if at_rest_only && !home.is_at_rest() {
             return;
         }
-        let gap = home.last_completion.map_or(longest, |end| scene.exact_now() - end);
+        let gap = home.last_completion.map_or(longest, |end| view.exact_now() - end);
         home.think_time.sample_gap(gap.min(longest), Nanos(1));
     }
 
     /// BFQ-87.
-    fn judge_think_time(&mut self, scene: &Scene, queue: u32) {
+    fn judge_think_time(&mut self, view: &QueueView, queue: u32) {
         let slice_idle = self.tunables.slice_idle;
         let home = self.queues.at(queue);
-        let settled = home.split_at.is_none_or(|at| scene.now() > at + SETTLE);
+        let settled = home.split_at.is_none_or(|at| view.now() > at + SETTLE);
         let idle_class = self.is_idle_class(queue);
         if !home.is_sync || idle_class || slice_idle == Nanos::ZERO || !settled {
             return;
@@ -145,13 +144,13 @@ impl Bfq {
         let flips = short != home.thinks_short;
         self.queues.at_mut(queue).thinks_short = short;
         if flips {
-            self.reset_limit_on_flip(scene, queue, short);
+            self.reset_limit_on_flip(view, queue, short);
         }
     }
 
     /// 6.18: a request comes to a sync queue. Is it busy with I/O most of the time (BFQ-89)?
-    pub(super) fn measure_intensity(&mut self, scene: &Scene, queue: u32) {
-        let now = scene.exact_now();
+    pub(super) fn measure_intensity(&mut self, view: &QueueView, queue: u32) {
+        let now = view.exact_now();
         let home = self.queues.at_mut(queue);
         if let (true, 0, Some(end)) = (home.is_empty(), home.in_flight, home.last_completion) {
             home.intensity.was_idle(now - end);
@@ -172,31 +171,30 @@ impl Bfq {
     }
 
     /// A request goes to the device: the rate and the positions learn (BFQ-75, BFQ-124).
-    pub(super) fn learn_rate(&mut self, scene: &Scene, queue: u32, request: RequestId) {
-        let (start, sectors) =
-            (scene.requests[request].sector(), scene.requests[request].sectors());
-        let rotational = scene.facts().rotational;
+    pub(super) fn learn_rate(&mut self, view: &QueueView, queue: u32, request: RequestId) {
+        let (start, sectors) = (view.requests[request].sector(), view.requests[request].sectors());
+        let rotational = view.facts().rotational;
         let dispatched = Dispatched {
-            now: scene.exact_now(),
+            now: view.exact_now(),
             sectors: sectors.into(),
             is_near: !is_far(self.last_position, start, sectors, rotational),
             in_driver: self.in_driver,
         };
         if self.rate.dispatched(dispatched) {
-            self.follow_rate(scene);
+            self.follow_rate(view);
         }
-        self.last_position = scene.requests[request].end();
+        self.last_position = view.requests[request].end();
         if self.in_service == Some(queue) {
             self.in_service_position = self.last_position;
         }
     }
 
     /// The largest budget follows the estimate, unless it was set by hand.
-    pub(super) fn follow_rate(&mut self, scene: &Scene) {
+    pub(super) fn follow_rate(&mut self, view: &QueueView) {
         if self.tunables.max_budget == 0 {
-            let timeout = self.tunables.timeout(scene.hz());
+            let timeout = self.tunables.timeout(view.hz());
             self.max_budget = rate::budget_at(self.rate.rate(), timeout);
-            say(None, Said::MaxBudget { budget: self.max_budget });
+            probe(None, ProbePoint::MaxBudget { budget: self.max_budget });
         }
     }
 }

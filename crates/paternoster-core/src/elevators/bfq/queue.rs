@@ -23,17 +23,17 @@ use crate::client::{ClientId, Priority};
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::inject::Limit;
 use crate::elevators::bfq::pattern::Intensity;
-use crate::elevators::bfq::raise::Raising;
-use crate::elevators::bfq::recall::{Said, say};
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::waker::Waiting;
+use crate::elevators::bfq::weight_raising::Raising;
 use crate::list::List;
 use crate::observe::seek::SeekHistory;
 use crate::observe::think_time::ThinkTime;
 use crate::pick::back_seek::BackSeek;
 use crate::pick::home::{home, set_in_flight};
 use crate::pick::lane::Lane;
+use crate::queue_view::QueueView;
 use crate::request::{Flags, RequestId};
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// Async service counts so many times.
@@ -130,12 +130,12 @@ impl Bfq {
     /// A request of `queue` is in flight from now on, or no longer.
     pub(super) fn count_in_flight(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         queue: u32,
         request: RequestId,
         flies: bool,
     ) {
-        set_in_flight(scene, request, flies);
+        set_in_flight(view, request, flies);
         let by = if flies { 1 } else { -1 };
         let home = self.queues.at_mut(queue);
         home.in_flight = home.in_flight.wrapping_add_signed(by);
@@ -143,12 +143,12 @@ impl Bfq {
     }
 
     /// One of those that go before all others is dispatched; its queue may have nothing else.
-    pub(super) fn dispatch_bypassing(&mut self, scene: &mut Scene, request: RequestId) {
-        let queue = home(scene, request);
+    pub(super) fn dispatch_bypassing(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
         if self.queues.at(queue).is_at_rest() {
             self.leave_rest(queue);
         }
-        self.count_in_flight(scene, queue, request, true);
+        self.count_in_flight(view, queue, request, true);
     }
 
     /// What a queue's next request is chosen by.
@@ -162,8 +162,8 @@ impl Bfq {
 
     /// What a request of `queue` costs of its budget (BFQ-43): async ones threefold, so that who
     /// waits for his gets more of the device than who does not.
-    pub(super) fn charge_of(&self, scene: &Scene, queue: u32, request: RequestId) -> u64 {
-        let sectors = u64::from(scene.requests[request].sectors());
+    pub(super) fn charge_of(&self, view: &QueueView, queue: u32, request: RequestId) -> u64 {
+        let sectors = u64::from(view.requests[request].sectors());
         let home = self.queues.at(queue);
         let plain = home.is_sync
             || home.raising.is_raised()
@@ -172,35 +172,35 @@ impl Bfq {
     }
 
     /// Whether the next request of `queue` fits what is left of its budget.
-    pub(super) fn fits(&self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn fits(&self, view: &QueueView, queue: u32) -> bool {
         let left = self.schedule.entities[queue as usize].budget_left();
         let next = self.queues.at(queue).next;
-        next.is_some_and(|next| self.charge_of(scene, queue, next) <= left)
+        next.is_some_and(|next| self.charge_of(view, queue, next) <= left)
     }
 
     /// The budget that a queue asks for when its account begins: what it usually needs, and at
     /// least its next request.
-    pub(super) fn fresh_budget(&self, scene: &Scene, queue: u32) -> u64 {
+    pub(super) fn fresh_budget(&self, view: &QueueView, queue: u32) -> u64 {
         let home = self.queues.at(queue);
-        let charge = home.next.map_or(0, |next| self.charge_of(scene, queue, next));
+        let charge = home.next.map_or(0, |next| self.charge_of(view, queue, next));
         home.max_budget.max(charge)
     }
 
     /// Another request of `queue` comes first (BFQ-49): a queue that is not being served asks for
     /// a budget that fits it.
-    pub(super) fn next_changed(&mut self, scene: &Scene, queue: u32) {
+    pub(super) fn next_changed(&mut self, view: &QueueView, queue: u32) {
         if self.queues.at(queue).next.is_none() || self.in_service == Some(queue) {
             return;
         }
-        let mut budget = self.fresh_budget(scene, queue);
+        let mut budget = self.fresh_budget(view, queue);
         let entity = &mut self.schedule.entities[queue as usize];
         if self.version.charges_outsiders() {
             budget = budget.max(entity.service);
         }
         if entity.budget != budget {
-            say(Some(queue), Said::NextChanged { budget });
+            probe(Some(queue), ProbePoint::NextChanged { budget });
             entity.budget = budget;
-            self.schedule.reposition(queue, scene.now());
+            self.schedule.reposition(queue, view.now());
             self.recount_class(queue);
         }
     }
@@ -209,26 +209,26 @@ impl Bfq {
     /// it does.
     pub(super) fn reconsider_next(
         &mut self,
-        scene: &Scene,
+        view: &QueueView,
         queue: u32,
         request: RequestId,
     ) -> bool {
         let before = self.queues.at(queue).next;
-        let chosen = self.back_seek().choose(scene, before, Some(request), self.last_position);
+        let chosen = self.back_seek().choose(view, before, Some(request), self.last_position);
         self.queues.at_mut(queue).next = chosen;
         let is_other = before != chosen;
         if is_other {
-            self.update_position(scene, queue);
+            self.update_position(view, queue);
         }
         is_other
     }
 
     /// A request waits in `queue` no longer.
-    pub(super) fn take_request(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+    pub(super) fn take_request(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         if self.queues.at(queue).next == Some(request) {
-            let next = self.following(scene, queue, request);
+            let next = self.following(view, queue, request);
             self.queues.at_mut(queue).next = next;
-            self.next_changed(scene, queue);
+            self.next_changed(view, queue);
         }
         let home = self.queues.at_mut(queue);
         home.lane.remove(&mut self.lanes, request);
@@ -236,13 +236,13 @@ impl Bfq {
         if !home.is_empty() {
             // Without this the others look for the queue where it no longer is (seed 004, patch 1).
             if self.tunables.position_update {
-                self.update_position(scene, queue);
+                self.update_position(view, queue);
             }
             return;
         }
         home.next = None;
         if home.is_busy && self.in_service != Some(queue) {
-            self.leave_busy(scene, queue, false);
+            self.leave_busy(view, queue, false);
             let entity = &mut self.schedule.entities[queue as usize];
             (entity.budget, entity.service) = (0, 0);
         }
@@ -250,18 +250,18 @@ impl Bfq {
     }
 
     /// The request that comes next when `request` leaves (BFQ-39).
-    fn following(&mut self, scene: &Scene, queue: u32, request: RequestId) -> Option<RequestId> {
+    fn following(&mut self, view: &QueueView, queue: u32, request: RequestId) -> Option<RequestId> {
         let home = self.queues.at_mut(queue);
         if !core::mem::replace(&mut home.fifo_looked, true) {
             let oldest = home.lane.oldest().filter(|&oldest| oldest != request);
-            let deadline = home.lane.deadline(scene).unwrap_or(Nanos::MAX);
-            if oldest.is_some() && scene.exact_now() >= deadline {
-                say(Some(queue), Said::Aged);
+            let deadline = home.lane.deadline(view).unwrap_or(Nanos::MAX);
+            if oldest.is_some() && view.exact_now() >= deadline {
+                probe(Some(queue), ProbePoint::Aged);
                 return oldest;
             }
         }
         let lane = self.queues.at(queue).lane;
-        lane.nearest_neighbour(&self.lanes, scene, &self.back_seek(), request)
+        lane.nearest_neighbour(&self.lanes, view, &self.back_seek(), request)
     }
 
     /// A new queue, referred to by nobody yet, if there is room.
@@ -279,7 +279,7 @@ impl Bfq {
 
     /// One refers to `queue` no longer. If it was the last, what is remembered of it is by how much
     /// it is ahead.
-    pub(super) fn put_queue(&mut self, scene: &mut Scene, queue: u32) {
+    pub(super) fn put_queue(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.refs -= 1;
         if home.refs > 0 {
@@ -287,10 +287,10 @@ impl Bfq {
         }
         debug_assert!(home.is_empty() && home.in_flight == 0, "bfq: {home:?} is given up");
         if self.in_service == Some(queue) {
-            self.end_turn(scene, queue);
+            self.end_turn(view, queue);
         }
         if self.queues.at(queue).is_busy {
-            self.leave_busy(scene, queue, false);
+            self.leave_busy(view, queue, false);
         }
         self.schedule.weights.remove(queue);
         self.positions.remove(queue);

@@ -18,7 +18,7 @@
 //!
 //! Source: BFQ-75 to BFQ-81.
 
-use crate::elevators::bfq::recall::{Said, say};
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::time::{Nanos, scale};
 
 /// A rate of one sector per microsecond.
@@ -99,7 +99,7 @@ impl PeakRate {
         let now = request.now;
         let mut is_new = false;
         if self.samples == 0 {
-            say(None, Said::NothingObserved);
+            probe(None, ProbePoint::NothingObserved);
             self.begin(Some(request));
         } else if now - self.last > PAUSE && request.in_driver == 0 {
             is_new = self.close(Some(request));
@@ -139,7 +139,7 @@ impl PeakRate {
             self.largest = request.sectors;
         }
         let PeakRate { samples, sequential, sectors, .. } = *self;
-        say(None, Said::Observed { samples, sequential, sectors });
+        probe(None, ProbePoint::Observed { samples, sequential, sectors });
     }
 
     /// An interval ends. Whether it changed what is believed.

@@ -23,7 +23,7 @@
 //! behind one that chose none); BFQ-46, BFQ-48, BFQ-190.
 
 use crate::elevators::bfq::Bfq;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::{Hz, Nanos};
 
 /// After a run in vain, until the next.
@@ -45,46 +45,46 @@ impl Bfq {
     }
 
     /// Whether a call for a request counts: if not, nothing is chosen, and nothing expires.
-    pub(super) const fn is_asked(&self, scene: &Scene) -> bool {
+    pub(super) const fn is_asked(&self, view: &QueueView) -> bool {
         self.runs.is_due
             || self.tunables.completion_runs
-            || (self.in_driver == 0 && scene.timer().0 == Nanos::MAX.0)
+            || (self.in_driver == 0 && view.timer().0 == Nanos::MAX.0)
     }
 
     /// Nothing came of a call.
-    pub(super) fn asked_in_vain(&mut self, scene: &mut Scene) {
+    pub(super) fn asked_in_vain(&mut self, view: &mut QueueView) {
         self.runs.is_due = false;
         // With nothing in the device nothing changes but by what is asked for anyway.
         let may_change = self.waiting > 0 && self.in_driver > 0;
         if may_change && self.runs.again.is_none() && !self.tunables.completion_runs {
-            let hz = scene.hz();
-            let now = if hz == Hz::EXACT { scene.exact_now() } else { scene.now() };
+            let hz = view.hz();
+            let now = if hz == Hz::EXACT { view.exact_now() } else { view.now() };
             self.runs.again = Some(now + hz.ceil(AGAIN));
-            self.set_timer(scene);
+            self.set_timer(view);
         }
     }
 
     /// The timer rings for the idle queue, or for a run, whichever is first.
-    pub(super) fn set_timer(&self, scene: &mut Scene) {
+    pub(super) fn set_timer(&self, view: &mut QueueView) {
         let idle = self.idle_until.unwrap_or(Nanos::MAX);
         let again = self.runs.again.unwrap_or(Nanos::MAX);
         match idle.min(again) {
-            Nanos::MAX => scene.cancel_timer(),
-            at => scene.set_precise_timer(at),
+            Nanos::MAX => view.cancel_timer(),
+            at => view.set_precise_timer(at),
         }
     }
 
     /// The timer rings.
-    pub(super) fn timer_rings(&mut self, scene: &mut Scene) {
-        let now = scene.exact_now();
+    pub(super) fn timer_rings(&mut self, view: &mut QueueView) {
+        let now = view.exact_now();
         if self.runs.again.is_some_and(|at| at <= now) {
             self.runs = Runs { is_due: true, again: None };
         }
         if self.idle_until.is_some_and(|at| at <= now) {
             self.idle_until = None;
             self.ask();
-            self.idle_timer_rings(scene);
+            self.idle_timer_rings(view);
         }
-        self.set_timer(scene);
+        self.set_timer(view);
     }
 }

@@ -34,7 +34,7 @@
 use alloc::vec::Vec;
 
 use crate::client::Class;
-use crate::elevators::bfq::abandoned::Abandoned;
+use crate::elevators::bfq::departed::Departed;
 use crate::elevators::bfq::entity::{Deadline, Entity, Finish, Standing, WEIGHTS, is_after};
 use crate::elevators::bfq::version::Version;
 use crate::elevators::bfq::weights::Weights;
@@ -77,7 +77,7 @@ pub(super) struct Schedule {
     pub(super) active_queues: List,
     pub(super) active_links: Links,
     pub(super) weights: Weights,
-    pub(super) abandoned: Abandoned,
+    pub(super) departed: Departed,
     /// Slots below are queues, those from here on groups.
     queues: u32,
     /// Virtual time may step back while nobody is active (BFQ-17).
@@ -100,7 +100,7 @@ impl Schedule {
             active_queues: List::new(),
             active_links: Links::with_capacity(queues),
             weights: Weights::with_capacity(queues),
-            abandoned: Abandoned::with_capacity(queues),
+            departed: Departed::with_capacity(queues),
             queues,
             steps_back: version.steps_back,
             charges_outsiders: version.charges_outsiders(),

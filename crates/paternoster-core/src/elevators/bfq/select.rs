@@ -15,96 +15,96 @@
 //! Source: BFQ-44 to BFQ-48, BFQ-26, BFQ-61, BFQ-93, BFQ-155.
 
 use crate::elevators::bfq::Bfq;
-use crate::elevators::bfq::raise::Kind;
-use crate::elevators::bfq::recall::{Said, say};
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
+use crate::elevators::bfq::weight_raising::Kind;
 use crate::event::Expiry;
 use crate::pick::home::home;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 impl Bfq {
     /// The queue whose next request goes now.
-    pub(super) fn select(&mut self, scene: &mut Scene) -> Option<u32> {
+    pub(super) fn select(&mut self, view: &mut QueueView) -> Option<u32> {
         let mut queue = match self.in_service {
             Some(served) => {
-                say(Some(served), Said::GoesOn);
-                let over = self.may_end_by_time(scene, served);
-                if over && !self.must_idle(scene, served) {
-                    self.expire(scene, served, false, Expiry::BudgetTimeout);
-                    self.begin_turn(scene)?
+                probe(Some(served), ProbePoint::GoesOn);
+                let over = self.may_end_by_time(view, served);
+                if over && !self.must_idle(view, served) {
+                    self.expire(view, served, false, Expiry::BudgetTimeout);
+                    self.begin_turn(view)?
                 } else {
                     served
                 }
             }
-            None => self.begin_turn(scene)?,
+            None => self.begin_turn(view)?,
         };
         loop {
             let home = self.queues.at(queue);
             let why = if home.next.is_some() {
-                if self.fits(scene, queue) {
+                if self.fits(view, queue) {
                     if self.queues.at(queue).wait_request {
-                        self.stop_idling(scene, queue);
+                        self.stop_idling(view, queue);
                     }
                     return Some(queue);
                 }
                 Expiry::BudgetExhausted
-            } else if home.wait_request || (home.in_flight > 0 && self.better_to_idle(scene, queue))
+            } else if home.wait_request || (home.in_flight > 0 && self.better_to_idle(view, queue))
             {
-                return self.queue_to_inject(scene, queue);
+                return self.queue_to_inject(view, queue);
             } else {
                 Expiry::NoMoreRequests
             };
-            self.expire(scene, queue, false, why);
-            queue = self.begin_turn(scene)?;
+            self.expire(view, queue, false, why);
+            queue = self.begin_turn(view)?;
         }
     }
 
     /// The next request of `queue` goes to the device.
-    pub(super) fn dispatch(&mut self, scene: &mut Scene, queue: u32) -> Option<RequestId> {
+    pub(super) fn dispatch(&mut self, view: &mut QueueView, queue: u32) -> Option<RequestId> {
         let request = self.queues.at(queue).next?;
-        say(Some(queue), Said::Returned);
-        let charge = self.charge_of(scene, queue, request);
-        self.charge_service(scene, queue, charge);
+        probe(Some(queue), ProbePoint::Returned);
+        let charge = self.charge_of(view, queue, request);
+        self.charge_service(view, queue, charge);
         let is_served = self.in_service == Some(queue);
         if is_served {
             self.measure_dispatch(request);
         } else if let Some(served) = self.in_service {
             self.queues.at_mut(served).injected += charge;
         }
-        self.learn_rate(scene, queue, request);
-        self.count_in_flight(scene, queue, request, true);
-        self.take_request(scene, queue, request);
+        self.learn_rate(view, queue, request);
+        self.count_in_flight(view, queue, request, true);
+        self.take_request(view, queue, request);
         if is_served {
-            self.check_raising(scene, queue);
+            self.check_raising(view, queue);
             if self.busy() > 1 && self.is_idle_class(queue) {
                 // One request for each turn of the idle class.
-                self.expire(scene, queue, false, Expiry::BudgetExhausted);
+                self.expire(view, queue, false, Expiry::BudgetExhausted);
             }
         }
         Some(request)
     }
 
     /// A queue is served: what it is charged, and what it really got (BFQ-1, BFQ-119).
-    fn charge_service(&mut self, scene: &Scene, queue: u32, charge: u64) {
+    fn charge_service(&mut self, view: &QueueView, queue: u32, charge: u64) {
         let home = self.queues.at_mut(queue);
         if home.backlog_service == 0 {
-            home.first_service = scene.now();
+            home.first_service = view.now();
         }
         home.backlog_service += charge;
         if home.raising.is_raised() {
             home.raising.service += charge;
         }
-        say(Some(queue), Said::Served { sectors: charge });
+        probe(Some(queue), ProbePoint::Served { sectors: charge });
         self.schedule.serve(queue, charge);
     }
 
     /// A request has ended.
-    pub(super) fn end_request(&mut self, scene: &mut Scene, request: RequestId) {
-        let queue = home(scene, request);
-        let (now, tick) = (scene.exact_now(), scene.now());
-        self.measure_completion(scene, queue, request);
+    pub(super) fn end_request(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
+        let (now, tick) = (view.exact_now(), view.now());
+        self.measure_completion(view, queue, request);
         self.probe_depth();
-        self.count_in_flight(scene, queue, request, false);
+        self.count_in_flight(view, queue, request, false);
         let home = self.queues.at_mut(queue);
         if home.is_at_rest() {
             home.stamp = Some(tick);
@@ -113,53 +113,53 @@ impl Bfq {
         let home = self.queues.at_mut(queue);
         home.last_completion = Some(now);
         if self.rate.completed(now) {
-            self.follow_rate(scene);
+            self.follow_rate(view);
         }
         self.last_completed = (!self.queues.at(queue).is_shared).then_some(queue);
-        self.settle_soft_realtime(scene, queue);
-        let kept = self.in_service == Some(queue) && self.served_ended_one(scene, queue);
+        self.settle_soft_realtime(view, queue);
+        let kept = self.in_service == Some(queue) && self.served_ended_one(view, queue);
         if !kept && self.in_driver == 0 {
             self.ask();
         }
     }
 
-    fn settle_soft_realtime(&mut self, scene: &Scene, queue: u32) {
+    fn settle_soft_realtime(&mut self, view: &QueueView, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive = raising.kind == Kind::Interactive;
         let waits = self.version.raises_default_weight_only && interactive;
         if raising.is_unsettled && self.queues.at(queue).in_flight == 0 && !waits {
-            let next = self.soft_realtime_next(scene, queue);
+            let next = self.soft_realtime_next(view, queue);
             self.queues.at_mut(queue).raising.soft_realtime_next = next;
         }
     }
 
     /// A request of the queue in service has ended (BFQ-46). Whether the device is kept for it.
-    fn served_ended_one(&mut self, scene: &mut Scene, queue: u32) -> bool {
+    fn served_ended_one(&mut self, view: &mut QueueView, queue: u32) -> bool {
         let in_flight = self.queues.at(queue).in_flight;
-        if self.must_idle(scene, queue) {
+        if self.must_idle(view, queue) {
             if in_flight == 0 {
-                self.arm_idle_timer(scene, queue);
+                self.arm_idle_timer(view, queue);
             }
             return true;
         }
-        if self.may_end_by_time(scene, queue) {
-            self.expire(scene, queue, false, Expiry::BudgetTimeout);
+        if self.may_end_by_time(view, queue) {
+            self.expire(view, queue, false, Expiry::BudgetTimeout);
         } else if self.queues.at(queue).is_empty()
-            && (in_flight == 0 || !self.better_to_idle(scene, queue))
+            && (in_flight == 0 || !self.better_to_idle(view, queue))
         {
-            self.expire(scene, queue, false, Expiry::NoMoreRequests);
+            self.expire(view, queue, false, Expiry::NoMoreRequests);
         }
         false
     }
 
     /// The request for which the device was kept has not come in time (BFQ-48).
-    pub(super) fn idle_timer_rings(&mut self, scene: &mut Scene) {
+    pub(super) fn idle_timer_rings(&mut self, view: &mut QueueView) {
         let Some(queue) = self.in_service else { return };
         self.queues.at_mut(queue).wait_request = false;
-        if self.is_time_over(scene, queue) {
-            self.expire(scene, queue, true, Expiry::BudgetTimeout);
+        if self.is_time_over(view, queue) {
+            self.expire(view, queue, true, Expiry::BudgetTimeout);
         } else if self.queues.at(queue).is_empty() {
-            self.expire(scene, queue, true, Expiry::TooIdle);
+            self.expire(view, queue, true, Expiry::TooIdle);
         }
     }
 }

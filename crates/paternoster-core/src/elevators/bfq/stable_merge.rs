@@ -19,7 +19,7 @@
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// A queue created so long ago begins no pair any more.
@@ -31,11 +31,16 @@ const PATIENCE: Nanos = Nanos::from_millis(600);
 
 impl Bfq {
     /// `queue` was just made for `client`. The queue that it comes to (BFQ-145).
-    pub(super) fn stable_merge(&mut self, scene: &mut Scene, client: ClientId, queue: u32) -> u32 {
+    pub(super) fn stable_merge(
+        &mut self,
+        view: &mut QueueView,
+        client: ClientId,
+        queue: u32,
+    ) -> u32 {
         if !self.tunables.stable_merging {
             return queue;
         }
-        let hz = scene.hz();
+        let hz = view.hz();
         let group = self.schedule.entities[queue as usize].group;
         let created = self.queues.at(queue).created;
         let fits = |last: &u32| {
@@ -53,8 +58,8 @@ impl Bfq {
         if self.queues.at(last).created + hz.ceil(TOGETHER) < created {
             return queue;
         }
-        if self.is_queueing_flash(scene) {
-            return self.merge_at_once(scene, client, queue, last);
+        if self.is_queueing_flash(view) {
+            return self.merge_at_once(view, client, queue, last);
         }
         let partner = self.queues.at_mut(last);
         partner.refs += 1;
@@ -63,10 +68,16 @@ impl Bfq {
         queue
     }
 
-    fn merge_at_once(&mut self, scene: &mut Scene, client: ClientId, queue: u32, last: u32) -> u32 {
-        let Some(target) = self.schedule_merge(scene, queue, last) else { return queue };
+    fn merge_at_once(
+        &mut self,
+        view: &mut QueueView,
+        client: ClientId,
+        queue: u32,
+        last: u32,
+    ) -> u32 {
+        let Some(target) = self.schedule_merge(view, queue, last) else { return queue };
         self.mark_stable(client, target);
-        self.merge(scene, client, queue, target);
+        self.merge(view, client, queue, target);
         target
     }
 
@@ -81,17 +92,17 @@ impl Bfq {
     /// (BFQ-146).
     pub(super) fn decide_stable_merge(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         queue: u32,
     ) -> Option<Option<u32>> {
-        if self.is_queueing_flash(scene) {
+        if self.is_queueing_flash(view) {
             return None;
         }
         let partner = self.contexts[client.index() as usize].stable_with?;
         let home = self.queues.at(queue);
-        let patience = scene.hz().ceil(PATIENCE);
-        let is_past = |at: Nanos| scene.now() > at + patience;
+        let patience = view.hz().ceil(PATIENCE);
+        let is_past = |at: Nanos| view.now() > at + patience;
         if !home.is_sync
             || home.is_new
             || !is_past(home.created)
@@ -101,21 +112,21 @@ impl Bfq {
         }
         let present = home.processes().min(self.queues.at(partner).processes()) > 0;
         let mut target = None;
-        if present && partner != queue && !self.idles_for_throughput(scene, queue) {
-            target = self.schedule_merge(scene, queue, partner);
+        if present && partner != queue && !self.idles_for_throughput(view, queue) {
+            target = self.schedule_merge(view, queue, partner);
         }
         if let Some(target) = target {
             self.mark_stable(client, target);
         }
-        self.forget_stable_merge(scene, client);
+        self.forget_stable_merge(view, client);
         Some(target)
     }
 
     /// A process remembers no partner any more.
-    pub(super) fn forget_stable_merge(&mut self, scene: &mut Scene, client: ClientId) {
+    pub(super) fn forget_stable_merge(&mut self, view: &mut QueueView, client: ClientId) {
         if let Some(partner) = self.contexts[client.index() as usize].stable_with.take() {
             self.queues.at_mut(partner).stable_refs -= 1;
-            self.put_queue(scene, partner);
+            self.put_queue(view, partner);
         }
     }
 

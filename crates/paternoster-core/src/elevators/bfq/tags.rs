@@ -18,8 +18,8 @@
 use crate::client::ClientId;
 use crate::elevator::Admission;
 use crate::elevators::bfq::Bfq;
+use crate::queue_view::QueueView;
 use crate::request::{Flags, Op, is_sync};
-use crate::scene::Scene;
 
 /// Deeper groups are not held to their share of tags.
 const DEEPEST: usize = 16;
@@ -28,13 +28,13 @@ impl Bfq {
     /// How many requests of this kind there may be (BFQ-35).
     pub(super) fn admission(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         client: ClientId,
         op: Op,
         flags: Flags,
     ) -> Admission {
         let sync = is_sync(op, flags);
-        let depth = scene.nr_requests();
+        let depth = view.nr_requests();
         let part = |parts: u32, of: u32| {
             let most = u64::from(depth) * u64::from(parts) / u64::from(of);
             u32::try_from(most).unwrap_or(depth).max(1)
@@ -86,7 +86,7 @@ impl Bfq {
             }
             limit = (limit * u64::from(own.weight) + sum / 2) / sum;
             // Differs: a share that is rounded to nothing would keep out one that holds nothing (R3
-            // of `allocate.rs`), until the first position happens to be free.
+            // of `queue/admission.rs`), until the first position happens to be free.
             if self.allocated_to(entity) >= limit.max(1) {
                 return true;
             }

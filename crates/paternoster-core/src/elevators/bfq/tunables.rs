@@ -156,10 +156,10 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "sectors",
         "most service in one turn; 0 follows the device's rate",
         |bfq, _| bfq.tunables.max_budget,
-        |bfq, scene, value| {
+        |bfq, view, value| {
             bfq.tunables.max_budget = value;
             match value {
-                0 => bfq.follow_rate(scene),
+                0 => bfq.follow_rate(view),
                 _ => bfq.max_budget = value,
             }
         },
@@ -168,10 +168,10 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "timeout_sync",
         Unit::Ms,
         "longest turn of a queue",
-        |bfq, scene| bfq.tunables.timeout(scene.hz()),
-        |bfq, scene, time| {
-            bfq.tunables.timeout_sync = scene.hz().ceil(time);
-            bfq.follow_rate(scene);
+        |bfq, view| bfq.tunables.timeout(view.hz()),
+        |bfq, view, time| {
+            bfq.tunables.timeout_sync = view.hz().ceil(time);
+            bfq.follow_rate(view);
         },
     )
     .at_least(1),
@@ -190,10 +190,10 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "low_latency",
         "1 if starting applications and soft real time are raised",
         |bfq, _| bfq.tunables.low_latency,
-        |bfq, scene, on| {
+        |bfq, view, on| {
             bfq.tunables.low_latency = on;
             if !on {
-                bfq.end_all_raising(scene);
+                bfq.end_all_raising(view);
             }
         },
     ),
@@ -211,18 +211,18 @@ pub(super) static KNOBS: [Row; COUNT] = [
         Unit::Ms,
         "how long after a start queues may merge; 0: always",
         |bfq, _| bfq.tunables.merge_window,
-        |bfq, scene, time| {
+        |bfq, view, time| {
             bfq.tunables.merge_window = time;
-            bfq.update_positions(scene);
+            bfq.update_positions(view);
         },
     ),
     Row::switch(
         "queue_merging",
         "1 if queues whose requests lie close to each other are merged",
         |bfq, _| bfq.tunables.queue_merging,
-        |bfq, scene, on| {
+        |bfq, view, on| {
             bfq.tunables.queue_merging = on;
-            bfq.update_positions(scene);
+            bfq.update_positions(view);
         },
     ),
     Row::switch(
@@ -253,9 +253,9 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "position_update",
         "1 if a dispatched head moves its queue (a patch of 2017)",
         |bfq, _| bfq.tunables.position_update,
-        |bfq, scene, on| {
+        |bfq, view, on| {
             bfq.tunables.position_update = on;
-            bfq.update_positions(scene);
+            bfq.update_positions(view);
         },
     ),
     Row::switch(
@@ -274,7 +274,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "hw_tag",
         "",
         "1 if the device is taken to queue commands, 0 if not, -1 if not known",
-        |bfq, scene, out| knob::show_if_known(bfq.known_to_queue(scene), out),
+        |bfq, view, out| knob::show_if_known(bfq.known_to_queue(view), out),
     ),
     Row::figure("peak_rate", "sectors/s", "what the device can do, as estimated", |bfq, _| {
         scale(bfq.rate.rate(), 1_000_000, rate::ONE)

@@ -28,11 +28,13 @@
 //! Source: BFQ-41 to BFQ-46, BFQ-60, BFQ-61; BFQ-56 to BFQ-67.
 
 use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::probe_points::{
+    Decision, ProbePoint, Reading, clock, probe, replace, replace_turn,
+};
 use crate::elevators::bfq::queue::Queue;
-use crate::elevators::bfq::raise::Kind;
-use crate::elevators::bfq::recall::{Decision, Reading, Said, clock, recall, recall_turn, say};
+use crate::elevators::bfq::weight_raising::Kind;
 use crate::event::{Expiry, Note};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
 /// The largest budget, until enough turns have been seen.
@@ -60,45 +62,45 @@ impl Bfq {
     }
 
     /// Gives the device to the queue whose turn it is (BFQ-41).
-    pub(super) fn begin_turn(&mut self, scene: &mut Scene) -> Option<u32> {
+    pub(super) fn begin_turn(&mut self, view: &mut QueueView) -> Option<u32> {
         if self.busy() == 0 {
             return None;
         }
-        let (root, resets) = (scene.root().index(), self.version.forgets_injected);
-        recall_turn(&mut self.schedule, root);
-        let queue = self.schedule.serve_next(root, resets, scene.now())?;
+        let (root, resets) = (view.root().index(), self.version.forgets_injected);
+        replace_turn(&mut self.schedule, root);
+        let queue = self.schedule.serve_next(root, resets, view.now())?;
         self.in_service = Some(queue);
         self.turns = (7 * self.turns + 256) / 8;
         self.queues.at_mut(queue).fifo_looked = false;
-        self.forgive_waiting(scene, queue);
-        self.turn_began = clock(Reading::Begin, scene.exact_now());
+        self.forgive_waiting(view, queue);
+        self.turn_began = clock(Reading::Begin, view.exact_now());
         self.in_service_position = 0;
         let entity = &self.schedule.entities[queue as usize];
         let soft = self.queues.at(queue).raising.kind == Kind::SoftRealtime;
         let times = if soft { 1 } else { entity.weight / entity.orig_weight.max(1) };
-        let timeout = self.tunables.timeout(scene.hz()).0.saturating_mul(times.into());
-        let (until, budget) = (scene.now() + Nanos(timeout), entity.budget);
-        say(Some(queue), Said::Begins { budget });
+        let timeout = self.tunables.timeout(view.hz()).0.saturating_mul(times.into());
+        let (until, budget) = (view.now() + Nanos(timeout), entity.budget);
+        probe(Some(queue), ProbePoint::Begins { budget });
         let home = self.queues.at_mut(queue);
         home.stamp = Some(until);
         if let Some(client) = home.made_for {
-            scene.note(Note::BudgetGranted { client, budget });
+            view.note(Note::BudgetGranted { client, budget });
         }
-        say(Some(queue), Said::Looks);
+        probe(Some(queue), ProbePoint::Looks);
         Some(queue)
     }
 
     /// Whether the time of the turn is over.
-    pub(super) fn is_time_over(&self, scene: &Scene, queue: u32) -> bool {
-        self.queues.at(queue).stamp.is_some_and(|until| scene.now() >= until)
+    pub(super) fn is_time_over(&self, view: &QueueView, queue: u32) -> bool {
+        self.queues.at(queue).stamp.is_some_and(|until| view.now() >= until)
     }
 
     /// Whether that may end it: not while the device idles for a queue that has used most of its
     /// budget and would soon have used it up (BFQ-45).
-    pub(super) fn may_end_by_time(&self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn may_end_by_time(&self, view: &QueueView, queue: u32) -> bool {
         let waits = self.queues.at(queue).wait_request;
-        let (third_left, over) = (self.has_third_left(queue), self.is_time_over(scene, queue));
-        say(Some(queue), Said::MayEnd { waits, third_left, over });
+        let (third_left, over) = (self.has_third_left(queue), self.is_time_over(view, queue));
+        probe(Some(queue), ProbePoint::MayEnd { waits, third_left, over });
         over && (!waits || third_left)
     }
 
@@ -108,24 +110,24 @@ impl Bfq {
     }
 
     /// The turn of the queue in service ends; `idled` says that the idle timer rang.
-    pub(super) fn expire(&mut self, scene: &mut Scene, queue: u32, idled: bool, why: Expiry) {
-        let (slow, lasted) = self.is_slow(scene, queue, idled);
+    pub(super) fn expire(&mut self, view: &mut QueueView, queue: u32, idled: bool, why: Expiry) {
+        let (slow, lasted) = self.is_slow(view, queue, idled);
         let served = self.schedule.entities[queue as usize].service;
         let raised = self.queues.at(queue).raising.is_raised();
         let wasteful = why == Expiry::BudgetTimeout && self.has_third_left(queue);
         if !raised && (slow || wasteful) {
-            self.charge_time(scene, queue, lasted);
+            self.charge_time(view, queue, lasted);
         }
         self.judge_io_bound(queue, why);
-        self.expect_soft_realtime(scene, queue);
+        self.expect_soft_realtime(view, queue);
         let Queue { in_flight, thinks_short, .. } = *self.queues.at(queue);
-        say(Some(queue), Said::Expired { why, slow, in_flight, short: thinks_short });
+        probe(Some(queue), ProbePoint::Expired { why, slow, in_flight, short: thinks_short });
         if let Some(client) = self.queues.at(queue).made_for {
-            scene.note(Note::Expired { client, served, why });
+            view.note(Note::Expired { client, served, why });
         }
         self.stop_measuring();
-        self.feed_back(scene, queue, why);
-        self.end_turn_because(scene, queue, why);
+        self.feed_back(view, queue, why);
+        self.end_turn_because(view, queue, why);
         let home = self.queues.at_mut(queue);
         let used_up = matches!(why, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         if !home.is_busy && !used_up {
@@ -136,32 +138,32 @@ impl Bfq {
     }
 
     /// Whether a turn was slow, and how long it lasted (BFQ-64).
-    fn is_slow(&self, scene: &Scene, queue: u32, idled: bool) -> (bool, Nanos) {
+    fn is_slow(&self, view: &QueueView, queue: u32, idled: bool) -> (bool, Nanos) {
         if !self.queues.at(queue).is_sync {
             return (false, Nanos::ZERO);
         }
-        let end = clock(Reading::End, scene.exact_now());
+        let end = clock(Reading::End, view.exact_now());
         let end = if idled { self.idling_since } else { end };
         let lasted = end - self.turn_began;
         let seeky = self.is_seeky(queue);
         if lasted < MEASURABLE {
-            return (seeky, SHORT_TURN[usize::from(scene.facts().rotational)]);
+            return (seeky, SHORT_TURN[usize::from(view.facts().rotational)]);
         }
         let served = self.schedule.entities[queue as usize].service;
         let slow = if lasted > TELLING { served < self.max_budget / 2 } else { seeky };
-        say(Some(queue), Said::Slow { slow });
+        probe(Some(queue), ProbePoint::Slow { slow });
         (slow, lasted)
     }
 
     /// Time in the place of sectors (BFQ-65, BFQ-66). What was really served is not touched.
-    fn charge_time(&mut self, scene: &Scene, queue: u32, lasted: Nanos) {
-        let timeout = self.tunables.timeout(scene.hz()).as_millis().max(1);
+    fn charge_time(&mut self, view: &QueueView, queue: u32, lasted: Nanos) {
+        let timeout = self.tunables.timeout(view.hz()).as_millis().max(1);
         let charge = scale(self.max_budget, lasted.as_millis().min(timeout), timeout);
         let entity = &mut self.schedule.entities[queue as usize];
         let charge = charge.max(entity.service);
         let more = charge - entity.service;
-        say(Some(queue), Said::Served { sectors: more });
-        let more = recall(Decision::TimeCharge { lasted }, more);
+        probe(Some(queue), ProbePoint::Served { sectors: more });
+        let more = replace(Decision::TimeCharge { lasted }, more);
         entity.budget = entity.budget.max(entity.service + more);
         self.schedule.serve(queue, more);
     }
@@ -179,14 +181,14 @@ impl Bfq {
 
     /// When an arrival would be soft real time is known at the end of a backlog, or when what is
     /// in flight has ended (BFQ-99).
-    fn expect_soft_realtime(&mut self, scene: &Scene, queue: u32) {
+    fn expect_soft_realtime(&mut self, view: &QueueView, queue: u32) {
         if !self.tunables.low_latency {
             return;
         }
-        let next = self.soft_realtime_next(scene, queue);
+        let next = self.soft_realtime_next(view, queue);
         let home = self.queues.at_mut(queue);
         if !home.raising.is_raised() {
-            home.raising.since = scene.now();
+            home.raising.since = view.now();
         }
         if !home.is_empty() {
             return;
@@ -199,17 +201,17 @@ impl Bfq {
     }
 
     /// What the queue asks for in its next turns (BFQ-57 to BFQ-59).
-    fn feed_back(&mut self, scene: &Scene, queue: u32, why: Expiry) {
+    fn feed_back(&mut self, view: &QueueView, queue: u32, why: Expiry) {
         let (least, most) = (self.min_budget(), self.max_budget);
         let served = self.schedule.entities[queue as usize].service;
         let entity = &self.schedule.entities[queue as usize];
         let (budget, service) = (entity.budget, entity.service);
-        say(Some(queue), Said::Account { budget, service });
+        probe(Some(queue), ProbePoint::Account { budget, service });
         let home = self.queues.at(queue);
         let before = home.max_budget;
         let last = if home.raising.is_raised() { 2 * least } else { before };
-        say(Some(queue), Said::Bounds { most: last, least });
-        say(Some(queue), Said::Nature { sync: home.is_sync, seeky: self.is_seeky(queue) });
+        probe(Some(queue), ProbePoint::Bounds { most: last, least });
+        probe(Some(queue), ProbePoint::Nature { sync: home.is_sync, seeky: self.is_seeky(queue) });
         let mut budget = if home.raising.is_raised() {
             2 * least
         } else if !home.is_sync {
@@ -230,26 +232,26 @@ impl Bfq {
         }
         self.queues.at_mut(queue).max_budget = budget;
         if self.queues.at(queue).next.is_some() {
-            let budget = self.fresh_budget(scene, queue);
+            let budget = self.fresh_budget(view, queue);
             self.schedule.entities[queue as usize].budget = budget;
         }
-        let head = self.queues.at(queue).next.map_or(0, |next| scene.requests[next].sectors());
+        let head = self.queues.at(queue).next.map_or(0, |next| view.requests[next].sectors());
         let budget = self.schedule.entities[queue as usize].budget;
-        say(Some(queue), Said::Asks { head, budget });
+        probe(Some(queue), ProbePoint::Asks { head, budget });
     }
 
     /// The turn ends, whatever follows from it for the queue's budget: a process leaves. As in
     /// Linux what was served stays on the account, and counts once more with the next turn.
-    pub(super) fn end_turn(&mut self, scene: &mut Scene, queue: u32) {
+    pub(super) fn end_turn(&mut self, view: &mut QueueView, queue: u32) {
         self.stop_measuring();
-        self.end_turn_because(scene, queue, Expiry::BudgetTimeout);
+        self.end_turn_because(view, queue, Expiry::BudgetTimeout);
     }
 
     /// A queue with work is put back, one without leaves; unless it was preempted in a moment in
     /// which the device was kept for it, and its share depends on that (BFQ-61).
-    fn end_turn_because(&mut self, scene: &mut Scene, queue: u32, why: Expiry) {
+    fn end_turn_because(&mut self, view: &mut QueueView, queue: u32, why: Expiry) {
         let seeky = self.is_seeky(queue);
-        let now = scene.now();
+        let now = view.now();
         let home = self.queues.at_mut(queue);
         home.injected = 0;
         home.is_to_split |= home.is_shared && seeky;
@@ -262,24 +264,24 @@ impl Bfq {
             if home.in_flight == 0 {
                 home.stamp = Some(now);
             }
-            self.leave_busy(scene, queue, true);
+            self.leave_busy(view, queue, true);
         } else {
             self.schedule.requeue_served(queue, now);
             self.recount_class(queue);
         }
         self.schedule.end_service(queue);
         if self.queues.at(queue).wait_request {
-            self.stop_idling(scene, queue);
+            self.stop_idling(view, queue);
         }
         self.in_service = None;
         if !is_empty {
-            self.update_position(scene, queue);
+            self.update_position(view, queue);
         }
     }
 
     /// A queue is to be served no longer.
-    pub(super) fn leave_busy(&mut self, scene: &Scene, queue: u32, expires: bool) {
-        say(Some(queue), Said::Leaves);
+    pub(super) fn leave_busy(&mut self, view: &QueueView, queue: u32, expires: bool) {
+        probe(Some(queue), ProbePoint::Leaves);
         let home = self.queues.at_mut(queue);
         home.is_busy = false;
         self.busy[usize::from(home.busy_class)] -= 1;
@@ -288,7 +290,7 @@ impl Bfq {
         if at_rest {
             self.come_to_rest(queue);
         }
-        self.schedule.deactivate(queue, true, expires, scene.now());
+        self.schedule.deactivate(queue, true, expires, view.now());
     }
 
     /// A queue that was at rest has work, or a request in flight: it counts in the statistics.

@@ -18,8 +18,8 @@
 //! Source: BFQ-160, BFQ-167, BFQ-168.
 
 use crate::elevators::bfq::Bfq;
-use crate::elevators::bfq::recall::{Said, say};
-use crate::scene::Scene;
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
+use crate::queue_view::QueueView;
 use crate::slab::Key;
 use crate::time::Nanos;
 
@@ -42,11 +42,11 @@ pub(super) struct Waiting {
 
 impl Bfq {
     /// A request comes to a queue whose process has no other: did somebody wake it (BFQ-167)?
-    pub(super) fn detect_waker(&mut self, scene: &Scene, queue: u32) {
+    pub(super) fn detect_waker(&mut self, view: &QueueView, queue: u32) {
         if !self.tunables.wakers {
             return;
         }
-        let now = scene.exact_now();
+        let now = view.exact_now();
         let home = self.queues.at(queue);
         let Some(candidate) = self.last_completed.filter(|&other| other != queue) else { return };
         let soon = now - self.rate.last_completion() < DELAY;
@@ -57,7 +57,7 @@ impl Bfq {
         let mut waiting = home.waiting;
         let key = self.queues.key_at(candidate);
         if waiting.candidate != Some(key) || now > waiting.since + window {
-            say(Some(queue), Said::Woken { by: candidate });
+            probe(Some(queue), ProbePoint::Woken { by: candidate });
             waiting.candidate = Some(key);
             waiting.detections = 1;
             waiting.since = now;

@@ -32,7 +32,7 @@
 //! Source: BFQ-1 to BFQ-12, BFQ-17, BFQ-18; BFQ-G1.
 
 use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
-use crate::elevators::bfq::recall::{Said, say};
+use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::schedule::Schedule;
 use crate::inspect::AUDITS;
 use crate::tree::{Nodes, Root};
@@ -46,7 +46,7 @@ pub(super) struct ServiceTree {
     pub(super) vtime: u64,
     /// Of all that count (I1).
     pub(super) weight_sum: u64,
-    /// The same without raising. Only `due` asks.
+    /// The same without raising. Only `flush_share` asks.
     pub(super) plain_sum: u64,
 }
 
@@ -183,7 +183,7 @@ impl Schedule {
         self.uncount(entity);
         self.entities[entity as usize].standing = Standing::Off;
         if self.entities[entity as usize].is_queue {
-            self.abandoned.forget(entity);
+            self.departed.forget(entity);
         }
     }
 
@@ -226,8 +226,8 @@ impl Schedule {
         own.finish = own.finish_after(service);
         if own.is_queue {
             let (start, finish, weight) = (own.start, own.finish, own.weight);
-            say(Some(entity), Said::FinishOf { service, weight });
-            say(Some(entity), Said::Times { start, finish });
+            probe(Some(entity), ProbePoint::FinishOf { service, weight });
+            probe(Some(entity), ProbePoint::Times { start, finish });
         }
     }
 

@@ -11,8 +11,8 @@ use crate::elevator::Fault;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
 use crate::pick::home::home;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 /// What is counted of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,14 +24,14 @@ struct Counted {
 
 impl Cfq {
     /// Verifies all invariants; in time that grows with everything there is.
-    pub(super) fn audit_all(&self, scene: &Scene) -> Result<(), Fault> {
-        let mut counted = self.count_requests(scene);
-        self.count_processes(scene, &mut counted);
+    pub(super) fn audit_all(&self, view: &QueueView) -> Result<(), Fault> {
+        let mut counted = self.count_requests(view);
+        self.count_processes(view, &mut counted);
         let (mut waiting, mut busy, mut busy_sync, mut flying_sync) = (0, 0, 0, 0);
         let mut in_flight = [0; 2];
         for (key, queue) in self.queues.iter() {
             let number = key.index();
-            self.audit_queue(scene, number, queue, counted[number as usize])?;
+            self.audit_queue(view, number, queue, counted[number as usize])?;
             waiting += queue.lane.len();
             busy += u32::from(queue.is_busy);
             busy_sync += u32::from(queue.is_busy && queue.is_sync);
@@ -49,34 +49,34 @@ impl Cfq {
         self.group_tree.check(&self.group_nodes).map_err(|fault| format!("cfq: {fault}"))?;
         self.audit_groups()?;
         let timer = self.idle_until.unwrap_or(crate::time::Nanos::MAX);
-        if timer != scene.timer() || (self.idle_until.is_some() && self.active.is_none()) {
+        if timer != view.timer() || (self.idle_until.is_some() && self.active.is_none()) {
             return Err(format!(
                 "cfq I3: idle until {timer}, the timer is set to {}",
-                scene.timer()
+                view.timer()
             ));
         }
         Ok(())
     }
 
-    fn count_requests(&self, scene: &Scene) -> Vec<Counted> {
+    fn count_requests(&self, view: &QueueView) -> Vec<Counted> {
         let mut counted: Vec<Counted> =
             (0..self.queues.capacity()).map(|_| Counted::default()).collect();
-        for index in 0..scene.request_slots() {
+        for index in 0..view.request_slots() {
             let request = RequestId::from_index(index);
-            let is_live = scene.requests.0.is_live(index);
+            let is_live = view.requests.0.is_live(index);
             // The flush command is bound to nobody; an earlier elevator's are none of ours.
             if is_live
-                && scene.requests[request].scratch[1] != 0
-                && Some(scene.requests[request].epoch) == self.epoch
+                && view.requests[request].scratch[1] != 0
+                && Some(view.requests[request].epoch) == self.epoch
             {
-                counted[home(scene, request) as usize].allocated += 1;
+                counted[home(view, request) as usize].allocated += 1;
             }
         }
         counted
     }
 
-    fn count_processes(&self, scene: &Scene, counted: &mut [Counted]) {
-        for index in 0..scene.limits().clients {
+    fn count_processes(&self, view: &QueueView, counted: &mut [Counted]) {
+        for index in 0..view.limits().clients {
             for slot in self.contexts[index as usize].slots {
                 let mut at = slot;
                 while let Some(queue) = at {
@@ -92,12 +92,12 @@ impl Cfq {
 
     fn audit_queue(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         number: u32,
         queue: &Queue,
         counted: Counted,
     ) -> Result<(), Fault> {
-        queue.lane.check(&self.lanes, scene).map_err(|fault| format!("cfq: {fault}"))?;
+        queue.lane.check(&self.lanes, view).map_err(|fault| format!("cfq: {fault}"))?;
         let Counted { allocated, others } = counted;
         if (queue.allocated, queue.refs) != (allocated, allocated + others) {
             let (has, refs) = (queue.allocated, queue.refs);
@@ -106,7 +106,7 @@ impl Cfq {
                  counted {allocated} and {others} beside them"
             ));
         }
-        let waits = |next: RequestId| self.lanes.contains(next) && home(scene, next) == number;
+        let waits = |next: RequestId| self.lanes.contains(next) && home(view, next) == number;
         if queue.next.is_some() == queue.is_empty() || !queue.next.is_none_or(waits) {
             return Err(format!("queue I2: the next of queue {number} is {:?}", queue.next));
         }
@@ -121,7 +121,7 @@ impl Cfq {
         if stands && queue.stand.is_none_or(|stand| stand.group != queue.group) {
             return Err(format!("service I1: queue {number} stands in another group"));
         }
-        let at = queue.next.map(|next| scene.requests[next].sector());
+        let at = queue.next.map(|next| view.requests[next].sector());
         if self.positions.contains(number) && !served && self.positions.sector(number) != at {
             return Err(format!("positions: queue {number} stands where its next is not"));
         }

@@ -28,8 +28,8 @@ use crate::elevators::cfq::context::Context;
 use crate::elevators::cfq::queue::Queue;
 use crate::elevators::cfq::tunables::OptimisticMerge;
 use crate::pick::positions::Neighbours;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// Shorter slices say nothing.
@@ -70,8 +70,8 @@ const fn worth_trying(ticks_per_second: u64) -> u64 {
 
 impl Cfq {
     /// A request of `queue` has ended: its sectors count for the slice, and for whose it was.
-    pub(super) fn count_sectors(&mut self, scene: &Scene, queue: u32, request: RequestId) {
-        let sectors = u64::from(scene.requests[request].sectors());
+    pub(super) fn count_sectors(&mut self, view: &QueueView, queue: u32, request: RequestId) {
+        let sectors = u64::from(view.requests[request].sectors());
         let home = self.queues.at_mut(queue);
         if home.slice.start.is_none() || self.tunables.optimistic_merge == OptimisticMerge::Off {
             return;
@@ -80,25 +80,25 @@ impl Cfq {
         if !home.is_shared || self.tunables.optimistic_merge != OptimisticMerge::Corrected {
             return;
         }
-        let client = scene.requests[request].client().index();
+        let client = view.requests[request].client().index();
         if let Some(context) = self.contexts.get_mut(client as usize) {
             context.sectors += sectors;
         }
     }
 
     /// The slice of `queue` ends: what it moved in it. Whether that says something.
-    pub(super) fn measure_bandwidth(&mut self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn measure_bandwidth(&mut self, view: &QueueView, queue: u32) -> bool {
         if self.tunables.optimistic_merge == OptimisticMerge::Off {
             return false;
         }
-        let least = LEAST_SLICE.max(Nanos(2 * self.slice_idle(scene).0));
+        let least = LEAST_SLICE.max(Nanos(2 * self.slice_idle(view).0));
         let Queue { slice, is_sync, is_shared, .. } = *self.queues.at(queue);
         let Some(start) = slice.start.filter(|_| is_sync) else { return false };
-        let time = scene.now() - start;
+        let time = view.now() - start;
         if time < least {
             return false;
         }
-        let bandwidth = slice.sectors / (time.0 / Cfq::jiffy(scene).0).max(1);
+        let bandwidth = slice.sectors / (time.0 / Cfq::jiffy(view).0).max(1);
         self.queues.at_mut(queue).bandwidth = bandwidth;
         let most = &mut self.bandwidth.most[usize::from(is_shared)];
         *most = bandwidth.max(*most);
@@ -106,22 +106,22 @@ impl Cfq {
     }
 
     /// A queue far away with which the active one would share the device well.
-    pub(super) fn optimistic_cooperator(&mut self, scene: &Scene, active: u32) -> Option<u32> {
+    pub(super) fn optimistic_cooperator(&mut self, view: &QueueView, active: u32) -> Option<u32> {
         let mode = self.tunables.optimistic_merge;
         // Asked for at completions: nobody pays for an experiment that is off.
         if mode <= OptimisticMerge::Measure {
             return None;
         }
-        let ticks_per_second = 1_000_000_000 / Cfq::jiffy(scene).0;
+        let ticks_per_second = 1_000_000_000 / Cfq::jiffy(view).0;
         if !self.bandwidth.allows(mode, worth_trying(ticks_per_second))
-            || !self.may_queue_commands(scene)
+            || !self.may_queue_commands(view)
         {
             return None;
         }
         let own = self.queues.at(active);
         let (level, requests, bandwidth) =
             (u32::from(own.priority.level), own.allocated, own.bandwidth);
-        let half = self.estimated_depth(scene) / 2;
+        let half = self.estimated_depth(view) / 2;
         if requests >= half {
             return None;
         }

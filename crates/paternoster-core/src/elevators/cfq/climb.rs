@@ -21,8 +21,8 @@
 //! of it, the jump above all, is ours.
 
 use crate::elevators::cfq::Cfq;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -131,14 +131,14 @@ impl Climber {
 
 impl Cfq {
     /// A request has ended: with it perhaps a window.
-    pub(super) fn climb(&mut self, scene: &Scene, request: RequestId) {
+    pub(super) fn climb(&mut self, view: &QueueView, request: RequestId) {
         if !self.tunables.slice_idle_tuning {
             return;
         }
-        let now = scene.now();
+        let now = view.now();
         let climber = &mut self.climber;
         climber.completions = climber.completions.saturating_add(1);
-        climber.sectors += u64::from(scene.requests[request].sectors());
+        climber.sectors += u64::from(view.requests[request].sectors());
         // Without idling all that they ask for may be in the device, and no queue is busy with it.
         climber.busy = climber.busy.max(self.busy_sync).max(self.flying_sync);
         if now < climber.began + WINDOW {

@@ -23,7 +23,7 @@ use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
 use crate::observe::think_time::ThinkTime;
 use crate::pick::shared::{SHARED, effective_priority, place_of};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// What CFQ keeps of a process.
@@ -46,25 +46,22 @@ impl Context {
 
 impl Cfq {
     /// The queue that a request of `client` belongs to.
-    pub(super) fn queue_for(&mut self, scene: &mut Scene, client: ClientId, sync: bool) -> u32 {
+    pub(super) fn queue_for(&mut self, view: &mut QueueView, client: ClientId, sync: bool) -> u32 {
         let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
-        let slot = slot.and_then(|queue| self.stay_or_split(scene, client, queue));
+        let slot = slot.and_then(|queue| self.stay_or_split(view, client, queue));
         match slot {
-            None => self.take_queue(scene, client, sync),
+            None => self.take_queue(view, client, sync),
             Some(queue) if self.queues.at(queue).merge_into.is_some() => {
-                self.move_on(scene, client, queue)
+                self.move_on(view, client, queue)
             }
             Some(queue) => queue,
         }
     }
 
-    fn take_queue(&mut self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
-        let made = if sync {
-            self.new_sync_queue(scene, client)
-        } else {
-            self.shared_queue(scene, client)
-        };
-        let queue = made.unwrap_or_else(|| self.borrowed_queue(scene, client, sync));
+    fn take_queue(&mut self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
+        let made =
+            if sync { self.new_sync_queue(view, client) } else { self.shared_queue(view, client) };
+        let queue = made.unwrap_or_else(|| self.borrowed_queue(view, client, sync));
         self.queues.at_mut(queue).refs += 1;
         self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
         queue
@@ -72,9 +69,9 @@ impl Cfq {
 
     /// When there is no room for one more queue: the one there is that fits a client best. Not one
     /// that is to be merged: its end would have to know of one more who comes.
-    fn borrowed_queue(&self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
+    fn borrowed_queue(&self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
         let (group, class) =
-            (scene.group_of(client).index(), effective_priority(scene, client).class);
+            (view.group_of(client).index(), effective_priority(view, client).class);
         let fits = |queue: &Queue| {
             let stays = queue.merge_into.is_none();
             (stays, queue.is_sync == sync, queue.group == group, queue.priority.class == class)
@@ -83,23 +80,23 @@ impl Cfq {
         best.map_or(0, |(key, _)| key.index())
     }
 
-    fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
-        let priority = effective_priority(scene, client);
+    fn new_sync_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
+        let priority = effective_priority(view, client);
         self.new_queue(Queue {
             client: Some(client),
             is_sync: true,
             priority,
-            group: scene.group_of(client).index(),
+            group: view.group_of(client).index(),
             idle_window: priority.class != Class::Idle,
             ..Queue::default()
         })
     }
 
     /// The async queue of a client's class and level, made when first asked for (CFQ-3).
-    fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
-        let group = if self.version.nests_groups { scene.group_of(client) } else { scene.root() };
+    fn shared_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
+        let group = if self.version.nests_groups { view.group_of(client) } else { view.root() };
         let group = group.index();
-        let priority = effective_priority(scene, client);
+        let priority = effective_priority(view, client);
         let place = place_of(priority);
         let table = if self.version.nests_groups { group as usize } else { 0 };
         if self.shared[table][place].is_none() {
@@ -111,12 +108,12 @@ impl Cfq {
     }
 
     /// A queue takes over its process's class and level, if they have changed.
-    pub(super) fn refresh_priority(&mut self, scene: &Scene, queue: u32, client: ClientId) {
+    pub(super) fn refresh_priority(&mut self, view: &QueueView, queue: u32, client: ClientId) {
         let home = self.queues.at_mut(queue);
         if !core::mem::replace(&mut home.priority_changed, false) {
             return;
         }
-        home.priority = effective_priority(scene, client);
+        home.priority = effective_priority(view, client);
         if home.is_idle_class() {
             home.idle_window = false;
         }
@@ -124,57 +121,57 @@ impl Cfq {
 
     /// The class, level or group of a client changed. Its sync queue follows with the next request;
     /// in another group it gets a new one. The async slot follows at once.
-    pub(super) fn client_has_changed(&mut self, scene: &mut Scene, client: ClientId) {
+    pub(super) fn client_has_changed(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
-            self.take_queue(scene, client, false);
-            self.put_queue(scene, queue);
+            self.take_queue(view, client, false);
+            self.put_queue(view, queue);
         }
         let Some(queue) = of_sync else { return };
         let home = self.queues.at_mut(queue);
         home.priority_changed = true;
-        if home.own_group.unwrap_or(home.group) != scene.group_of(client).index() {
-            self.leave_queue(scene, client, queue);
+        if home.own_group.unwrap_or(home.group) != view.group_of(client).index() {
+            self.leave_queue(view, client, queue);
         }
     }
 
     /// A client goes.
-    pub(super) fn client_goes(&mut self, scene: &mut Scene, client: ClientId) {
+    pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if self.active_client == Some(client) {
             self.active_client = None;
         }
         if let Some(queue) = of_async {
-            self.put_queue(scene, queue);
+            self.put_queue(view, queue);
         }
         if let Some(queue) = of_sync {
             if self.active == Some(queue) {
-                self.expire(scene, false);
+                self.expire(view, false);
             }
-            self.leave_queue(scene, client, queue);
+            self.leave_queue(view, client, queue);
         }
         self.contexts[client.index() as usize] = Context::default();
     }
 
     /// A process leaves its sync queue, and with it the queues that it was to move to.
-    pub(super) fn leave_queue(&mut self, scene: &mut Scene, client: ClientId, queue: u32) {
+    pub(super) fn leave_queue(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
         self.contexts[client.index() as usize].slots[1] = None;
         let mut next = self.queues.at(queue).merge_into;
         while let Some(target) = next {
             next = self.queues.at(target).merge_into;
-            self.put_queue(scene, target);
+            self.put_queue(view, target);
         }
-        self.put_queue(scene, queue);
+        self.put_queue(view, queue);
     }
 
     /// The shared queues of a group that goes.
-    pub(super) fn give_up_shared(&mut self, scene: &mut Scene, group: u32) {
+    pub(super) fn give_up_shared(&mut self, view: &mut QueueView, group: u32) {
         if !self.version.nests_groups {
             return;
         }
         for place in 0..SHARED {
             if let Some(queue) = self.shared[group as usize][place].take() {
-                self.put_queue(scene, queue);
+                self.put_queue(view, queue);
             }
         }
     }

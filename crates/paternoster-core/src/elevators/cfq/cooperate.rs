@@ -28,11 +28,11 @@ use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::preempt::CLOSE_SECTORS;
 use crate::elevators::cfq::tunables::OptimisticMerge;
 use crate::event::Note;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 
 impl Cfq {
     /// A queue whose next request is close to where the active one has just been.
-    pub(super) fn close_cooperator(&mut self, scene: &Scene, active: u32) -> Option<u32> {
+    pub(super) fn close_cooperator(&mut self, view: &QueueView, active: u32) -> Option<u32> {
         let home = self.queues.at(active);
         let detection = self.tunables.seek_detection;
         let alone = self.groups[home.group as usize].queues == 1;
@@ -42,7 +42,7 @@ impl Cfq {
         let level = u32::from(home.priority.level);
         let window = home.seek.closeness(detection, CLOSE_SECTORS);
         let close = self.positions.close_to(level, self.last_position, window);
-        let found = close.or_else(|| self.optimistic_cooperator(scene, active))?;
+        let found = close.or_else(|| self.optimistic_cooperator(view, active))?;
         let (home, other) = (self.queues.at(active), self.queues.at(found));
         let fits = found != active
             && other.group == home.group
@@ -54,7 +54,7 @@ impl Cfq {
 
     /// The queue with fewer references will move to the other. Not if all processes have left one
     /// of them: nobody would move, and the queue that it was to be merged into may be gone.
-    pub(super) fn schedule_merge(&mut self, scene: &mut Scene, queue: u32, other: u32) {
+    pub(super) fn schedule_merge(&mut self, view: &mut QueueView, queue: u32, other: u32) {
         let processes = |queue| self.queues.at(queue).processes();
         if processes(queue) == 0 || processes(other) == 0 {
             return;
@@ -68,7 +68,7 @@ impl Cfq {
         if let (Some(client), Some(into)) =
             (self.queues.at(from).client, self.queues.at(into).client)
         {
-            scene.note(Note::QueuesMerged { client, into });
+            view.note(Note::QueuesMerged { client, into });
         }
     }
 
@@ -85,18 +85,18 @@ impl Cfq {
     }
 
     /// A process moves to the queue that its own is to be merged into.
-    pub(super) fn move_on(&mut self, scene: &mut Scene, client: ClientId, queue: u32) -> u32 {
+    pub(super) fn move_on(&mut self, view: &mut QueueView, client: ClientId, queue: u32) -> u32 {
         let Some(target) = self.queues.at(queue).merge_into else { return queue };
         self.contexts[client.index() as usize].slots[1] = Some(target);
         self.queues.at_mut(target).is_shared = true;
-        self.put_queue(scene, queue);
+        self.put_queue(view, queue);
         target
     }
 
     /// The queue that a process comes to, unless it is to leave it.
     pub(super) fn stay_or_split(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         queue: u32,
     ) -> Option<u32> {
@@ -113,15 +113,15 @@ impl Cfq {
             return Some(queue);
         }
         if let Some(from) = home.client {
-            scene.note(Note::QueuesParted { client, from });
+            view.note(Note::QueuesParted { client, from });
         }
-        self.leave_queue(scene, client, queue);
+        self.leave_queue(view, client, queue);
         None
     }
 
     /// At the end of a slice: whether those who share the queue should part.
-    pub(super) fn judge_sharing(&mut self, scene: &Scene, queue: u32) {
-        let measured = self.measure_bandwidth(scene, queue);
+    pub(super) fn judge_sharing(&mut self, view: &QueueView, queue: u32) {
+        let measured = self.measure_bandwidth(view, queue);
         let home = self.queues.at(queue);
         if !home.is_shared {
             return;

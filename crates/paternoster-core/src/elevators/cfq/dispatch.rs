@@ -21,86 +21,86 @@
 //! Source: CFQ-61 and CFQ-20 to CFQ-25; CFQ-67, CFQ-69.
 
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::recall::{Decision, recall};
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::slice::signed;
 use crate::observe::queue_depth::Probing;
 use crate::pick::home::home;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 /// More than so many waiting or under way are enough to find out how many the device takes.
 const LOAD: u32 = 5;
 
 impl Cfq {
     /// The next request of `queue`, if one more of it may be in flight.
-    pub(super) fn dispatch_next(&mut self, scene: &mut Scene, queue: u32) -> Option<RequestId> {
+    pub(super) fn dispatch_next(&mut self, view: &mut QueueView, queue: u32) -> Option<RequestId> {
         let mut expired = None;
         if self.version.lets_expired_through {
-            expired = self.expired_request(scene, queue);
+            expired = self.expired_request(view, queue);
             self.queues.at_mut(queue).must_dispatch |= expired.is_some();
         }
-        let may = self.may_dispatch(scene, queue);
-        if !recall(Decision::MayDispatch, may) {
+        let may = self.may_dispatch(view, queue);
+        if !replace(Decision::MayDispatch, may) {
             return None;
         }
         if !self.version.lets_expired_through {
-            expired = self.expired_request(scene, queue);
+            expired = self.expired_request(view, queue);
         }
         let waiting = self.queues.at(queue).lane.len();
         let request = expired.or(self.queues.at(queue).next)?;
-        let request = recall(Decision::Request { waiting }, request);
-        self.dispatch(scene, queue, request);
+        let request = replace(Decision::Request { waiting }, request);
+        self.dispatch(view, queue, request);
         if self.active_client.is_none() {
-            self.active_client = Some(scene.requests[request].client());
+            self.active_client = Some(view.requests[request].client());
         }
-        self.after_dispatch(scene, queue);
+        self.after_dispatch(view, queue);
         Some(request)
     }
 
     /// A request leaves its queue for the device.
-    pub(super) fn dispatch(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+    pub(super) fn dispatch(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         // It may have been its age that brought it here, and another one that was next: the queue
         // goes on from where the device goes.
         self.queues.at_mut(queue).next = Some(request);
-        self.take_request(scene, queue, request);
-        self.count_in_flight(scene, queue, request, true);
+        self.take_request(view, queue, request);
+        self.count_in_flight(view, queue, request, true);
     }
 
     /// An async slice ends with its last request, one of the idle class with each.
-    fn after_dispatch(&mut self, scene: &mut Scene, queue: u32) {
+    fn after_dispatch(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.slice.dispatched += 1;
         home.must_dispatch = false;
         let (dispatched, level) = (home.slice.dispatched, home.priority.level);
         let (sync, idle) = (home.is_sync, home.is_idle_class());
         let full = !sync && dispatched >= self.async_limit(level);
-        if recall(Decision::EndsWithDispatch, self.busy > 1 && (full || idle)) {
-            let soon = scene.now() + scene.hz().tick();
+        if replace(Decision::EndsWithDispatch, self.busy > 1 && (full || idle)) {
+            let soon = view.now() + view.hz().tick();
             self.queues.at_mut(queue).slice.end = soon;
-            self.expire(scene, false);
+            self.expire(view, false);
         }
     }
 
     /// Whether one more request of `queue` may be in flight.
-    fn may_dispatch(&self, scene: &Scene, queue: u32) -> bool {
+    fn may_dispatch(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
         if self.version.lets_expired_through && home.must_dispatch {
             return true;
         }
         let [async_in_flight, sync_in_flight] = self.in_flight;
-        if async_in_flight > 0 && self.should_idle(scene, queue) {
+        if async_in_flight > 0 && self.should_idle(view, queue) {
             return false;
         }
         if !home.is_sync && sync_in_flight > 0 {
             return false;
         }
-        let Some(most) = self.most_in_flight(scene, queue) else { return false };
-        let most = most.min(self.most_async(scene, queue));
-        home.dispatched < recall(Decision::Most, most)
+        let Some(most) = self.most_in_flight(view, queue) else { return false };
+        let most = most.min(self.most_async(view, queue));
+        home.dispatched < replace(Decision::Most, most)
     }
 
     /// By the quantum; `None` if not even one more.
-    fn most_in_flight(&self, scene: &Scene, queue: u32) -> Option<u32> {
+    fn most_in_flight(&self, view: &QueueView, queue: u32) -> Option<u32> {
         let home = self.queues.at(queue);
         let quantum = self.tunables.quantum;
         let most = if home.is_idle_class() { 1 } else { (quantum / 2).max(1) };
@@ -114,50 +114,50 @@ impl Cfq {
         if self.busy == 1 || promoted {
             return Some(u32::MAX);
         }
-        (!self.is_slice_used_soon(scene, queue)).then_some(quantum)
+        (!self.is_slice_used_soon(view, queue)).then_some(quantum)
     }
 
     /// With `low_latency`, by the time since a sync request was last late (CFQ-23).
-    fn most_async(&self, scene: &Scene, queue: u32) -> u32 {
+    fn most_async(&self, view: &QueueView, queue: u32) -> u32 {
         let home = self.queues.at(queue);
         if home.is_sync || !self.tunables.low_latency {
             return u32::MAX;
         }
-        let slice = scene.hz().floor(self.tunables.slice[1]).0.max(1);
-        let since = signed(scene.now()).saturating_sub(self.last_delayed_sync);
+        let slice = view.hz().floor(self.tunables.slice[1]).0.max(1);
+        let since = signed(view.now()).saturating_sub(self.last_delayed_sync);
         let depth = u64::try_from(since).unwrap_or(0) / slice;
         let depth = u32::try_from(depth).unwrap_or(u32::MAX);
         if depth == 0 && home.dispatched == 0 { 1 } else { depth }
     }
 
     /// The device has a request.
-    pub(super) fn request_started(&mut self, scene: &Scene, request: RequestId) {
+    pub(super) fn request_started(&mut self, view: &QueueView, request: RequestId) {
         self.in_driver += 1;
-        self.last_position = scene.requests[request].end();
+        self.last_position = view.requests[request].end();
     }
 
     /// A request has ended.
-    pub(super) fn request_ended(&mut self, scene: &mut Scene, request: RequestId) {
-        let queue = home(scene, request);
+    pub(super) fn request_ended(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
         self.sample_depth();
         self.in_driver -= 1;
-        self.count_in_flight(scene, queue, request, false);
-        if scene.requests[request].is_sync() {
-            self.sync_ended(scene, queue, request);
+        self.count_in_flight(view, queue, request, false);
+        if view.requests[request].is_sync() {
+            self.sync_ended(view, queue, request);
         }
         let group = self.queues.at(queue).group;
-        self.groups[group as usize].think_time.ended(scene.now());
-        self.count_sectors(scene, queue, request);
+        self.groups[group as usize].think_time.ended(view.now());
+        self.count_sectors(view, queue, request);
         if self.active == Some(queue) {
-            self.active_ended_one(scene, queue, request);
+            self.active_ended_one(view, queue, request);
         }
-        self.climb(scene, request);
+        self.climb(view, request);
     }
 
     /// Think times go on from here; a request that took too long holds async ones back.
-    fn sync_ended(&mut self, scene: &Scene, queue: u32, request: RequestId) {
-        let now = scene.now();
-        let client = scene.requests[request].client().index();
+    fn sync_ended(&mut self, view: &QueueView, queue: u32, request: RequestId) {
+        let now = view.now();
+        let client = view.requests[request].client().index();
         if let Some(context) = self.contexts.get_mut(client as usize) {
             context.think_time.ended(now);
         }
@@ -165,16 +165,16 @@ impl Cfq {
         // One that has left its tree would come back to that of its present nature.
         let stand = home.stand.filter(|_| home.is_busy).unwrap_or_else(|| home.place());
         self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
-        let began = scene.hz().floor(scene.requests[request].start());
-        let late = now >= began + scene.hz().floor(self.tunables.fifo_expire[1]);
-        if recall(Decision::Late, late) {
+        let began = view.hz().floor(view.requests[request].start());
+        let late = now >= began + view.hz().floor(self.tunables.fifo_expire[1]);
+        if replace(Decision::Late, late) {
             self.last_delayed_sync = signed(now);
         }
     }
 
     /// Whether the device is taken to queue commands: yes until the contrary is known.
-    pub(super) fn may_queue_commands(&self, scene: &Scene) -> bool {
-        self.queues_commands(scene) != Some(false)
+    pub(super) fn may_queue_commands(&self, view: &QueueView) -> bool {
+        self.queues_commands(view) != Some(false)
     }
 
     fn sample_depth(&mut self) {

@@ -5,18 +5,18 @@ use core::fmt;
 
 use crate::elevators::cfq::Cfq;
 use crate::pick::home::home;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 impl Cfq {
     /// A clause that continues "it waits because …".
     pub(super) fn explain_wait(
         &self,
-        scene: &Scene,
+        view: &QueueView,
         request: RequestId,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
-        let queue = home(scene, request);
+        let queue = home(view, request);
         let own = self.queues.at(queue);
         let others = own.lane.len().saturating_sub(1);
         match self.active {
@@ -36,7 +36,7 @@ impl Cfq {
                 } else if running.slice.is_new {
                     out.write_str(", for a slice that has just begun")?;
                 } else {
-                    let left = running.slice.end - scene.now();
+                    let left = running.slice.end - view.now();
                     write!(out, ", for {left} more")?;
                 }
                 write!(out, "; {} queues are busy", self.busy)

@@ -21,13 +21,13 @@
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::queue::Queue;
-use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::{KINDS, Kind, Stand, TREES, tree_of};
 use crate::elevators::cfq::workload::Saved;
 use crate::observe::think_time::ThinkTime;
+use crate::queue_view::QueueView;
 use crate::ratio::Ratio;
-use crate::scene::Scene;
 use crate::time::{Nanos, scale};
 use crate::tree::Root;
 
@@ -96,8 +96,8 @@ impl Group {
 
 impl Cfq {
     /// A group came, or its weight changed: it counts when the group next takes its place.
-    pub(super) fn weigh(&mut self, scene: &Scene, group: u32) {
-        let spec = scene.groups.at(group);
+    pub(super) fn weigh(&mut self, view: &QueueView, group: u32) {
+        let spec = view.groups.at(group);
         let least = self.version.least_weight;
         let known = &mut self.groups[group as usize];
         known.parent = spec.parent().map(crate::client::GroupId::index);
@@ -108,7 +108,7 @@ impl Cfq {
     }
 
     /// One more queue of the group is busy.
-    pub(super) fn join_group(&mut self, scene: &Scene, group: u32) {
+    pub(super) fn join_group(&mut self, view: &QueueView, group: u32) {
         if !self.group_nodes.contains(group) {
             self.take_new_weight(group);
         }
@@ -116,7 +116,7 @@ impl Cfq {
         if self.group_nodes.contains(group) {
             return;
         }
-        let unit = if self.counts_requests(scene) { Cfq::jiffy(scene) } else { scene.hz().tick() };
+        let unit = if self.counts_requests(view) { Cfq::jiffy(view) } else { view.hz().tick() };
         let behind = BEHIND_LAST.0 / unit.0;
         let last = self.group_tree.last().and_then(|last| self.group_nodes.key(last));
         let known = &mut self.groups[group as usize];
@@ -237,8 +237,8 @@ impl Cfq {
     }
 
     /// What of `target_latency` is the group's.
-    pub(super) fn group_slice(&self, scene: &Scene, group: u32) -> Nanos {
-        let tick = scene.hz().tick().0;
+    pub(super) fn group_slice(&self, view: &QueueView, group: u32) -> Nanos {
+        let tick = view.hz().tick().0;
         let target = self.tunables.target_latency.0 / tick;
         let share = if self.version.nests_groups {
             scale(target, self.groups[group as usize].share, 1 << SERVICE_SHIFT)
@@ -257,23 +257,23 @@ impl Cfq {
         let average = &mut known.averages[usize::from(is_realtime)];
         let (more, less) = (busy.max(*average), busy.min(*average));
         let renewed = ((AVERAGE_PARTS - 1) * more + less + AVERAGE_PARTS / 2) / AVERAGE_PARTS;
-        *average = recall(Decision::Average, renewed);
+        *average = replace(Decision::Average, renewed);
         *average
     }
 
     /// The turn of a queue ends after `used`: its group pays, and what remains of the group's
     /// workload is kept for its next turn.
-    pub(super) fn charge_group_of(&mut self, scene: &Scene, queue: u32, used: Nanos) {
+    pub(super) fn charge_group_of(&mut self, view: &QueueView, queue: u32, used: Nanos) {
         let Queue { group, is_sync, slice, .. } = *self.queues.at(queue);
         let known = &self.groups[group as usize];
         let idle_class = known.trees[tree_of(Class::Idle, Kind::Sync)].len();
         let no_sync = known.queues == known.busy_async() + idle_class;
-        let charge = if self.counts_requests(scene) {
+        let charge = if self.counts_requests(view) {
             u64::from(slice.dispatched)
         } else if !is_sync && no_sync {
-            slice.allocated.0 / scene.hz().tick().0
+            slice.allocated.0 / view.hz().tick().0
         } else {
-            used.0 / scene.hz().tick().0
+            used.0 / view.hz().tick().0
         };
         let charge = u128::from(charge);
         let virtual_charge = if self.version.nests_groups {
@@ -285,16 +285,16 @@ impl Cfq {
         let virtual_charge = u64::try_from(virtual_charge).unwrap_or(u64::MAX).min(MOST_CHARGED);
         let known = &mut self.groups[group as usize];
         let virtual_time = known.virtual_time.saturating_add(virtual_charge);
-        known.virtual_time = recall(Decision::VirtualTime, virtual_time);
+        known.virtual_time = replace(Decision::VirtualTime, virtual_time);
         self.reinsert_group(group);
-        self.save_workload(scene, group);
+        self.save_workload(view, group);
     }
 
     /// Without `slice_idle` a device that queues is shared by requests, not by time (CFQ-46).
-    fn counts_requests(&self, scene: &Scene) -> bool {
+    fn counts_requests(&self, view: &QueueView) -> bool {
         self.version.idles_for_groups
-            && self.slice_idle(scene) == Nanos::ZERO
-            && self.may_queue_commands(scene)
+            && self.slice_idle(view) == Nanos::ZERO
+            && self.may_queue_commands(view)
     }
 
     fn reinsert_group(&mut self, group: u32) {
@@ -333,11 +333,16 @@ impl Cfq {
 
     /// Without isolation a queue that is not idled for moves to the root group, and back when it
     /// is again (CFQ-47). `old` is where it stands. Whether it moved.
-    pub(super) fn choose_group(&mut self, scene: &Scene, queue: u32, old: Option<Stand>) -> bool {
+    pub(super) fn choose_group(
+        &mut self,
+        view: &QueueView,
+        queue: u32,
+        old: Option<Stand>,
+    ) -> bool {
         if !self.version.isolates_groups || self.tunables.group_isolation {
             return false;
         }
-        let root = scene.root().index();
+        let root = view.root().index();
         let home = self.queues.at_mut(queue);
         let from = home.group;
         match (home.kind(), home.own_group) {
@@ -367,10 +372,10 @@ impl Cfq {
     }
 
     /// A group has gone: what is left in it, requests of clients that moved, goes to the root.
-    pub(super) fn dissolve_group(&mut self, scene: &mut Scene, group: u32) {
-        let root = scene.root().index();
+    pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
+        let root = view.root().index();
         if self.active.is_some_and(|active| self.queues.at(active).group == group) {
-            self.expire(scene, false);
+            self.expire(view, false);
         }
         for queue in 0..self.queues.capacity() {
             if !self.queues.is_live(queue) {
@@ -388,7 +393,7 @@ impl Cfq {
             if busy {
                 self.leave_tree(queue);
                 self.leave_group(group);
-                self.stand(scene, queue, false);
+                self.stand(view, queue, false);
             }
             self.move_in_flight(queue, group);
         }

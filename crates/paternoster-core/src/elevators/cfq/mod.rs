@@ -30,19 +30,19 @@ mod climb;
 mod context;
 mod cooperate;
 mod dispatch;
-mod due;
 mod explain;
+mod flush_share;
 mod group;
 mod idling;
 mod preempt;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
-mod queue;
 #[cfg_attr(
     not(feature = "conformance"),
     expect(unreachable_pub, reason = "public with the feature alone")
 )]
-mod recall;
+mod probe_points;
+mod queue;
 mod select;
 mod service;
 mod slice;
@@ -67,8 +67,8 @@ use crate::pick::home::{home, is_in_flight, settle};
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
 use crate::pick::shared::SHARED;
+use crate::queue_view::{Ncq, QueueView};
 use crate::request::{Bio, Flags, Op, RequestId, is_sync};
-use crate::scene::{Ncq, Scene};
 use crate::slab::Slab;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
@@ -207,9 +207,9 @@ impl Cfq {
     }
 
     /// Whether the device queues commands; `None` if that is not known.
-    fn queues_commands(&self, scene: &Scene) -> Option<bool> {
-        match scene.ncq() {
-            Ncq::Declared => Some(scene.facts().depth > 1),
+    fn queues_commands(&self, view: &QueueView) -> Option<bool> {
+        match view.ncq() {
+            Ncq::Declared => Some(view.facts().depth > 1),
             Ncq::Probe => self.depth.queues(),
         }
     }
@@ -220,25 +220,25 @@ impl Cfq {
         if self.version.idles_for_groups { &KNOBS_3_6[place] } else { &KNOBS_2_6_34[place] }
     }
 
-    fn estimated_depth(&self, scene: &Scene) -> u32 {
-        match scene.ncq() {
-            Ncq::Declared => scene.facts().depth,
+    fn estimated_depth(&self, view: &QueueView) -> u32 {
+        match view.ncq() {
+            Ncq::Declared => view.facts().depth,
             Ncq::Probe => self.depth.most(),
         }
     }
 
     /// The kernel's defaults, as a queue with this device gets them.
-    fn default_tunables(&self, scene: &Scene) -> Tunables {
+    fn default_tunables(&self, view: &QueueView) -> Tunables {
         let mut tunables = self.tunables;
-        if self.version.no_slice_idle_on_flash && !scene.facts().rotational {
+        if self.version.no_slice_idle_on_flash && !view.facts().rotational {
             tunables.slice_idle = Nanos::ZERO;
         }
         tunables
     }
 
     /// Whether a request in the device is this elevator's.
-    fn is_own(&self, scene: &Scene, request: RequestId) -> bool {
-        Some(scene.requests[request].epoch) == self.epoch && is_in_flight(scene, request)
+    fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
+        Some(view.requests[request].epoch) == self.epoch && is_in_flight(view, request)
     }
 
     fn is_pushed(&self, request: RequestId) -> bool {
@@ -251,14 +251,14 @@ impl Elevator for Cfq {
         Traits { merges_front: true, ..Traits::legacy(self.version.name) }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        let (requests, limits) = (scene.request_slots(), *scene.limits());
+    fn attach(&mut self, view: &mut QueueView) {
+        let (requests, limits) = (view.request_slots(), *view.limits());
         let tables = if self.version.nests_groups { limits.groups } else { 1 };
         let shared = tables.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
         // A process's queue, one that only its requests refer to, the shared ones.
         let queues = limits.clients.saturating_add(requests).saturating_add(shared);
-        let now = scene.now();
-        let tunables = self.default_tunables(scene);
+        let now = view.now();
+        let tunables = self.default_tunables(view);
         *self = Cfq {
             tunables,
             contexts: (0..limits.clients).map(|_| Context::default()).collect(),
@@ -276,11 +276,11 @@ impl Elevator for Cfq {
         };
     }
 
-    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
         let sync = is_sync(op, flags);
         let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
         let Some(queue) = slot else { return Admission::Normal };
-        self.refresh_priority(scene, queue, client);
+        self.refresh_priority(view, queue, client);
         let home = self.queues.at_mut(queue);
         if home.wait_request && !home.had_permit {
             // The device idles for this very process.
@@ -291,87 +291,87 @@ impl Elevator for Cfq {
         }
     }
 
-    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
+    fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let sync = bio.is_sync();
         let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
-        (scene.requests[request].is_sync() || !sync) && slot == Some(home(scene, request))
+        (view.requests[request].is_sync() || !sync) && slot == Some(home(view, request))
     }
 
-    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
-        home(scene, request) == home(scene, next)
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        home(view, request) == home(view, next)
             && self.lanes.contains(request)
             && !self.is_pushed(next)
     }
 
-    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
-        let (client, sync) = (scene.requests[request].client(), scene.requests[request].is_sync());
-        let queue = self.queue_for(scene, client, sync);
+    fn bind(&mut self, view: &mut QueueView, request: RequestId) {
+        let (client, sync) = (view.requests[request].client(), view.requests[request].is_sync());
+        let queue = self.queue_for(view, client, sync);
         let home = self.queues.at_mut(queue);
         home.allocated += 1;
         home.refs += 1;
-        settle(scene, request, queue);
-        self.epoch = Some(scene.requests[request].epoch);
+        settle(view, request, queue);
+        self.epoch = Some(view.requests[request].epoch);
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
         if position == Position::Head {
             // It was dispatched already, and refused: it keeps its precedence.
             self.pushed.push_front(&mut self.pushed_links, request.index());
             return;
         }
-        let queue = home(scene, request);
-        self.refresh_priority(scene, queue, scene.requests[request].client());
-        self.add_request(scene, queue, request);
-        self.learn(scene, queue, request);
+        let queue = home(view, request);
+        self.refresh_priority(view, queue, view.requests[request].client());
+        self.add_request(view, queue, request);
+        self.learn(view, queue, request);
         if self.active == Some(queue) {
-            self.came_to_active(scene, queue, request);
+            self.came_to_active(view, queue, request);
         } else {
-            self.preempt_if_due(scene, queue, request);
+            self.preempt_if_due(view, queue, request);
         }
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         if side == Side::Back || !self.lanes.contains(request) {
             return;
         }
-        let queue = home(scene, request);
-        self.queues.at_mut(queue).lane.resort(&mut self.lanes, scene, request);
-        self.reconsider_next(scene, queue, request);
+        let queue = home(view, request);
+        self.queues.at_mut(queue).lane.resort(&mut self.lanes, view, request);
+        self.reconsider_next(view, queue, request);
     }
 
-    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         // Its place by sector changes as after a front merge; its age does not.
-        self.grown(scene, request, side);
+        self.grown(view, request, side);
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        let queue = home(scene, gone);
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let queue = home(view, gone);
         if self.queues.at(queue).next == Some(gone) {
             self.queues.at_mut(queue).next = Some(survivor);
         }
-        let urgent = self.is_urgent(scene, gone);
+        let urgent = self.is_urgent(view, gone);
         let home = self.queues.at_mut(queue);
-        home.lane.absorb(&mut self.lanes, scene, survivor, gone);
+        home.lane.absorb(&mut self.lanes, view, survivor, gone);
         home.urgent -= u32::from(urgent);
         self.waiting -= 1;
         if self.active != Some(queue) {
-            self.update_position(scene, queue);
+            self.update_position(view, queue);
         }
     }
 
-    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
             Side::Front => self.lanes.former(request),
             Side::Back => self.lanes.latter(request),
         }
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
         if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
             return Pick::Dispatch(RequestId::from_index(index), Place::Sorted);
         }
-        match self.select(scene) {
-            Selection::Serve(queue) => match self.dispatch_next(scene, queue) {
+        match self.select(view) {
+            Selection::Serve(queue) => match self.dispatch_next(view, queue) {
                 Some(request) => Pick::Dispatch(request, Place::Sorted),
                 None => Pick::Await,
             },
@@ -381,80 +381,85 @@ impl Elevator for Cfq {
         }
     }
 
-    fn started(&mut self, scene: &mut Scene, request: RequestId) {
-        self.request_started(scene, request);
+    fn started(&mut self, view: &mut QueueView, request: RequestId) {
+        self.request_started(view, request);
     }
 
-    fn requeued(&mut self, _: &mut Scene, _: RequestId) {
+    fn requeued(&mut self, _: &mut QueueView, _: RequestId) {
         self.in_driver -= 1;
     }
 
-    fn completed(&mut self, scene: &mut Scene, request: RequestId, _: Nanos) {
-        if self.is_own(scene, request) {
-            self.request_ended(scene, request);
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, _: Nanos) {
+        if self.is_own(view, request) {
+            self.request_ended(view, request);
         }
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
-        let queue = home(scene, request);
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
         if self.is_pushed(request) {
             self.pushed.remove(&mut self.pushed_links, request.index());
-            self.count_in_flight(scene, queue, request, false);
+            self.count_in_flight(view, queue, request, false);
         } else {
-            self.withdraw(scene, queue, request);
+            self.withdraw(view, queue, request);
         }
     }
 
-    fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        let queue = home(scene, request);
-        if is_in_flight(scene, request) {
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
+        if is_in_flight(view, request) {
             // Given up by force, and now another elevator's.
-            self.count_in_flight(scene, queue, request, false);
+            self.count_in_flight(view, queue, request, false);
         }
         self.queues.at_mut(queue).allocated -= 1;
-        self.put_queue(scene, queue);
+        self.put_queue(view, queue);
     }
 
-    fn timer(&mut self, scene: &mut Scene) {
-        self.idle_timer_rings(scene);
+    fn timer(&mut self, view: &mut QueueView) {
+        self.idle_timer_rings(view);
     }
 
     fn charge(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
-        self.due_for(scene, client, cost, beside)
+        self.due_for(view, client, cost, beside)
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
         if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
             return Some(RequestId::from_index(index));
         }
         if self.waiting == 0 {
             return None;
         }
-        self.expire(scene, false);
-        self.choose_workload(scene);
+        self.expire(view, false);
+        self.choose_workload(view);
         let queue = self.first_of_workload()?;
         let request = self.queues.at(queue).next?;
-        self.withdraw(scene, queue, request);
-        self.count_in_flight(scene, queue, request, true);
+        self.withdraw(view, queue, request);
+        self.count_in_flight(view, queue, request, true);
         Some(request)
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.explain_wait(scene, request, out)
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.explain_wait(view, request, out)
     }
 
     fn waiting(&self) -> u32 {
         self.waiting + self.pushed.len()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        self.audit_all(scene)
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        self.audit_all(view)
     }
 
     fn members(&mut self) -> Option<&mut dyn Members> {
@@ -471,25 +476,25 @@ impl Elevator for Cfq {
 }
 
 impl Members for Cfq {
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.contexts[client.index() as usize] = Context::new(scene.now());
+    fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
+        self.contexts[client.index() as usize] = Context::new(view.now());
     }
 
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
-        self.client_has_changed(scene, client);
+    fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {
+        self.client_has_changed(view, client);
     }
 
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.client_goes(scene, client);
+    fn client_detached(&mut self, view: &mut QueueView, client: ClientId) {
+        self.client_goes(view, client);
     }
 
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.weigh(scene, group.index());
+    fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.weigh(view, group.index());
     }
 
-    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.give_up_shared(scene, group.index());
-        self.dissolve_group(scene, group.index());
+    fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.give_up_shared(view, group.index());
+        self.dissolve_group(view, group.index());
     }
 }
 
@@ -498,17 +503,22 @@ impl Knobs for Cfq {
         if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        self.knob(place).get(self, scene)
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        self.knob(place).get(self, view)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
-        self.knob(place).set(self, scene, value)?;
-        self.climber = Climber::new(scene.now(), self.tunables.slice_idle);
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        self.knob(place).set(self, view, value)?;
+        self.climber = Climber::new(view.now(), self.tunables.slice_idle);
         Ok(())
     }
 
-    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.knob(place).show(self, scene, out)
+    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.knob(place).show(self, view, out)
     }
 }

@@ -14,21 +14,21 @@
 //! Source: CFQ-62 and CFQ-32 to CFQ-34; CFQ-63, CFQ-68.
 
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::recall::{Decision, recall};
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::Kind;
 use crate::event::{Note, Preemption};
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 
 /// Nearer to the head than this is close (4 MiB).
 pub(super) const CLOSE_SECTORS: u64 = 8 * 1024;
 
 impl Cfq {
     /// Whether a request that came to `queue` should not wait for the active one, and why.
-    fn preemption(&self, scene: &Scene, queue: u32, request: RequestId) -> Option<Preemption> {
+    fn preemption(&self, view: &QueueView, queue: u32, request: RequestId) -> Option<Preemption> {
         let active = self.active?;
         let (running, comer) = (self.queues.at(active), self.queues.at(queue));
-        let asked = &scene.requests[request];
+        let asked = &view.requests[request];
         if comer.is_idle_class() {
             return None;
         }
@@ -49,19 +49,19 @@ impl Cfq {
         if self.version.realtime_first && realtime {
             return Some(Preemption::Realtime);
         }
-        if running.slice.is_used(scene.now()) {
+        if running.slice.is_used(view.now()) {
             return Some(Preemption::SliceUsed);
         }
         if self.is_next_in_turn(active, queue) {
             return Some(Preemption::NextInTurn);
         }
-        if self.is_urgent(scene, request) && running.urgent == 0 {
+        if self.is_urgent(view, request) && running.urgent == 0 {
             return Some(Preemption::Urgent);
         }
         if realtime {
             return Some(Preemption::Realtime);
         }
-        self.preemption_of_waiting(scene, active, asked.sector())
+        self.preemption_of_waiting(view, active, asked.sector())
     }
 
     /// Those who are not idled for are served in turns: the active one has had its, if it is empty.
@@ -72,9 +72,14 @@ impl Cfq {
             && self.queues.at(active).is_empty()
     }
 
-    fn preemption_of_waiting(&self, scene: &Scene, active: u32, sector: u64) -> Option<Preemption> {
+    fn preemption_of_waiting(
+        &self,
+        view: &QueueView,
+        active: u32,
+        sector: u64,
+    ) -> Option<Preemption> {
         let running = self.queues.at(active);
-        if self.version.preempts_unidled && running.is_empty() && !self.should_idle(scene, active) {
+        if self.version.preempts_unidled && running.is_empty() && !self.should_idle(view, active) {
             return Some(Preemption::NotIdledFor);
         }
         let idling = self.active_client.is_some() && running.wait_request;
@@ -100,21 +105,21 @@ impl Cfq {
     }
 
     /// Lets the request's queue have the device if a rule says so.
-    pub(super) fn preempt_if_due(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+    pub(super) fn preempt_if_due(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let Some(active) = self.active else { return };
-        let rule = recall(Decision::Preempts, self.preemption(scene, queue, request));
+        let rule = replace(Decision::Preempts, self.preemption(view, queue, request));
         let Some(rule) = rule else { return };
         if let (Some(client), Some(by)) =
             (self.queues.at(active).client, self.queues.at(queue).client)
         {
-            scene.note(Note::Preempted { client, by, rule });
+            view.note(Note::Preempted { client, by, rule });
         }
         let other_kind = self.queues.at(active).kind() != self.queues.at(queue).kind();
-        self.expire(scene, true);
+        self.expire(view, true);
         if self.version.restarts_workloads && other_kind {
             self.groups[self.queues.at(queue).group as usize].saved = None;
         }
-        self.stand(scene, queue, true);
+        self.stand(view, queue, true);
         let slice = &mut self.queues.at_mut(queue).slice;
         slice.end = crate::time::Nanos::ZERO;
         slice.is_new = true;

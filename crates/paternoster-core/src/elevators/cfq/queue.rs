@@ -23,15 +23,15 @@
 
 use crate::client::{Class, ClientId, Priority};
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::recall::{Decision, recall};
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::{Kind, Stand, tree_of};
 use crate::elevators::cfq::slice::Slice;
 use crate::observe::seek::SeekHistory;
 use crate::pick::back_seek::BackSeek;
 use crate::pick::home::set_in_flight;
 use crate::pick::lane::Lane;
+use crate::queue_view::QueueView;
 use crate::request::RequestId;
-use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// The requests of one process, or of a class and level if they are async.
@@ -122,12 +122,12 @@ impl Cfq {
     /// A request of `queue` is in flight from now on, or no longer.
     pub(super) fn count_in_flight(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         queue: u32,
         request: RequestId,
         flies: bool,
     ) {
-        set_in_flight(scene, request, flies);
+        set_in_flight(view, request, flies);
         let by = if flies { 1 } else { -1 };
         let home = self.queues.at_mut(queue);
         if home.is_sync && home.dispatched == u32::from(!flies) {
@@ -144,8 +144,8 @@ impl Cfq {
     }
 
     /// Whether a request goes before the others of its queue, and preempts.
-    pub(super) fn is_urgent(&self, scene: &Scene, request: RequestId) -> bool {
-        scene.requests[request].flags().intersects(self.version.urgent)
+    pub(super) fn is_urgent(&self, view: &QueueView, request: RequestId) -> bool {
+        view.requests[request].flags().intersects(self.version.urgent)
     }
 
     /// What a queue's next request is chosen by.
@@ -158,53 +158,53 @@ impl Cfq {
     }
 
     /// A request begins to wait in `queue`.
-    pub(super) fn add_request(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+    pub(super) fn add_request(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         if self.version.pushes_aliases_out {
-            self.push_alias_out(scene, queue, request);
+            self.push_alias_out(view, queue, request);
         }
-        let sync = scene.requests[request].is_sync();
-        let expire = scene.hz().floor(self.tunables.fifo_expire[usize::from(sync)]);
-        let deadline = scene.now() + expire;
+        let sync = view.requests[request].is_sync();
+        let expire = view.hz().floor(self.tunables.fifo_expire[usize::from(sync)]);
+        let deadline = view.now() + expire;
         let lane = &mut self.queues.at_mut(queue).lane;
-        lane.insert(&mut self.lanes, scene, request, deadline);
+        lane.insert(&mut self.lanes, view, request, deadline);
         self.waiting += 1;
         if !self.queues.at(queue).is_busy {
-            self.make_busy(scene, queue);
+            self.make_busy(view, queue);
         }
-        let urgent = self.is_urgent(scene, request);
+        let urgent = self.is_urgent(view, request);
         self.queues.at_mut(queue).urgent += u32::from(urgent);
-        self.reconsider_next(scene, queue, request);
+        self.reconsider_next(view, queue, request);
     }
 
     /// `request` may come before the one that was next so far.
-    pub(super) fn reconsider_next(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+    pub(super) fn reconsider_next(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let next = self.queues.at(queue).next;
-        let chosen = self.back_seek().choose(scene, next, Some(request), self.last_position);
+        let chosen = self.back_seek().choose(view, next, Some(request), self.last_position);
         self.queues.at_mut(queue).next = chosen;
         // Nobody looks for the active queue, which takes its place anew when its turn ends.
         if self.active != Some(queue) {
-            self.update_position(scene, queue);
+            self.update_position(view, queue);
         }
     }
 
     /// A waiting request at the same sector goes to the dispatch list now.
-    fn push_alias_out(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
-        let sector = scene.requests[request].sector();
+    fn push_alias_out(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
+        let sector = view.requests[request].sector();
         let there = self.queues.at(queue).lane.from_sector(&self.lanes, sector);
-        if let Some(alias) = there.filter(|&alias| scene.requests[alias].sector() == sector) {
-            self.dispatch(scene, queue, alias);
+        if let Some(alias) = there.filter(|&alias| view.requests[alias].sector() == sector) {
+            self.dispatch(view, queue, alias);
             self.pushed.push_back(&mut self.pushed_links, alias.index());
         }
     }
 
     /// A request of `queue` waits no longer. The queue's next one is the nearer of its neighbours.
-    pub(super) fn take_request(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+    pub(super) fn take_request(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         if self.queues.at(queue).next == Some(request) {
             let (lane, back_seek) = (self.queues.at(queue).lane, self.back_seek());
-            let next = lane.nearest_neighbour(&self.lanes, scene, &back_seek, request);
+            let next = lane.nearest_neighbour(&self.lanes, view, &back_seek, request);
             self.queues.at_mut(queue).next = next;
         }
-        let urgent = self.is_urgent(scene, request);
+        let urgent = self.is_urgent(view, request);
         let home = self.queues.at_mut(queue);
         home.lane.remove(&mut self.lanes, request);
         home.urgent -= u32::from(urgent);
@@ -216,25 +216,25 @@ impl Cfq {
 
     /// A request leaves `queue` for another reason than being dispatched: a queue that is left
     /// without any is no longer to be served, unless it is being served.
-    pub(super) fn withdraw(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
-        self.take_request(scene, queue, request);
+    pub(super) fn withdraw(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
+        self.take_request(view, queue, request);
         let left = self.queues.at(queue);
         if left.is_empty() && left.is_busy && self.active != Some(queue) {
             self.make_idle(queue);
         } else if self.active != Some(queue) {
-            self.update_position(scene, queue);
+            self.update_position(view, queue);
         }
     }
 
     /// The oldest request of `queue` if it has expired and its age was not looked at in this slice.
-    pub(super) fn expired_request(&mut self, scene: &Scene, queue: u32) -> Option<RequestId> {
+    pub(super) fn expired_request(&mut self, view: &QueueView, queue: u32) -> Option<RequestId> {
         let home = self.queues.at_mut(queue);
         if core::mem::replace(&mut home.slice.fifo_looked, true) {
             return None;
         }
-        let deadline = home.lane.deadline(scene).unwrap_or(Nanos::MAX);
+        let deadline = home.lane.deadline(view).unwrap_or(Nanos::MAX);
         let oldest = home.lane.oldest();
-        recall(Decision::Aged { oldest }, oldest.filter(|_| scene.now() >= deadline))
+        replace(Decision::Aged { oldest }, oldest.filter(|_| view.now() >= deadline))
     }
 
     /// A new queue, referred to by nobody yet, if there is room.
@@ -245,7 +245,7 @@ impl Cfq {
     }
 
     /// One refers to `queue` no longer.
-    pub(super) fn put_queue(&mut self, scene: &mut Scene, queue: u32) {
+    pub(super) fn put_queue(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.refs -= 1;
         if home.refs > 0 {
@@ -253,7 +253,7 @@ impl Cfq {
         }
         debug_assert!(home.is_empty() && home.dispatched == 0, "cfq: {home:?} is given up");
         if self.active == Some(queue) {
-            self.expire(scene, false);
+            self.expire(view, false);
         }
         if self.queues.at(queue).is_busy {
             self.make_idle(queue);

@@ -18,8 +18,8 @@
 //! Source: CFQ-60.
 
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::recall::{Decision, recall};
-use crate::scene::Scene;
+use crate::elevators::cfq::probe_points::{Decision, replace};
+use crate::queue_view::QueueView;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,73 +36,73 @@ pub(super) enum Selection {
 
 impl Cfq {
     /// The queue to be served now, or for what to wait.
-    pub(super) fn select(&mut self, scene: &mut Scene) -> Selection {
+    pub(super) fn select(&mut self, view: &mut QueueView) -> Selection {
         if self.waiting == 0 {
             return Selection::Nothing;
         }
-        let Some(queue) = self.active else { return self.select_new(scene, None) };
+        let Some(queue) = self.active else { return self.select_new(view, None) };
         let home = self.queues.at(queue);
         let (empty, in_flight) = (home.is_empty(), home.dispatched > 0);
-        if recall(Decision::BusyAgain, home.wait_busy && !empty) {
-            return self.replace(scene, None);
+        if replace(Decision::BusyAgain, home.wait_busy && !empty) {
+            return self.replace(view, None);
         }
-        let used = home.slice.is_used(scene.now()) && !home.must_dispatch;
-        let left = home.slice.left(scene.now());
-        if recall(Decision::SliceUsed { left }, used) {
+        let used = home.slice.is_used(view.now()) && !home.must_dispatch;
+        let left = home.slice.left(view.now());
+        if replace(Decision::SliceUsed { left }, used) {
             let alone = self.groups[home.group as usize].queues == 1;
-            if alone && empty && in_flight && self.should_idle(scene, queue) {
+            if alone && empty && in_flight && self.should_idle(view, queue) {
                 return Selection::Await;
             }
-            return self.leave_unless_group_idles(scene, queue);
+            return self.leave_unless_group_idles(view, queue);
         }
         if !empty {
             return Selection::Serve(queue);
         }
-        let other = self.close_cooperator(scene, queue);
-        if let Some(other) = recall(Decision::Cooperator, other) {
+        let other = self.close_cooperator(view, queue);
+        if let Some(other) = replace(Decision::Cooperator, other) {
             if self.queues.at(queue).merge_into.is_none() {
-                self.schedule_merge(scene, queue, other);
+                self.schedule_merge(view, queue, other);
             }
-            return self.replace(scene, Some(other));
+            return self.replace(view, Some(other));
         }
-        if recall(Decision::WaitsForTimer, self.idle_until.is_some()) {
+        if replace(Decision::WaitsForTimer, self.idle_until.is_some()) {
             return Selection::Idle;
         }
-        self.watch_deep_queue(scene, queue);
-        let waits = in_flight && self.should_idle(scene, queue);
-        if recall(Decision::WaitsForFlight, waits) {
+        self.watch_deep_queue(view, queue);
+        let waits = in_flight && self.should_idle(view, queue);
+        if replace(Decision::WaitsForFlight, waits) {
             return Selection::Await;
         }
-        self.leave_unless_group_idles(scene, queue)
+        self.leave_unless_group_idles(view, queue)
     }
 
     /// A group's last queue is not left while others of the group are on their way.
-    fn leave_unless_group_idles(&mut self, scene: &mut Scene, queue: u32) -> Selection {
+    fn leave_unless_group_idles(&mut self, view: &mut QueueView, queue: u32) -> Selection {
         let group = &self.groups[self.queues.at(queue).group as usize];
-        let idle = self.group_idle(scene);
+        let idle = self.group_idle(view);
         let waits = idle.0 > 0
             && group.queues == 1
             && group.dispatched > 0
-            && !group.think_time.is_longer_than(idle, scene.hz().tick());
-        if recall(Decision::WaitsForGroup, waits) {
+            && !group.think_time.is_longer_than(idle, view.hz().tick());
+        if replace(Decision::WaitsForGroup, waits) {
             return Selection::Await;
         }
-        self.replace(scene, None)
+        self.replace(view, None)
     }
 
-    fn replace(&mut self, scene: &mut Scene, by: Option<u32>) -> Selection {
-        self.expire(scene, false);
-        self.select_new(scene, by)
+    fn replace(&mut self, view: &mut QueueView, by: Option<u32>) -> Selection {
+        self.expire(view, false);
+        self.select_new(view, by)
     }
 
-    fn select_new(&mut self, scene: &mut Scene, by: Option<u32>) -> Selection {
+    fn select_new(&mut self, view: &mut QueueView, by: Option<u32>) -> Selection {
         let chosen = by.or_else(|| {
-            self.choose_workload(scene);
+            self.choose_workload(view);
             self.first_of_workload()
         });
-        match recall(Decision::Turn, chosen) {
+        match replace(Decision::Turn, chosen) {
             Some(queue) => {
-                self.activate(scene, queue);
+                self.activate(view, queue);
                 Selection::Serve(queue)
             }
             None => Selection::Nothing,
@@ -110,13 +110,13 @@ impl Cfq {
     }
 
     /// A queue's turn begins.
-    fn activate(&mut self, scene: &mut Scene, queue: u32) {
+    fn activate(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
-        home.slice = home.slice.begun(scene.now());
+        home.slice = home.slice.begun(view.now());
         home.wait_request = false;
         home.must_dispatch = false;
         home.had_permit = false;
-        self.cancel_idle_timer(scene);
+        self.cancel_idle_timer(view);
         self.active = Some(queue);
     }
 }

@@ -24,10 +24,10 @@
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::queue::Queue;
-use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::slice::signed;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// Service trees of a group.
@@ -72,13 +72,13 @@ pub(super) const fn tree_of(class: Class, kind: Kind) -> usize {
 
 impl Cfq {
     /// A queue that was not to be served is.
-    pub(super) fn make_busy(&mut self, scene: &mut Scene, queue: u32) {
+    pub(super) fn make_busy(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.is_busy = true;
         let sync = home.is_sync;
         self.busy += 1;
         self.busy_sync += u32::from(sync);
-        self.stand(scene, queue, false);
+        self.stand(view, queue, false);
     }
 
     /// A queue is no longer to be served.
@@ -94,19 +94,19 @@ impl Cfq {
     }
 
     /// A busy queue takes its place anew, after its turn.
-    pub(super) fn resort(&mut self, scene: &mut Scene, queue: u32) {
-        self.stand(scene, queue, false);
-        self.update_position(scene, queue);
+    pub(super) fn resort(&mut self, view: &mut QueueView, queue: u32) {
+        self.stand(view, queue, false);
+        self.update_position(view, queue);
     }
 
     /// Puts a busy queue into its tree; `front` before all others.
-    pub(super) fn stand(&mut self, scene: &mut Scene, queue: u32, front: bool) {
+    pub(super) fn stand(&mut self, view: &mut QueueView, queue: u32, front: bool) {
         let old = self.queues.at(queue).stand.filter(|_| self.service.contains(queue));
-        let moved = self.choose_group(scene, queue, old);
+        let moved = self.choose_group(view, queue, old);
         let home = self.queues.at(queue);
         let place = home.place();
-        let key = self.key(scene, queue, place, front);
-        let key = recall(Decision::Key { queue, now: scene.now(), tree: place.tree }, key);
+        let key = self.key(view, queue, place, front);
+        let key = replace(Decision::Key { queue, now: view.now(), tree: place.tree }, key);
         if old != Some(place) || self.service.key(queue) != Some(key) {
             self.leave_tree(queue);
             let root = &mut self.groups[place.group as usize].trees[place.tree];
@@ -115,14 +115,14 @@ impl Cfq {
         }
         // Only now: a new queue is not counted in its own key (CFQ-7).
         if (old.is_none() && !front) || moved {
-            self.join_group(scene, place.group);
+            self.join_group(view, place.group);
         }
     }
 
-    fn key(&mut self, scene: &Scene, queue: u32, place: Stand, front: bool) -> i64 {
+    fn key(&mut self, view: &QueueView, queue: u32, place: Stand, front: bool) -> i64 {
         let root = self.groups[place.group as usize].trees[place.tree];
         let key_of = |queue: Option<u32>| queue.and_then(|queue| self.service.key(queue));
-        let now = signed(scene.now());
+        let now = signed(view.now());
         if place.tree == IDLE_TREE {
             let last = root.last().filter(|&last| last != queue);
             return key_of(last).unwrap_or(now).saturating_add(signed(IDLE_DELAY));
@@ -132,13 +132,13 @@ impl Cfq {
             return key_of(root.first()).unwrap_or(now).saturating_sub(signed(FRONT));
         }
         let residual = core::mem::take(&mut self.queues.at_mut(queue).slice.residual);
-        now.saturating_add(self.offset(scene, self.queues.at(queue))).saturating_sub(residual)
+        now.saturating_add(self.offset(view, self.queues.at(queue))).saturating_sub(residual)
     }
 
     /// How much further back a queue stands than one with the longest slice.
-    fn offset(&self, scene: &Scene, queue: &Queue) -> i64 {
-        let longest = self.level_slice(scene, true, 0);
-        let own = self.level_slice(scene, queue.is_sync, queue.priority.level);
+    fn offset(&self, view: &QueueView, queue: &Queue) -> i64 {
+        let longest = self.level_slice(view, true, 0);
+        let own = self.level_slice(view, queue.is_sync, queue.priority.level);
         let others = i64::from(self.groups[queue.group as usize].queues) - 1;
         others.saturating_mul(signed(longest) - signed(own))
     }
@@ -156,11 +156,11 @@ impl Cfq {
     }
 
     /// The queue's place among those that may be merged, by the sector of its next request.
-    pub(super) fn update_position(&mut self, scene: &Scene, queue: u32) {
+    pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at(queue);
         match home.next {
             Some(next) if !home.is_idle_class() => {
-                let sector = scene.requests[next].sector();
+                let sector = view.requests[next].sector();
                 self.positions.place(queue, home.priority.level.min(7).into(), sector);
             }
             _ => self.positions.remove(queue),

@@ -22,9 +22,9 @@
 //! Source: CFQ-6, CFQ-8, CFQ-14 to CFQ-16, CFQ-66, CFQ-70 (the charge).
 
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::recall::{Decision, recall};
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::event::Note;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
 /// A level is worth a fifth of the base more or less.
@@ -96,27 +96,27 @@ impl Slice {
 
 impl Cfq {
     /// The shortest time that a kernel measures in: a tick, or 1 ms where time is exact.
-    pub(super) fn jiffy(scene: &Scene) -> Nanos {
-        if scene.hz().get() == 0 { Nanos::from_millis(1) } else { scene.hz().tick() }
+    pub(super) fn jiffy(view: &QueueView) -> Nanos {
+        if view.hz().get() == 0 { Nanos::from_millis(1) } else { view.hz().tick() }
     }
 
     /// `slice_idle` in whole ticks.
-    pub(super) fn slice_idle(&self, scene: &Scene) -> Nanos {
-        scene.hz().floor(self.tunables.slice_idle)
+    pub(super) fn slice_idle(&self, view: &QueueView) -> Nanos {
+        view.hz().floor(self.tunables.slice_idle)
     }
 
     /// `group_idle` in whole ticks; 0 in kernels that do not have it.
-    pub(super) fn group_idle(&self, scene: &Scene) -> Nanos {
+    pub(super) fn group_idle(&self, view: &QueueView) -> Nanos {
         if self.version.idles_for_groups {
-            scene.hz().floor(self.tunables.group_idle)
+            view.hz().floor(self.tunables.group_idle)
         } else {
             Nanos::ZERO
         }
     }
 
     /// The slice of a level before it is scaled (CFQ-6).
-    pub(super) fn level_slice(&self, scene: &Scene, sync: bool, level: u8) -> Nanos {
-        let tick = scene.hz().tick().0;
+    pub(super) fn level_slice(&self, view: &QueueView, sync: bool, level: u8) -> Nanos {
+        let tick = view.hz().tick().0;
         let base = self.tunables.slice[usize::from(sync)].0 / tick;
         let fifth = base / SLICE_SCALE;
         let longer = fifth * u64::from(MIDDLE_LEVEL.saturating_sub(level));
@@ -130,91 +130,91 @@ impl Cfq {
     }
 
     /// The slice that a queue gets now (CFQ-14 to CFQ-16). Updates the average of busy queues.
-    pub(super) fn scaled_slice(&mut self, scene: &Scene, queue: u32) -> Nanos {
-        let length = self.compute_slice(scene, queue);
-        recall(Decision::SliceLength { queue }, length)
+    pub(super) fn scaled_slice(&mut self, view: &QueueView, queue: u32) -> Nanos {
+        let length = self.compute_slice(view, queue);
+        replace(Decision::SliceLength { queue }, length)
     }
 
-    fn compute_slice(&mut self, scene: &Scene, queue: u32) -> Nanos {
-        let tick = scene.hz().tick().0;
+    fn compute_slice(&mut self, view: &QueueView, queue: u32) -> Nanos {
+        let tick = view.hz().tick().0;
         let home = self.queues.at(queue);
         let (sync, level, group) = (home.is_sync, home.priority.level, home.group);
         let is_realtime = home.is_realtime();
-        let slice = self.level_slice(scene, sync, level).0 / tick;
+        let slice = self.level_slice(view, sync, level).0 / tick;
         if !self.tunables.low_latency {
             return Nanos(slice * tick);
         }
         let busy = u64::from(self.average_busy(group, is_realtime));
         let base = (self.tunables.slice[1].0 / tick).max(1);
         let expected = base.saturating_mul(busy);
-        let share = self.group_slice(scene, group).0 / tick;
+        let share = self.group_slice(view, group).0 / tick;
         if expected <= share {
             return Nanos(slice * tick);
         }
-        let idle = self.slice_idle(scene).0 / tick;
+        let idle = self.slice_idle(view).0 / tick;
         let least = slice.min(scale(slice, 2 * idle, base));
         Nanos(scale(slice, share, expected).max(least) * tick)
     }
 
     /// The first request of the active queue has ended: the clock starts.
-    pub(super) fn start_slice(&mut self, scene: &mut Scene, queue: u32) {
-        let length = self.scaled_slice(scene, queue);
-        let now = scene.now();
+    pub(super) fn start_slice(&mut self, view: &mut QueueView, queue: u32) {
+        let length = self.scaled_slice(view, queue);
+        let now = view.now();
         let home = self.queues.at_mut(queue);
         let slice = &mut home.slice;
         (slice.is_new, slice.start) = (false, Some(now));
         (slice.allocated, slice.end) = (length, now + length);
         if let Some(client) = home.client {
-            scene.note(Note::SliceBegins { client, slice: length });
+            view.note(Note::SliceBegins { client, slice: length });
         }
     }
 
     /// The turn of the active queue ends. `timed_out` keeps the account of what was left of it.
-    pub(super) fn expire(&mut self, scene: &mut Scene, timed_out: bool) {
+    pub(super) fn expire(&mut self, view: &mut QueueView, timed_out: bool) {
         let Some(queue) = self.active else { return };
-        let timed_out = recall(Decision::TimedOut { queue }, timed_out);
-        self.stop_idling(scene, queue);
+        let timed_out = replace(Decision::TimedOut { queue }, timed_out);
+        self.stop_idling(view, queue);
         self.queues.at_mut(queue).wait_busy = false;
-        self.judge_sharing(scene, queue);
+        self.judge_sharing(view, queue);
         if timed_out {
-            self.keep_residual(scene, queue);
+            self.keep_residual(view, queue);
         }
-        let now = scene.now();
-        let ticks = scene.hz().get() != 0;
-        let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(scene), ticks);
-        let served = recall(Decision::Used { queue }, served);
-        self.charge_group_of(scene, queue, served);
+        let now = view.now();
+        let ticks = view.hz().get() != 0;
+        let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(view), ticks);
+        let served = replace(Decision::Used { queue }, served);
+        self.charge_group_of(view, queue, served);
         if let Some(client) = self.queues.at(queue).client {
-            scene.note(Note::SliceEnds { client, served });
+            view.note(Note::SliceEnds { client, served });
         }
         if self.queues.at(queue).is_empty() {
             self.make_idle(queue);
         } else {
-            self.resort(scene, queue);
+            self.resort(view, queue);
         }
         self.active = None;
         self.active_client = None;
     }
 
-    fn keep_residual(&mut self, scene: &Scene, queue: u32) {
+    fn keep_residual(&mut self, view: &QueueView, queue: u32) {
         let slice = self.queues.at(queue).slice;
         let residual = if !slice.is_new {
-            slice.left(scene.now())
+            slice.left(view.now())
         } else if self.version.keeps_unstarted_slice {
-            signed(self.scaled_slice(scene, queue))
+            signed(self.scaled_slice(view, queue))
         } else {
             return;
         };
-        let residual = recall(Decision::Residual { queue }, residual);
+        let residual = replace(Decision::Residual { queue }, residual);
         self.queues.at_mut(queue).slice.residual = residual;
     }
 
     /// Whether a queue may use its slice to the end before its requests in flight have been served:
     /// a rough guess, a `slice_idle` for each.
-    pub(super) fn is_slice_used_soon(&self, scene: &Scene, queue: u32) -> bool {
+    pub(super) fn is_slice_used_soon(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
-        let each = self.slice_idle(scene).0;
+        let each = self.slice_idle(view).0;
         let served = Nanos(each.saturating_mul(home.dispatched.into()));
-        home.slice.is_new || scene.now() + served > home.slice.end
+        home.slice.is_new || view.now() + served > home.slice.end
     }
 }

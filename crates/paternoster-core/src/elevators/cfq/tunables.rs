@@ -15,7 +15,7 @@ use crate::attribute::Attribute;
 use crate::elevators::cfq::Cfq;
 use crate::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, count, place_of, words};
 use crate::observe::seek::SeekDetection;
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// Seed 001's experiment: queues that share the device may be merged, if that pays.
@@ -92,13 +92,13 @@ const MERGES: [(&str, OptimisticMerge); 5] = [
 ];
 
 /// As a kernel keeps a time that is shown: in whole ticks.
-fn ticks(scene: &Scene, time: Nanos) -> Nanos {
-    scene.hz().floor(time)
+fn ticks(view: &QueueView, time: Nanos) -> Nanos {
+    view.hz().floor(time)
 }
 
 /// As a kernel keeps a time that is set.
-fn kept(scene: &Scene, time: Nanos) -> Nanos {
-    scene.hz().ceil(time)
+fn kept(view: &QueueView, time: Nanos) -> Nanos {
+    view.hz().ceil(time)
 }
 
 /// An attribute of this elevator.
@@ -116,16 +116,16 @@ const FIFO_SYNC: Row = Row::time(
     "fifo_expire_sync",
     Unit::Ms,
     "after which time a sync request opens its queue's slice",
-    |cfq, scene| ticks(scene, cfq.tunables.fifo_expire[1]),
-    |cfq, scene, time| cfq.tunables.fifo_expire[1] = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.fifo_expire[1]),
+    |cfq, view, time| cfq.tunables.fifo_expire[1] = kept(view, time),
 )
 .at_least(1);
 const FIFO_ASYNC: Row = Row::time(
     "fifo_expire_async",
     Unit::Ms,
     "the same for an async request",
-    |cfq, scene| ticks(scene, cfq.tunables.fifo_expire[0]),
-    |cfq, scene, time| cfq.tunables.fifo_expire[0] = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.fifo_expire[0]),
+    |cfq, view, time| cfq.tunables.fifo_expire[0] = kept(view, time),
 )
 .at_least(1);
 const BACK_MAX: Row = Row::number(
@@ -147,16 +147,16 @@ const SLICE_SYNC: Row = Row::time(
     "slice_sync",
     Unit::Ms,
     "time slice of a sync queue at level 4",
-    |cfq, scene| ticks(scene, cfq.tunables.slice[1]),
-    |cfq, scene, time| cfq.tunables.slice[1] = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.slice[1]),
+    |cfq, view, time| cfq.tunables.slice[1] = kept(view, time),
 )
 .at_least(1);
 const SLICE_ASYNC: Row = Row::time(
     "slice_async",
     Unit::Ms,
     "time slice of an async queue at level 4",
-    |cfq, scene| ticks(scene, cfq.tunables.slice[0]),
-    |cfq, scene, time| cfq.tunables.slice[0] = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.slice[0]),
+    |cfq, view, time| cfq.tunables.slice[0] = kept(view, time),
 )
 .at_least(1);
 const SLICE_ASYNC_RQ: Row = Row::number(
@@ -171,16 +171,16 @@ const SLICE_IDLE: Row = Row::time(
     "slice_idle",
     Unit::Ms,
     "how long the device idles for the next request of a queue",
-    |cfq, scene| ticks(scene, cfq.tunables.slice_idle),
-    |cfq, scene, time| cfq.tunables.slice_idle = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.slice_idle),
+    |cfq, view, time| cfq.tunables.slice_idle = kept(view, time),
 )
 .at_most(IDLE_MAX_MS);
 const GROUP_IDLE: Row = Row::time(
     "group_idle",
     Unit::Ms,
     "how long it idles for a group whose queues are not idled for",
-    |cfq, scene| ticks(scene, cfq.tunables.group_idle),
-    |cfq, scene, time| cfq.tunables.group_idle = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.group_idle),
+    |cfq, view, time| cfq.tunables.group_idle = kept(view, time),
 )
 .at_most(IDLE_MAX_MS);
 const LOW_LATENCY: Row = Row::switch(
@@ -199,8 +199,8 @@ const TARGET: Row = Row::time(
     "target_latency",
     Unit::Ms,
     "within which time every queue should have had its turn",
-    |cfq, scene| ticks(scene, cfq.tunables.target_latency),
-    |cfq, scene, time| cfq.tunables.target_latency = kept(scene, time),
+    |cfq, view| ticks(view, cfq.tunables.target_latency),
+    |cfq, view, time| cfq.tunables.target_latency = kept(view, time),
 )
 .at_least(1);
 const SEEK: Row = Row::choice(
@@ -233,13 +233,13 @@ const TAG: Row = Row::text(
     "hw_tag",
     "",
     "1 if the device is taken to queue commands, 0 if not, -1 if not known",
-    |cfq, scene, out| knob::show_if_known(cfq.queues_commands(scene), out),
+    |cfq, view, out| knob::show_if_known(cfq.queues_commands(view), out),
 );
 const DEPTH: Row = Row::figure(
     "hw_tag_est_depth",
     "requests",
     "the most requests that have been in the device at a time",
-    |cfq, scene| cfq.estimated_depth(scene).into(),
+    |cfq, view| cfq.estimated_depth(view).into(),
 );
 const RATE: Row = Row::text(
     "bandwidth",

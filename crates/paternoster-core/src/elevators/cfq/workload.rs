@@ -19,9 +19,9 @@
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::recall::{Decision, recall};
+use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::{KINDS, Kind, tree_of};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
 /// The shortest time of a workload, in jiffies.
@@ -47,11 +47,11 @@ pub(super) struct Saved {
 
 impl Cfq {
     /// Chooses the group, class and kind to be served.
-    pub(super) fn choose_workload(&mut self, scene: &Scene) {
-        let now = scene.now();
+    pub(super) fn choose_workload(&mut self, view: &QueueView) {
+        let now = view.now();
         let Some(group) = self.next_group() else {
             self.serving.group = None;
-            self.serve_idle_class(scene);
+            self.serve_idle_class(view);
             return;
         };
         self.serving.group = Some(group);
@@ -59,36 +59,36 @@ impl Cfq {
         if let Some(Saved { left, class, kind }) = self.groups[group as usize].saved {
             self.serving = Serving { group: Some(group), class, kind, expires: Some(now + left) };
         }
-        self.choose_kind(scene, group);
+        self.choose_kind(view, group);
     }
 
-    fn choose_kind(&mut self, scene: &Scene, group: u32) {
+    fn choose_kind(&mut self, view: &QueueView, group: u32) {
         let known = &self.groups[group as usize];
         let before = self.serving.class;
         let busy = [Class::Realtime, Class::BestEffort];
         let Some(class) = busy.into_iter().find(|&class| known.busy_of(class) > 0) else {
-            self.serve_idle_class(scene);
+            self.serve_idle_class(view);
             return;
         };
         self.serving.class = class;
         let restarts = self.version.restarts_workloads && class != before;
-        let goes_on = self.serving.expires.is_some_and(|expires| scene.now() <= expires);
+        let goes_on = self.serving.expires.is_some_and(|expires| view.now() <= expires);
         let tree = tree_of(class, self.serving.kind);
         let goes_on = goes_on && !restarts && !known.trees[tree].is_empty();
-        if !recall(Decision::GoesOn, goes_on) {
-            self.begin_workload(scene, group, class);
+        if !replace(Decision::GoesOn, goes_on) {
+            self.begin_workload(view, group, class);
         }
     }
 
-    fn serve_idle_class(&mut self, scene: &Scene) {
+    fn serve_idle_class(&mut self, view: &QueueView) {
         self.serving.class = Class::Idle;
-        self.serving.expires = Some(scene.now() + Cfq::jiffy(scene));
+        self.serving.expires = Some(view.now() + Cfq::jiffy(view));
     }
 
-    fn begin_workload(&mut self, scene: &Scene, group: u32, class: Class) {
-        self.serving.kind = recall(Decision::Kind, self.kind_of_lowest_key(group, class));
-        let time = recall(Decision::WorkloadTime, self.workload_time(scene, group));
-        self.serving.expires = Some(scene.now() + time);
+    fn begin_workload(&mut self, view: &QueueView, group: u32, class: Class) {
+        self.serving.kind = replace(Decision::Kind, self.kind_of_lowest_key(group, class));
+        let time = replace(Decision::WorkloadTime, self.workload_time(view, group));
+        self.serving.expires = Some(view.now() + time);
         self.tree_idles = false;
     }
 
@@ -104,23 +104,23 @@ impl Cfq {
     }
 
     /// How long the kind that is being served is (CFQ-19).
-    fn workload_time(&self, scene: &Scene, group: u32) -> Nanos {
-        let tick = scene.hz().tick().0;
+    fn workload_time(&self, view: &QueueView, group: u32) -> Nanos {
+        let tick = view.hz().tick().0;
         let Serving { class, kind, .. } = self.serving;
         let known = &self.groups[group as usize];
         let busy_here = u64::from(known.trees[tree_of(class, kind)].len());
         let average = known.averages[usize::from(class == Class::Realtime)];
         let busy = u64::from(average.max(known.busy_of(class)).max(1));
-        let mut time = scale(self.group_slice(scene, group).0 / tick, busy_here, busy);
+        let mut time = scale(self.group_slice(view, group).0 / tick, busy_here, busy);
         if kind == Kind::Async {
             let target = self.tunables.target_latency.0 / tick;
             let of_async = scale(target, known.busy_async().into(), self.busy.into());
             let [short, long] = self.tunables.slice.map(|slice| slice.0 / tick);
             time = scale(time.min(of_async), short, long);
         } else {
-            time = time.max(2 * self.slice_idle(scene).0 / tick);
+            time = time.max(2 * self.slice_idle(view).0 / tick);
         }
-        Nanos(time * tick).max(Nanos(LEAST_JIFFIES * Cfq::jiffy(scene).0))
+        Nanos(time * tick).max(Nanos(LEAST_JIFFIES * Cfq::jiffy(view).0))
     }
 
     /// The first queue of the tree that is being served.
@@ -131,8 +131,8 @@ impl Cfq {
     }
 
     /// A queue's turn ended: the group goes on with what is left of its workload another time.
-    pub(super) fn save_workload(&mut self, scene: &Scene, group: u32) {
-        let now = scene.now();
+    pub(super) fn save_workload(&mut self, view: &QueueView, group: u32) {
+        let now = view.now();
         let Serving { class, kind, expires, .. } = self.serving;
         let left = expires.filter(|&expires| expires > now).map(|expires| expires - now);
         self.groups[group as usize].saved = left.map(|left| Saved { left, class, kind });

@@ -31,8 +31,8 @@ use alloc::format;
 use crate::elevator::{Fault, Position};
 use crate::event::Note;
 use crate::list::{Links, List};
+use crate::queue_view::QueueView;
 use crate::request::{Op, RequestId, Stage};
-use crate::scene::Scene;
 
 /// How many domains there are.
 pub(super) const DOMAINS: usize = 4;
@@ -65,8 +65,8 @@ pub(super) static KINDS: [Kind; DOMAINS] = [
 ];
 
 /// The domain of a request.
-pub(super) fn domain_of(scene: &Scene, request: RequestId) -> usize {
-    match scene.requests[request].op() {
+pub(super) fn domain_of(view: &QueueView, request: RequestId) -> usize {
+    match view.requests[request].op() {
         Op::Read => 0,
         Op::Write => 1,
         Op::Discard => 2,
@@ -102,8 +102,8 @@ impl Domains {
     }
 
     /// A request begins to wait, perhaps again: then it brings its token back.
-    pub(super) fn insert(&mut self, scene: &Scene, request: RequestId, position: Position) {
-        let domain = domain_of(scene, request);
+    pub(super) fn insert(&mut self, view: &QueueView, request: RequestId, position: Position) {
+        let domain = domain_of(view, request);
         self.end_flight(domain, request);
         let waiting = &mut self.each[domain].waiting;
         match position {
@@ -113,14 +113,14 @@ impl Domains {
     }
 
     /// A request waits no longer, and did not go.
-    pub(super) fn remove(&mut self, scene: &Scene, request: RequestId) {
-        let waiting = &mut self.each[domain_of(scene, request)].waiting;
+    pub(super) fn remove(&mut self, view: &QueueView, request: RequestId) {
+        let waiting = &mut self.each[domain_of(view, request)].waiting;
         waiting.remove(&mut self.links, request.index());
     }
 
     /// A request ends its life: if it had gone, it brings its token back.
-    pub(super) fn release(&mut self, scene: &Scene, request: RequestId) {
-        self.end_flight(domain_of(scene, request), request);
+    pub(super) fn release(&mut self, view: &QueueView, request: RequestId) {
+        self.end_flight(domain_of(view, request), request);
     }
 
     /// A request that does not wait is in flight, or in no list.
@@ -137,27 +137,27 @@ impl Domains {
 
     /// The next request, which takes a token along: of the present domain until its batch is full,
     /// then of the first behind it that has one and may.
-    pub(super) fn take(&mut self, scene: &mut Scene, depths: &Depths) -> Option<RequestId> {
+    pub(super) fn take(&mut self, view: &mut QueueView, depths: &Depths) -> Option<RequestId> {
         if self.batching < KINDS[self.turn].batch
-            && let Some(request) = self.take_of_turn(scene, depths)
+            && let Some(request) = self.take_of_turn(view, depths)
         {
             return Some(request);
         }
         self.batching = 0;
         (0..DOMAINS).find_map(|_| {
             self.turn = (self.turn + 1) % DOMAINS;
-            self.take_of_turn(scene, depths)
+            self.take_of_turn(view, depths)
         })
     }
 
-    fn take_of_turn(&mut self, scene: &mut Scene, depths: &Depths) -> Option<RequestId> {
+    fn take_of_turn(&mut self, view: &mut QueueView, depths: &Depths) -> Option<RequestId> {
         let domain = &mut self.each[self.turn];
         let first = domain.waiting.first()?;
         let was_throttled = domain.throttled;
         domain.throttled = domain.in_flight.len() >= depths[self.turn];
         if domain.throttled {
             if !was_throttled {
-                scene.note(Note::Throttled { op: KINDS[self.turn].op });
+                view.note(Note::Throttled { op: KINDS[self.turn].op });
             }
             return None;
         }
@@ -183,13 +183,13 @@ impl Domains {
     }
 
     /// How many stand before a request in its line. O(n).
-    pub(super) fn before(&self, scene: &Scene, request: RequestId) -> usize {
-        let waiting = &self.each[domain_of(scene, request)].waiting;
+    pub(super) fn before(&self, view: &QueueView, request: RequestId) -> usize {
+        let waiting = &self.each[domain_of(view, request)].waiting;
         waiting.iter(&self.links).take_while(|&index| index != request.index()).count()
     }
 
     /// Verifies I1 and I2. O(n).
-    pub(super) fn check(&self, scene: &Scene) -> Result<(), Fault> {
+    pub(super) fn check(&self, view: &QueueView) -> Result<(), Fault> {
         for (number, domain) in self.each.iter().enumerate() {
             domain.waiting.check(&self.links)?;
             domain.in_flight.check(&self.links)?;
@@ -198,16 +198,16 @@ impl Domains {
             for (index, rule, waits) in waiting.chain(in_flight) {
                 let request = RequestId::from_index(index);
                 let name = KINDS[number].name;
-                if !scene.requests.0.is_live(index) {
+                if !view.requests.0.is_live(index) {
                     return Err(format!("{rule}: request {index} has ended as a {name}"));
                 }
-                let stage = scene.requests[request].stage();
+                let stage = view.requests[request].stage();
                 let right = match stage {
                     Stage::Waiting => waits,
                     Stage::Dispatched | Stage::InDevice => !waits,
                     Stage::Free | Stage::Plugged | Stage::Throttled | Stage::Flushing => false,
                 };
-                if !right || domain_of(scene, request) != number {
+                if !right || domain_of(view, request) != number {
                     return Err(format!("{rule}: request {index} is {stage:?} as a {name}"));
                 }
             }

@@ -45,8 +45,8 @@ use crate::attribute::{Attribute, AttributeError};
 use crate::client::ClientId;
 use crate::elevator::{Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
 use crate::knob::{self, Knob, Unit};
+use crate::queue_view::QueueView;
 use crate::request::{Flags, Op, RequestId, is_sync};
-use crate::scene::Scene;
 use crate::time::Nanos;
 use domain::{Domains, KINDS, Kind, NO_LIMIT, domain_of};
 use throttle::Throttle;
@@ -102,8 +102,8 @@ impl Kyber {
     }
 
     /// BLK-8: three quarters of the tags.
-    fn async_depth(scene: &Scene) -> u32 {
-        let tags = u64::from(scene.nr_requests()) * ASYNC_PERCENT / 100;
+    fn async_depth(view: &QueueView) -> u32 {
+        let tags = u64::from(view.nr_requests()) * ASYNC_PERCENT / 100;
         u32::try_from(tags).unwrap_or(u32::MAX).max(1)
     }
 }
@@ -113,33 +113,33 @@ impl Elevator for Kyber {
         Traits { merges_front: true, ..Traits::mq("kyber") }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
+    fn attach(&mut self, view: &mut QueueView) {
         // It may have been elsewhere before; what it left in a device there holds no token here,
         // and says nothing about this one.
-        self.domains = Domains::with_capacity(scene.request_slots());
+        self.domains = Domains::with_capacity(view.request_slots());
         self.throttle.reset();
     }
 
-    fn would_admit(&self, scene: &Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+    fn would_admit(&self, view: &QueueView, _: ClientId, op: Op, flags: Flags) -> Admission {
         if is_sync(op, flags) {
             Admission::Normal
         } else {
-            Admission::AtMost(Self::async_depth(scene))
+            Admission::AtMost(Self::async_depth(view))
         }
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
-        self.domains.insert(scene, request, position);
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
+        self.domains.insert(view, request, position);
     }
 
-    fn shrunk(&mut self, _: &mut Scene, _: RequestId, _: Side) {}
+    fn shrunk(&mut self, _: &mut QueueView, _: RequestId, _: Side) {}
 
-    fn absorbed(&mut self, scene: &mut Scene, _: RequestId, gone: RequestId) {
-        self.domains.remove(scene, gone);
+    fn absorbed(&mut self, view: &mut QueueView, _: RequestId, gone: RequestId) {
+        self.domains.remove(view, gone);
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
-        match self.domains.take(scene, self.throttle.depths()) {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        match self.domains.take(view, self.throttle.depths()) {
             Some(request) => Pick::Dispatch(request, Place::Tail),
             None if self.domains.waiting() == 0 => Pick::Nothing,
             // Every domain with something to do is out of tokens; each end brings one back.
@@ -147,42 +147,47 @@ impl Elevator for Kyber {
         }
     }
 
-    fn started(&mut self, _: &mut Scene, request: RequestId) {
+    fn started(&mut self, _: &mut QueueView, request: RequestId) {
         debug_assert!(self.domains.contains(request), "kyber I1: it goes without a token");
     }
 
-    fn completed(&mut self, scene: &mut Scene, request: RequestId, _served: Nanos) {
-        let domain = domain_of(scene, request);
-        let ended = &scene.requests[request];
-        let now = scene.exact_now();
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, _served: Nanos) {
+        let domain = domain_of(view, request);
+        let ended = &view.requests[request];
+        let now = view.exact_now();
         if self.throttle.record(domain, now - ended.start(), now - ended.issued()) {
-            let look_at = scene.now() + LOOK_AFTER;
-            if look_at < scene.timer() {
-                scene.set_timer(look_at);
+            let look_at = view.now() + LOOK_AFTER;
+            if look_at < view.timer() {
+                view.set_timer(look_at);
             }
         }
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
-        self.domains.remove(scene, request);
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        self.domains.remove(view, request);
     }
 
-    fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        self.domains.release(scene, request);
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        self.domains.release(view, request);
     }
 
-    fn timer(&mut self, scene: &mut Scene) {
-        self.throttle.judge(scene);
+    fn timer(&mut self, view: &mut QueueView) {
+        self.throttle.judge(view);
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        self.domains.take(scene, &NO_LIMIT)
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        self.domains.take(view, &NO_LIMIT)
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let number = domain_of(scene, request);
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        let number = domain_of(view, request);
         let name = KINDS[number].name;
-        match self.domains.before(scene, request) {
+        match self.domains.before(view, request) {
             0 => write!(out, "it is the next {name}")?,
             1 => write!(out, "one {name} came before it")?,
             before => write!(out, "{before} {name}s came before it")?,
@@ -205,8 +210,8 @@ impl Elevator for Kyber {
         self.domains.waiting()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        self.domains.check(scene).map_err(|fault| format!("kyber domain {fault}"))?;
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        self.domains.check(view).map_err(|fault| format!("kyber domain {fault}"))?;
         self.throttle.check().map_err(|fault| format!("kyber throttle {fault}"))
     }
 
@@ -224,11 +229,16 @@ impl Knobs for Kyber {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, scene)
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, view)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, scene, value)
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, view, value)
     }
 }

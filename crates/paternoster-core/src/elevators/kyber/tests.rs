@@ -4,50 +4,50 @@
 
 use super::*;
 use crate::device::DeviceFacts;
+use crate::queue_view::Limits;
 use crate::request::{Request, Stage};
-use crate::scene::Limits;
 
 /// A kyber, and requests that it is given and gives up as a queue would.
 struct Bench {
-    scene: Scene,
+    view: QueueView,
     kyber: Kyber,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let mut scene = Scene::new(DeviceFacts::default(), Limits::default(), false);
+        let mut view = QueueView::new(DeviceFacts::default(), Limits::default(), false);
         let mut kyber = Kyber::new();
-        kyber.attach(&mut scene);
-        Bench { scene, kyber }
+        kyber.attach(&mut view);
+        Bench { view, kyber }
     }
 
     fn insert(&mut self, op: Op, count: u32) {
         for _ in 0..count {
             let request = Request { op, stage: Stage::Waiting, ..Request::default() };
-            let key = self.scene.requests.0.insert(request).expect("there is room");
+            let key = self.view.requests.0.insert(request).expect("there is room");
             let id = RequestId::from_index(key.index());
-            self.kyber.insert(&mut self.scene, id, Position::Sorted);
+            self.kyber.insert(&mut self.view, id, Position::Sorted);
         }
     }
 
     /// Picks once; what went, or why nothing did.
     fn pick(&mut self) -> Result<(RequestId, Op), Pick> {
-        match self.kyber.pick(&mut self.scene) {
+        match self.kyber.pick(&mut self.view) {
             Pick::Dispatch(id, _) => {
-                self.scene.requests[id].stage = Stage::InDevice;
-                self.kyber.started(&mut self.scene, id);
-                self.kyber.audit(&self.scene).unwrap();
-                Ok((id, self.scene.requests[id].op()))
+                self.view.requests[id].stage = Stage::InDevice;
+                self.kyber.started(&mut self.view, id);
+                self.kyber.audit(&self.view).unwrap();
+                Ok((id, self.view.requests[id].op()))
             }
             nothing => Err(nothing),
         }
     }
 
     fn end(&mut self, id: RequestId) {
-        self.kyber.completed(&mut self.scene, id, Nanos::ZERO);
-        self.kyber.released(&mut self.scene, id);
-        self.scene.requests.0.free(id.index());
-        self.kyber.audit(&self.scene).unwrap();
+        self.kyber.completed(&mut self.view, id, Nanos::ZERO);
+        self.kyber.released(&mut self.view, id);
+        self.view.requests.0.free(id.index());
+        self.kyber.audit(&self.view).unwrap();
     }
 }
 
@@ -69,10 +69,10 @@ fn ky_8_the_seventeenth_of_the_rest_waits() {
     assert_eq!(bench.pick(), Err(Pick::Await));
     bench.end(read.0);
     assert_eq!(bench.pick(), Err(Pick::Await), "a read's token is none for others");
-    let timer = bench.scene.timer();
-    bench.scene.cancel_timer();
+    let timer = bench.view.timer();
+    bench.view.cancel_timer();
     bench.end(first.0);
-    assert_eq!((timer, bench.scene.timer()), (LOOK_AFTER, Nanos::MAX));
+    assert_eq!((timer, bench.view.timer()), (LOOK_AFTER, Nanos::MAX));
     assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Flush));
 }
 
@@ -99,10 +99,10 @@ fn the_audit_finds_a_lost_token() {
     let mut bench = Bench::new();
     bench.insert(Op::Read, 1);
     let (id, _) = bench.pick().unwrap();
-    bench.scene.requests[id].stage = Stage::Waiting;
-    let found = bench.kyber.audit(&bench.scene).unwrap_err();
+    bench.view.requests[id].stage = Stage::Waiting;
+    let found = bench.kyber.audit(&bench.view).unwrap_err();
     assert_eq!(found, "kyber domain I2: request 0 is Waiting as a read");
-    bench.scene.requests.0.free(id.index());
-    let found = bench.kyber.audit(&bench.scene).unwrap_err();
+    bench.view.requests.0.free(id.index());
+    let found = bench.kyber.audit(&bench.view).unwrap_err();
     assert_eq!(found, "kyber domain I2: request 0 has ended as a read");
 }

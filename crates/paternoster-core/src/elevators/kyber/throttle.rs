@@ -36,7 +36,7 @@ use super::domain::{DOMAINS, Depths, KINDS};
 use crate::elevator::Fault;
 use crate::event::Note;
 use crate::observe::latency::{GOOD_BUCKETS, Histogram};
-use crate::scene::Scene;
+use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// The domains with a target: all but the last.
@@ -117,28 +117,28 @@ impl Throttle {
     }
 
     /// Looks at the latencies and sets the depths.
-    pub(super) fn judge(&mut self, scene: &mut Scene) {
-        let congested = self.is_congested(scene);
+    pub(super) fn judge(&mut self, view: &mut QueueView) {
+        let congested = self.is_congested(view);
         for (domain, gauge) in self.gauges.iter_mut().enumerate() {
-            let told = gauge.total.take_percentile(scene.now(), 99);
-            note_latency(scene, domain, 99, told);
+            let told = gauge.total.take_percentile(view.now(), 99);
+            note_latency(view, domain, 99, told);
             let Some(bucket) = gauge.judged_by(told, congested) else { continue };
             if congested || bucket >= GOOD_BUCKETS {
                 let depth = scaled(self.depths[domain], bucket, KINDS[domain].tokens);
                 if depth != self.depths[domain] {
                     self.depths[domain] = depth;
-                    scene.note(Note::DepthChanged { op: KINDS[domain].op, depth });
+                    view.note(Note::DepthChanged { op: KINDS[domain].op, depth });
                 }
             }
         }
     }
 
     /// Whether the device misses a target. All domains are asked, since asking forgets.
-    fn is_congested(&mut self, scene: &mut Scene) -> bool {
+    fn is_congested(&mut self, view: &mut QueueView) -> bool {
         let mut congested = false;
         for (domain, gauge) in self.gauges.iter_mut().enumerate() {
-            let told = gauge.io.take_percentile(scene.now(), 90);
-            note_latency(scene, domain, 90, told);
+            let told = gauge.io.take_percentile(view.now(), 90);
+            note_latency(view, domain, 90, told);
             congested |= told.is_some_and(|bucket| bucket >= GOOD_BUCKETS);
         }
         congested
@@ -166,9 +166,9 @@ fn scaled(depth: u32, bucket: u32, most: u32) -> u32 {
     (depth * (bucket + 1) / GOOD_BUCKETS).clamp(1, most)
 }
 
-fn note_latency(scene: &mut Scene, domain: usize, percent: u32, told: Option<u32>) {
+fn note_latency(view: &mut QueueView, domain: usize, percent: u32, told: Option<u32>) {
     if let Some(bucket) = told {
-        scene.note(Note::LatencyTold { op: KINDS[domain].op, percent, quarters: bucket + 1 });
+        view.note(Note::LatencyTold { op: KINDS[domain].op, percent, quarters: bucket + 1 });
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use paternoster_core::elevator::{Fault, Pick, Position, Side, Traits};
-use paternoster_core::{Elevator, Limits, Nanos, Outcome, RequestId, Scene, Stage, elevators};
+use paternoster_core::{Elevator, Limits, Nanos, Outcome, QueueView, RequestId, Stage, elevators};
 
 pub(super) type Charges = Arc<Mutex<Vec<(ClientId, u64)>>>;
 
@@ -34,49 +34,60 @@ impl Elevator for Halves {
         Traits { inserts_at_head: self.first, ..Traits::new("halves", self.noop.traits().rules) }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
-        self.noop.attach(scene);
+    fn attach(&mut self, view: &mut QueueView) {
+        self.noop.attach(view);
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
-        self.noop.insert(scene, request, position);
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
+        self.noop.insert(view, request, position);
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        self.noop.absorbed(scene, survivor, gone);
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        self.noop.absorbed(view, survivor, gone);
     }
 
-    fn neighbour(&self, scene: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
-        self.noop.neighbour(scene, request, side)
+    fn neighbour(&self, view: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
+        self.noop.neighbour(view, request, side)
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
-        self.noop.pick(scene)
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        self.noop.pick(view)
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
-        self.noop.removed(scene, request);
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        self.noop.removed(view, request);
     }
 
-    fn charge(&mut self, _: &mut Scene, who: ClientId, cost: Nanos, _: Option<ClientId>) -> Nanos {
+    fn charge(
+        &mut self,
+        _: &mut QueueView,
+        who: ClientId,
+        cost: Nanos,
+        _: Option<ClientId>,
+    ) -> Nanos {
         self.charges.lock().expect("one thread").push((who, cost.as_micros()));
         cost
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        self.noop.drain(scene)
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        self.noop.drain(view)
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.noop.explain(scene, request, out)
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.noop.explain(view, request, out)
     }
 
     fn waiting(&self) -> u32 {
         self.noop.waiting()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        self.noop.audit(scene)
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        self.noop.audit(view)
     }
 }
 

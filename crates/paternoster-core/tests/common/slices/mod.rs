@@ -42,8 +42,8 @@ use paternoster_core::elevator::{
 };
 use paternoster_core::knob::{Knob, Unit, attributes};
 use paternoster_core::{
-    Attribute, AttributeError, Bio, ClientId, Flags, GroupId, Nanos, Note, Op, RequestId, Scene,
-    is_sync,
+    Attribute, AttributeError, Bio, ClientId, Flags, GroupId, Nanos, Note, Op, QueueView,
+    RequestId, is_sync,
 };
 
 use queues::{IDLE_CLASS, Queue, Queues, State};
@@ -116,25 +116,25 @@ impl Slices {
     /// S5 and S7: time goes on, the request is ours and in one of `states`. Its queue.
     fn expect(
         &mut self,
-        scene: &Scene,
+        view: &QueueView,
         request: RequestId,
         call: &str,
         states: &[State],
     ) -> Option<u32> {
-        self.see(scene);
+        self.see(view);
         if !self.queues.knows(request) {
             self.note_breach(|| format!("S7: {call} of request {} not bound", request.index()));
             return None;
         }
-        if !states.iter().any(|known| known.is_of(scene, request)) {
-            let state = State::of(scene, request);
+        if !states.iter().any(|known| known.is_of(view, request)) {
+            let state = State::of(view, request);
             self.note_breach(|| format!("S7: {call} of a request in state {state}"));
         }
-        Some(Queues::home(scene, request))
+        Some(Queues::home(view, request))
     }
 
-    fn see(&mut self, scene: &Scene) {
-        let (now, before) = (scene.now(), self.last_seen);
+    fn see(&mut self, view: &QueueView) {
+        let (now, before) = (view.now(), self.last_seen);
         if now < before {
             self.note_breach(|| format!("S5: time steps back from {} to {}", before.0, now.0));
         }
@@ -142,43 +142,43 @@ impl Slices {
     }
 
     /// Puts a request into a queue's order; what the device stood still for has come.
-    fn stand(&mut self, scene: &mut Scene, request: RequestId, number: u32, position: Position) {
-        self.queues.stand(scene, request, number, position, self.active);
+    fn stand(&mut self, view: &mut QueueView, request: RequestId, number: u32, position: Position) {
+        self.queues.stand(view, request, number, position, self.active);
         if self.active == Some(number) {
-            self.stop_idling(scene);
+            self.stop_idling(view);
         }
     }
 
-    fn stop_idling(&mut self, scene: &mut Scene) {
+    fn stop_idling(&mut self, view: &mut QueueView) {
         if self.idle_until.take().is_some() {
-            scene.cancel_timer();
+            view.cancel_timer();
         }
     }
 
-    fn begin_slice(&mut self, scene: &mut Scene, number: u32) {
+    fn begin_slice(&mut self, view: &mut QueueView, number: u32) {
         let slice = self.slice;
         self.active = Some(number);
         self.slice_end = None;
         let queue = self.queues.at_mut(number);
         queue.served = Nanos::ZERO;
         if let Some(client) = queue.client {
-            scene.note(Note::SliceBegins { client, slice });
+            view.note(Note::SliceBegins { client, slice });
         }
     }
 
-    fn end_slice(&mut self, scene: &mut Scene) {
-        self.stop_idling(scene);
+    fn end_slice(&mut self, view: &mut QueueView) {
+        self.stop_idling(view);
         let Some(number) = self.active.take() else { return };
         self.slice_end = None;
         let Queue { client, served, .. } = *self.queues.at(number);
         if let Some(client) = client {
-            scene.note(Note::SliceEnds { client, served });
+            view.note(Note::SliceEnds { client, served });
         }
         self.queues.go_behind(number);
     }
 
-    fn is_over(&self, scene: &Scene) -> bool {
-        self.slice_end.is_some_and(|end| end <= scene.now())
+    fn is_over(&self, view: &QueueView) -> bool {
+        self.slice_end.is_some_and(|end| end <= view.now())
     }
 
     /// Whether the device may wait for this queue's next request.
@@ -188,19 +188,19 @@ impl Slices {
     }
 
     /// What remains of a client that leaves goes to the queues of those whose it is.
-    fn scatter(&mut self, scene: &mut Scene, number: u32) {
+    fn scatter(&mut self, view: &mut QueueView, number: u32) {
         while let Some(request) = self.queues.first_member(number) {
-            let heir = self.queues.target(scene.request(request).client().index());
+            let heir = self.queues.target(view.request(request).client().index());
             if heir == number {
                 let index = request.index();
                 self.note_breach(|| format!("S7: client {number} leaves with request {index}"));
                 return;
             }
-            let waits = State::Waiting.is_of(scene, request);
-            let stood = waits.then(|| self.queues.step_out(scene, request, number, State::Bound));
-            self.queues.rehome(scene, request, number, heir);
+            let waits = State::Waiting.is_of(view, request);
+            let stood = waits.then(|| self.queues.step_out(view, request, number, State::Bound));
+            self.queues.rehome(view, request, number, heir);
             if let Some(position) = stood {
-                self.stand(scene, request, heir, position);
+                self.stand(view, request, heir, position);
             }
         }
     }
@@ -211,28 +211,28 @@ impl Elevator for Slices {
         Traits { merges_front: true, ..Traits::new("slices", self.rules) }
     }
 
-    fn attach(&mut self, scene: &mut Scene) {
+    fn attach(&mut self, view: &mut QueueView) {
         *self = Slices {
             slice: self.slice,
             idle: self.idle,
-            queues: Queues::of(scene),
-            last_seen: scene.now(),
+            queues: Queues::of(view),
+            last_seen: view.now(),
             ..Slices::with_rules(self.rules)
         };
     }
 
-    fn would_admit(&self, scene: &Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+    fn would_admit(&self, view: &QueueView, _: ClientId, op: Op, flags: Flags) -> Admission {
         if is_sync(op, flags) {
             Admission::Normal
         } else {
-            Admission::AtMost(scene.nr_requests() / 2)
+            Admission::AtMost(view.nr_requests() / 2)
         }
     }
 
-    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.see(scene);
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.see(view);
         if !is_sync(op, flags) {
-            Admission::AtMost(scene.nr_requests() / 2)
+            Admission::AtMost(view.nr_requests() / 2)
         } else if self.idle_until.is_some()
             && self.active == Some(self.queues.target(client.index()))
         {
@@ -243,17 +243,17 @@ impl Elevator for Slices {
         }
     }
 
-    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
-        Queues::home(scene, request) == self.queues.home_of(bio)
+    fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
+        Queues::home(view, request) == self.queues.home_of(bio)
     }
 
-    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
-        Queues::home(scene, request) == Queues::home(scene, next)
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        Queues::home(view, request) == Queues::home(view, next)
     }
 
-    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
-        self.see(scene);
-        let new = scene.request(request);
+    fn bind(&mut self, view: &mut QueueView, request: RequestId) {
+        self.see(view);
+        let new = view.request(request);
         let (client, sector) = (new.client(), new.sector());
         let (op, sync) = (new.op(), new.is_sync());
         if new.scratch() != [0; 2] || self.queues.knows(request) {
@@ -263,97 +263,97 @@ impl Elevator for Slices {
         if op == Op::Read
             && let Some(into) = self.queues.join_neighbour(client, sector)
         {
-            scene.note(Note::QueuesMerged { client, into });
+            view.note(Note::QueuesMerged { client, into });
         }
         let home = match sync {
             true => self.queues.target(client.index()),
             false => self.queues.async_queue(),
         };
-        self.queues.bind(scene, request, home);
+        self.queues.bind(view, request, home);
     }
 
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
         let states = [State::Bound, State::Refused];
-        let Some(home) = self.expect(scene, request, "insert", &states) else { return };
-        if State::Refused.is_of(scene, request) {
+        let Some(home) = self.expect(view, request, "insert", &states) else { return };
+        if State::Refused.is_of(view, request) {
             self.queues.at_mut(home).picked -= 1;
         }
-        self.stand(scene, request, home, position);
+        self.stand(view, request, home, position);
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
-        let Some(home) = self.expect(scene, request, "grown", &[State::Waiting]) else { return };
-        self.queues.grown(scene, request, home, side == Side::Front);
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        let Some(home) = self.expect(view, request, "grown", &[State::Waiting]) else { return };
+        self.queues.grown(view, request, home, side == Side::Front);
     }
 
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
-        let own = self.expect(scene, survivor, "absorbed", &[State::Waiting]);
-        let other = self.expect(scene, gone, "absorbed", &[State::Waiting]);
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let own = self.expect(view, survivor, "absorbed", &[State::Waiting]);
+        let other = self.expect(view, gone, "absorbed", &[State::Waiting]);
         if own != other {
             self.note_breach(|| format!("S7: {own:?} absorbs from {other:?}"));
         }
         if let Some(home) = other {
-            self.queues.step_out(scene, gone, home, State::Ended);
+            self.queues.step_out(view, gone, home, State::Ended);
         }
     }
 
-    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
             Side::Front => self.queues.before(request),
             Side::Back => self.queues.behind(request),
         }
     }
 
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
-        self.see(scene);
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        self.see(view);
         if self.queues.waiting() == 0 {
             return Pick::Nothing;
         }
         if let Some(active) = self.active {
-            if self.is_over(scene) || self.queues.is_outranked(active) {
-                self.end_slice(scene);
-            } else if let Some(request) = self.queues.take(scene, active) {
+            if self.is_over(view) || self.queues.is_outranked(active) {
+                self.end_slice(view);
+            } else if let Some(request) = self.queues.take(view, active) {
                 return Pick::Dispatch(request, Place::Sorted);
             } else if self.idle_until.is_some() {
                 return Pick::Idle;
             } else if self.queues.at(active).picked > 0 && self.may_idle(active) {
                 return Pick::Await;
             } else {
-                self.end_slice(scene);
+                self.end_slice(view);
             }
         }
         let Some(number) = self.queues.choose() else { return Pick::Nothing };
-        self.begin_slice(scene, number);
-        match self.queues.take(scene, number) {
+        self.begin_slice(view, number);
+        match self.queues.take(view, number) {
             Some(request) => Pick::Dispatch(request, Place::Sorted),
             None => Pick::Nothing,
         }
     }
 
-    fn started(&mut self, scene: &mut Scene, request: RequestId) {
-        self.expect(scene, request, "started", &[State::Picked, State::Refused]);
-        State::Picked.put(scene, request);
+    fn started(&mut self, view: &mut QueueView, request: RequestId) {
+        self.expect(view, request, "started", &[State::Picked, State::Refused]);
+        State::Picked.put(view, request);
     }
 
-    fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
-        self.expect(scene, request, "requeued", &[State::Picked]);
-        State::Refused.put(scene, request);
+    fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
+        self.expect(view, request, "requeued", &[State::Picked]);
+        State::Refused.put(view, request);
     }
 
-    fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
-        let home = self.expect(scene, request, "completed", &[State::Picked]);
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, served: Nanos) {
+        let home = self.expect(view, request, "completed", &[State::Picked]);
         let Some(home) = home else { return };
-        State::Ended.put(scene, request);
+        State::Ended.put(view, request);
         self.queues.at_mut(home).picked -= 1;
         self.queues.charge_group(self.queues.at(home).group, served);
         if self.active != Some(home) {
             return;
         }
-        let now = scene.now();
+        let now = view.now();
         self.queues.at_mut(home).served += served;
         let end = *self.slice_end.get_or_insert(now + self.slice);
         if end <= now {
-            self.end_slice(scene);
+            self.end_slice(view);
             return;
         }
         let Queue { client, picked, .. } = *self.queues.at(home);
@@ -361,59 +361,64 @@ impl Elevator for Slices {
         if let (Some(client), true, true) = (client, alone, self.may_idle(home)) {
             let until = end.min(now + self.idle);
             self.idle_until = Some(until);
-            scene.set_timer(until);
-            scene.note(Note::Idling { client, until });
+            view.set_timer(until);
+            view.note(Note::Idling { client, until });
         }
     }
 
-    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
-        let home = self.expect(scene, request, "removed", &[State::Waiting]);
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        let home = self.expect(view, request, "removed", &[State::Waiting]);
         if let Some(home) = home {
-            self.queues.step_out(scene, request, home, State::Bound);
+            self.queues.step_out(view, request, home, State::Bound);
         }
     }
 
-    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
         let states = [State::Bound, State::Picked, State::Refused, State::Ended];
-        let Some(home) = self.expect(scene, request, "released", &states) else { return };
-        if State::Picked.is_of(scene, request) || State::Refused.is_of(scene, request) {
+        let Some(home) = self.expect(view, request, "released", &states) else { return };
+        if State::Picked.is_of(view, request) || State::Refused.is_of(view, request) {
             // Given up by force, and now another elevator's.
             self.queues.at_mut(home).picked -= 1;
         }
         self.queues.release(request, home);
     }
 
-    fn timer(&mut self, scene: &mut Scene) {
-        self.see(scene);
+    fn timer(&mut self, view: &mut QueueView) {
+        self.see(view);
         match self.idle_until.take() {
-            Some(until) if until <= scene.now() => self.end_slice(scene),
+            Some(until) if until <= view.now() => self.end_slice(view),
             until => self.note_breach(|| format!("S4: the timer rings, idle until {until:?}")),
         }
     }
 
     fn charge(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         client: ClientId,
         cost: Nanos,
         _: Option<ClientId>,
     ) -> Nanos {
-        self.queues.charge_group(scene.group_of(client).index(), cost);
+        self.queues.charge_group(view.group_of(client).index(), cost);
         // One other of the same weight, of those that are there.
         cost
     }
 
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        self.see(scene);
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        self.see(view);
         let next = match self.active {
             Some(active) if self.queues.at(active).waiting() > 0 => Some(active),
             _ => self.queues.choose(),
         };
-        next.and_then(|number| self.queues.take(scene, number))
+        next.and_then(|number| self.queues.take(view, number))
     }
 
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let home = Queues::home(scene, request);
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        let home = Queues::home(view, request);
         match self.active {
             Some(active) if active == home => out.write_str("others of its queue go first"),
             Some(active) => write!(out, "queue {active} has the device"),
@@ -425,15 +430,15 @@ impl Elevator for Slices {
         self.queues.waiting()
     }
 
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         if let Some(breach) = &self.breach {
             return Err(format!("slices {breach}"));
         }
-        self.queues.audit(scene).map_err(|fault| format!("slices {fault}"))?;
+        self.queues.audit(view).map_err(|fault| format!("slices {fault}"))?;
         let timer = self.idle_until.unwrap_or(Nanos::MAX);
         let empty = self.active.is_some_and(|active| self.queues.at(active).waiting() == 0);
-        if timer != scene.timer() || (self.idle_until.is_some() && !empty) {
-            let set = scene.timer();
+        if timer != view.timer() || (self.idle_until.is_some() && !empty) {
+            let set = view.timer();
             return Err(format!("slices S4: idle until {timer:?}, timer {set:?}, empty {empty}"));
         }
         Ok(())
@@ -453,18 +458,18 @@ impl Elevator for Slices {
 }
 
 impl Members for Slices {
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+    fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
         if !self.queues.at(client.index()).is_free() {
             self.note_breach(|| format!("S7: client {} comes twice", client.index()));
         }
         *self.queues.at_mut(client.index()) = Queue::of(client);
-        self.client_changed(scene, client);
+        self.client_changed(view, client);
     }
 
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+    fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {
         let number = client.index();
-        let class = scene.client(client).expect("it is there").priority().class as usize;
-        let group = scene.group_of(client).index();
+        let class = view.client(client).expect("it is there").priority().class as usize;
+        let group = view.group_of(client).index();
         self.queues.part(number);
         self.queues.leave_ring(number);
         let queue = self.queues.at_mut(number);
@@ -474,22 +479,22 @@ impl Members for Slices {
         }
     }
 
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+    fn client_detached(&mut self, view: &mut QueueView, client: ClientId) {
         let number = client.index();
         self.queues.part(number);
         if self.active == Some(number) {
-            self.end_slice(scene);
+            self.end_slice(view);
         }
-        self.scatter(scene, number);
+        self.scatter(view, number);
         *self.queues.at_mut(number) = Queue::default();
     }
 
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        let weight = scene.group(group).expect("it is there").weight();
+    fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
+        let weight = view.group(group).expect("it is there").weight();
         self.queues.weigh_group(group.index(), weight);
     }
 
-    fn group_removed(&mut self, _: &mut Scene, group: GroupId) {
+    fn group_removed(&mut self, _: &mut QueueView, group: GroupId) {
         if !self.queues.remove_group(group.index()) {
             self.note_breach(|| format!("S7: group {} goes with members", group.index()));
         }
@@ -501,11 +506,16 @@ impl Knobs for Slices {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, scene)
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, view)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, scene, value)
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, view, value)
     }
 }

@@ -20,7 +20,7 @@
 use paternoster_core::elevator::{Fault, Position};
 use paternoster_core::list::{Links, List};
 use paternoster_core::tree::{Nodes, Root};
-use paternoster_core::{Bio, ClientId, Nanos, RequestId, Scene};
+use paternoster_core::{Bio, ClientId, Nanos, QueueView, RequestId};
 
 /// Fraction bits of virtual time: a nanosecond at weight 10 000 is still a hundred steps.
 const FRACTION_BITS: u32 = 20;
@@ -42,16 +42,16 @@ pub(super) enum State {
 
 impl State {
     /// The number that a request's scratch has of it.
-    pub(super) fn of(scene: &Scene, request: RequestId) -> u64 {
-        scene.request(request).scratch()[STATE]
+    pub(super) fn of(view: &QueueView, request: RequestId) -> u64 {
+        view.request(request).scratch()[STATE]
     }
 
-    pub(super) fn is_of(self, scene: &Scene, request: RequestId) -> bool {
-        State::of(scene, request) == self as u64
+    pub(super) fn is_of(self, view: &QueueView, request: RequestId) -> bool {
+        State::of(view, request) == self as u64
     }
 
-    pub(super) fn put(self, scene: &mut Scene, request: RequestId) {
-        scene.scratch_mut(request)[STATE] = self as u64;
+    pub(super) fn put(self, view: &mut QueueView, request: RequestId) {
+        view.scratch_mut(request)[STATE] = self as u64;
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Of no scene yet.
+    /// Of no view yet.
     pub(super) fn none() -> Queues {
         Queues {
             nodes: Nodes::with_capacity(0),
@@ -137,10 +137,10 @@ impl Queues {
         }
     }
 
-    /// As many as the scene has places for, all free but the async one.
-    pub(super) fn of(scene: &Scene) -> Queues {
-        let (requests, limits) = (scene.request_slots(), *scene.limits());
-        let shared = Queue { group: scene.root().index(), class: 1, ..Queue::default() };
+    /// As many as the view has places for, all free but the async one.
+    pub(super) fn of(view: &QueueView) -> Queues {
+        let (requests, limits) = (view.request_slots(), *view.limits());
+        let shared = Queue { group: view.root().index(), class: 1, ..Queue::default() };
         let free = (0..limits.clients).map(|_| Queue::default());
         Queues {
             nodes: Nodes::with_capacity(requests),
@@ -184,8 +184,8 @@ impl Queues {
         if bio.is_sync() { self.target(bio.client.index()) } else { self.async_queue() }
     }
 
-    pub(super) fn home(scene: &Scene, request: RequestId) -> u32 {
-        u32::try_from(scene.request(request).scratch()[HOME].saturating_sub(1)).unwrap_or(0)
+    pub(super) fn home(view: &QueueView, request: RequestId) -> u32 {
+        u32::try_from(view.request(request).scratch()[HOME].saturating_sub(1)).unwrap_or(0)
     }
 
     /// Whether a request is a member of one of them.
@@ -228,12 +228,12 @@ impl Queues {
     }
 
     /// A new request becomes a member.
-    pub(super) fn bind(&mut self, scene: &mut Scene, request: RequestId, home: u32) {
-        let end = scene.request(request).end();
+    pub(super) fn bind(&mut self, view: &mut QueueView, request: RequestId, home: u32) {
+        let end = view.request(request).end();
         let queue = &mut self.queues[home as usize];
         queue.members.push_back(&mut self.member_links, request.index());
         queue.last_end = Some(end);
-        *scene.scratch_mut(request) = [u64::from(home) + 1, State::Bound as u64];
+        *view.scratch_mut(request) = [u64::from(home) + 1, State::Bound as u64];
     }
 
     pub(super) fn first_member(&self, number: u32) -> Option<RequestId> {
@@ -247,28 +247,28 @@ impl Queues {
     }
 
     /// A member that does not wait goes from one queue to another.
-    pub(super) fn rehome(&mut self, scene: &mut Scene, request: RequestId, from: u32, to: u32) {
-        if State::Picked.is_of(scene, request) || State::Refused.is_of(scene, request) {
+    pub(super) fn rehome(&mut self, view: &mut QueueView, request: RequestId, from: u32, to: u32) {
+        if State::Picked.is_of(view, request) || State::Refused.is_of(view, request) {
             self.at_mut(from).picked -= 1;
             self.at_mut(to).picked += 1;
         }
         self.release(request, from);
         let members = &mut self.queues[to as usize].members;
         members.push_back(&mut self.member_links, request.index());
-        scene.scratch_mut(request)[HOME] = u64::from(to) + 1;
+        view.scratch_mut(request)[HOME] = u64::from(to) + 1;
     }
 
     /// Puts a request into a queue's order, beside the queue that has the device.
     pub(super) fn stand(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         request: RequestId,
         number: u32,
         position: Position,
         active: Option<u32>,
     ) {
-        let (sector, index) = (scene.request(request).sector(), request.index());
-        State::Waiting.put(scene, request);
+        let (sector, index) = (view.request(request).sector(), request.index());
+        State::Waiting.put(view, request);
         self.waiting += 1;
         let queue = &mut self.queues[number as usize];
         match position {
@@ -281,7 +281,7 @@ impl Queues {
     /// Takes a waiting request out of its queue's order; where it stood.
     pub(super) fn step_out(
         &mut self,
-        scene: &mut Scene,
+        view: &mut QueueView,
         request: RequestId,
         number: u32,
         state: State,
@@ -295,7 +295,7 @@ impl Queues {
             queue.sorted.remove(&mut self.nodes, index);
             Position::Sorted
         };
-        state.put(scene, request);
+        state.put(view, request);
         self.waiting -= 1;
         if self.at(number).waiting() == 0 {
             self.leave_ring(number);
@@ -304,13 +304,19 @@ impl Queues {
     }
 
     /// A waiting request begins earlier now, or ends later.
-    pub(super) fn grown(&mut self, scene: &Scene, request: RequestId, home: u32, at_front: bool) {
+    pub(super) fn grown(
+        &mut self,
+        view: &QueueView,
+        request: RequestId,
+        home: u32,
+        at_front: bool,
+    ) {
         let queue = &mut self.queues[home as usize];
         if at_front {
-            let sector = scene.request(request).sector();
+            let sector = view.request(request).sector();
             queue.sorted.rekey(&mut self.nodes, request.index(), sector);
         }
-        queue.last_end = Some(scene.request(request).end());
+        queue.last_end = Some(view.request(request).end());
     }
 
     pub(super) fn before(&self, request: RequestId) -> Option<RequestId> {
@@ -323,16 +329,16 @@ impl Queues {
 
     /// The request that a queue serves next: refused ones, then upwards from the head, then from
     /// the lowest.
-    pub(super) fn take(&mut self, scene: &mut Scene, number: u32) -> Option<RequestId> {
+    pub(super) fn take(&mut self, view: &mut QueueView, number: u32) -> Option<RequestId> {
         let queue = self.at(number);
-        let from = scene.in_device().last_end;
+        let from = view.in_device().last_end;
         let next = queue
             .head
             .first()
             .or_else(|| queue.sorted.lower_bound(&self.nodes, &from))
             .or_else(|| queue.sorted.first())?;
         let request = RequestId::from_index(next);
-        self.step_out(scene, request, number, State::Picked);
+        self.step_out(view, request, number, State::Picked);
         self.at_mut(number).picked += 1;
         Some(request)
     }
@@ -406,10 +412,10 @@ impl Queues {
     }
 
     /// S1 to S3 and S6.
-    pub(super) fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+    pub(super) fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         let mut waiting = 0;
         for number in 0..=self.async_queue() {
-            waiting += self.audit_queue(scene, number)?;
+            waiting += self.audit_queue(view, number)?;
             let mut hops = 0;
             let mut at = number;
             while let Some(next) = self.at(at).into {
@@ -428,14 +434,14 @@ impl Queues {
         Ok(())
     }
 
-    fn audit_queue(&self, scene: &Scene, number: u32) -> Result<u32, Fault> {
+    fn audit_queue(&self, view: &QueueView, number: u32) -> Result<u32, Fault> {
         let queue = self.at(number);
         queue.members.check(&self.member_links)?;
         queue.sorted.check(&self.nodes)?;
         queue.head.check(&self.head_links)?;
         let (mut waiting, mut picked) = (0, 0);
         for index in queue.members.iter(&self.member_links) {
-            let request = scene.request(RequestId::from_index(index));
+            let request = view.request(RequestId::from_index(index));
             let [home, state] = request.scratch();
             if home != u64::from(number) + 1 {
                 return Err(format!("S1: request {index} of queue {number} names {home}"));

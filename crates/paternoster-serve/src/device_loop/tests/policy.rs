@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 
 use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Traits};
 use paternoster_core::{
-    Bio, ClientSpec, DeviceFacts, Nanos, Op, Outcome, Output, RequestId, RequestQueue, Scene,
+    Bio, ClientSpec, DeviceFacts, Nanos, Op, Outcome, Output, QueueView, RequestId, RequestQueue,
 };
 use paternoster_sim::chance::Chance;
 use paternoster_sim::schedulers;
@@ -91,10 +91,10 @@ impl Elevator for Bad {
     fn traits(&self) -> Traits {
         Traits::mq("bad")
     }
-    fn attach(&mut self, scene: &mut Scene) {
-        self.waiting = Vec::with_capacity(scene.request_slots() as usize);
+    fn attach(&mut self, view: &mut QueueView) {
+        self.waiting = Vec::with_capacity(view.request_slots() as usize);
     }
-    fn insert(&mut self, _: &mut Scene, request: RequestId, _: Position) {
+    fn insert(&mut self, _: &mut QueueView, request: RequestId, _: Position) {
         assert!(!self.does(Flaw::PanicsInInsert), "planted");
         if self.lost == 0 && (self.does(Flaw::Loses) || self.does(Flaw::LosesAndLies)) {
             self.lost = 1;
@@ -105,7 +105,7 @@ impl Elevator for Bad {
         }
         self.waiting.push(request);
     }
-    fn pick(&mut self, scene: &mut Scene) -> Pick {
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
         if self.waiting.is_empty() {
             return Pick::Nothing;
         }
@@ -114,17 +114,17 @@ impl Elevator for Bad {
             return Pick::Nothing;
         }
         if self.does(Flaw::Idles) {
-            scene.set_timer(scene.now() + Nanos::from_millis(8));
+            view.set_timer(view.now() + Nanos::from_millis(8));
             return Pick::Idle;
         }
         if self.does(Flaw::IdlesTillTomorrow) {
-            scene.set_timer(scene.now() + Nanos::from_secs(86_400));
+            view.set_timer(view.now() + Nanos::from_secs(86_400));
             return Pick::Idle;
         }
         if self.does(Flaw::IdlesWithoutTimer) {
             return Pick::Idle;
         }
-        if scene.in_device().requests == 0 && self.does(Flaw::AwaitsNothing) {
+        if view.in_device().requests == 0 && self.does(Flaw::AwaitsNothing) {
             return Pick::Await;
         }
         if let Some(last) = self.last
@@ -136,32 +136,32 @@ impl Elevator for Bad {
         let Some(place) = wanted else {
             // Alone it cannot be kept: that would be found out at once.
             self.kept = None;
-            return self.pick(scene);
+            return self.pick(view);
         };
         let id = self.waiting.remove(place);
         self.last = Some(id);
         Pick::Dispatch(id, Place::Tail)
     }
-    fn completed(&mut self, _: &mut Scene, _: RequestId, _: Nanos) {
+    fn completed(&mut self, _: &mut QueueView, _: RequestId, _: Nanos) {
         assert!(!self.does(Flaw::PanicsInCompleted), "planted");
     }
-    fn absorbed(&mut self, scene: &mut Scene, _: RequestId, gone: RequestId) {
-        self.removed(scene, gone);
+    fn absorbed(&mut self, view: &mut QueueView, _: RequestId, gone: RequestId) {
+        self.removed(view, gone);
     }
-    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+    fn removed(&mut self, _: &mut QueueView, request: RequestId) {
         self.waiting.retain(|other| *other != request);
     }
-    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+    fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
         if self.flaw == Flaw::KeepsInDrain { None } else { self.waiting.pop() }
     }
-    fn explain(&self, _: &Scene, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+    fn explain(&self, _: &QueueView, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
         out.write_str("it is bad")
     }
     fn waiting(&self) -> u32 {
         let lies = if self.flaw == Flaw::LosesAndLies { self.lost } else { 0 };
         u32::try_from(self.waiting.len()).unwrap() + lies
     }
-    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+    fn audit(&self, _: &QueueView) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -9,7 +9,7 @@
 use core::cell::Cell;
 
 use super::Turns;
-use crate::elevators::bfq::recall::{Decision, Reading, Said};
+use crate::elevators::bfq::probe_points::{Decision, ProbePoint, Reading};
 use crate::elevators::bfq::schedule::Schedule;
 use crate::time::Nanos;
 
@@ -17,11 +17,11 @@ use crate::time::Nanos;
 #[derive(Debug, Clone, Copy)]
 pub struct Listener {
     /// Something is said, of a queue or of the device.
-    pub say: fn(Option<u32>, Said),
+    pub probe: fn(Option<u32>, ProbePoint),
     /// The clock is read: what it shows.
     pub clock: fn(Reading, Nanos) -> Nanos,
     /// Our choice; the answer is carried out.
-    pub recall: fn(Decision, u64) -> u64,
+    pub replace: fn(Decision, u64) -> u64,
     /// A turn is about to begin.
     pub turn: fn(&mut Turns<'_>),
 }
@@ -37,30 +37,30 @@ pub fn install(listener: Option<&'static Listener>) {
 
 /// Says it, of a queue or of the device.
 #[inline]
-pub(in crate::elevators::bfq) fn say(queue: Option<u32>, said: Said) {
+pub(in crate::elevators::bfq) fn probe(queue: Option<u32>, said: ProbePoint) {
     if let Some(listener) = HOOK.get() {
-        (listener.say)(queue, said);
+        (listener.probe)(queue, said);
     }
 }
 
 /// The same, for what takes a while to find out.
 #[inline]
-pub(in crate::elevators::bfq) fn say_of(what: impl FnOnce() -> (Option<u32>, Said)) {
+pub(in crate::elevators::bfq) fn probe_of(what: impl FnOnce() -> (Option<u32>, ProbePoint)) {
     if let Some(listener) = HOOK.get() {
         let (queue, said) = what();
-        (listener.say)(queue, said);
+        (listener.probe)(queue, said);
     }
 }
 
 /// Our choice, or the recorded one.
 #[inline]
-pub(in crate::elevators::bfq) fn recall(decision: Decision, ours: u64) -> u64 {
-    HOOK.get().map_or(ours, |listener| (listener.recall)(decision, ours))
+pub(in crate::elevators::bfq) fn replace(decision: Decision, ours: u64) -> u64 {
+    HOOK.get().map_or(ours, |listener| (listener.replace)(decision, ours))
 }
 
 /// A queue is about to be served: the one whose turn it is, or the recorded one.
 #[inline]
-pub(in crate::elevators::bfq) fn recall_turn(schedule: &mut Schedule, root: u32) {
+pub(in crate::elevators::bfq) fn replace_turn(schedule: &mut Schedule, root: u32) {
     if let Some(listener) = HOOK.get() {
         (listener.turn)(&mut Turns::new(schedule, root));
     }

@@ -6,9 +6,9 @@
 mod hook;
 mod turns;
 
-pub use super::recall::{Decision, Reading, Said};
+pub use super::probe_points::{Decision, ProbePoint, Reading};
 pub use hook::{Listener, install};
-pub(super) use hook::{clock, recall, recall_turn, say, say_of};
+pub(super) use hook::{clock, probe, probe_of, replace, replace_turn};
 pub use turns::Turns;
 
 use super::Bfq;
@@ -48,7 +48,7 @@ impl Probe<Bfq> {
     /// All queues, in the order of their numbers.
     pub fn queues(&self) -> impl Iterator<Item = SeenQueue> {
         self.elevator.queues.iter().map(|(key, queue)| {
-            let owner = queue.owner.and_then(|owner| self.scene.clients.get(owner.0));
+            let owner = queue.owner.and_then(|owner| self.view.clients.get(owner.0));
             let (number, is_shared) = (key.index(), queue.is_shared);
             SeenQueue { number, is_shared, pid: owner.map(Client::pid) }
         })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What queues ask for: how the end of a turn changes the next budget. BFQ-56 to BFQ-59, BFQ-63.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// A reader with two requests in its turn, of which one is in the device if so wanted, that usually
@@ -9,7 +9,7 @@ use super::*;
 fn after(bench: &mut Bench, why: Expiry, before: u64, in_device: bool) -> u64 {
     let [client] = bench.readers();
     bench.read(client, FAR + 100);
-    bench.bfq.begin_turn(&mut bench.scene);
+    bench.bfq.begin_turn(&mut bench.view);
     if in_device {
         bench.picked();
     }
@@ -82,7 +82,7 @@ fn bfq_57_a_budget_shrinks_in_steps() {
         bench.read(client, FAR + 100);
         let mut seen = Vec::new();
         for turn in 0..10 {
-            bench.bfq.begin_turn(&mut bench.scene);
+            bench.bfq.begin_turn(&mut bench.view);
             let why = if turn == 0 { Expiry::BudgetExhausted } else { Expiry::TooIdle };
             bench.expire(client, why);
             seen.push(bench.queue(client).max_budget);
@@ -100,9 +100,9 @@ fn bfq_58_raised_and_async_queues() {
         each(disk(32), |mut bench| {
             let [client] = bench.readers();
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
             bench.read(client, FAR + 100);
-            bench.bfq.begin_turn(&mut bench.scene);
+            bench.bfq.begin_turn(&mut bench.view);
             bench.expire(client, why);
             assert_eq!((bench.queue(client).max_budget, bench.entity(client).budget), (1024, 1024));
         });
@@ -110,8 +110,8 @@ fn bfq_58_raised_and_async_queues() {
             let client = bench.client();
             bench.write(client, FAR);
             let queue = bench.shared(client);
-            bench.bfq.begin_turn(&mut bench.scene);
-            bench.bfq.expire(&mut bench.scene, queue, false, why);
+            bench.bfq.begin_turn(&mut bench.view);
+            bench.bfq.expire(&mut bench.view, queue, false, why);
             bench.audit();
             assert_eq!(bench.bfq.queues.at(queue).max_budget, 16_384);
         });

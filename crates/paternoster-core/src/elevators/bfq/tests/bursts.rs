@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many that start together. BFQ-110 to BFQ-115; `low_latency` is on.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// Processes that ask for the first time, each so long behind the one before; the device does
@@ -47,13 +47,13 @@ fn bfq_110_a_queue_is_considered_once() {
         assert_eq!(bench.bfq.burst.size, 2);
         bench.read(clients[0], 9 * FAR);
         let queue = bench.number(clients[0]);
-        bench.bfq.judge_burst(&bench.scene, queue);
+        bench.bfq.judge_burst(&bench.view, queue);
         assert_eq!(bench.bfq.burst.size, 2);
         for (ago, size) in [(10, 2), (11, 3)] {
             let client = bench.client();
-            let queue = bench.bfq.new_sync_queue(&bench.scene, client).expect("room");
-            bench.bfq.queues.at_mut(queue).split_at = Some(bench.scene.now() - ms(ago));
-            bench.bfq.judge_burst(&bench.scene, queue);
+            let queue = bench.bfq.new_sync_queue(&bench.view, client).expect("room");
+            bench.bfq.queues.at_mut(queue).split_at = Some(bench.view.now() - ms(ago));
+            bench.bfq.judge_burst(&bench.view, queue);
             assert_eq!(bench.bfq.burst.size, size, "{ago} ms");
             bench.bfq.leave_burst(queue, true);
             bench.bfq.queues.free(queue);
@@ -135,7 +135,7 @@ fn bfq_113_eight_are_too_many() {
             let clients = starters(&mut bench, count, 10);
             for _ in &clients {
                 bench.serve();
-                while bench.bfq.waiting > 0 && bench.scene.timer() < Nanos::MAX {
+                while bench.bfq.waiting > 0 && bench.view.timer() < Nanos::MAX {
                     bench.later(1);
                 }
             }
@@ -171,7 +171,7 @@ fn bfq_114_who_leaves_a_burst() {
             assert_eq!(bench.bfq.burst_links.contains(queue), listed, "{rest} ms");
             assert_eq!(bench.bfq.burst.size, 2);
             let other = bench.number(clients[1]);
-            bench.bfq.client_detached(&mut bench.scene, clients[1]);
+            bench.bfq.client_detached(&mut bench.view, clients[1]);
             assert!(!bench.bfq.queues.is_live(other));
             assert_eq!((bench.bfq.burst.size, bench.bfq.burst.list.len()), (1, u32::from(listed)));
         });

@@ -2,7 +2,7 @@
 //! Time in the place of sectors: who was slow, and what that costs. BFQ-64 to BFQ-66.
 
 use super::super::entity::delta;
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// A turn, and what was charged for it.
@@ -28,12 +28,12 @@ impl Turn {
     fn costs(self, mut bench: Bench, sectors: u64) {
         let [client] = bench.readers();
         bench.read(client, FAR + 100);
-        bench.bfq.begin_turn(&mut bench.scene);
+        bench.bfq.begin_turn(&mut bench.view);
         bench.marks(client, self.marks);
         let queue = bench.number(client);
         bench.bfq.schedule.serve(queue, self.service);
         let (start, vtime) = (bench.entity(client).start, bench.bfq.schedule.vtime_of(queue));
-        bench.pass(bench.scene.exact + Nanos::from_micros(self.us));
+        bench.pass(bench.view.exact + Nanos::from_micros(self.us));
         bench.expire(client, self.why);
         assert_eq!(bench.entity(client).start - start, delta(sectors, 40), "{self:?}");
         let more = delta(sectors - self.service, 40);
@@ -83,7 +83,7 @@ fn bfq_64_idling_is_not_counted() {
         let start = bench.entity(client).start;
         bench.at(1004);
         bench.end(id);
-        assert_eq!(bench.scene.timer(), ms(1006));
+        assert_eq!(bench.view.timer(), ms(1006));
         bench.at(1006);
         assert_eq!(bench.endings(), [Expiry::TooIdle]);
         assert_eq!(bench.entity(client).finish - start, delta(524, 40));
@@ -100,7 +100,7 @@ fn bfq_64_writes_in_the_background_are_not_slow() {
         let (_, id) = bench.picked();
         bench.at(1100);
         let queue = bench.shared(client);
-        bench.bfq.expire(&mut bench.scene, queue, false, Expiry::BudgetTimeout);
+        bench.bfq.expire(&mut bench.view, queue, false, Expiry::BudgetTimeout);
         let entity = bench.bfq.schedule.entities[queue as usize];
         assert_eq!(entity.start, delta(24, 40));
         bench.end(id);
@@ -170,8 +170,8 @@ fn bfq_66_not_the_raised() {
         let [client] = bench.readers();
         bench.read(client, FAR + 100);
         let queue = bench.number(client);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
-        bench.bfq.begin_turn(&mut bench.scene);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.bfq.begin_turn(&mut bench.view);
         bench.marks(client, 32);
         bench.bfq.schedule.serve(queue, 8);
         let (start, weight) = (bench.entity(client).start, bench.entity(client).weight);

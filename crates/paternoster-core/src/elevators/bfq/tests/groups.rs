@@ -13,8 +13,8 @@ fn bfq_181_a_groups_weight_with_its_next_turn() {
         bench.read(member, FAR + 8);
         let entity = bench.bfq.schedule.parent_of(bench.number(member)).expect("a group");
         let weight = |bench: &Bench| bench.bfq.schedule.entities[entity as usize].weight;
-        bench.scene.groups.0.at_mut(group.index()).weight = 300;
-        bench.bfq.group_changed(&mut bench.scene, group);
+        bench.view.groups.0.at_mut(group.index()).weight = 300;
+        bench.bfq.group_changed(&mut bench.view, group);
         bench.picked();
         assert_eq!(weight(&bench), 100);
         bench.expire(member, Expiry::BudgetTimeout);
@@ -23,8 +23,8 @@ fn bfq_181_a_groups_weight_with_its_next_turn() {
 }
 
 fn move_to(bench: &mut Bench, client: ClientId, group: GroupId) {
-    bench.scene.clients.0.at_mut(client.index()).group = Some(group);
-    bench.bfq.client_changed(&mut bench.scene, client);
+    bench.view.clients.0.at_mut(client.index()).group = Some(group);
+    bench.bfq.client_changed(&mut bench.view, client);
     bench.audit();
 }
 
@@ -43,7 +43,7 @@ fn bfq_182_a_process_changes_its_group() {
         while bench.in_service() != Some(bench.number(client)) {
             bench.picked();
             if let Some(served) = bench.in_service().filter(|&it| it == writes) {
-                bench.bfq.expire(&mut bench.scene, served, false, Expiry::BudgetTimeout);
+                bench.bfq.expire(&mut bench.view, served, false, Expiry::BudgetTimeout);
             }
         }
         bench.notes();
@@ -83,14 +83,14 @@ fn bfq_183_a_group_goes() {
         let writes = bench.shared(member);
         bench.read(member, FAR);
         bench.picked();
-        let client = &mut bench.scene.clients.0;
-        client.at_mut(member.index()).group = Some(bench.scene.root);
+        let client = &mut bench.view.clients.0;
+        client.at_mut(member.index()).group = Some(bench.view.root);
         bench.bfq.contexts[member.index() as usize].slots[0] = None;
-        bench.bfq.put_queue(&mut bench.scene, writes);
-        bench.bfq.group_removed(&mut bench.scene, group);
-        bench.scene.groups.0.free(group.index());
+        bench.bfq.put_queue(&mut bench.view, writes);
+        bench.bfq.group_removed(&mut bench.view, group);
+        bench.view.groups.0.free(group.index());
         bench.audit();
-        let root = bench.scene.root().index();
+        let root = bench.view.root().index();
         assert_eq!(bench.bfq.schedule.entities[writes as usize].group, root);
         assert_eq!(bench.entity(member).group, root);
         let refs = bench.bfq.queues.at(writes).refs;
@@ -108,17 +108,17 @@ fn bfq_185_another_level() {
         bench.read(client, FAR + 8);
         bench.write(client, 9 * FAR);
         let writes = bench.shared(client);
-        bench.scene.clients.0.at_mut(client.index()).priority =
+        bench.view.clients.0.at_mut(client.index()).priority =
             Priority { class: Class::Realtime, level: 1 };
-        bench.bfq.client_changed(&mut bench.scene, client);
+        bench.bfq.client_changed(&mut bench.view, client);
         bench.audit();
         let known = |bench: &Bench| (bench.entity(client).class, bench.entity(client).weight);
         assert_eq!(known(&bench), (Class::BestEffort as u8, 40));
         while bench.in_service() != Some(bench.number(client)) {
             if let Some(served) = bench.in_service() {
-                bench.bfq.expire(&mut bench.scene, served, false, Expiry::BudgetTimeout);
+                bench.bfq.expire(&mut bench.view, served, false, Expiry::BudgetTimeout);
             }
-            bench.bfq.begin_turn(&mut bench.scene);
+            bench.bfq.begin_turn(&mut bench.view);
         }
         bench.expire(client, Expiry::BudgetTimeout);
         assert_eq!(known(&bench), (Class::Realtime as u8, 70));
@@ -135,9 +135,9 @@ fn bfq_192_a_process_goes() {
         let (_, id) = bench.picked();
         bench.end(id);
         assert_eq!(bench.pick(), Err(Pick::Idle));
-        bench.bfq.client_detached(&mut bench.scene, client);
+        bench.bfq.client_detached(&mut bench.view, client);
         bench.audit();
-        assert_eq!((bench.in_service(), bench.scene.timer()), (None, Nanos::MAX));
+        assert_eq!((bench.in_service(), bench.view.timer()), (None, Nanos::MAX));
         assert_eq!(bench.picked().0, other);
     });
 }
@@ -155,7 +155,7 @@ fn bfq_192_kept_empty_for_nobody() {
     assert_eq!(bench.preemptions(), [Preemption::Heavier]);
     let queue = bench.number(client);
     assert!(bench.queue(client).is_busy && bench.queue(client).is_empty());
-    bench.bfq.client_detached(&mut bench.scene, client);
+    bench.bfq.client_detached(&mut bench.view, client);
     bench.audit();
     assert!(!bench.bfq.queues.is_live(queue) || !bench.bfq.queues.at(queue).is_busy);
 }
@@ -169,7 +169,7 @@ fn bfq_193_a_groups_queues_stay() {
         let writes = bench.shared(client);
         let (_, id) = bench.picked();
         bench.end(id);
-        bench.bfq.client_detached(&mut bench.scene, client);
+        bench.bfq.client_detached(&mut bench.view, client);
         bench.audit();
         assert!(bench.bfq.queues.is_live(writes));
         let other = bench.client();

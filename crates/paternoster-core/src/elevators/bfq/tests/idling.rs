@@ -2,16 +2,16 @@
 //! For whom the device is kept free, and for how long. BFQ-26, BFQ-27, BFQ-68 to BFQ-74, BFQ-90 to
 //! BFQ-93, BFQ-G14.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 fn idles(bench: &Bench, client: ClientId) -> bool {
-    bench.bfq.better_to_idle(&bench.scene, bench.number(client))
+    bench.bfq.better_to_idle(&bench.view, bench.number(client))
 }
 
 fn raise(bench: &mut Bench, client: ClientId) {
     let queue = bench.number(client);
-    bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+    bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
 }
 
 /// Does the idle class get one request in a turn while anybody else has work? A reader's turn is
@@ -67,15 +67,15 @@ fn bfq_68_for_whom_there_is_no_question() {
         bench.read(client, FAR);
         bench.write(client, 2 * FAR);
         let of_writes = bench.shared(client);
-        let writes_idle = |bench: &Bench| bench.bfq.better_to_idle(&bench.scene, of_writes);
+        let writes_idle = |bench: &Bench| bench.bfq.better_to_idle(&bench.view, of_writes);
         assert!(idles(&bench, client) && !writes_idle(&bench));
         bench.set("slice_idle", 0);
         assert!(!idles(&bench, client));
         bench.set("strict_guarantees", 1);
         assert!(idles(&bench, client) && writes_idle(&bench));
         let queue = bench.number(client);
-        bench.bfq.client_detached(&mut bench.scene, client);
-        let orphan = bench.bfq.better_to_idle(&bench.scene, queue);
+        bench.bfq.client_detached(&mut bench.view, client);
+        let orphan = bench.bfq.better_to_idle(&bench.view, queue);
         assert_eq!(orphan, bench.is(LINUX_4_19));
     });
 }
@@ -85,7 +85,7 @@ fn bfq_68_for_whom_there_is_no_question() {
 fn bfq_69_either_reason_is_enough() {
     each(disk(1), |mut bench| {
         let [client, _] = bench.readers();
-        assert!(bench.bfq.idles_for_throughput(&bench.scene, bench.number(client)));
+        assert!(bench.bfq.idles_for_throughput(&bench.view, bench.number(client)));
         assert!(idles(&bench, client), "throughput");
     });
     each(flash(32), |mut bench| {
@@ -93,7 +93,7 @@ fn bfq_69_either_reason_is_enough() {
         bench.read(heavy, FAR);
         assert_eq!(idles(&bench, heavy), bench.is(LINUX_6_18), "the only one: 6.18");
         bench.read(light, 2 * FAR);
-        assert!(!bench.bfq.idles_for_throughput(&bench.scene, bench.number(heavy)));
+        assert!(!bench.bfq.idles_for_throughput(&bench.view, bench.number(heavy)));
         assert!(idles(&bench, heavy), "guarantees");
     });
     each(flash(32), |mut bench| {
@@ -107,7 +107,7 @@ fn bfq_69_either_reason_is_enough() {
 fn bfq_70_only_for_an_empty_queue() {
     each(disk(1), |mut bench| {
         let [client] = bench.readers();
-        let must = |bench: &Bench| bench.bfq.must_idle(&bench.scene, bench.number(client));
+        let must = |bench: &Bench| bench.bfq.must_idle(&bench.view, bench.number(client));
         assert!(!must(&bench));
         let (_, id) = bench.picked();
         assert!(must(&bench));
@@ -129,7 +129,7 @@ fn bfq_71_idling_for_throughput() {
         each(facts, |mut bench| {
             let [client, other] = bench.readers();
             let asked =
-                |bench: &Bench| bench.bfq.idles_for_throughput(&bench.scene, bench.number(client));
+                |bench: &Bench| bench.bfq.idles_for_throughput(&bench.view, bench.number(client));
             assert_eq!(asked(&bench), reads_on, "{facts:?}");
             bench.marks(client, 20);
             assert_eq!(asked(&bench), jumps, "{facts:?}");
@@ -251,7 +251,7 @@ fn bfq_90_whose_weight_counts() {
 fn period(bench: &mut Bench) -> u64 {
     let (_, id) = bench.picked();
     bench.end(id);
-    (bench.scene.timer() - bench.scene.exact).as_millis()
+    (bench.view.timer() - bench.view.exact).as_millis()
 }
 
 /// Does the device idle for 8 ms, for 2 ms if the queue jumps about and all weigh the same, and for
@@ -276,9 +276,9 @@ fn bfq_91_how_long_the_device_idles() {
             }
             while bench.in_service() != Some(bench.number(client)) {
                 if let Some(served) = bench.in_service() {
-                    bench.bfq.expire(&mut bench.scene, served, false, Expiry::BudgetTimeout);
+                    bench.bfq.expire(&mut bench.view, served, false, Expiry::BudgetTimeout);
                 }
-                bench.bfq.begin_turn(&mut bench.scene);
+                bench.bfq.begin_turn(&mut bench.view);
             }
             assert_eq!(period(&mut bench), expected, "{marks} {raised} {weights_differ}");
         });
@@ -305,7 +305,7 @@ fn bfq_92_equal_weights_on_flash() {
                 inside.push_back(id);
             }
             let id: RequestId = inside.pop_front().expect("one is in the device");
-            let of_large = bench.scene.requests[id].client() == large;
+            let of_large = bench.view.requests[id].client() == large;
             served[usize::from(of_large)] += 1;
             bench.later_us(200);
             bench.end(id);
@@ -332,7 +332,7 @@ fn bfq_93_strict_guarantees() {
         assert!(bench.pick().is_err());
         bench.end(id);
         bench.serve();
-        assert!(bench.scene.timer() < Nanos::MAX);
+        assert!(bench.view.timer() < Nanos::MAX);
         bench.read(client, 2 * FAR);
         assert_eq!(bench.pick(), Err(Pick::Idle));
     });
@@ -351,7 +351,7 @@ fn bfq_g14_idle_only_on_purpose() {
             for turn in 0..2000u64 {
                 let client = clients[(turn * 7 % 11) as usize % 4];
                 let sector = (turn % 5) * FAR + turn * 8;
-                if bench.scene.requests.0.len() < 200 && turn % 3 != 0 {
+                if bench.view.requests.0.len() < 200 && turn % 3 != 0 {
                     let op = if turn % 4 == 0 { Op::Write } else { Op::Read };
                     bench.ask(client, op, Flags::NONE, (sector, 8));
                 }
@@ -361,15 +361,15 @@ fn bfq_g14_idle_only_on_purpose() {
                         let id = inside.remove(0);
                         bench.later_us(150);
                         bench.notes();
-                        bench.bfq.completed(&mut bench.scene, id, Nanos::ZERO);
+                        bench.bfq.completed(&mut bench.view, id, Nanos::ZERO);
                         if bench.notes().iter().any(|note| matches!(note, Note::Idling { .. })) {
                             let queue = bench.in_service().expect("it is idled for");
-                            assert!(bench.bfq.must_idle(&bench.scene, queue), "{facts:?}");
+                            assert!(bench.bfq.must_idle(&bench.view, queue), "{facts:?}");
                         }
                         bench.free(id);
                     }
                     Err(Pick::Idle) => {
-                        assert!(bench.scene.timer() < Nanos::MAX);
+                        assert!(bench.view.timer() < Nanos::MAX);
                         bench.later(1);
                     }
                     Err(Pick::Await) => panic!("nothing is in the device: {facts:?}"),

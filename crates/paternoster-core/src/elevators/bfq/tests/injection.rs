@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Injection by coefficient, seed 002: 4.19 on flash that queues. BFQ-150 to BFQ-157.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// A heavy reader that jumps about and has the device with one request of 8 sectors, and light ones
@@ -21,7 +21,7 @@ fn lent(light: u64, sectors: u32) -> (Bench, ClientId, RequestId) {
 }
 
 fn last_client(bench: &Bench) -> ClientId {
-    let last = bench.scene.clients.iter().last().expect("one is there");
+    let last = bench.view.clients.iter().last().expect("one is there");
     ClientId(last.0)
 }
 
@@ -48,16 +48,16 @@ fn bfq_150_for_whom_others_are_served() {
     assert_eq!(injected(&mut bench), 0, "reads on");
     let (mut bench, heavy, _) = lent(3, 8);
     let queue = bench.number(heavy);
-    bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+    bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
     assert_eq!(injected(&mut bench), 0, "raised");
     let (mut bench, ..) = lent(3, 8);
-    bench.scene.facts.rotational = true;
+    bench.view.facts.rotational = true;
     assert_eq!(injected(&mut bench), 0, "a disk");
     let (mut bench, ..) = lent(3, 8);
-    bench.scene.facts.depth = 1;
+    bench.view.facts.depth = 1;
     assert_eq!(injected(&mut bench), 0, "one command at a time");
     let (mut bench, ..) = lent(3, 8);
-    bench.scene.ncq = Ncq::Probe;
+    bench.view.ncq = Ncq::Probe;
     assert_eq!(injected(&mut bench), 3, "not known yet");
 }
 
@@ -129,10 +129,10 @@ fn bfq_155_others_pay_themselves() {
 fn bfq_156_each_turn_counts_anew() {
     let (mut bench, heavy, id) = lent(3, 8);
     bench.end(id);
-    let timer = bench.scene.timer();
+    let timer = bench.view.timer();
     assert!(timer < Nanos::MAX);
     assert_eq!(injected(&mut bench), 3);
-    assert_eq!(bench.scene.timer(), timer);
+    assert_eq!(bench.view.timer(), timer);
     assert_eq!(bench.queue(heavy).injected, 24);
     bench.expire(heavy, Expiry::TooIdle);
     assert_eq!(bench.queue(heavy).injected, 0);

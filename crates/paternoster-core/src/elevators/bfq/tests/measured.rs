@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Injection as 6.18 has it: as many of others as do not prolong its own. BFQ-160 to BFQ-166.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// A heavy reader that has the device with one request, and light ones with a request each. It is
@@ -54,7 +54,7 @@ fn bfq_160_a_write_of_another() {
     assert_eq!(bench.shared(other), bench.shared(heavy));
     bench.bfq.last_position = 20 * FAR;
     let next = bench.bfq.queues.at(bench.shared(heavy)).next.expect("two wait");
-    assert_eq!(bench.scene.requests[next].client(), other);
+    assert_eq!(bench.view.requests[next].client(), other);
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
@@ -65,13 +65,13 @@ fn bfq_160_when_nobody_is_served() {
     let (mut bench, ..) = kept(9, 3);
     assert_eq!(injected(&mut bench), 3);
     let (mut bench, heavy, _) = kept(9, 3);
-    bench.scene.facts.depth = 1;
-    assert!(bench.bfq.idles_for_throughput(&bench.scene, bench.number(heavy)));
+    bench.view.facts.depth = 1;
+    assert!(bench.bfq.idles_for_throughput(&bench.view, bench.number(heavy)));
     assert_eq!(injected(&mut bench), 0);
     for (short, count) in [(true, 0), (false, 3)] {
         let (mut bench, heavy, _) = kept(9, 3);
         let queue = bench.number(heavy);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
         bench.queue_mut(heavy).thinks_short = short;
         assert_eq!(injected(&mut bench), count, "thinks short: {short}");
     }
@@ -105,7 +105,7 @@ fn bfq_161_who_is_served() {
     bench.read(raised, 20 * FAR);
     for client in [heavy, raised] {
         let queue = bench.number(client);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
     }
     let last = bench.client();
     bench.read(last, 21 * FAR);
@@ -120,10 +120,10 @@ fn bfq_162_kept_in_vain() {
     for (us, count) in [(8000, 0), (8001, 1)] {
         let (mut bench, heavy, id) = kept(0, 2);
         let queue = bench.number(heavy);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
         bench.queue_mut(heavy).thinks_short = false;
         bench.end(id);
-        assert_eq!(bench.scene.timer(), ms(1020));
+        assert_eq!(bench.view.timer(), ms(1020));
         bench.later_us(us);
         assert_eq!(injected(&mut bench), count, "{us} us");
     }
@@ -136,11 +136,11 @@ fn is_measured(known: bool, after: u64, others: usize) -> bool {
     injected(&mut bench);
     bench.end(id);
     bench.queue_mut(heavy).limit.base = if known { ms(1) } else { Nanos::ZERO };
-    bench.pass(bench.scene.exact + ms(after));
+    bench.pass(bench.view.exact + ms(after));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
     let before = bench.queue(heavy).limit;
-    bench.pass(bench.scene.exact + Nanos::from_micros(100));
+    bench.pass(bench.view.exact + Nanos::from_micros(100));
     bench.end(id);
     let limit = bench.queue(heavy).limit;
     limit.base != before.base || limit.most != before.most
@@ -167,7 +167,7 @@ fn bfq_163_what_is_measured() {
 fn bfq_163_the_end_of_the_turn_cancels_it() {
     let (mut bench, heavy, id) = kept(9, 0);
     bench.end(id);
-    bench.pass(bench.scene.exact + ms(10));
+    bench.pass(bench.view.exact + ms(10));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
     bench.expire(heavy, Expiry::Preempted);
@@ -183,10 +183,10 @@ fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
     bench.end(id);
     bench.queue_mut(heavy).limit.base = Nanos::from_micros(base);
     bench.queue_mut(heavy).limit.most = limit;
-    bench.pass(bench.scene.exact + ms(10));
+    bench.pass(bench.view.exact + ms(10));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
-    bench.pass(bench.scene.exact + Nanos::from_micros(us));
+    bench.pass(bench.view.exact + Nanos::from_micros(us));
     bench.end(id);
     let known = bench.queue(heavy).limit;
     (known.base.as_micros(), known.most)
@@ -254,7 +254,7 @@ fn bfq_165_forgotten_with_another_think_time() {
         let mean = if becomes_short { 10 } else { 16_000_000 };
         queue.think_time.set_parts(mean, 200);
         bench.pass(ms(1000 + after));
-        let last = bench.scene.exact - if becomes_short { Nanos(10) } else { ms(16) };
+        let last = bench.view.exact - if becomes_short { Nanos(10) } else { ms(16) };
         bench.queue_mut(client).last_completion = Some(last);
         bench.read(client, FAR + 8);
         assert_eq!(bench.queue(client).thinks_short, becomes_short);

@@ -2,7 +2,7 @@
 //! Queues that become one: positions, the merge window of seed 004, who may be merged, what a merge
 //! does; partners. BFQ-116 to BFQ-131, BFQ-145 to BFQ-147.
 
-use super::super::raise::{Kind, Raising};
+use super::super::weight_raising::{Kind, Raising};
 use super::*;
 
 /// Three readers far from each other; the first has its turn, and its head is at FAR + 8.
@@ -34,7 +34,7 @@ fn bfq_116_where_a_queue_stands() {
         bench.read(a, 1000);
         assert_eq!((at(&bench, 1000), at(&bench, 5000)), (one, None));
         bench.bfq.positions.remove(bench.number(a));
-        bench.bfq.begin_turn(&mut bench.scene);
+        bench.bfq.begin_turn(&mut bench.view);
         bench.expire(a, Expiry::BudgetTimeout);
         assert_eq!(at(&bench, 1000), one, "put back with its place");
         bench.marks(a, 32);
@@ -83,7 +83,7 @@ fn bfq_118_the_merge_window() {
             bench.picked();
             bench.pass(ms(at));
             let queue = bench.number(client);
-            assert_eq!(bench.bfq.is_too_late(&bench.scene, queue), late, "{window} {at}");
+            assert_eq!(bench.bfq.is_too_late(&bench.view, queue), late, "{window} {at}");
         });
     }
 }
@@ -151,7 +151,7 @@ fn bfq_121_waiting_makes_nobody_late() {
         let [a, b, _] = readers(&mut bench);
         bench.queue_mut(a).backlog_service = 0;
         bench.pass(ms(60_000));
-        assert!(!bench.bfq.is_too_late(&bench.scene, bench.number(b)));
+        assert!(!bench.bfq.is_too_late(&bench.view, bench.number(b)));
         bench.read(b, FAR + 16);
         assert_eq!(bench.number(b), bench.number(a));
     });
@@ -164,10 +164,10 @@ fn bfq_122_what_was_agreed_on_is_done() {
     each(disk(32), |mut bench| {
         let [a, b, _] = readers(&mut bench);
         let (from, to) = (bench.number(b), bench.number(a));
-        bench.bfq.schedule_merge(&mut bench.scene, from, to);
+        bench.bfq.schedule_merge(&mut bench.view, from, to);
         let queue = bench.queue_mut(b);
         (queue.backlog_service, queue.first_service) = (8, Nanos::ZERO);
-        assert!(bench.bfq.is_too_late(&bench.scene, from));
+        assert!(bench.bfq.is_too_late(&bench.view, from));
         bench.read(b, 9 * FAR);
         assert_eq!(bench.number(b), to);
     });
@@ -289,8 +289,8 @@ fn bfq_127_raised_for_long_is_no_reason() {
     each(disk(32), |mut bench| {
         let [a, b, _] = readers(&mut bench);
         let queue = bench.number(b);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
-        bench.queue_mut(b).raising.since = bench.scene.now() - ms(900);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.queue_mut(b).raising.since = bench.view.now() - ms(900);
         bench.read(b, FAR + 16);
         assert_eq!(bench.number(b), bench.number(a));
     });
@@ -304,7 +304,7 @@ fn bfq_128_chains_of_merges() {
         let [a, b, c] = bench.readers();
         let [one, two, three] = [a, b, c].map(|client| bench.number(client));
         let merge =
-            |bench: &mut Bench, from, to| bench.bfq.schedule_merge(&mut bench.scene, from, to);
+            |bench: &mut Bench, from, to| bench.bfq.schedule_merge(&mut bench.view, from, to);
         assert_eq!(merge(&mut bench, one, two), Some(two));
         assert_eq!(bench.bfq.queues.at(two).refs, 3, "its request, its process, and the other's");
         assert_eq!(merge(&mut bench, two, one), None);
@@ -333,7 +333,7 @@ fn bfq_129_asked_with_every_bio() {
     each(disk(32), |mut bench| {
         let [a, b, c] = readers(&mut bench);
         let bio = Bio::new(b, Op::Read, FAR + 16, 8);
-        bench.bfq.bio_comes(&mut bench.scene, &bio);
+        bench.bfq.bio_comes(&mut bench.view, &bio);
         assert_eq!(bench.number(b), bench.number(a));
         bench.read(c, FAR + 24);
         assert_eq!(bench.number(c), bench.number(a));
@@ -348,7 +348,7 @@ fn bfq_130_what_a_merge_hands_over() {
     each(disk(32), |mut bench| {
         let [a, b, c] = readers(&mut bench);
         let [one, two, three] = [a, b, c].map(|client| bench.number(client));
-        bench.bfq.set_raised(&mut bench.scene, two, Kind::SoftRealtime);
+        bench.bfq.set_raised(&mut bench.view, two, Kind::SoftRealtime);
         let raising = &mut bench.queue_mut(b).raising;
         (raising.lasts, raising.since) = (ms(300), ms(990));
         raising.interactive_since = Some(ms(800));
@@ -378,7 +378,7 @@ fn bfq_130_a_raise_is_not_replaced() {
         let [a, b, _] = readers(&mut bench);
         for (client, kind) in [(a, Kind::Interactive), (b, Kind::SoftRealtime)] {
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.scene, queue, kind);
+            bench.bfq.set_raised(&mut bench.view, queue, kind);
         }
         let left = bench.number(b);
         bench.read(b, FAR + 16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of BFQ, one by one, and what it guarantees.
 //!
-//! The engine is asked directly in `engine`; here, for all else, a [`Bench`] is a BFQ in a scene of
+//! The engine is asked directly in `engine`; here, for all else, a [`Bench`] is a BFQ in a view of
 //! its own, which binds, inserts, picks and ends requests as a queue would, and audits after each
 //! step. What a caller of the queue can see is in `tests/all/bfq_rules/`.
 //!
@@ -11,20 +11,20 @@
 use super::entity::{Entity, Standing};
 use super::queue::Queue;
 use super::*;
-use crate::client::{Class, Client, Group as GroupOfScene, Priority};
+use crate::client::{Class, Client, Group as GroupOfView, Priority};
 use crate::device::DeviceFacts;
 use crate::event::{Expiry, Note, Preemption};
 use crate::observe::seek::SeekHistory;
+use crate::queue_view::{Limits, Ncq};
 use crate::request::{Request, Stage};
-use crate::scene::{Limits, Ncq};
 use crate::time::Hz;
 
 mod budgets;
 mod bursts;
 mod charges;
-mod due;
 mod engine;
 mod exact;
+mod flush_share;
 mod groups;
 mod guarantees;
 mod idling;
@@ -68,9 +68,9 @@ const fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-/// A BFQ in a scene, and what a queue would do with it.
+/// A BFQ in a view, and what a queue would do with it.
 struct Bench {
-    scene: Scene,
+    view: QueueView,
     bfq: Bfq,
 }
 
@@ -84,13 +84,13 @@ fn each(facts: DeviceFacts, test: impl Fn(Bench)) {
 impl Bench {
     fn new(version: Version, facts: DeviceFacts) -> Bench {
         let limits = Limits { clients: 24, ..Limits::default() };
-        let mut scene = Scene::new(facts, limits, true);
-        scene.nr_requests = 256;
+        let mut view = QueueView::new(facts, limits, true);
+        view.nr_requests = 256;
         let mut bfq = Bfq::of(version);
-        bfq.attach(&mut scene);
+        bfq.attach(&mut view);
         // Each call of `pick` counts: when the block layer makes one is the business of `runs`.
         bfq.tunables.completion_runs = true;
-        let mut bench = Bench { scene, bfq };
+        let mut bench = Bench { view, bfq };
         bench.set("low_latency", 0);
         bench.set("stable_merging", 0);
         bench.at(1000);
@@ -104,24 +104,24 @@ impl Bench {
     fn set(&mut self, name: &str, value: u64) {
         let place = ATTRIBUTES.iter().position(|attribute| attribute.name == name);
         let place = place.expect("an attribute of this name");
-        self.bfq.set(&mut self.scene, place, value).expect("it can be set");
+        self.bfq.set(&mut self.view, place, value).expect("it can be set");
         self.audit();
     }
 
     /// Time goes to `at`; a timer that is due on the way rings.
     fn go(&mut self, at: Nanos) {
-        while self.scene.timer_rings() <= at {
-            self.pass(self.scene.timer_rings());
-            self.scene.cancel_timer();
-            self.bfq.timer(&mut self.scene);
+        while self.view.timer_rings() <= at {
+            self.pass(self.view.timer_rings());
+            self.view.cancel_timer();
+            self.bfq.timer(&mut self.view);
             self.audit();
         }
         self.pass(at);
     }
 
     fn pass(&mut self, at: Nanos) {
-        self.scene.exact = at;
-        self.scene.now = self.scene.hz().floor(at);
+        self.view.exact = at;
+        self.view.now = self.view.hz().floor(at);
     }
 
     /// Time becomes `ms` milliseconds.
@@ -131,7 +131,7 @@ impl Bench {
 
     /// Time goes on by so many microseconds.
     fn later_us(&mut self, us: u64) {
-        self.go(self.scene.exact + Nanos::from_micros(us));
+        self.go(self.view.exact + Nanos::from_micros(us));
     }
 
     /// Time goes on by so many milliseconds.
@@ -141,28 +141,28 @@ impl Bench {
 
     /// Elevators see time in ticks of a kernel with 250 of them a second.
     fn ticks(mut self) -> Bench {
-        self.scene.set_hz(Hz::new(250).expect("a divisor"));
-        self.pass(self.scene.exact);
+        self.view.set_hz(Hz::new(250).expect("a divisor"));
+        self.pass(self.view.exact);
         self
     }
 
     fn group(&mut self, weight: u32) -> GroupId {
-        let group = GroupOfScene { parent: Some(self.scene.root()), weight, members: 0 };
-        let id = GroupId(self.scene.groups.0.insert(group).expect("room for a group"));
-        self.bfq.group_changed(&mut self.scene, id);
+        let group = GroupOfView { parent: Some(self.view.root()), weight, members: 0 };
+        let id = GroupId(self.view.groups.0.insert(group).expect("room for a group"));
+        self.bfq.group_changed(&mut self.view, id);
         id
     }
 
     fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
         let priority = Priority { class, level };
         let client = Client { group: Some(group), priority, weight: 100, ..Client::default() };
-        let id = ClientId(self.scene.clients.0.insert(client).expect("room for a client"));
-        self.bfq.client_attached(&mut self.scene, id);
+        let id = ClientId(self.view.clients.0.insert(client).expect("room for a client"));
+        self.bfq.client_attached(&mut self.view, id);
         id
     }
 
     fn client_of(&mut self, class: Class, level: u8) -> ClientId {
-        self.client_in(self.scene.root(), class, level)
+        self.client_in(self.view.root(), class, level)
     }
 
     fn client(&mut self) -> ClientId {
@@ -186,19 +186,19 @@ impl Bench {
 
     /// A request that is bound and does not wait yet.
     fn bound(&mut self, client: ClientId, op: Op, flags: Flags, at: (u64, u32)) -> RequestId {
-        let (start, (sector, sectors)) = (self.scene.exact, at);
+        let (start, (sector, sectors)) = (self.view.exact, at);
         let stage = Stage::Waiting;
         let request =
             Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
-        let key = self.scene.requests.0.insert(request).expect("room for a request");
+        let key = self.view.requests.0.insert(request).expect("room for a request");
         let id = RequestId::from_index(key.index());
-        self.bfq.bind(&mut self.scene, id);
+        self.bfq.bind(&mut self.view, id);
         id
     }
 
     /// A bound request begins to wait.
     fn wait(&mut self, id: RequestId) -> RequestId {
-        self.bfq.insert(&mut self.scene, id, Position::Sorted);
+        self.bfq.insert(&mut self.view, id, Position::Sorted);
         self.audit();
         id
     }
@@ -224,10 +224,10 @@ impl Bench {
     }
 
     fn pick(&mut self) -> Result<RequestId, Pick> {
-        let answer = match self.bfq.pick(&mut self.scene) {
+        let answer = match self.bfq.pick(&mut self.view) {
             Pick::Dispatch(id, _) => {
-                self.scene.requests[id].stage = Stage::InDevice;
-                self.bfq.started(&mut self.scene, id);
+                self.view.requests[id].stage = Stage::InDevice;
+                self.bfq.started(&mut self.view, id);
                 Ok(id)
             }
             nothing => Err(nothing),
@@ -239,11 +239,11 @@ impl Bench {
     /// The next request goes to the device. Whose it is.
     fn picked(&mut self) -> (ClientId, RequestId) {
         let id = self.pick().expect("something to do");
-        (self.scene.requests[id].client(), id)
+        (self.view.requests[id].client(), id)
     }
 
     fn end(&mut self, id: RequestId) {
-        self.bfq.completed(&mut self.scene, id, Nanos::ZERO);
+        self.bfq.completed(&mut self.view, id, Nanos::ZERO);
         self.audit();
         self.free(id);
     }
@@ -257,18 +257,18 @@ impl Bench {
     }
 
     fn withdraw(&mut self, id: RequestId) {
-        self.bfq.removed(&mut self.scene, id);
+        self.bfq.removed(&mut self.view, id);
         self.free(id);
     }
 
     fn free(&mut self, id: RequestId) {
-        self.bfq.released(&mut self.scene, id);
-        self.scene.requests.0.free(id.index());
+        self.bfq.released(&mut self.view, id);
+        self.view.requests.0.free(id.index());
         self.audit();
     }
 
     fn audit(&self) {
-        self.bfq.audit(&self.scene).expect("the audit holds");
+        self.bfq.audit(&self.view).expect("the audit holds");
     }
 
     /// The number of a client's sync queue.
@@ -308,12 +308,12 @@ impl Bench {
     fn expire(&mut self, client: ClientId, why: Expiry) {
         let queue = self.number(client);
         assert_eq!(self.in_service(), Some(queue));
-        self.bfq.expire(&mut self.scene, queue, false, why);
+        self.bfq.expire(&mut self.view, queue, false, why);
         self.audit();
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.scene.notes.drain().collect()
+        self.view.notes.drain().collect()
     }
 
     /// Why turns ended since this was last asked.

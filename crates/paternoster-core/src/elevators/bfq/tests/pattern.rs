@@ -8,7 +8,7 @@ use crate::observe::think_time::ThinkTime;
 /// A bench whose device does not say whether it queues.
 fn probing(version: Version, facts: DeviceFacts) -> Bench {
     let mut bench = Bench::new(version, facts);
-    bench.scene.ncq = Ncq::Probe;
+    bench.view.ncq = Ncq::Probe;
     bench
 }
 
@@ -52,7 +52,7 @@ fn bfq_82_not_while_one_keeps_it_empty() {
             for place in 0..own {
                 bench.read(client, FAR + 8 * place);
             }
-            bench.bfq.begin_turn(&mut bench.scene);
+            bench.bfq.begin_turn(&mut bench.view);
             assert_eq!(decides(&mut bench, in_driver, 8), expected, "{} {own}", version.name);
         }
     }
@@ -67,17 +67,17 @@ fn bfq_83_unknown_counts_as_yes() {
         let place = ATTRIBUTES.iter().position(|attribute| attribute.name == "hw_tag");
         let shown = |bench: &Bench| {
             let mut text = alloc::string::String::new();
-            bench.bfq.show(&bench.scene, place.expect("it is there"), &mut text).unwrap();
+            bench.bfq.show(&bench.view, place.expect("it is there"), &mut text).unwrap();
             text
         };
-        assert!(bench.bfq.queues_commands(&bench.scene));
-        assert!(bench.bfq.is_queueing_flash(&bench.scene));
+        assert!(bench.bfq.queues_commands(&bench.view));
+        assert!(bench.bfq.is_queueing_flash(&bench.view));
         assert_eq!(shown(&bench), "-1");
         assert_eq!(decides(&mut bench, 1, 3), Some(false));
-        assert!(!bench.bfq.is_queueing_flash(&bench.scene));
+        assert!(!bench.bfq.is_queueing_flash(&bench.view));
         assert_eq!(shown(&bench), "0");
         let bench = probing(version, disk(1));
-        assert!(!bench.bfq.is_queueing_flash(&bench.scene));
+        assert!(!bench.bfq.is_queueing_flash(&bench.view));
     }
 }
 
@@ -99,7 +99,7 @@ fn bfq_84_what_a_jump_is() {
             bench.set("queue_merging", 0);
             let other = bench.client();
             assert_eq!(
-                bench.bfq.new_sync_queue(&bench.scene, other).map(|queue| {
+                bench.bfq.new_sync_queue(&bench.view, other).map(|queue| {
                     let marks = bench.bfq.queues.at(queue).seek.marks();
                     bench.bfq.queues.free(queue);
                     marks
@@ -178,7 +178,7 @@ fn bfq_86_gaps_are_learned() {
             bench.read(client, FAR);
             bench.serve();
             bench.later(100);
-            bench.queue_mut(client).last_completion = Some(bench.scene.exact);
+            bench.queue_mut(client).last_completion = Some(bench.view.exact);
             expected.sample_gap(ms(learned), Nanos(1));
             assert_eq!(bench.queue(client).think_time.parts(), expected.parts(), "{gap} ms");
         }
@@ -214,7 +214,7 @@ fn bfq_86_the_third_arrival_thinks_long() {
             bench.later(1);
             let _ = bench.pick();
         }
-        bench.queue_mut(client).last_completion = Some(bench.scene.exact);
+        bench.queue_mut(client).last_completion = Some(bench.view.exact);
         bench.later_us(70);
         bench.read(client, FAR);
     }
@@ -235,11 +235,11 @@ fn bfq_87_what_thinking_long_is() {
                     bench.read(client, FAR);
                     bench.picked();
                     let id = RequestId::from_index(0);
-                    let last = bench.scene.exact;
+                    let last = bench.view.exact;
                     bench.end(id);
                     bench.go(last + Nanos(0));
                     if bench.in_service().is_some() {
-                        bench.bfq.expire(&mut bench.scene, 0, false, Expiry::NoMoreRequests);
+                        bench.bfq.expire(&mut bench.view, 0, false, Expiry::NoMoreRequests);
                     }
                 }
                 bench.set("slice_idle", slice_idle);

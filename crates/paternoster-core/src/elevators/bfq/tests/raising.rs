@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who is raised, for how long, and what ends it. BFQ-94 to BFQ-109; `low_latency` is on.
 
-use super::super::raise::Kind;
 use super::super::rate::Dispatched;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// A bench with `low_latency`, and a reader on it that was raised at its first request, and is not
@@ -36,7 +36,7 @@ fn kind(bench: &Bench, client: ClientId) -> Kind {
 fn bfq_94_two_seconds_of_rest() {
     both(disk(1), |mut bench, client| {
         let queue = bench.number(client);
-        let idle = |bench: &Bench| bench.bfq.is_idle_for_long(&bench.scene, queue);
+        let idle = |bench: &Bench| bench.bfq.is_idle_for_long(&bench.view, queue);
         let rest = bench.queue(client).stamp.expect("it had a turn");
         bench.go(rest + ms(2000));
         assert!(!idle(&bench));
@@ -64,7 +64,7 @@ fn bfq_95_who_starts() {
             bench.later(rest);
             bench.queue_mut(client).in_large_burst = burst;
             let queue = bench.number(client);
-            let arrival = bench.bfq.judge_arrival(&bench.scene, queue, client);
+            let arrival = bench.bfq.judge_arrival(&bench.view, queue, client);
             let by_weight = level == 4 || bench.is(LINUX_4_19);
             assert_eq!(arrival.interactive, !burst && rest > 2000 && by_weight);
         });
@@ -79,7 +79,7 @@ fn bfq_96_what_soft_real_time_is() {
     both(disk(1), |mut bench, client| {
         let queue = bench.number(client);
         let soft =
-            |bench: &Bench| bench.bfq.judge_arrival(&bench.scene, queue, client).soft_realtime;
+            |bench: &Bench| bench.bfq.judge_arrival(&bench.view, queue, client).soft_realtime;
         let next = bench.queue(client).raising.soft_realtime_next;
         bench.go(next);
         assert!(!soft(&bench));
@@ -110,17 +110,16 @@ fn bfq_97_who_deserves_it() {
     both(disk(1), |mut bench, client| {
         bench.later(5000);
         let queue = bench.number(client);
-        let deserves =
-            |bench: &Bench| bench.bfq.judge_arrival(&bench.scene, queue, client).deserves;
+        let deserves = |bench: &Bench| bench.bfq.judge_arrival(&bench.view, queue, client).deserves;
         assert!(deserves(&bench));
         let owner = bench.queue_mut(client).owner.take();
         assert!(!deserves(&bench));
         bench.bfq.contexts[client.index() as usize].is_stably_merged = true;
         assert!(deserves(&bench));
         bench.bfq.contexts[client.index() as usize].is_stably_merged = false;
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
         assert!(deserves(&bench));
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::No);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::No);
         bench.queue_mut(client).owner = owner;
         bench.set("low_latency", 0);
         assert!(!deserves(&bench));
@@ -133,7 +132,7 @@ fn bfq_97_not_soon_after_a_split() {
     for (ms_ago, raised) in [(2000, false), (2001, true)] {
         both(disk(1), |mut bench, client| {
             bench.later(5000);
-            bench.queue_mut(client).split_at = Some(bench.scene.now() - ms(ms_ago));
+            bench.queue_mut(client).split_at = Some(bench.view.now() - ms(ms_ago));
             bench.read(client, FAR);
             assert_eq!(kind(&bench, client) == Kind::Interactive, raised);
         });
@@ -143,7 +142,7 @@ fn bfq_97_not_soon_after_a_split() {
 /// Feeds a rate of 29,340 to an estimate of 9333: nine tenths of that, 8399, and a tenth.
 fn rate_of_11333(bench: &mut Bench) {
     for dispatch in 0..=32u64 {
-        let now = bench.scene.exact + ms(if dispatch == 32 { 500 } else { 10 * dispatch });
+        let now = bench.view.exact + ms(if dispatch == 32 { 500 } else { 10 * dispatch });
         // 138,785 sectors in 310 ms.
         let sectors = if dispatch == 31 { 4338 } else { 4337 };
         bench.bfq.rate.dispatched(Dispatched { now, sectors, is_near: false, in_driver: 0 });
@@ -157,17 +156,17 @@ fn rate_of_11333(bench: &mut Bench) {
 fn bfq_98_how_long_a_start_lasts() {
     for (facts, lasts) in [(disk(1), 10_500), (flash(32), 3750)] {
         each(facts, |bench| {
-            assert_eq!(bench.bfq.raise_duration(&bench.scene).as_millis(), lasts);
+            assert_eq!(bench.bfq.raise_duration(&bench.view).as_millis(), lasts);
             let bench = bench.ticks();
             // 7 s are 1750 ticks: 14000 * 1750/9333 = 2625; 625: 33000 * 625/22000 = 937.5.
             let ticks = if lasts == 3750 { 937 } else { 2625 };
-            assert_eq!(bench.bfq.raise_duration(&bench.scene), ms(4 * ticks));
+            assert_eq!(bench.bfq.raise_duration(&bench.view), ms(4 * ticks));
         });
     }
     each(disk(1), |bench| {
         let mut bench = bench.ticks();
         rate_of_11333(&mut bench);
-        assert_eq!(bench.bfq.raise_duration(&bench.scene), ms(8644));
+        assert_eq!(bench.bfq.raise_duration(&bench.view), ms(8644));
     });
 }
 
@@ -181,7 +180,7 @@ fn bfq_98_what_begins() {
         bench.read(client, FAR);
         let raising = bench.queue(client).raising;
         assert_eq!((raising.kind, raising.lasts.as_millis()), (Kind::Interactive, 10_500));
-        assert_eq!((raising.since, raising.service), (bench.scene.now(), 0));
+        assert_eq!((raising.since, raising.service), (bench.view.now(), 0));
         assert_eq!(bench.entity(client).weight, 1200);
     });
     both(disk(1), |mut bench, client| {
@@ -189,7 +188,7 @@ fn bfq_98_what_begins() {
         bench.read(client, FAR);
         let raising = bench.queue(client).raising;
         assert_eq!((raising.kind, raising.lasts), (Kind::SoftRealtime, ms(300)));
-        assert_eq!((raising.since, raising.interactive_since), (bench.scene.now(), None));
+        assert_eq!((raising.since, raising.interactive_since), (bench.view.now(), None));
         assert_eq!(bench.entity(client).weight, 120_000);
     });
 }
@@ -215,7 +214,7 @@ fn bfq_98_what_becomes_of_the_raised() {
         bench.later(2500);
         bench.read(client, FAR);
         let Raised { kind, since } = state(&bench, client);
-        assert_eq!((kind, since), (Kind::Interactive, bench.scene.now()));
+        assert_eq!((kind, since), (Kind::Interactive, bench.view.now()));
 
         let (mut bench, client) = raised(version);
         bench.queue_mut(client).in_large_burst = true;
@@ -226,7 +225,7 @@ fn bfq_98_what_becomes_of_the_raised() {
         let began = state(&bench, client).since;
         bench.read(client, FAR);
         let Raised { kind, since } = state(&bench, client);
-        assert_eq!((kind, since), (Kind::SoftRealtime, bench.scene.now()));
+        assert_eq!((kind, since), (Kind::SoftRealtime, bench.view.now()));
         assert_eq!(bench.queue(client).raising.interactive_since, Some(began));
         // And again: the period is not forgotten.
         bench.serve();
@@ -236,7 +235,7 @@ fn bfq_98_what_becomes_of_the_raised() {
         }
         bench.later(50);
         bench.read(client, FAR + 8);
-        assert_eq!(state(&bench, client).since, bench.scene.now());
+        assert_eq!(state(&bench, client).since, bench.view.now());
         assert_eq!(bench.queue(client).raising.interactive_since, Some(began));
     }
 }
@@ -270,7 +269,7 @@ fn bfq_99_when_it_would_be_soft_real_time() {
             };
             bench.at(2000);
             let queue = bench.number(client);
-            let next = |bench: &Bench| bench.bfq.soft_realtime_next(&bench.scene, queue);
+            let next = |bench: &Bench| bench.bfq.soft_realtime_next(&bench.view, queue);
             let home = bench.queue_mut(client);
             (home.backlog_began, home.backlog_service) = (ms(1900), 0);
             assert_eq!(next(&bench), ms(if ticks { 2024 } else { 2012 }));
@@ -294,7 +293,7 @@ fn bfq_99_when_it_is_computed() {
             let known = bench.queue(client).raising.soft_realtime_next;
             // Too soon behind its last request to be raised.
             bench.read(client, FAR);
-            bench.bfq.set_raised(&mut bench.scene, queue, raised);
+            bench.bfq.set_raised(&mut bench.view, queue, raised);
             let (_, id) = bench.picked();
             bench.later(500);
             bench.expire(client, Expiry::NoMoreRequests);
@@ -314,10 +313,10 @@ fn bfq_99_when_it_is_computed() {
 fn player(version: Version, sectors: u32, us: u64) -> Kind {
     let (mut bench, client) = calm(version, disk(1));
     bench.later(500);
-    let now = bench.scene.now();
+    let now = bench.view.now();
     bench.queue_mut(client).raising.soft_realtime_next = now;
     for round in 0..10 {
-        let began = bench.scene.exact;
+        let began = bench.view.exact;
         bench.read_of(client, FAR + 1000 * round, sectors);
         bench.serve();
         bench.go(began + Nanos::from_micros(us));
@@ -343,20 +342,20 @@ fn bfq_100_players_and_readers() {
 fn bfq_101_since_when() {
     both(disk(1), |mut bench, client| {
         bench.set("low_latency", 1);
-        bench.queue_mut(client).split_at = Some(bench.scene.now());
+        bench.queue_mut(client).split_at = Some(bench.view.now());
         bench.later(30);
         bench.read(client, FAR);
         assert_eq!(
             (kind(&bench, client), state(&bench, client).since),
-            (Kind::No, bench.scene.now())
+            (Kind::No, bench.view.now())
         );
         bench.queue_mut(client).split_at = None;
         bench.later(3);
         bench.read(client, FAR + 8);
-        assert_eq!(state(&bench, client).since, bench.scene.now());
+        assert_eq!(state(&bench, client).since, bench.view.now());
         let queue = bench.number(client);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
-        let since = bench.scene.now();
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        let since = bench.view.now();
         bench.later(3);
         bench.read(client, FAR + 16);
         assert_eq!(state(&bench, client).since, since);
@@ -371,14 +370,14 @@ fn bfq_102_waiting_does_not_count() {
         both(disk(1), |mut bench, client| {
             bench.at(2000);
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::SoftRealtime);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::SoftRealtime);
             let home = bench.queue_mut(client);
             (home.raising.since, home.stamp) = (ms(since), Some(ms(rested)));
-            bench.bfq.forgive_waiting(&bench.scene, queue);
+            bench.bfq.forgive_waiting(&bench.view, queue);
             assert_eq!(state(&bench, client).since, ms(expected), "{since} {rested}");
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
             bench.queue_mut(client).raising.since = ms(since);
-            bench.bfq.forgive_waiting(&bench.scene, queue);
+            bench.bfq.forgive_waiting(&bench.view, queue);
             assert_eq!(state(&bench, client).since, ms(since), "who starts has a longer time");
         });
     }
@@ -391,10 +390,10 @@ fn raised_in_its_turn(version: Version, kind: Kind) -> (Bench, ClientId) {
     bench.read(client, FAR);
     bench.read(client, FAR + 8);
     let queue = bench.number(client);
-    bench.bfq.set_raised(&mut bench.scene, queue, kind);
+    bench.bfq.set_raised(&mut bench.view, queue, kind);
     let lasts = if kind == Kind::Interactive { 10_500 } else { 300 };
     bench.queue_mut(client).raising.lasts = ms(lasts);
-    bench.bfq.begin_turn(&mut bench.scene);
+    bench.bfq.begin_turn(&mut bench.view);
     // For as long as the test likes.
     bench.queue_mut(client).stamp = Some(Nanos::MAX);
     (bench, client)
@@ -414,7 +413,7 @@ fn bfq_103_what_ends_it() {
         assert_eq!(kind(&bench, client), Kind::No);
 
         let (mut bench, client) = raised_in_its_turn(version, Kind::Interactive);
-        bench.queue_mut(client).raising.since = bench.scene.now() - ms(10_501);
+        bench.queue_mut(client).raising.since = bench.view.now() - ms(10_501);
         bench.picked();
         assert_eq!(kind(&bench, client), Kind::No);
 
@@ -453,12 +452,12 @@ fn bfq_104_what_is_left_of_it() {
             let (mut bench, client) = raised_in_its_turn(version, raised);
             let queue = bench.number(client);
             let known = bench.queue(client).raising.soft_realtime_next;
-            bench.pass(bench.scene.exact + ms(40));
-            bench.bfq.end_raising(&mut bench.scene, queue);
+            bench.pass(bench.view.exact + ms(40));
+            bench.bfq.end_raising(&mut bench.view, queue);
             let raising = bench.queue(client).raising;
-            assert_eq!((raising.kind, raising.since), (Kind::No, bench.scene.now()));
+            assert_eq!((raising.kind, raising.since), (Kind::No, bench.view.now()));
             let anew = raised == Kind::Interactive && version.name == LINUX_6_18.name;
-            let expected = if anew { bench.scene.now() } else { known };
+            let expected = if anew { bench.view.now() } else { known };
             assert_eq!(raising.soft_realtime_next, expected);
         }
     }
@@ -480,12 +479,12 @@ fn bfq_105_the_weight_follows_at_once() {
 
         let (mut bench, client) = raised_in_its_turn(version, Kind::SoftRealtime);
         bench.expire(client, Expiry::Preempted);
-        bench.bfq.begin_turn(&mut bench.scene);
+        bench.bfq.begin_turn(&mut bench.view);
         assert_eq!(bench.entity(client).weight, 120_000);
-        let now = bench.scene.now();
+        let now = bench.view.now();
         let raising = &mut bench.queue_mut(client).raising;
         (raising.since, raising.interactive_since) = (ms(5000), Some(now));
-        bench.pass(bench.scene.exact + ms(301));
+        bench.pass(bench.view.exact + ms(301));
         bench.picked();
         assert_eq!(
             (kind(&bench, client), bench.entity(client).weight),

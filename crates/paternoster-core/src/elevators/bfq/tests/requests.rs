@@ -2,7 +2,7 @@
 //! Requests: where they wait, what they are merged with, which of a queue goes next. BFQ-28 to
 //! BFQ-34, BFQ-37 to BFQ-40.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 use crate::elevator::Side;
 
@@ -14,7 +14,7 @@ fn bfq_28_at_the_head() {
         let ordinary = bench.read(client, FAR);
         let urgent = [1, 2].map(|place| {
             let id = bench.bound(client, Op::Read, Flags::NONE, (place * 100, 8));
-            bench.bfq.insert(&mut bench.scene, id, Position::Head);
+            bench.bfq.insert(&mut bench.view, id, Position::Head);
             bench.audit();
             id
         });
@@ -37,9 +37,9 @@ fn bfq_28_at_the_head_stands_beside_none() {
         }
         for place in 0..3 {
             let id = bench.bound(client, Op::Read, Flags::NONE, (place * 100, 8));
-            bench.bfq.insert(&mut bench.scene, id, Position::Head);
+            bench.bfq.insert(&mut bench.view, id, Position::Head);
             for side in [Side::Front, Side::Back] {
-                assert_eq!(bench.bfq.neighbour(&bench.scene, id, side), None, "{id:?}");
+                assert_eq!(bench.bfq.neighbour(&bench.view, id, side), None, "{id:?}");
             }
         }
     });
@@ -55,7 +55,7 @@ fn bfq_29_the_head_goes_before_all_rules() {
         let first = bench.pick().expect("one at a time");
         assert!(bench.pick().is_err());
         let id = bench.bound(other, Op::Read, Flags::NONE, (100, 8));
-        bench.bfq.insert(&mut bench.scene, id, Position::Head);
+        bench.bfq.insert(&mut bench.view, id, Position::Head);
         assert_eq!(bench.pick(), Ok(id));
         assert_eq!((bench.queue(other).in_flight, bench.bfq.in_driver), (1, 2));
         assert_eq!(bench.entity(other).service, 0);
@@ -74,7 +74,7 @@ fn bfq_30_when_requests_expire() {
         let read = bench.read(client, FAR);
         let sync = bench.ask(client, Op::Write, Flags::SYNC, (FAR + 100, 8));
         let write = bench.write(client, FAR + 200);
-        let deadline = |id: RequestId| Nanos(bench.scene.requests[id].scratch[0]);
+        let deadline = |id: RequestId| Nanos(bench.view.requests[id].scratch[0]);
         assert_eq!([read, sync, write].map(deadline), [ms(1125), ms(1125), ms(1250)]);
         assert_eq!(bench.queue(client).lane.len(), 2);
     });
@@ -89,9 +89,9 @@ fn bfq_31_what_may_be_merged() {
         let read = bench.queue(client).next.expect("it has one");
         let write = bench.write(client, 9 * FAR);
         let may = |id: RequestId, client, op, flags| {
-            let sector = bench.scene.requests[id].end();
+            let sector = bench.view.requests[id].end();
             let bio = Bio::new(client, op, sector, 8).flags(flags);
-            bench.bfq.may_merge(&bench.scene, id, &bio)
+            bench.bfq.may_merge(&bench.view, id, &bio)
         };
         assert!(may(read, client, Op::Read, Flags::NONE));
         assert!(may(write, client, Op::Write, Flags::NONE));
@@ -108,9 +108,9 @@ fn bfq_31_merged_early() {
         let [client, other] = bench.readers();
         let id = bench.queue(client).next.expect("it has one");
         let bio = Bio::new(other, Op::Read, FAR + 8, 8);
-        bench.bfq.bio_comes(&mut bench.scene, &bio);
+        bench.bfq.bio_comes(&mut bench.view, &bio);
         assert_eq!(bench.number(other), bench.number(client));
-        assert!(bench.bfq.may_merge(&bench.scene, id, &bio));
+        assert!(bench.bfq.may_merge(&bench.view, id, &bio));
     });
 }
 
@@ -131,11 +131,11 @@ fn bfq_32_the_survivor_is_as_old_as_the_older() {
                 assert_eq!(bench.number(a), bench.number(b));
                 return;
             }
-            bench.bfq.absorbed(&mut bench.scene, survivor, gone);
+            bench.bfq.absorbed(&mut bench.view, survivor, gone);
             bench.free(gone);
             let lane = bench.queue(a).lane;
             assert_eq!(lane.oldest(), Some(survivor));
-            assert_eq!(lane.deadline(&bench.scene), Some(ms(1125)));
+            assert_eq!(lane.deadline(&bench.view), Some(ms(1125)));
             let _ = between;
         });
     }
@@ -145,9 +145,9 @@ fn bfq_32_the_survivor_is_as_old_as_the_older() {
         let gone = bench.read(b, FAR + 8);
         bench.at(1020);
         let survivor = bench.read(a, FAR);
-        bench.bfq.absorbed(&mut bench.scene, survivor, gone);
+        bench.bfq.absorbed(&mut bench.view, survivor, gone);
         bench.free(gone);
-        assert_eq!(bench.queue(a).lane.deadline(&bench.scene), Some(ms(1145)));
+        assert_eq!(bench.queue(a).lane.deadline(&bench.view), Some(ms(1145)));
     });
 }
 
@@ -162,11 +162,11 @@ fn bfq_33_a_merge_at_the_front() {
         let queue = bench.number(client);
         assert_eq!(bench.queue(client).next, Some(first));
         assert_eq!(bench.bfq.positions.sector(queue), Some(1000));
-        let request = &mut bench.scene.requests[grown];
+        let request = &mut bench.view.requests[grown];
         (request.sector, request.sectors) = (800, 20_216);
-        bench.bfq.grown(&mut bench.scene, grown, Side::Front);
+        bench.bfq.grown(&mut bench.view, grown, Side::Front);
         bench.audit();
-        assert_eq!(bench.bfq.neighbour(&bench.scene, grown, Side::Back), Some(first));
+        assert_eq!(bench.bfq.neighbour(&bench.view, grown, Side::Back), Some(first));
         assert_eq!(bench.queue(client).next, Some(grown));
         assert_eq!(bench.entity(client).budget, 20_216);
         assert_eq!(bench.bfq.positions.sector(queue), Some(800));
@@ -185,7 +185,7 @@ fn bfq_34_learned_before_judged() {
         bench.serve();
         bench.marks(client, marks);
         let queue = bench.number(client);
-        bench.bfq.end_raising(&mut bench.scene, queue);
+        bench.bfq.end_raising(&mut bench.view, queue);
         bench.at(1900);
         bench.read(client, 9 * FAR);
         let kind = bench.queue(client).raising.kind;
@@ -202,8 +202,8 @@ fn bfq_37_which_request_is_nearer() {
         let client = bench.client();
         let first = |bench: &mut Bench, two: [(Op, Flags, u64); 2]| {
             let [a, b] = two.map(|(op, flags, at)| bench.bound(client, op, flags, (at, 8)));
-            let chosen = bench.bfq.back_seek().choose(&bench.scene, Some(a), Some(b), 100_000);
-            bench.scene.requests[chosen.expect("one of two")].sector()
+            let chosen = bench.bfq.back_seek().choose(&bench.view, Some(a), Some(b), 100_000);
+            bench.view.requests[chosen.expect("one of two")].sector()
         };
         let reads = |a, b| [(Op::Read, Flags::NONE, a), (Op::Read, Flags::NONE, b)];
         for (a, b, expected) in [
@@ -235,7 +235,7 @@ fn bfq_38_near_to_the_last_position() {
         }
         let next = bench.queue(client).next.expect("three wait");
         // 49,000 is 1008 back and counts 2016, 60,000 is 9992 ahead.
-        assert_eq!(bench.scene.requests[next].sector(), 49_000);
+        assert_eq!(bench.view.requests[next].sector(), 49_000);
     });
 }
 
@@ -243,7 +243,7 @@ fn bfq_38_near_to_the_last_position() {
 fn order<const N: usize>(bench: &mut Bench) -> [u64; N] {
     [(); N].map(|()| {
         let (_, id) = bench.picked();
-        let sector = bench.scene.requests[id].sector();
+        let sector = bench.view.requests[id].sector();
         bench.later(10);
         bench.end(id);
         sector

@@ -24,7 +24,7 @@ fn bfq_46_a_completion_does_not_ask() {
     let (mut bench, first) = served_and_waiting();
     assert_eq!(bench.pick(), Err(Pick::Idle));
     let again = bench.bfq.runs.again.expect("a run, since something waits");
-    assert_eq!(again, bench.scene.exact_now() + Nanos::from_millis(3));
+    assert_eq!(again, bench.view.exact_now() + Nanos::from_millis(3));
     bench.end(first);
     assert!(!bench.bfq.runs.is_due, "the device is kept: nobody asks");
     assert_eq!(bench.pick(), Err(Pick::Idle));

@@ -2,7 +2,7 @@
 //! What is kept of a queue over a merge, and what becomes of those who part. BFQ-133 to BFQ-137,
 //! BFQ-141 to BFQ-144.
 
-use super::super::raise::{Kind, Raising};
+use super::super::weight_raising::{Kind, Raising};
 use super::*;
 
 /// A bench in which the second of two readers comes to the first's queue; `prepare` is told of the
@@ -43,7 +43,7 @@ fn bfq_133_kept_of_the_owner() {
         assert!(kept(&bench, a) && kept(&bench, b));
         let queue = bench.number(a);
         bench.bfq.contexts[a.index() as usize].saved = None;
-        bench.bfq.save_state(&bench.scene, queue);
+        bench.bfq.save_state(&bench.view, queue);
         assert!(!kept(&bench, a));
     });
 }
@@ -64,7 +64,7 @@ fn bfq_133_what_is_kept() {
         bench.queue_mut(b).is_to_split = true;
         let id = bench.bound(b, Op::Read, Flags::NONE, (20 * FAR, 8));
         // Before the request is added nothing has been learned anew.
-        bench.bfq.settle_request(&mut bench.scene, id);
+        bench.bfq.settle_request(&mut bench.view, id);
         let queue = bench.queue(b);
         assert_eq!(queue.think_time.parts(), (3_000_000, 105));
         assert_eq!((queue.thinks_short, queue.is_io_bound), (false, false));
@@ -87,7 +87,7 @@ fn bfq_133_what_is_not_kept() {
         bench.later(3);
         part(&mut bench, b);
         let Raising { soft_realtime_next, service, is_unsettled, .. } = bench.queue(b).raising;
-        assert_eq!((soft_realtime_next, is_unsettled), (bench.scene.now(), false));
+        assert_eq!((soft_realtime_next, is_unsettled), (bench.view.now(), false));
         assert_eq!(service, if version.name == LINUX_6_18.name { 5000 } else { 0 });
     });
 }
@@ -116,7 +116,7 @@ fn bfq_134_merged_before_it_was_seen() {
         let (bench, client) = merged_with_its_first(version, 1, 1);
         let raising = bench.queue(client).raising;
         assert_eq!(raising.kind, Kind::Interactive);
-        let lasts = bench.bfq.raise_duration(&bench.scene);
+        let lasts = bench.bfq.raise_duration(&bench.view);
         assert_eq!((raising.lasts, raising.interactive_since), (lasts, None));
         assert_eq!(bench.entity(client).weight, 1200);
     });
@@ -160,7 +160,7 @@ fn bfq_136_a_raise_is_resumed() {
             let prepare = |bench: &mut Bench, client| {
                 bench.set("low_latency", 1);
                 let queue = bench.number(client);
-                bench.bfq.set_raised(&mut bench.scene, queue, kind);
+                bench.bfq.set_raised(&mut bench.view, queue, kind);
                 let raising = &mut bench.queue_mut(client).raising;
                 (raising.lasts, raising.since) = (ms(lasts), ms(1000));
                 raising.interactive_since = interactive;
@@ -182,7 +182,7 @@ fn bfq_136_not_in_a_large_burst() {
         let prepare = |bench: &mut Bench, client| {
             bench.set("low_latency", 1);
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
             bench.queue_mut(client).raising.lasts = ms(9000);
             bench.queue_mut(client).in_large_burst = true;
         };
@@ -200,7 +200,7 @@ fn bfq_137_low_latency_off_meanwhile() {
         let prepare = |bench: &mut Bench, client| {
             bench.set("low_latency", 1);
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
             let raising = &mut bench.queue_mut(client).raising;
             (raising.lasts, raising.since) = (ms(9000), ms(1000));
         };
@@ -241,7 +241,7 @@ fn bfq_142_each_gets_his_own() {
         let (mut bench, [a, b]) = shared(version, |_, _| {});
         let queue = bench.number(a);
         part(&mut bench, b);
-        assert_eq!(bench.queue(b).split_at, Some(bench.scene.now()));
+        assert_eq!(bench.queue(b).split_at, Some(bench.view.now()));
         assert_eq!((bench.queue(b).owner, bench.queue(b).is_shared), (Some(b), false));
         bench.read(a, 30 * FAR);
         assert_eq!(bench.number(a), queue);
@@ -288,7 +288,7 @@ fn bfq_144_settling_down() {
             let queue = bench.queue_mut(b);
             queue.think_time.set_parts(15_000_000, 200);
             queue.thinks_short = true;
-            bench.pass(bench.scene.exact + ms(after));
+            bench.pass(bench.view.exact + ms(after));
             bench.read(b, 21 * FAR);
             assert_eq!(bench.queue(b).thinks_short, short, "{after} ms");
         });

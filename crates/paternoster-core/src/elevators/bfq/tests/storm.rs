@@ -68,7 +68,7 @@ impl Storm {
         let mut bench = Bench::new(version, facts);
         bench.set("low_latency", 1);
         bench.set("stable_merging", u64::from(version.late_mechanisms));
-        let root = bench.scene.root();
+        let root = bench.view.root();
         let groups = Vec::from([root, bench.group(100), bench.group(700)]);
         let mut storm = Storm {
             bench,
@@ -92,7 +92,7 @@ impl Storm {
         if self.sent - self.ended < 60 {
             self.sent += 1;
             let bio = Bio::new(client, op, at.0, at.1).flags(flags);
-            self.bench.bfq.bio_comes(&mut self.bench.scene, &bio);
+            self.bench.bfq.bio_comes(&mut self.bench.view, &bio);
             let id = self.bench.ask(client, op, flags, at);
             self.waiting.push(id);
         }
@@ -140,9 +140,9 @@ impl Storm {
             Step::End { which } => self.end(which.into()),
             Step::Refuse { which } if !self.inside.is_empty() => {
                 let id = self.inside.remove(usize::from(which) % self.inside.len());
-                bench.bfq.requeued(&mut bench.scene, id);
-                bench.scene.requests[id].stage = Stage::Waiting;
-                bench.bfq.insert(&mut bench.scene, id, Position::Head);
+                bench.bfq.requeued(&mut bench.view, id);
+                bench.view.requests[id].stage = Stage::Waiting;
+                bench.bfq.insert(&mut bench.view, id, Position::Head);
                 bench.audit();
                 self.waiting.push(id);
             }
@@ -154,15 +154,15 @@ impl Storm {
             Step::Pass { us } => bench.later_us(us.into()),
             Step::Move { group, .. } => {
                 let group = self.groups[usize::from(group) % self.groups.len()];
-                bench.scene.clients.0.at_mut(client.index()).group = Some(group);
-                bench.bfq.client_changed(&mut bench.scene, client);
+                bench.view.clients.0.at_mut(client.index()).group = Some(group);
+                bench.bfq.client_changed(&mut bench.view, client);
                 bench.audit();
             }
             Step::Change { class, level, .. } => {
                 let classes = [Class::BestEffort, Class::Realtime, Class::Idle];
                 let class = classes[usize::from(class) % 3];
-                bench.scene.clients.0.at_mut(client.index()).priority = Priority { class, level };
-                bench.bfq.client_changed(&mut bench.scene, client);
+                bench.view.clients.0.at_mut(client.index()).priority = Priority { class, level };
+                bench.bfq.client_changed(&mut bench.view, client);
                 bench.audit();
             }
             Step::Leave { .. } => self.leaves(client),
@@ -181,9 +181,9 @@ impl Storm {
     fn leaves(&mut self, client: ClientId) {
         let bench = &mut self.bench;
         if bench.bfq.contexts[client.index() as usize].requests == 0 {
-            bench.bfq.client_detached(&mut bench.scene, client);
+            bench.bfq.client_detached(&mut bench.view, client);
             bench.audit();
-            bench.scene.clients.0.free(client.index());
+            bench.view.clients.0.free(client.index());
             self.clients.retain(|&other| other != client);
         }
     }
@@ -220,7 +220,7 @@ proptest! {
         storm.calm_down();
         let bfq = &storm.bench.bfq;
         let kept = bfq.groups.iter().flat_map(|group| group.shared).flatten().count();
-        // Those that nobody refers to are remembered for what they are ahead (`abandoned`).
+        // Those that nobody refers to are remembered for what they are ahead (`departed`).
         let referred = bfq.queues.iter().filter(|(_, queue)| queue.refs > 0).count();
         prop_assert_eq!(referred, kept);
         prop_assert_eq!((bfq.waiting, bfq.in_driver, bfq.busy()), (0, 0, 0));
@@ -275,7 +275,7 @@ fn bfq_g13_charges_add_up() {
                         Err(_) => bench.later(1),
                     }
                 };
-                sectors += u64::from(bench.scene.requests[id].sectors());
+                sectors += u64::from(bench.view.requests[id].sectors());
                 requests += 1;
                 bench.end(id);
             }
@@ -296,7 +296,7 @@ fn bfq_g13_time_is_no_discount() {
             let client = bench.client();
             bench.read(client, FAR);
             bench.read(client, FAR + 800);
-            bench.bfq.begin_turn(&mut bench.scene);
+            bench.bfq.begin_turn(&mut bench.view);
             bench.marks(client, 32);
             let queue = bench.number(client);
             bench.bfq.schedule.serve(queue, service);
@@ -311,7 +311,7 @@ fn bfq_g13_time_is_no_discount() {
                 }
             }
             bench.later(30);
-            bench.bfq.client_detached(&mut bench.scene, client);
+            bench.bfq.client_detached(&mut bench.view, client);
         }
     });
 }

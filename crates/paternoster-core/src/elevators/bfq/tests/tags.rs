@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many requests each kind of I/O may have. BFQ-35, BFQ-36; scenario 12.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 const KINDS: [(Op, Flags); 3] =
     [(Op::Read, Flags::NONE), (Op::Write, Flags::SYNC), (Op::Write, Flags::NONE)];
 
 fn limits(bench: &mut Bench, client: ClientId) -> [Admission; 3] {
-    KINDS.map(|(op, flags)| bench.bfq.admit(&mut bench.scene, client, op, flags))
+    KINDS.map(|(op, flags)| bench.bfq.admit(&mut bench.view, client, op, flags))
 }
 
 /// Have reads no limit, sync writes three quarters and async writes half of the requests, and while
@@ -20,12 +20,12 @@ fn bfq_35_parts_of_the_requests() {
         [(64, [48, 32], [24, 12]), (256, [192, 128], [96, 48]), (2, [1, 1], [1, 1])]
     {
         each(disk(32), |mut bench| {
-            bench.scene.nr_requests = depth;
+            bench.view.nr_requests = depth;
             let client = bench.client();
             assert_eq!(limits(&mut bench, client), [Normal, AtMost(calm[0]), AtMost(calm[1])]);
             let [other] = bench.readers();
             let queue = bench.number(other);
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
             assert_eq!(limits(&mut bench, client), [Normal, AtMost(raised[0]), AtMost(raised[1])]);
         });
     }
@@ -44,7 +44,7 @@ fn bfq_scenario_12_writes_leave_room() {
         assert_eq!(left(&mut bench), 50);
         let [other] = bench.readers();
         let queue = bench.number(other);
-        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
         assert_eq!(left(&mut bench), 81);
     });
 }
@@ -69,7 +69,7 @@ fn bfq_36_requests_by_weight() {
         let (mut bench, [one, two, _]) = in_groups(version);
         let queue = bench.number(one);
         let cut = |bench: &mut Bench, client| {
-            bench.bfq.admit(&mut bench.scene, client, Op::Read, Flags::NONE) == Admission::AtMost(1)
+            bench.bfq.admit(&mut bench.view, client, Op::Read, Flags::NONE) == Admission::AtMost(1)
         };
         let later = version.name == LINUX_6_18.name;
         bench.bfq.queues.at_mut(queue).allocated += 30;
@@ -93,7 +93,7 @@ fn bfq_36_not_at_rest() {
     let (mut bench, [one, ..]) = in_groups(LINUX_6_18);
     let id = bench.queue(one).next.expect("it has one");
     bench.bfq.queues.at_mut(bench.number(one)).allocated += 100;
-    let admit = |bench: &mut Bench| bench.bfq.admit(&mut bench.scene, one, Op::Read, Flags::NONE);
+    let admit = |bench: &mut Bench| bench.bfq.admit(&mut bench.view, one, Op::Read, Flags::NONE);
     assert_eq!(admit(&mut bench), Admission::AtMost(1));
     let queue = bench.number(one);
     bench.bfq.queues.at_mut(queue).allocated -= 100;
@@ -115,7 +115,7 @@ fn bfq_36_classes_above_count_eightfold() {
     let queue = bench.number(client);
     for (more, expected) in [(83, Admission::Normal), (84, Admission::AtMost(1))] {
         bench.bfq.queues.at_mut(queue).allocated += more;
-        let admitted = bench.bfq.admit(&mut bench.scene, client, Op::Read, Flags::NONE);
+        let admitted = bench.bfq.admit(&mut bench.view, client, Op::Read, Flags::NONE);
         assert_eq!(admitted, expected, "{more} and one");
         bench.bfq.queues.at_mut(queue).allocated -= more;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns: how they begin, go on and end; holes; preemption. BFQ-41 to BFQ-55, BFQ-60 to BFQ-62.
 
-use super::super::raise::Kind;
+use super::super::weight_raising::Kind;
 use super::*;
 
 /// When a turn begins, is the age of its requests to be looked at, and does it last 31 ticks of
@@ -14,12 +14,12 @@ fn bfq_41_a_turn_begins() {
         let [client] = bench.readers();
         bench.queue_mut(client).fifo_looked = true;
         bench.bfq.in_service_position = 77;
-        let queue = bench.bfq.begin_turn(&mut bench.scene);
+        let queue = bench.bfq.begin_turn(&mut bench.view);
         assert_eq!(queue, Some(bench.number(client)));
         let began = (bench.bfq.turn_began, bench.bfq.in_service_position, bench.bfq.turns);
         assert_eq!(began, (ms(1003), 0, 32));
         assert!(!bench.queue(client).fifo_looked);
-        let is_over = |bench: &Bench| bench.bfq.is_time_over(&bench.scene, bench.number(client));
+        let is_over = |bench: &Bench| bench.bfq.is_time_over(&bench.view, bench.number(client));
         bench.at(1123);
         assert!(!is_over(&bench));
         bench.at(1124);
@@ -36,10 +36,10 @@ fn bfq_41_the_turn_of_the_raised() {
             let mut bench = bench.ticks();
             let [client] = bench.readers();
             let queue = bench.number(client);
-            bench.bfq.begin_turn(&mut bench.scene);
-            bench.bfq.set_raised(&mut bench.scene, queue, kind);
+            bench.bfq.begin_turn(&mut bench.view);
+            bench.bfq.set_raised(&mut bench.view, queue, kind);
             bench.expire(client, Expiry::BudgetTimeout);
-            bench.bfq.begin_turn(&mut bench.scene);
+            bench.bfq.begin_turn(&mut bench.view);
             assert_eq!(bench.queue(client).stamp, Some(ms(1000 + lasts)));
         });
     }
@@ -79,10 +79,10 @@ fn bfq_43_what_requests_are_charged() {
         let sync = bench.ask(writer, Op::Write, Flags::SYNC, (4 * FAR, 8));
         let queues = [bench.number(reader), bench.shared(writer), bench.number(writer)];
         let charge =
-            |bench: &Bench, place: usize, id| bench.bfq.charge_of(&bench.scene, queues[place], id);
+            |bench: &Bench, place: usize, id| bench.bfq.charge_of(&bench.view, queues[place], id);
         let charges = [(0, read), (1, write), (2, sync)].map(|(p, id)| charge(&bench, p, id));
         assert_eq!(charges, [8, 24, 8]);
-        bench.bfq.set_raised(&mut bench.scene, queues[1], Kind::Interactive);
+        bench.bfq.set_raised(&mut bench.view, queues[1], Kind::Interactive);
         assert_eq!(charge(&bench, 1, write), 8);
     });
 }
@@ -96,7 +96,7 @@ fn bfq_43_not_where_weights_differ() {
         let writer = bench.client();
         bench.read(light, FAR);
         let write = bench.write(writer, 3 * FAR);
-        let charge = bench.bfq.charge_of(&bench.scene, bench.shared(writer), write);
+        let charge = bench.bfq.charge_of(&bench.view, bench.shared(writer), write);
         assert_eq!(charge, if bench.is(LINUX_6_18) { 8 } else { 24 });
     });
 }
@@ -114,7 +114,7 @@ fn bfq_44_a_budget_is_never_overrun() {
         assert_eq!((bench.entity(client).service, bench.entity(client).budget), (8, 100));
         let (_, second) = bench.picked();
         assert_eq!(bench.endings(), [Expiry::BudgetExhausted]);
-        assert_eq!(bench.scene.requests[second].sector(), 200);
+        assert_eq!(bench.view.requests[second].sector(), 200);
         assert_eq!((bench.entity(client).service, bench.entity(client).budget), (20_000, 20_000));
         bench.end(first);
         bench.end(second);
@@ -129,7 +129,7 @@ fn idling_at_the_end(bench: &mut Bench, used: u64) -> ClientId {
     bench.picked();
     bench.at(1120);
     bench.end(id);
-    assert_eq!(bench.scene.timer(), ms(1128));
+    assert_eq!(bench.view.timer(), ms(1128));
     let entity = bench.entity_mut(client);
     (entity.budget, entity.service) = (90, used);
     client
@@ -194,11 +194,11 @@ fn bfq_46_idling_begins_with_the_last_end() {
         let ids = [bench.picked().1, bench.picked().1];
         bench.end(ids[0]);
         assert_eq!(
-            (bench.in_service(), bench.scene.timer()),
+            (bench.in_service(), bench.view.timer()),
             (Some(bench.number(client)), Nanos::MAX)
         );
         bench.end(ids[1]);
-        assert_eq!(bench.scene.timer(), ms(1008));
+        assert_eq!(bench.view.timer(), ms(1008));
     });
 }
 
@@ -228,9 +228,9 @@ fn bfq_47_a_small_request_waits() {
             let [client] = bench.readers();
             bench.serve();
             bench.read_of(client, FAR + 8, sectors);
-            assert_eq!(bench.scene.timer() == ms(1009), waits);
+            assert_eq!(bench.view.timer() == ms(1009), waits);
             bench.picked();
-            assert_eq!(bench.scene.timer(), Nanos::MAX);
+            assert_eq!(bench.view.timer(), Nanos::MAX);
         });
     }
 }
@@ -439,7 +439,7 @@ fn bfq_54_who_recovers_a_hole() {
         let [first, second] = with_a_hole(&mut bench);
         if raised {
             let queue = bench.number(second);
-            bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
         }
         bench.read(first, FAR + 8);
         assert_eq!(bench.preemptions(), Vec::from_iter(rule), "raised: {raised}");

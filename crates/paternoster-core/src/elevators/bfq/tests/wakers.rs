@@ -33,7 +33,7 @@ fn round(bench: &mut Bench, [journal, process]: [ClientId; 2], us: u64) {
     let (_, id) = bench.picked();
     bench.later_us(100);
     bench.end(id);
-    let ended = bench.scene.exact;
+    let ended = bench.view.exact;
     bench.pass(ended + Nanos::from_micros(us));
     bench.queue_mut(process).thinks_short = false;
     let id = bench.read(process, 2 * FAR);
@@ -120,7 +120,7 @@ fn bfq_167_who_has_none() {
     bench.serve();
     bench.queue_mut(process).thinks_short = true;
     bench.queue_mut(process).think_time.set_parts(10, 200);
-    let last = bench.scene.exact;
+    let last = bench.view.exact;
     bench.queue_mut(process).last_completion = Some(last);
     bench.read(process, 2 * FAR);
     assert_eq!(waker(&bench, process), None, "thinks short");
@@ -152,13 +152,13 @@ fn bfq_168_wakers_come_and_go() {
     let id = bench.read(one, 2 * FAR);
     assert_eq!(bench.queue(journal).woken.first(), Some(bench.number(one)));
     bench.withdraw(id);
-    bench.bfq.client_detached(&mut bench.scene, one);
+    bench.bfq.client_detached(&mut bench.view, one);
     bench.audit();
     assert_eq!(bench.queue(journal).woken.len(), 1);
 
     let (mut bench, [journal, one, two]) = with_waker();
     let of_journal = bench.number(journal);
-    bench.bfq.client_detached(&mut bench.scene, journal);
+    bench.bfq.client_detached(&mut bench.view, journal);
     assert!(!bench.bfq.queues.is_live(of_journal));
     assert_eq!((waker(&bench, one), waker(&bench, two)), (None, None));
 }

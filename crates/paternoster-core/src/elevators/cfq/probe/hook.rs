@@ -10,23 +10,23 @@
 use core::cell::Cell;
 
 use super::Choice;
-use crate::elevators::cfq::recall::Decision;
+use crate::elevators::cfq::probe_points::Decision;
 
 /// What is decided and our choice; the answer is carried out.
-pub type Recall = fn(Decision, Option<i64>) -> Option<i64>;
+pub type Replace = fn(Decision, Option<i64>) -> Option<i64>;
 
 std::thread_local! {
-    static HOOK: Cell<Option<Recall>> = const { Cell::new(None) };
+    static HOOK: Cell<Option<Replace>> = const { Cell::new(None) };
 }
 
 /// From now on this thread has this hook, or none.
-pub fn install(hook: Option<Recall>) {
+pub fn install(hook: Option<Replace>) {
     HOOK.set(hook);
 }
 
 /// Our choice, or what the hook of this thread makes of it.
 #[inline]
-pub(in crate::elevators::cfq) fn recall<C: Choice>(decision: Decision, ours: C) -> C {
+pub(in crate::elevators::cfq) fn replace<C: Choice>(decision: Decision, ours: C) -> C {
     match HOOK.get() {
         None => ours,
         Some(hook) => C::chosen(hook(decision, ours.number())),

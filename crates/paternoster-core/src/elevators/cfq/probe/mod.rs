@@ -10,10 +10,10 @@
 mod choice;
 mod hook;
 
-pub use super::recall::Decision;
+pub use super::probe_points::Decision;
 pub use choice::Choice;
-pub(super) use hook::recall;
-pub use hook::{Recall, install};
+pub(super) use hook::replace;
+pub use hook::{Replace, install};
 
 use super::Cfq;
 use super::service::{KINDS, tree_of};
@@ -55,7 +55,7 @@ pub fn tree(class: Class, kind: u32) -> Option<usize> {
 impl Probe<Cfq> {
     /// Begins where another run ended, as to how many queues of the root were busy on average.
     pub fn set_average_busy(&mut self, average: u32) {
-        self.elevator.groups[self.scene.root().index() as usize].averages[0] = average;
+        self.elevator.groups[self.view.root().index() as usize].averages[0] = average;
     }
 
     /// Begins where another run ended, as to the most requests that the device took at a time.
@@ -108,12 +108,12 @@ impl Probe<Cfq> {
     #[must_use]
     pub fn workload_left(&self) -> i64 {
         let expires = self.elevator.serving.expires.unwrap_or(Nanos::ZERO);
-        signed(expires) - signed(self.scene.now)
+        signed(expires) - signed(self.view.now)
     }
 
     /// The workload goes on for a while, if it is over.
     pub fn prolong_workload(&mut self, by: Nanos) {
-        self.elevator.serving.expires.get_or_insert(self.scene.now + by);
+        self.elevator.serving.expires.get_or_insert(self.view.now + by);
     }
 
     /// Whether there is a queue of this number.
@@ -140,7 +140,7 @@ impl Probe<Cfq> {
     /// The number of the queue that a request belongs to.
     #[must_use]
     pub fn queue_of(&self, request: RequestId) -> u32 {
-        home(&self.scene, request)
+        home(&self.view, request)
     }
 
     /// The number of the queue that a client's requests have come to so far.
@@ -153,13 +153,13 @@ impl Probe<Cfq> {
     /// of its samples.
     #[must_use]
     pub fn think_time(&self, request: RequestId) -> (u64, u64) {
-        let client = self.scene.requests[request].client();
+        let client = self.view.requests[request].client();
         self.elevator.contexts[client.index() as usize].think_time.parts()
     }
 
     /// The same, from now on.
     pub fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64) {
-        let client = self.scene.requests[request].client();
+        let client = self.view.requests[request].client();
         self.elevator.contexts[client.index() as usize].think_time.set_parts(mean, samples);
     }
 }

@@ -9,7 +9,7 @@ use crate::elevators::cfq::service::Kind;
 #[test]
 fn weights_have_a_least_and_a_most() {
     each(|mut bench| {
-        let root = bench.scene.root();
+        let root = bench.view.root();
         let [light, heavy] = [1, 5000].map(|weight| bench.group(root, weight));
         let least = if bench.is(LINUX_2_6_34) { 100 } else { 10 };
         let weight = |group: GroupId| bench.cfq.groups[group.index() as usize].weight;
@@ -24,14 +24,14 @@ fn weights_have_a_least_and_a_most() {
 #[test]
 fn a_groups_part_of_the_latency() {
     each(|mut bench| {
-        let root = bench.scene.root();
+        let root = bench.view.root();
         let outer = bench.group(root, 500);
         let inner = bench.group(outer, 250);
         for (place, group) in [root, outer, inner].into_iter().enumerate() {
             let client = bench.client_in(group, Class::BestEffort, 4);
             bench.read(client, (place as u64) << 20);
         }
-        let part = bench.cfq.group_slice(&bench.scene, inner.index()).as_micros();
+        let part = bench.cfq.group_slice(&bench.view, inner.index()).as_micros();
         assert_eq!(part, if bench.is(LINUX_4_19) { 33_325 } else { 42_857 });
     });
 }
@@ -42,7 +42,7 @@ fn a_groups_part_of_the_latency() {
 #[test]
 fn a_groups_turn_costs_by_its_weight() {
     each(|mut bench| {
-        let root = bench.scene.root();
+        let root = bench.view.root();
         let light = bench.group(root, 250);
         let [member, other] =
             [light, root].map(|group| bench.client_in(group, Class::BestEffort, 4));
@@ -50,7 +50,7 @@ fn a_groups_turn_costs_by_its_weight() {
         bench.read(member, 0);
         let queue = bench.number(member);
         let before = bench.cfq.groups[light.index() as usize].virtual_time;
-        bench.cfq.charge_group_of(&bench.scene, queue, Nanos::from_millis(10));
+        bench.cfq.charge_group_of(&bench.view, queue, Nanos::from_millis(10));
         let cost = bench.cfq.groups[light.index() as usize].virtual_time - before;
         let nested = 10_000_000 * 4096 * 4096 / 819;
         let expected = if bench.is(LINUX_4_19) { nested } else { 10_000_000 * 4096 * 2 };
@@ -75,7 +75,7 @@ fn cfq_46_without_slice_idle_requests_are_charged() {
             }
             let queue = bench.number(client);
             let before = bench.cfq.groups[0].virtual_time;
-            bench.cfq.charge_group_of(&bench.scene, queue, Nanos::from_millis(10));
+            bench.cfq.charge_group_of(&bench.view, queue, Nanos::from_millis(10));
             let cost = bench.cfq.groups[0].virtual_time - before;
             let by_requests = idle == 0 && depth > 1 && !bench.is(LINUX_2_6_34);
             // Alone, its fraction is the whole in 4.19; its weight is twice the usual before.
@@ -93,7 +93,7 @@ fn cfq_47_without_isolation_seeky_queues_move_to_the_root() {
     for isolation in [false, true] {
         each(|mut bench| {
             bench.cfq.tunables.group_isolation = isolation;
-            let root = bench.scene.root();
+            let root = bench.view.root();
             let group = bench.group(root, 500);
             let client = bench.client_in(group, Class::BestEffort, 4);
             let mut homes = Vec::new();
@@ -115,7 +115,7 @@ fn cfq_47_without_isolation_seeky_queues_move_to_the_root() {
 #[test]
 fn async_queues_belong_to_the_root_before_groups_nest() {
     each(|mut bench| {
-        let root = bench.scene.root();
+        let root = bench.view.root();
         let group = bench.group(root, 500);
         let client = bench.client_in(group, Class::BestEffort, 4);
         bench.write(client, 0);

@@ -13,7 +13,7 @@ fn cfq_6_the_table_of_slices() {
         let limits = [32, 28, 24, 20, 16, 12, 8, 4];
         for level in 0..8 {
             let place = usize::from(level);
-            let ms = |sync| bench.cfq.level_slice(&bench.scene, sync, level).as_millis();
+            let ms = |sync| bench.cfq.level_slice(&bench.view, sync, level).as_millis();
             assert_eq!((ms(true), ms(false)), (sync[place], asynchronous[place]), "level {level}");
             assert_eq!(bench.cfq.async_limit(level), limits[place], "level {level}");
         }
@@ -25,9 +25,9 @@ fn cfq_6_the_table_of_slices() {
 #[test]
 fn cfq_6_in_ticks() {
     each(|mut bench| {
-        bench.scene.set_hz(crate::time::Hz::new(250).unwrap());
+        bench.view.set_hz(crate::time::Hz::new(250).unwrap());
         bench.cfq.tunables.slice[1] = Nanos::from_millis(104);
-        let ms = |level| bench.cfq.level_slice(&bench.scene, true, level).as_millis();
+        let ms = |level| bench.cfq.level_slice(&bench.view, true, level).as_millis();
         assert_eq!((ms(0), ms(4), ms(7)), (184, 104, 44));
     });
 }
@@ -41,7 +41,7 @@ fn settled_slice(bench: &mut Bench, level: u8, count: u64) -> u64 {
         bench.read(client, other << 16);
     }
     let queue = bench.number(first);
-    (0..20).fold(0, |_, _| bench.cfq.scaled_slice(&bench.scene, queue).as_millis())
+    (0..20).fold(0, |_, _| bench.cfq.scaled_slice(&bench.view, queue).as_millis())
 }
 
 /// Given low_latency, is a slice of level 4 the whole 100 ms among up to three, then 300 / count,
@@ -101,6 +101,6 @@ fn cfq_15_the_average_sticks() {
         ten_then(&mut bench, 2);
         assert_eq!(averages(&mut bench), [8, 7, 6, 5, 4, 4, 4]);
         let queue = bench.cfq.groups[0].trees[2].first().expect("two are busy");
-        assert_eq!(bench.cfq.scaled_slice(&bench.scene, queue).as_millis(), 75);
+        assert_eq!(bench.cfq.scaled_slice(&bench.view, queue).as_millis(), 75);
     });
 }

@@ -2,17 +2,17 @@
 //! The rules of CFQ that only show inside: keys, averages, slices, workloads, references.
 //!
 //! What a caller of the queue can see is in `tests/all/cfq_rules/`. Here the elevator is asked
-//! directly, in a scene of its own: a [`Bench`] binds, inserts, picks and ends requests as a queue
+//! directly, in a view of its own: a [`Bench`] binds, inserts, picks and ends requests as a queue
 //! would, and audits after each step.
 
 use super::*;
-use crate::client::{Class, Client, Group as GroupOfScene, Priority};
+use crate::client::{Class, Client, Group as GroupOfView, Priority};
 use crate::device::DeviceFacts;
 use crate::event::Note;
+use crate::queue_view::Limits;
 use crate::request::{Request, Stage};
-use crate::scene::Limits;
 
-mod due;
+mod flush_share;
 mod groups;
 mod lengths;
 mod order;
@@ -27,9 +27,9 @@ fn disk(depth: u32) -> DeviceFacts {
     DeviceFacts { depth, rotational: true, ..DeviceFacts::default() }
 }
 
-/// A CFQ in a scene, and what a queue would do with it.
+/// A CFQ in a view, and what a queue would do with it.
 struct Bench {
-    scene: Scene,
+    view: QueueView,
     cfq: Cfq,
 }
 
@@ -42,12 +42,12 @@ fn each(test: impl Fn(Bench)) {
 
 impl Bench {
     fn new(version: Version, facts: DeviceFacts) -> Bench {
-        let mut scene = Scene::new(facts, Limits::default(), true);
+        let mut view = QueueView::new(facts, Limits::default(), true);
         let mut cfq = Cfq::of(version);
-        cfq.attach(&mut scene);
-        let root = scene.root();
-        cfq.group_changed(&mut scene, root);
-        Bench { scene, cfq }
+        cfq.attach(&mut view);
+        let root = view.root();
+        cfq.group_changed(&mut view, root);
+        Bench { view, cfq }
     }
 
     fn is(&self, version: Version) -> bool {
@@ -56,31 +56,31 @@ impl Bench {
 
     /// Time becomes `ms` milliseconds; a timer that is due rings.
     fn at(&mut self, ms: u64) {
-        self.scene.exact = Nanos::from_millis(ms);
-        self.scene.now = self.scene.exact;
-        if self.scene.timer() <= self.scene.now {
-            self.scene.cancel_timer();
-            self.cfq.timer(&mut self.scene);
+        self.view.exact = Nanos::from_millis(ms);
+        self.view.now = self.view.exact;
+        if self.view.timer() <= self.view.now {
+            self.view.cancel_timer();
+            self.cfq.timer(&mut self.view);
         }
     }
 
     fn group(&mut self, parent: GroupId, weight: u32) -> GroupId {
-        let group = GroupOfScene { parent: Some(parent), weight, members: 0 };
-        let id = GroupId(self.scene.groups.0.insert(group).expect("room for a group"));
-        self.cfq.group_changed(&mut self.scene, id);
+        let group = GroupOfView { parent: Some(parent), weight, members: 0 };
+        let id = GroupId(self.view.groups.0.insert(group).expect("room for a group"));
+        self.cfq.group_changed(&mut self.view, id);
         id
     }
 
     fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
         let priority = Priority { class, level };
         let client = Client { group: Some(group), priority, ..Client::default() };
-        let id = ClientId(self.scene.clients.0.insert(client).expect("room for a client"));
-        self.cfq.client_attached(&mut self.scene, id);
+        let id = ClientId(self.view.clients.0.insert(client).expect("room for a client"));
+        self.cfq.client_attached(&mut self.view, id);
         id
     }
 
     fn client_of(&mut self, class: Class, level: u8) -> ClientId {
-        self.client_in(self.scene.root(), class, level)
+        self.client_in(self.view.root(), class, level)
     }
 
     fn client(&mut self) -> ClientId {
@@ -89,19 +89,19 @@ impl Bench {
 
     /// A request of 8 sectors that is bound and does not wait yet.
     fn bound(&mut self, client: ClientId, op: Op, flags: Flags, sector: u64) -> RequestId {
-        let start = self.scene.now;
+        let start = self.view.now;
         let (stage, sectors) = (Stage::Waiting, 8);
         let request =
             Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
-        let key = self.scene.requests.0.insert(request).expect("room for a request");
+        let key = self.view.requests.0.insert(request).expect("room for a request");
         let id = RequestId::from_index(key.index());
-        self.cfq.bind(&mut self.scene, id);
+        self.cfq.bind(&mut self.view, id);
         id
     }
 
     /// A bound request begins to wait.
     fn wait(&mut self, id: RequestId) -> RequestId {
-        self.cfq.insert(&mut self.scene, id, Position::Sorted);
+        self.cfq.insert(&mut self.view, id, Position::Sorted);
         self.audit();
         id
     }
@@ -125,11 +125,11 @@ impl Bench {
     }
 
     fn pick(&mut self) -> Result<RequestId, Pick> {
-        let picked = self.cfq.pick(&mut self.scene);
+        let picked = self.cfq.pick(&mut self.view);
         let answer = match picked {
             Pick::Dispatch(id, _) => {
-                self.scene.requests[id].stage = Stage::InDevice;
-                self.cfq.started(&mut self.scene, id);
+                self.view.requests[id].stage = Stage::InDevice;
+                self.cfq.started(&mut self.view, id);
                 Ok(id)
             }
             nothing => Err(nothing),
@@ -139,23 +139,23 @@ impl Bench {
     }
 
     fn end(&mut self, id: RequestId) {
-        self.cfq.completed(&mut self.scene, id, Nanos::ZERO);
+        self.cfq.completed(&mut self.view, id, Nanos::ZERO);
         self.free(id);
     }
 
     fn withdraw(&mut self, id: RequestId) {
-        self.cfq.removed(&mut self.scene, id);
+        self.cfq.removed(&mut self.view, id);
         self.free(id);
     }
 
     fn free(&mut self, id: RequestId) {
-        self.cfq.released(&mut self.scene, id);
-        self.scene.requests.0.free(id.index());
+        self.cfq.released(&mut self.view, id);
+        self.view.requests.0.free(id.index());
         self.audit();
     }
 
     fn audit(&self) {
-        self.cfq.audit(&self.scene).expect("the audit holds");
+        self.cfq.audit(&self.view).expect("the audit holds");
     }
 
     /// The number of a client's sync queue.
@@ -183,6 +183,6 @@ impl Bench {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.scene.notes.drain().collect()
+        self.view.notes.drain().collect()
     }
 }

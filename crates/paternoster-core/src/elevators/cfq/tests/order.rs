@@ -24,8 +24,8 @@ fn cfq_4_the_idle_class_has_a_tree_of_its_own() {
         let first = bench.read(other, FAR);
         assert!(bench.queue(other).idle_window);
         bench.withdraw(first);
-        bench.scene.clients.0.at_mut(other.index()).priority.class = Class::Idle;
-        bench.cfq.client_changed(&mut bench.scene, other);
+        bench.view.clients.0.at_mut(other.index()).priority.class = Class::Idle;
+        bench.cfq.client_changed(&mut bench.view, other);
         bench.read(other, FAR);
         assert!(!bench.queue(other).idle_window);
         assert_eq!(bench.tree(other), IDLE_TREE);
@@ -48,7 +48,7 @@ fn cfq_5_a_queue_changes_its_tree_only_when_it_is_put_in() {
         let sync = tree_of(Class::BestEffort, Kind::Sync);
         assert_eq!(bench.queue(client).kind(), Kind::NoIdle);
         assert_eq!((bench.tree(client), bench.cfq.groups[0].trees[sync].len()), (sync, 1));
-        bench.cfq.expire(&mut bench.scene, false);
+        bench.cfq.expire(&mut bench.view, false);
         assert_eq!(bench.tree(client), tree_of(Class::BestEffort, Kind::NoIdle));
         bench.audit();
     });
@@ -67,7 +67,7 @@ fn cfq_7_keys_of_queues_that_are_put_in_again() {
         bench.at(1000);
         let queues = [bench.number(four), bench.number(zero), bench.shared(writer)];
         for queue in queues {
-            bench.cfq.resort(&mut bench.scene, queue);
+            bench.cfq.resort(&mut bench.view, queue);
         }
         let keys = queues.map(|queue| bench.key(queue));
         assert_eq!(keys, [1160 * MS, 1000 * MS, 1280 * MS]);
@@ -159,7 +159,7 @@ fn cfq_8_an_idle_queue_keeps_nothing() {
         let first = bench.pick().unwrap();
         bench.at(10);
         bench.end(first);
-        assert_eq!(bench.scene.timer(), Nanos::from_millis(18));
+        assert_eq!(bench.view.timer(), Nanos::from_millis(18));
         bench.at(18);
         assert_eq!((bench.cfq.active, bench.queue(client).slice.residual), (None, 0));
         bench.at(20);
@@ -185,7 +185,7 @@ fn cfq_19_workloads_share_by_their_queues() {
                 };
             }
             bench.at(1000);
-            bench.cfq.choose_workload(&bench.scene);
+            bench.cfq.choose_workload(&bench.view);
             let serving = bench.cfq.serving;
             assert_eq!((serving.class, serving.kind), (Class::BestEffort, kind));
             assert_eq!(serving.expires, Some(Nanos::from_millis(1000 + ms)));
@@ -205,7 +205,7 @@ fn cfq_19_workloads_are_not_shorter_than_two_idles() {
             bench.read(reader, 0);
             bench.write(writer, FAR);
             bench.at(1000);
-            bench.cfq.choose_workload(&bench.scene);
+            bench.cfq.choose_workload(&bench.view);
             assert_eq!(bench.cfq.serving.expires, Some(Nanos::from_millis(1000 + ms)));
         });
     }
@@ -226,9 +226,9 @@ fn a_change_of_class_begins_a_workload() {
             kind: Kind::Sync,
             expires: Some(Nanos::from_millis(50)),
         };
-        bench.cfq.save_workload(&bench.scene, 0);
+        bench.cfq.save_workload(&bench.view, 0);
         bench.read(hurried, FAR);
-        bench.cfq.choose_workload(&bench.scene);
+        bench.cfq.choose_workload(&bench.view);
         let ms = if bench.is(LINUX_2_6_34) { 50 } else { 300 };
         let Serving { class, expires, .. } = bench.cfq.serving;
         assert_eq!((class, expires), (Class::Realtime, Some(Nanos::from_millis(ms))));
@@ -276,7 +276,7 @@ fn a_preempting_queue_stands_a_second_before_the_first() {
         assert_eq!(bench.key(bench.number(hurried)), (200 - 1000) * MS);
         bench.read(urgent, 2 * FAR);
         let queue = bench.number(urgent);
-        bench.cfq.stand(&mut bench.scene, queue, true);
+        bench.cfq.stand(&mut bench.view, queue, true);
         assert_eq!(bench.key(queue), (200 - 2000) * MS);
         bench.audit();
     });

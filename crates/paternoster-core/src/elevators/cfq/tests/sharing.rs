@@ -23,14 +23,14 @@ fn cfq_42_merges_do_not_run_in_a_circle() {
         let clients: [ClientId; 3] = readers(&mut bench);
         let [a, b, c] = clients.map(|client| bench.number(client));
         let target = |bench: &Bench, queue| bench.cfq.queues.at(queue).merge_into;
-        bench.cfq.schedule_merge(&mut bench.scene, a, b);
+        bench.cfq.schedule_merge(&mut bench.view, a, b);
         assert_eq!((target(&bench, a), target(&bench, b)), (Some(b), None));
-        bench.cfq.schedule_merge(&mut bench.scene, b, a);
+        bench.cfq.schedule_merge(&mut bench.view, b, a);
         assert_eq!((target(&bench, a), target(&bench, b)), (Some(b), None));
         // Two come to B by now, one to C: C moves.
-        bench.cfq.schedule_merge(&mut bench.scene, b, c);
+        bench.cfq.schedule_merge(&mut bench.view, b, c);
         assert_eq!((target(&bench, b), target(&bench, c)), (None, Some(b)));
-        bench.cfq.schedule_merge(&mut bench.scene, b, c);
+        bench.cfq.schedule_merge(&mut bench.view, b, c);
         assert_eq!(target(&bench, b), None);
         bench.audit();
     });
@@ -46,20 +46,20 @@ fn a_queue_that_all_have_left_is_no_partner() {
         let of_b = bench.read(b, 1 << 20);
         bench.read(c, 2 << 20);
         let (left, gone) = (bench.number(a), bench.number(b));
-        bench.cfq.schedule_merge(&mut bench.scene, left, gone);
+        bench.cfq.schedule_merge(&mut bench.view, left, gone);
         let moved = bench.read(a, 3 << 20);
         assert_eq!(bench.number(a), gone);
-        let root = bench.scene.root();
+        let root = bench.view.root();
         let group = bench.group(root, 500);
         for client in [a, b] {
-            bench.scene.clients.0.at_mut(client.index()).group = Some(group);
-            bench.cfq.client_changed(&mut bench.scene, client);
+            bench.view.clients.0.at_mut(client.index()).group = Some(group);
+            bench.cfq.client_changed(&mut bench.view, client);
         }
         bench.withdraw(of_b);
         bench.withdraw(moved);
         assert!(bench.cfq.queues.is_live(left) && !bench.cfq.queues.is_live(gone));
         let active = bench.number(c);
-        bench.cfq.schedule_merge(&mut bench.scene, active, left);
+        bench.cfq.schedule_merge(&mut bench.view, active, left);
         assert_eq!(bench.cfq.queues.at(active).merge_into, None);
         bench.audit();
     });
@@ -72,8 +72,8 @@ fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
     each(|mut bench| {
         let clients: [ClientId; 3] = readers(&mut bench);
         let [a, b, c] = clients.map(|client| bench.number(client));
-        bench.cfq.schedule_merge(&mut bench.scene, b, a);
-        bench.cfq.schedule_merge(&mut bench.scene, c, a);
+        bench.cfq.schedule_merge(&mut bench.view, b, a);
+        bench.cfq.schedule_merge(&mut bench.view, c, a);
         for round in 1..3 {
             for (place, client) in clients.into_iter().enumerate() {
                 bench.read(client, (round * 8 + place as u64) << 20);
@@ -86,7 +86,7 @@ fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
         while bench.cfq.active != Some(a) {
             bench.pick().unwrap();
         }
-        bench.cfq.expire(&mut bench.scene, false);
+        bench.cfq.expire(&mut bench.view, false);
         assert!(bench.cfq.queues.at(a).is_to_split);
         bench.notes();
 
@@ -119,7 +119,7 @@ fn partners(version: Version, own: (u32, u64), other: (u32, u64)) -> bool {
         (queue.allocated, queue.bandwidth) = (allocated, bandwidth);
     }
     let (active, expected) = (bench.number(client), bench.number(stranger));
-    let found = bench.cfq.optimistic_cooperator(&bench.scene, active);
+    let found = bench.cfq.optimistic_cooperator(&bench.view, active);
     assert!(found.is_none() || found == Some(expected));
     found.is_some()
 }
@@ -156,7 +156,7 @@ fn cfq_54_references_are_requests_and_processes() {
         // A second process, by a merge: it counts from when the merge is scheduled.
         let other = bench.read(b, 1 << 20);
         let from = bench.number(b);
-        bench.cfq.schedule_merge(&mut bench.scene, from, queue);
+        bench.cfq.schedule_merge(&mut bench.view, from, queue);
         assert_eq!(bench.cfq.queues.at(queue).refs, 2 + 2);
         let moved = bench.read(b, 2 << 20);
         assert_eq!(bench.cfq.queues.at(queue).refs, 3 + 2);
@@ -186,10 +186,10 @@ fn cfq_54_an_active_queue_ends_its_slice_before_it_goes() {
         bench.at(1);
         bench.end(request);
         let queue = bench.number(client);
-        assert_eq!(bench.scene.timer(), Nanos::from_millis(9), "it idles");
-        bench.cfq.client_detached(&mut bench.scene, client);
+        assert_eq!(bench.view.timer(), Nanos::from_millis(9), "it idles");
+        bench.cfq.client_detached(&mut bench.view, client);
         assert!(!bench.cfq.queues.is_live(queue));
-        assert_eq!((bench.cfq.active, bench.scene.timer()), (None, Nanos::MAX));
+        assert_eq!((bench.cfq.active, bench.view.timer()), (None, Nanos::MAX));
         bench.audit();
     });
 }
@@ -203,23 +203,23 @@ fn without_room_a_queue_is_shared() {
             [Class::BestEffort, Class::Realtime].map(|class| bench.client_of(class, 4));
         let held = [bench.read(first, 0), bench.read(realtime, 8000)];
         while !bench.cfq.queues.is_full() {
-            let queue = Queue { group: bench.scene.limits().groups, ..Queue::default() };
+            let queue = Queue { group: bench.view.limits().groups, ..Queue::default() };
             bench.cfq.new_queue(queue);
         }
         let late = bench.client();
         let id = bench.bound(late, Op::Read, Flags::NONE, 16_000);
         assert_eq!(bench.number(late), bench.number(first));
-        bench.cfq.insert(&mut bench.scene, id, Position::Sorted);
+        bench.cfq.insert(&mut bench.view, id, Position::Sorted);
         let mut ended = 0;
         while bench.cfq.waiting() > 0 {
-            if let Pick::Dispatch(id, _) = bench.cfq.pick(&mut bench.scene) {
-                bench.cfq.started(&mut bench.scene, id);
-                bench.cfq.completed(&mut bench.scene, id, Nanos::ZERO);
-                bench.cfq.released(&mut bench.scene, id);
-                bench.scene.requests.0.free(id.index());
+            if let Pick::Dispatch(id, _) = bench.cfq.pick(&mut bench.view) {
+                bench.cfq.started(&mut bench.view, id);
+                bench.cfq.completed(&mut bench.view, id, Nanos::ZERO);
+                bench.cfq.released(&mut bench.view, id);
+                bench.view.requests.0.free(id.index());
                 ended += 1;
             }
-            bench.at(bench.scene.now().as_millis() + 10);
+            bench.at(bench.view.now().as_millis() + 10);
         }
         assert_eq!(ended, held.len() + 1);
     });

@@ -10,7 +10,7 @@ const FAR: u64 = 1 << 24;
 /// A reader comes back `think` ms after each end, `times` times; its requests take 5 ms.
 fn reads_and_thinks(bench: &mut Bench, client: ClientId, think: u64, times: u64) {
     for _ in 0..times {
-        let now = bench.scene.now.as_millis();
+        let now = bench.view.now.as_millis();
         let id = bench.read(client, now * 8);
         assert_eq!(bench.pick(), Ok(id));
         bench.at(now + 5);
@@ -49,9 +49,9 @@ fn cfq_28_but_the_last_of_a_tree_is() {
             for _ in 0..8 {
                 reads_and_thinks(&mut bench, client, 20, 1);
                 // Where no timer was set it has the device still, and would not change its tree.
-                bench.cfq.expire(&mut bench.scene, false);
+                bench.cfq.expire(&mut bench.view, false);
             }
-            let now = bench.scene.now.as_millis();
+            let now = bench.view.now.as_millis();
             let id = bench.read(client, now * 8);
             assert_eq!(bench.tree(client), tree_of(Class::BestEffort, Kind::NoIdle));
             assert_eq!(bench.pick(), Ok(id));
@@ -67,7 +67,7 @@ fn cfq_28_but_the_last_of_a_tree_is() {
             }
             bench.at(now + 5);
             bench.end(id);
-            let idles = bench.scene.timer() != Nanos::MAX;
+            let idles = bench.view.timer() != Nanos::MAX;
             assert_eq!(idles, !beside && bench.is(LINUX_2_6_34), "{}", bench.cfq.version.name);
         });
     }
@@ -80,16 +80,16 @@ fn a_group_whose_tree_thinks_long_is_left_in_4_19() {
     each(|mut bench| {
         let client = bench.client();
         for round in 0..12 {
-            let now = bench.scene.now.as_millis();
+            let now = bench.view.now.as_millis();
             let id = bench.read(client, now * 8);
             assert_eq!(bench.pick(), Ok(id));
             bench.at(now + 5);
             bench.end(id);
             if round == 11 {
-                let idles = bench.scene.timer() != Nanos::MAX;
+                let idles = bench.view.timer() != Nanos::MAX;
                 assert_eq!(idles, !bench.is(LINUX_4_19), "{}", bench.cfq.version.name);
             }
-            bench.cfq.expire(&mut bench.scene, false);
+            bench.cfq.expire(&mut bench.view, false);
             bench.at(now + 25);
         }
     });
@@ -109,10 +109,10 @@ fn cfq_29_without_slice_idle_nobody_has_a_window() {
         let [sync, unidled] = [Kind::Sync, Kind::NoIdle].map(|k| tree_of(Class::BestEffort, k));
         assert_eq!(bench.tree(client), sync);
         bench.pick().unwrap();
-        bench.cfq.expire(&mut bench.scene, false);
+        bench.cfq.expire(&mut bench.view, false);
         assert_eq!(bench.tree(client), unidled);
         let queue = bench.number(client);
-        assert_eq!(bench.cfq.should_idle(&bench.scene, queue), bench.is(LINUX_2_6_34));
+        assert_eq!(bench.cfq.should_idle(&bench.view, queue), bench.is(LINUX_2_6_34));
     });
 }
 
@@ -141,7 +141,7 @@ fn cfq_38_a_deep_queue_is_idled_for_until_that_fails() {
             bench.end(id);
             assert!(bench.queue(client).idle_window);
         }
-        assert_eq!(bench.scene.timer(), Nanos::from_millis(6 + 8));
+        assert_eq!(bench.view.timer(), Nanos::from_millis(6 + 8));
         bench.at(14);
         assert_eq!((bench.queue(client).is_deep, bench.cfq.active), (false, None));
         bench.read(client, 700_000);
@@ -197,7 +197,7 @@ fn the_end_of_a_tree_is_idled_for_unless_all_say_the_contrary() {
         assert_eq!(bench.pick(), Ok(id));
         bench.at(5);
         bench.end(id);
-        assert_eq!(bench.scene.timer() != Nanos::MAX, idles, "{flags:?}");
+        assert_eq!(bench.view.timer() != Nanos::MAX, idles, "{flags:?}");
     }
 }
 

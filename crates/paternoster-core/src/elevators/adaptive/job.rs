@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Job: a request on its way through the device, and what its owner pays for it (C1, C2).
+//!
+//! ```text
+//! bind ─▶ lane ─▶ begins: an estimate is paid, by its sort ─▶ ends: what it took, or nothing
+//!          └─▶ past all others, refused or let in ────┘
+//! ```
+//!
+//! Each sort of request has a price, the mean of what those took that have ended. It is paid when
+//! one goes to the device, and set right when it ends.
+//!
+//! # Invariants
+//! I1  What goes in a turn, or as one of a sweep group's, is counted there until it ends.
+//!
+//! Source: C1, C2 of `docs/rules/adaptive.md`.
+
+use crate::elevators::adaptive::Paternoster;
+use crate::elevators::adaptive::account::{CROWD, Ended, STREAM};
+use crate::elevators::adaptive::throughput_gain::{Access, sort_of};
+use crate::queue_view::QueueView;
+use crate::request::{Request, RequestId};
+use crate::slab::NIL;
+use crate::time::Nanos;
+
+/// C1: what a request is taken to cost of whose sort none has ended yet, in ns.
+const UNKNOWN_PRICE: u64 = 1000;
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// Not here.
+    #[default]
+    Elsewhere,
+    /// In its client's lane.
+    Waiting,
+    /// Before all others.
+    Bypassing,
+    /// In the device.
+    Flying,
+}
+
+/// What is kept of a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Job {
+    pub(super) stage: Stage,
+    /// It is the first of a stream's turn.
+    pub(super) first: bool,
+    /// What its owner has paid is all that it pays: a cost (C5), or nothing, as the throttle
+    /// has charged for it.
+    pub(super) is_priced: bool,
+    /// It counts as held by its client.
+    pub(super) is_bound: bool,
+    pub(super) sort: u8,
+    pub(super) kind: u8,
+    pub(super) client: u32,
+    /// The group as whose sweep group's it was dispatched, or `NIL`.
+    pub(super) sweep_group: u32,
+    /// The epoch in which it was dispatched.
+    pub(super) epoch: u32,
+    /// What its owner has paid for it so far, in ns.
+    pub(super) estimate: i64,
+}
+
+impl Paternoster {
+    /// What a request is taken to cost, in ns.
+    pub(super) fn price_of(&self, request: &Request, access: Access) -> u64 {
+        self.price_of_sort(sort_of(request, access))
+    }
+
+    fn price_of_sort(&self, sort: u8) -> u64 {
+        match self.prices[usize::from(sort)] {
+            0 => UNKNOWN_PRICE,
+            price => price,
+        }
+    }
+
+    /// A request goes, in nobody's turn as yet. Returns what its owner pays for now.
+    #[inline(always)]
+    pub(super) fn begin_job(
+        &mut self,
+        request: RequestId,
+        gone: &Request,
+        sort: u8,
+        kind: usize,
+    ) -> i64 {
+        let estimate = i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX);
+        let job = &mut self.jobs[request.index() as usize];
+        (job.stage, job.first, job.is_priced) = (Stage::Flying, false, false);
+        (job.sort, job.kind, job.sweep_group) = (sort, u8::from(kind == STREAM), NIL);
+        (job.epoch, job.estimate) = (self.learn.epoch, estimate);
+        if self.charges_costs() { self.charge_cost(request, gone, sort) } else { estimate }
+    }
+
+    /// Where there are seats a request is one of a turn, or of a sweep group's.
+    #[inline(never)]
+    pub(super) fn go_in_turn(&mut self, client: u32, request: RequestId) {
+        let job = self.jobs[request.index() as usize];
+        let kind = usize::from(job.kind);
+        let first = self.seats.dispatched(self.holder_of(client, kind), job.estimate);
+        let sweep_group = if kind == CROWD { self.group_of(client) } else { NIL };
+        self.sweep_groups.count(sweep_group, 1);
+        let job = &mut self.jobs[request.index() as usize];
+        (job.first, job.sweep_group) = (first, sweep_group);
+    }
+
+    /// A request goes to the device past all others.
+    pub(super) fn fly_past(&mut self, view: &mut QueueView, request: RequestId) {
+        let now = view.exact_now();
+        let client = self.jobs[request.index() as usize].client;
+        self.present.add(client);
+        let gone = &view.requests[request];
+        let sort = sort_of(gone, self.clients[client as usize].access());
+        let estimate = self.begin_job(request, gone, sort, CROWD);
+        if self.seats.most.is_some() {
+            let sweep_group = self.group_of(client);
+            self.sweep_groups.count(sweep_group, 1);
+            self.jobs[request.index() as usize].sweep_group = sweep_group;
+        }
+        // What the throttle has released has been paid for there.
+        let estimate = if view.requests[request].past_throttle { 0 } else { estimate };
+        self.accounts.bypass(client, estimate, now);
+        self.count_busy(now);
+        let job = &mut self.jobs[request.index() as usize];
+        job.estimate = estimate;
+        job.is_priced |= view.requests[request].past_throttle;
+    }
+
+    /// A request is in the device no more, and says nothing of what it took.
+    #[inline(never)]
+    pub(super) fn drop_job(&mut self, request: RequestId, now: Nanos) {
+        self.end_job(request, 0, now);
+    }
+
+    /// A request is in the device no more: its price is what it took.
+    #[inline(always)]
+    pub(super) fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> (Job, Ended) {
+        let job = &mut self.jobs[request.index() as usize];
+        job.stage = Stage::Elsewhere;
+        let job = *job;
+        self.sweep_groups.count(job.sweep_group, -1);
+        let ended = self.accounts.end(job.client, job.estimate, took);
+        self.served += took;
+        if ended.flying == 0 {
+            self.busy = self.busy_until(now);
+            self.busy_since = None;
+        }
+        (job, ended)
+    }
+}

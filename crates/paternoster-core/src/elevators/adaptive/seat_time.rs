@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seat time: a client that has a seat pays for the time for which the device is kept for it
+//! (rule S6).
+//!
+//! A reader that thinks for 5 ms after each 64 KiB, which take 0.3 ms, uses little of the device
+//! and keeps it from all others. If its turn were a quantum of *device* time it would last 17 times
+//! as long, and since its account hardly moves it would have the next turn, too:
+//!
+//! ```text
+//! quantum 160 ms      device time: 160 / 0.3 requests of 5.3 ms     a turn of 2.8 s
+//!                     seat time:   160 / 5.3 requests               a turn of 160 ms
+//! ```
+//!
+//! So the time in which the device has nothing to do and a client waits, because a holder is
+//! about to ask, is that holder's: of its turn, and of its account. Turns are then bounded in time
+//! as it passes, and shares are shares of time. What holders overlap with others is not charged.
+//!
+//! # Invariants
+//! I1  What is charged is time in which the device was empty and another client waited, once.
+//! I2  `time` is what all accounts were charged so: with what requests took, it is all that they
+//!     were charged (G1).
+//!
+//! Source: measured, see `docs/elevator.md`; CFQ's and BFQ's budgets are of time that passes, too.
+
+use crate::elevators::adaptive::Paternoster;
+use crate::time::Nanos;
+
+/// A holder that the device is kept for.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    client: u32,
+    since: Nanos,
+}
+
+/// What the device was kept for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SeatTime {
+    kept: Option<Kept>,
+    /// I2, in ns.
+    pub(super) time: i64,
+}
+
+impl SeatTime {
+    /// From now on the device has nothing to do, and waits for a client that has a seat.
+    pub(super) const fn begins(&mut self, client: u32, now: Nanos) {
+        self.kept = Some(Kept { client, since: now });
+    }
+
+    /// A client has gone: what the device was kept for is not charged.
+    pub(super) fn forget(&mut self, client: u32) {
+        self.kept = self.kept.filter(|kept| kept.client != client);
+    }
+}
+
+impl Paternoster {
+    /// The device is looked after again: what was waited for a holder is charged to it.
+    #[inline]
+    pub(super) fn pay_for_seat(&mut self, now: Nanos) {
+        if self.seat_time.kept.is_some() {
+            self.charge_seat_time(now);
+        }
+    }
+
+    #[inline(never)]
+    fn charge_seat_time(&mut self, now: Nanos) {
+        let Some(Kept { client, since }) = self.seat_time.kept.take() else { return };
+        let waited = (now - since).0;
+        let charge = i64::try_from(waited).unwrap_or(i64::MAX);
+        self.accounts.charge_time(client, charge);
+        self.seat_time.time += charge;
+        let holder = self.holder_of(client, self.clients[client as usize].kind());
+        self.seats.ended(holder, false, charge, (0, 0));
+        self.watch_seat_time(client, waited);
+    }
+}

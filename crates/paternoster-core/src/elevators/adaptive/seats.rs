@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seats: how many streams are served at a time (rule S).
+//!
+//! A disk that reads one stream does 150 MB/s, and one that goes to and fro between two does 15.
+//! An array reads sixteen at once and wants them all. So the number of *seats* is found out by
+//! trying (see `learn.rs`). Without a limit there are none, and everybody goes by his account. With
+//! one, each stream needs a seat to be served, and those of a group who are no streams, its *sweep
+//! group* (see `sweep_group.rs`), need one together:
+//!
+//! ```text
+//! one seat, a quantum of 100 ms  | stream 1 | sweep group  | stream 2 | stream 1 | sweep group ...
+//!                                     ^ drained   ^ random requests, as many at a time as it likes
+//! ```
+//!
+//! A turn ends when its holder has had a quantum and is ahead of somebody who waits for a seat; so
+//! turns are short and accounts still decide who has how much. Or when nothing is to come from him.
+//! A seat is given anew when all that its last holder had in the device has ended: what a request
+//! costs is its own cost then.
+//!
+//! The quantum is sixteen times what a change costs, so that changes take 6 % of the time: the
+//! device time of the first request of a turn, less what the others take. One that weighs little
+//! has shorter turns, since it waits the longer for the next one:
+//!
+//! ```text
+//! weights 100 and 1500, 160 ms    turns 160 and 160 ms: the light one waits for 2.4 s
+//!                                 turns  50 and 160 ms: for 0.75 s        800 ms / 16 = 50
+//! ```
+//!
+//! # Invariants
+//! I1  At most `most` seats are taken, none of them twice by the same holder.
+//! I2  With a limit, what is in the device is the holders' (but for what went past everybody).
+//!
+//! Source: S1 to S5 of `docs/rules/adaptive.md`.
+
+use crate::elevators::adaptive::Paternoster;
+use crate::elevators::adaptive::access_pattern::blend;
+use crate::elevators::adaptive::account::STREAM;
+use crate::event::Note;
+use crate::queue_view::QueueView;
+use crate::slab::NIL;
+use crate::time::Nanos;
+
+/// More are never tried: beyond it there is no telling from no limit.
+pub(super) const SEATS_MOST: usize = 8;
+/// S5: a change costs a 17th of the time, 6 %.
+const QUANTUM_CHANGES: u64 = 16;
+/// S5: with n who wait, the last waits n times as long.
+const QUANTUM_MOST: u64 = 160_000_000;
+/// S5: of 8 to 16 who wait, unless changes would take more than a 9th of the time.
+const QUANTUM_MANY: u64 = 100_000_000;
+/// All turns of up to 8 together; of 16 and more it is twice as much.
+const ROUND_MOST: u64 = 800_000_000;
+/// The turn of one that weighs little is a quantum divided by so much, at least.
+const LIGHT_MOST: u64 = 8;
+/// So few parties may all have the longest turns.
+const PARTIES_FEW: u64 = ROUND_MOST / QUANTUM_MOST;
+/// S5: of a quantum while the cost of a change is not known.
+const FLOOR_LEAST: u64 = 500_000;
+const FLOOR_MOST: u64 = 160_000_000;
+const FLOOR_TRIED: u64 = 4;
+const FLOOR_REQUESTS: u64 = 16;
+
+/// Who takes turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Setting {
+    /// Nobody: there is no limit.
+    #[default]
+    Free,
+    /// Streams, so many at a time, and the crowd as one of them.
+    Streams(u32),
+    /// Everybody, one at a time: where also random requests of one lie close to each other.
+    All,
+}
+
+impl Setting {
+    /// How many at a time.
+    pub(super) const fn most(self) -> Option<u32> {
+        match self {
+            Setting::Free => None,
+            Setting::Streams(most) => Some(most),
+            Setting::All => Some(1),
+        }
+    }
+}
+
+/// Who has a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A client, for himself or for his shared stream.
+    One(u32),
+    /// The random clients of the group with this number.
+    SweepGroup(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seat {
+    holder: Holder,
+    /// Device time in this turn, estimates included.
+    served: i64,
+    /// It dispatches no more (S4).
+    leaving: bool,
+    /// What the requests of the first half of the quantum took, and of those after it: in ns of
+    /// device time, and in sectors.
+    early: (u64, u64),
+    late: (u64, u64),
+}
+
+impl Seat {
+    const fn of(holder: Holder) -> Seat {
+        Seat { holder, served: 0, leaving: false, early: (0, 0), late: (0, 0) }
+    }
+}
+
+impl Default for Seat {
+    fn default() -> Seat {
+        Seat::of(Holder::One(NIL))
+    }
+}
+
+/// Who is served at present.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seats {
+    /// `None`: no limit.
+    pub(super) most: Option<u32>,
+    /// Everybody takes turns as if he were a stream, and there is no crowd.
+    pub(super) everyone: bool,
+    seats: [Seat; SEATS_MOST],
+    taken: usize,
+    /// What a change costs (x), in ns of device time.
+    pub(super) change: u64,
+    /// Mean device time of requests without a limit, and mean time that they are in the device, in
+    /// ns.
+    pub(super) cost: u64,
+    pub(super) latency: u64,
+    /// Turns are long, while it is found out what changes cost.
+    pub(super) tries: bool,
+    /// How many take turns; and whether none of them is a stream.
+    pub(super) parties: u32,
+    pub(super) all_random: bool,
+    /// Turns that have ended.
+    pub(super) turns: u64,
+}
+
+impl Seats {
+    /// S5: so much device time has a turn, at least.
+    pub(super) fn quantum(&self) -> u64 {
+        let floor = if self.tries { FLOOR_TRIED * self.floor() } else { self.floor() };
+        let most = QUANTUM_MOST.min(self.most_by_round());
+        (QUANTUM_CHANGES * self.change).max(floor).min(most)
+    }
+
+    /// No quantum is below that, which is quickly told.
+    #[inline]
+    pub(super) fn quantum_least(&self) -> u64 {
+        let are_few = u64::from(self.parties) <= PARTIES_FEW;
+        if are_few { self.to_fill().min(FLOOR_MOST) } else { 0 }
+    }
+
+    /// With many parties the last waits long: turns are shorter then, if changes allow it.
+    fn most_by_round(&self) -> u64 {
+        let parties = u64::from(self.parties);
+        if parties <= PARTIES_FEW {
+            return QUANTUM_MOST;
+        }
+        (self.round() / parties).max(QUANTUM_CHANGES / 2 * self.change)
+    }
+
+    /// All turns together: the more there are, the longer they wait for each other without turns,
+    /// too.
+    fn round(&self) -> u64 {
+        (u64::from(self.parties) * QUANTUM_MANY).clamp(ROUND_MOST, 2 * ROUND_MOST)
+    }
+
+    /// The least quantum (qf).
+    fn floor(&self) -> u64 {
+        self.to_fill().clamp(FLOOR_LEAST, FLOOR_MOST)
+    }
+
+    #[inline]
+    fn to_fill(&self) -> u64 {
+        // The queue of random requests is filled and emptied once a turn.
+        let fills = self.everyone || self.all_random;
+        let one = if fills { self.latency.max(self.cost) } else { self.cost };
+        FLOOR_REQUESTS * one
+    }
+
+    fn all(&self) -> &[Seat] {
+        &self.seats[..self.taken]
+    }
+
+    fn of(&mut self, holder: Holder) -> Option<&mut Seat> {
+        self.seats[..self.taken].iter_mut().find(|seat| seat.holder == holder)
+    }
+
+    pub(super) fn has(&self, holder: Holder) -> bool {
+        self.all().iter().any(|seat| seat.holder == holder)
+    }
+
+    /// Who holds the only seat there is is waited for as long as a change would cost (R1).
+    pub(super) fn patience_for(&self, client: u32) -> u64 {
+        if self.most == Some(1) && self.has(Holder::One(client)) { self.change } else { 0 }
+    }
+
+    /// There are so many from now on. Turns that were begun end.
+    pub(super) fn set(&mut self, setting: Setting) {
+        (self.most, self.everyone, self.taken) = (setting.most(), setting == Setting::All, 0);
+    }
+
+    /// Who takes turns at present.
+    pub(super) const fn setting(&self) -> Setting {
+        match self.most {
+            None => Setting::Free,
+            Some(_) if self.everyone => Setting::All,
+            Some(most) => Setting::Streams(most),
+        }
+    }
+
+    /// What was the seat of `old` is that of `new`, who may have one already.
+    pub(super) fn rename(&mut self, old: u32, new: u32) {
+        let (old, new) = (Holder::One(old), Holder::One(new));
+        let has_one = self.has(new);
+        let Some(place) = self.all().iter().position(|seat| seat.holder == old) else { return };
+        if has_one {
+            self.seats.copy_within(place + 1..self.taken, place);
+            self.taken -= 1;
+        } else {
+            self.seats[place].holder = new;
+        }
+    }
+
+    /// A request of a holder goes to the device. Whether it is one of the first half of a turn.
+    pub(super) fn dispatched(&mut self, holder: Holder, estimate: i64) -> bool {
+        if self.taken == 0 {
+            return false;
+        }
+        let half = i64::try_from(self.quantum() / 2).unwrap_or(i64::MAX);
+        let Some(seat) = self.of(holder) else { return false };
+        let early = seat.served < half;
+        seat.served += estimate;
+        early
+    }
+
+    /// A request has ended.
+    pub(super) fn ended(&mut self, holder: Holder, early: bool, off: i64, did: (u64, u64)) {
+        if let Some(seat) = self.of(holder) {
+            seat.served += off;
+            let half = if early { &mut seat.early } else { &mut seat.late };
+            half.0 += did.0;
+            half.1 += did.1;
+        }
+    }
+
+    /// A turn of a stream is over: what the first half of it took more than the second.
+    fn learn_change(&mut self, seat: &Seat) {
+        let ((early, begin), (late, rest)) = (seat.early, seat.late);
+        if !matches!(seat.holder, Holder::One(_)) || begin == 0 || rest == 0 {
+            return;
+        }
+        let usual = u128::from(late) * u128::from(begin) / u128::from(rest);
+        let usual = u64::try_from(usual).unwrap_or(u64::MAX);
+        self.change = blend(self.change, early.saturating_sub(usual), 3);
+    }
+
+    /// Verifies I1.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.taken > self.most.map_or(0, |most| most as usize) {
+            return Err("seats I1: more are taken than there are");
+        }
+        for (place, seat) in self.all().iter().enumerate() {
+            if self.seats[..place].iter().any(|other| other.holder == seat.holder) {
+                return Err("seats I1: somebody holds two");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Paternoster {
+    /// From now on these take turns.
+    pub(super) fn seat(&mut self, view: &mut QueueView, setting: Setting) {
+        self.seats.set(setting);
+        for client in 0..view.limits().clients {
+            self.leave_sweep(client);
+            self.sort_client(client);
+            self.join_sweep_with_all(client);
+        }
+        view.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
+    }
+
+    /// Who has the seat of a client whose requests wait as `kind`: one of a shared stream has it
+    /// for all of them, and so has a sweep group.
+    pub(super) fn holder_of(&self, client: u32, kind: usize) -> Holder {
+        if kind == STREAM {
+            Holder::One(self.leader_of(client))
+        } else {
+            Holder::SweepGroup(self.group_of(client))
+        }
+    }
+
+    /// A client may be of another kind now: its requests wait as that.
+    pub(super) fn sort_client(&mut self, client: u32) {
+        let everyone = self.seats.everyone;
+        let own = &mut self.clients[client as usize];
+        let from = own.kind();
+        own.is_stream = own.reads_on() || everyone;
+        let to = own.kind();
+        if from != to {
+            self.accounts.change_kind(client, from, to);
+            self.leave_sweep(client);
+            self.join_sweep_with_all(client);
+        }
+    }
+
+    /// Ends turns and begins new ones, where there is a limit.
+    pub(super) fn tend_seats(&mut self, view: &mut QueueView) {
+        let Some(most) = self.seats.most else { return };
+        let now = view.exact_now();
+        let next = self.rightful(now);
+        let mut place = 0;
+        while place < self.seats.taken {
+            let seat = self.seats.seats[place];
+            let leaving = seat.leaving || self.is_over(&seat, next, now);
+            self.seats.seats[place].leaving = leaving;
+            if leaving && (self.flying_of(&seat) == 0 || self.may_overlap(&seat, next)) {
+                self.end_turn(view, place);
+            } else {
+                place += 1;
+            }
+        }
+        while self.seats.taken < most as usize {
+            let Some(client) = self.rightful(now) else { return };
+            let is_stream = self.clients[client as usize].reads_on();
+            if self.strangers(is_stream) > 0 {
+                return;
+            }
+            let holder = self.holder_of(client, self.clients[client as usize].kind());
+            self.seats.seats[self.seats.taken] = Seat::of(holder);
+            self.seats.taken += 1;
+            if let Some(client) = self.id_of(view, client) {
+                let slice = Nanos(self.seats.quantum());
+                view.note(Note::SliceBegins { client, slice });
+            }
+        }
+    }
+
+    fn end_turn(&mut self, view: &mut QueueView, place: usize) {
+        let seats = &mut self.seats;
+        let gone = seats.seats[place];
+        seats.learn_change(&gone);
+        seats.seats.copy_within(place + 1..seats.taken, place);
+        seats.taken -= 1;
+        seats.turns += 1;
+        let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
+        if let Holder::One(client) = gone.holder
+            && let Some(client) = self.id_of(view, client)
+        {
+            view.note(Note::SliceEnds { client, served });
+        }
+    }
+
+    /// S3: who of those without a seat is to have the next one.
+    fn rightful(&self, now: Nanos) -> Option<u32> {
+        let seats = &self.seats;
+        let has = |client| seats.has(Holder::One(self.leader_of(client)));
+        let seated = |group| seats.has(Holder::SweepGroup(group - self.accounts.of_group(0)));
+        let stream = self.accounts.first(&[STREAM], now, &has);
+        let sweep_group = self.accounts.first_of_sweep_groups(now, &seated);
+        match (stream, sweep_group) {
+            (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
+        self.accounts.first_of_sweep_group(self.accounts.of_group(group), now)
+    }
+
+    /// S4: the turn ends.
+    fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
+        if self.is_finished(seat, now) {
+            return true;
+        }
+        let own = match seat.holder {
+            Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
+            Holder::One(client) => self.least_of(client).or(Some(client)),
+        };
+        let (Some(next), Some(own)) = (next, own) else { return false };
+        let served = u64::try_from(seat.served).unwrap_or(0);
+        let had = served >= self.seats.quantum() / LIGHT_MOST && served >= self.turn_of(own);
+        let accounts = &self.accounts;
+        // While the idle class is due it is the next of all, whatever else waits.
+        let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
+        accounts.outranks(next, own) || had && comes()
+    }
+
+    /// S5: a turn of a client: a quantum, or its share of all turns together if that is less. One
+    /// that weighs little waits for its next turn until all others have had as much for their
+    /// weight.
+    fn turn_of(&self, client: u32) -> u64 {
+        let quantum = self.seats.quantum();
+        let all_turns = self.seats.round().max(u64::from(self.seats.parties) * quantum);
+        let (mut share, mut at) = (all_turns, client);
+        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+            (share, at) = (share * own / all, parent);
+        }
+        share.clamp(quantum / LIGHT_MOST, quantum)
+    }
+
+    /// Nothing waits, nothing is in the device, and nothing is to come; or the holder is no stream
+    /// any more.
+    fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
+        match seat.holder {
+            Holder::SweepGroup(group) => {
+                let comes = || self.sweep_group_comes(group, now).is_some();
+                self.sweep_groups.is_empty(group)
+                    && self.sweep_groups.flying(group) == 0
+                    && !comes()
+            }
+            Holder::One(leader) => {
+                let idles = |client: u32| {
+                    let node = self.accounts.at(client);
+                    let comes = self.clients[client as usize].pattern.is_expected(now);
+                    node.queued[STREAM] == 0 && node.flying == 0 && !comes
+                };
+                let is_stream = self.clients[leader as usize].kind() == STREAM;
+                !is_stream || self.shared_streams.members(leader).all(idles)
+            }
+        }
+    }
+
+    /// What a holder has in the device.
+    fn flying_of(&self, seat: &Seat) -> u32 {
+        match seat.holder {
+            Holder::SweepGroup(group) => self.sweep_groups.flying(group),
+            Holder::One(leader) => self
+                .shared_streams
+                .members(leader)
+                .map(|client| self.accounts.at(client).flying)
+                .sum(),
+        }
+    }
+
+    /// What is in the device and in the way of one who comes: what is no holder's. In the way of
+    /// random requests are only those of streams, which have been drained.
+    fn strangers(&self, is_stream: bool) -> u32 {
+        if self.takes_turns_at_random() && !is_stream {
+            return 0;
+        }
+        let (_, flying) = self.accounts.totals();
+        let theirs: u32 = self.seats.all().iter().map(|seat| self.flying_of(seat)).sum();
+        // One who was random when he asked, and has a seat as a stream now, is counted twice.
+        flying.saturating_sub(theirs)
+    }
+
+    /// Each is alone in the device, and random requests have turns among themselves.
+    const fn takes_turns_at_random(&self) -> bool {
+        self.seats.everyone || self.seats.all_random
+    }
+
+    /// Both are random: the first of the one go beside the last of the other, so that the queue of
+    /// the device stays full. A stream begins and ends alone.
+    fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
+        let random = |client: u32| !self.clients[client as usize].reads_on();
+        let was_random = match seat.holder {
+            Holder::SweepGroup(_) => true,
+            Holder::One(client) => random(client),
+        };
+        self.takes_turns_at_random() && was_random && next.is_some_and(random)
+    }
+
+    /// Who of the holders goes next; not one whose shared stream `waits`.
+    pub(super) fn first_seated(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let mut best: Option<u32> = None;
+        for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
+            let own = match seat.holder {
+                Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
+                Holder::One(client) if waits(client) => None,
+                Holder::One(client) => self.least_of(client),
+            };
+            best = match (own, best) {
+                (Some(own), Some(other)) if self.accounts.precedes(other, own) => Some(other),
+                (own, other) => own.or(other),
+            };
+        }
+        best
+    }
+
+    /// Until when the next request of a holder is expected, the earliest, and whose it is.
+    pub(super) fn holders_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
+        let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
+        let windows = seats.filter_map(|seat| match seat.holder {
+            Holder::SweepGroup(group) => self.sweep_group_comes(group, now),
+            Holder::One(leader) => {
+                let pattern = |client: u32| &self.clients[client as usize].pattern;
+                let members = self.shared_streams.members(leader);
+                let come = members.filter(|&client| pattern(client).is_expected(now));
+                come.map(|client| (pattern(client).window, client)).min()
+            }
+        });
+        windows.min()
+    }
+
+    /// Whether a client may go at all, as far as seats are concerned. Who is leaving may not.
+    pub(super) fn is_admitted(&self, client: u32) -> bool {
+        let holder = self.holder_of(client, self.clients[client as usize].kind());
+        let stays = |seat: &Seat| seat.holder == holder && !seat.leaving;
+        self.seats.most.is_none() || self.seats.all().iter().any(stays)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5: is what a change costs what the first half of a turn took more than the second? Four
+    /// arms that come one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the
+    /// first 20, 20 ms for the other 20. The first request alone would have said 10.
+    #[test]
+    fn s5_all_arms_are_part_of_a_change() {
+        let mut seats = Seats::default();
+        seats.set(Setting::Streams(1));
+        let turn = Seat {
+            holder: Holder::One(3),
+            early: (60_000_000, 20 * 256),
+            late: (20_000_000, 20 * 256),
+            ..Seat::default()
+        };
+        seats.learn_change(&turn);
+        assert_eq!(seats.change, 40_000_000);
+        // 16 * 40 ms are more than a turn may last.
+        assert_eq!(seats.quantum(), QUANTUM_MOST);
+        // A sweep group has no place of its own: nothing is learned of its turns.
+        seats.learn_change(&Seat {
+            holder: Holder::SweepGroup(0),
+            early: (1, 1),
+            late: (1, 1),
+            ..turn
+        });
+        assert_eq!(seats.change, 40_000_000);
+    }
+
+    /// S5: are turns shorter with many, as far as changes allow? 0.8 s by 8 are 100 ms, as are
+    /// 1.6 s by 16, where 16 changes of 10 ms are 160; with changes of 15 ms at least eight times
+    /// that, 120 ms. 1.6 s by 20 are 80 ms.
+    #[test]
+    fn s5_many_have_short_turns() {
+        let quantum = |parties, change| Seats { parties, change, ..Seats::default() }.quantum();
+        for parties in [8, 11, 16] {
+            assert_eq!(quantum(parties, 10_000_000), 100_000_000);
+            assert_eq!(quantum(parties, 15_000_000), 120_000_000);
+        }
+        assert_eq!(quantum(20, 10_000_000), 80_000_000);
+        assert_eq!(quantum(2, 15_000_000), 160_000_000);
+    }
+}

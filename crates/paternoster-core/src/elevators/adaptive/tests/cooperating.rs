@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shared streams: who shares a seat, who leaves it, and what everybody pays.
+
+use super::*;
+
+use crate::elevators::adaptive::watchdog::Sabotage;
+
+/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
+
+/// Readers of these sizes who read one stream by turns, a piece each.
+fn by_turns(world: &mut World, sizes: &[u32]) -> Vec<usize> {
+    let whole: u64 = sizes.iter().map(|&sectors| u64::from(sectors)).sum();
+    let (mut region, mut at) = (None, 0);
+    let all = sizes.iter().map(|&sectors| {
+        let skip = whole - u64::from(sectors);
+        let place = world.add(Patterns { skip, ..stream(sectors) });
+        let actor = &mut world.actors[place];
+        actor.region = *region.get_or_insert(actor.region);
+        // Its first step is over the others' pieces, too.
+        actor.at = actor.region + whole + at - skip;
+        at += u64::from(sectors);
+        place
+    });
+    all.collect()
+}
+
+/// Sectors a second since they were counted anew.
+fn rate(world: &World, places: &[usize], since: Nanos) -> u64 {
+    let sectors = |&place: &usize| {
+        let actor = &world.actors[place];
+        actor.ended * u64::from(actor.patterns.sectors)
+    };
+    places.iter().map(sectors).sum::<u64>() * 1000 / (world.now - since).as_millis()
+}
+
+/// How many are in a shared stream.
+fn in_shared_streams(world: &World) -> u64 {
+    world.attribute("in_shared_streams")
+}
+
+/// Are two readers of one stream found, who alone jump about, and then have the disk as one stream?
+/// A piece takes 0.2 + 128 * 0.003 = 0.584 ms; one of them thinks while the other is served, so
+/// that 1712 of 128 sectors go in a second: 219 000.
+#[test]
+fn two_readers_of_one_stream() {
+    let mut world = World::new(1, DISK);
+    let both = by_turns(&mut world, &[128, 128]);
+    world.run(ms(1_000));
+    assert_eq!(in_shared_streams(&world), 2);
+    world.count_anew();
+    world.run(ms(3_000));
+    assert!(rate(&world, &both, ms(1_000)) > 210_000, "{}", rate(&world, &both, ms(1_000)));
+}
+
+/// Have they, beside a plain stream, one seat between them, and the disk what two plain streams
+/// have? And does each of them have what one client has, a third, where bfq's shared queue has a
+/// half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less a 17th
+/// for changes. (Four of them on a model of a disk: `paternoster-sim/tests/all/cooperators.rs`.)
+#[test]
+fn shared_stream_has_a_seat_and_its_members_have_accounts() {
+    let mut world = World::new(1, DISK);
+    let mut all = by_turns(&mut world, &[128, 128]);
+    all.push(world.add(stream(128)));
+    world.run(ms(6_000));
+    assert_eq!(in_shared_streams(&world), 2);
+    world.count_anew();
+    world.run(ms(16_000));
+    let rate = rate(&world, &all, ms(6_000));
+    assert!(rate > 180_000, "{rate}");
+    for &place in &all {
+        assert!((300..=367).contains(&world.share(place)), "{place}: {}", world.share(place));
+    }
+}
+
+/// Do those leave a shared stream who go elsewhere, and are they found again?
+#[test]
+fn who_goes_his_own_way_leaves() {
+    let mut world = World::new(1, DISK);
+    let all = by_turns(&mut world, &[128, 128, 128]);
+    world.run(ms(1_000));
+    assert_eq!(in_shared_streams(&world), 3);
+    // He reads on by himself, far from here.
+    let before = world.actors[all[2]].patterns;
+    world.actors[all[2]].patterns = stream(128);
+    (world.actors[all[2]].region, world.actors[all[2]].at) = (8 << 22, 8 << 22);
+    world.run(ms(2_000));
+    assert_eq!(in_shared_streams(&world), 2);
+    world.actors[all[2]].patterns = before;
+    (world.actors[all[2]].region, world.actors[all[2]].at) = (0, world.actors[all[0]].at + 128);
+    world.run(ms(4_000));
+    assert_eq!(in_shared_streams(&world), 3);
+}
+
+/// Are two random readers of large files, and two plain streams side by side, in nobody's shared
+/// stream?
+#[test]
+fn strangers_stay_alone() {
+    let mut world = World::new(1, DISK);
+    for _ in 0..3 {
+        world.add(random(8));
+        world.add(stream(128));
+    }
+    world.run(ms(5_000));
+    assert_eq!(in_shared_streams(&world), 0);
+}
+
+/// Does nobody share a seat with a client of another group, whatever he reads?
+#[test]
+fn shared_streams_are_of_one_group() {
+    let mut world = World::new(1, DISK);
+    let first = world.weighing(100, Patterns { skip: 128, ..stream(128) });
+    let other = world.weighing(300, Patterns { skip: 128, ..stream(128) });
+    let region = world.actors[first].region;
+    (world.actors[other].region, world.actors[other].at) = (region, region + 128);
+    world.run(ms(1_000));
+    assert_eq!(in_shared_streams(&world), 0);
+}
+
+/// I2: where one's pieces are seven times as large, does he not pass on what the other has less:
+/// are strangers beside them as well off as with anybody else? Of three clients each has a third;
+/// the shared stream goes by the one who pays more, and the other has what he asks for at that
+/// pace: 0.224 ms for each 0.872, 77 of 300 thousandths, and the stranger and he who pays more the
+/// same.
+#[test]
+fn i2_unequal_pieces() {
+    let mut world = World::new(1, DISK);
+    let mut all = by_turns(&mut world, &[32, 224]);
+    all.push(world.add(stream(128)));
+    world.run(ms(6_000));
+    assert_eq!(in_shared_streams(&world), 2);
+    world.count_anew();
+    world.run(ms(26_000));
+    let [small, large, stranger] = [all[0], all[1], all[2]].map(|place| world.share(place));
+    assert!(stranger.abs_diff(large) <= 40, "{small} {large} {stranger}");
+    assert!(small < large / 2, "{small} {large} {stranger}");
+}
+
+/// Can a shared stream end at any time: with its lead, with all of them, with requests under way?
+#[test]
+fn members_come_and_go() {
+    let mut world = World::new(1, DISK);
+    let all = by_turns(&mut world, &[128; 4]);
+    world.add(stream(128));
+    world.run(ms(3_000));
+    for (n, &place) in all.iter().enumerate() {
+        // His last request ends, and he is gone.
+        world.run(world.now + ms(300));
+        let id = world.actors[place].id;
+        world.leave(place);
+        world.run(world.now + ms(500));
+        world.queue.detach(world.now, id).expect("nothing of it is left");
+        let left = all.len() - n - 1;
+        world.run(world.now + ms(500));
+        assert!(in_shared_streams(&world) <= left as u64, "{left}");
+        assert_eq!(world.queue.audit(), Ok(()));
+    }
+    assert_eq!(in_shared_streams(&world), 0);
+}
+
+/// I3: whoever holds them back, and for whatever, does somebody go once nothing is in the device
+/// nor to come, although nobody has complained (the watchdog)? Each of the two thinks for 20 us:
+/// the disk waits for 70 us at most for each, behind each 584, and does 1500 a second.
+#[test]
+fn i3_nobody_waits_for_ever() {
+    let elevator = Paternoster { sabotage: Sabotage::HoldsBack, ..Paternoster::new() };
+    let mut world = World::of(elevator, 1, DISK);
+    let both = by_turns(&mut world, &[128, 128]);
+    world.run(ms(1_000));
+    assert_eq!(in_shared_streams(&world), 2);
+    world.count_anew();
+    world.run(ms(3_000));
+    assert!(rate(&world, &both, ms(1_000)) > 128 * 1_000, "{}", rate(&world, &both, ms(1_000)));
+    assert_eq!(world.attribute("fallback"), 0);
+}
+
+/// Are two plain streams that begin close together, in steps of the same length, at no time taken
+/// for a shared stream, not even before they are known for streams (the first eight requests)?
+#[test]
+fn plain_streams_side_by_side_are_none() {
+    let mut world = World::new(1, DISK);
+    let [one, other] = [128, 128].map(|sectors| world.add(stream(sectors)));
+    let region = world.actors[one].region;
+    (world.actors[other].region, world.actors[other].at) = (region, region + 4096);
+    for step in 1..100 {
+        world.run(ms(5 * step));
+        assert_eq!(in_shared_streams(&world), 0, "after {} ms", 5 * step);
+    }
+}

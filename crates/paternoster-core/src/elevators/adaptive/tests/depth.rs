@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rule L4, and who goes without a seat.
+
+use super::*;
+
+/// 100 us each, wherever it is.
+const FLASH: Price = Price { base: 100_000, sector: 0, seek: 0 };
+/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
+
+/// A device that takes 32 requests and works at four of them.
+fn queueing() -> World {
+    let mut world = World::new(32, FLASH);
+    world.servers.truncate(4);
+    world
+}
+
+/// One request, and then 5 ms of something else.
+const fn paced() -> Patterns {
+    Patterns { think: Nanos::from_millis(5), ..random(8) }
+}
+
+/// Is the device given fewer commands than it takes, where that loses nothing and somebody waits
+/// for one answer at a time? Behind 32 commands of 100 us, four at a time, it would wait for 800
+/// us; eight commands keep four servers busy.
+#[test]
+fn l4_a_shallow_client_shortens_the_queue() {
+    let mut world = queueing();
+    world.add(deep(32, 8));
+    world.add(deep(32, 8));
+    let waits = world.add(paced());
+    world.run(ms(4_000));
+    assert!(world.attribute("depth") <= 12, "{}", world.attribute("depth"));
+    world.count_anew();
+    world.run(ms(5_000));
+    // 40,000 a second, of which 95 % are to be kept.
+    let ended = world.ended();
+    assert!(ended >= 38_000, "{ended}");
+    assert!(world.actors[waits].longest <= 900_000, "{} ns", world.actors[waits].longest);
+}
+
+/// Is all of it used where the device does as many at a time as it takes, and where nobody is
+/// shallow (I2)?
+#[test]
+fn l4_i2_otherwise_the_full_depth() {
+    let mut parallel = World::new(32, FLASH);
+    parallel.add(deep(32, 8));
+    parallel.add(deep(32, 8));
+    parallel.add(paced());
+    parallel.run(ms(2_000));
+    // 28 of 32 would be 87 %: not even the first level is taken.
+    assert_eq!(parallel.attribute("depth"), 32);
+
+    let mut alone = queueing();
+    alone.add(deep(32, 8));
+    alone.add(deep(32, 8));
+    alone.run(ms(2_000));
+    assert_eq!(alone.attribute("depth"), 32);
+}
+
+/// Is a device that says it takes 32 given so many as `depth_max` says, from then on, and all again
+/// at 0? A client with 64 under way always has that many waiting.
+#[test]
+fn l4_depth_max_is_what_the_device_takes() {
+    let mut world = queueing();
+    world.add(deep(64, 8));
+    for (most, inside, until) in [("6", 6, 100), ("48", 32, 200), ("1", 1, 300), ("0", 32, 400)] {
+        world.queue.set_attribute(ms(until - 99), "depth_max", most).unwrap();
+        world.run(ms(until));
+        assert_eq!((world.attribute("depth"), world.queue.in_device()), (inside.into(), inside));
+    }
+}
+
+/// Does one who asks now and then, and has had least, go without a seat? Two streams on a disk have
+/// turns of 160 ms: for his own turn he would wait that long, and not only for what is in the
+/// device: 0.97 ms, a seek of 10 ms, and his own 10.2.
+#[test]
+fn s3_a_interactive_needs_no_seat() {
+    let mut world = World::new(1, DISK);
+    world.add(stream(256));
+    world.add(stream(256));
+    world.run(ms(4_000));
+    let waits = world.add(Patterns { think: Nanos::from_millis(100), ..random(8) });
+    world.run(ms(6_000));
+    world.count_anew();
+    world.run(ms(8_000));
+    assert!(
+        world.actors[waits].ended >= 15,
+        "{} {}",
+        world.actors[waits].ended,
+        world.actors[waits].longest
+    );
+    assert!(world.actors[waits].longest <= 40_000_000, "{} ns", world.actors[waits].longest);
+}

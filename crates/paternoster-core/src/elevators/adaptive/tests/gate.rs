@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rule L6: weights inside the device.
+//!
+//! The device takes many more commands than it works on at once, so that nobody's requests wait
+//! outside: the case in which the order of those that wait decides nothing.
+
+use super::*;
+use proptest::prelude::*;
+
+/// An SSD: 100 us, and 1 us a sector.
+const FLASH: Price = Price { base: 100_000, sector: 1_000, seek: 0 };
+/// Asks again at once.
+const fn greedy(depth: u32) -> Patterns {
+    Patterns { think: Nanos::ZERO, ..deep(depth, 8) }
+}
+
+/// A device that takes 256 commands and works on so many of them, which end one after the other.
+fn queueing(servers: usize) -> World {
+    let mut world = World::new(256, FLASH);
+    world.servers.truncate(servers);
+    for (server, place) in world.servers.iter_mut().zip(0u64..) {
+        server.0 = Nanos(108_000 * place / servers as u64);
+    }
+    world
+}
+
+/// The shares of device time, in thousandths, between 50 ms and 350 ms from now.
+fn shares(world: &mut World) -> Vec<u64> {
+    world.run(world.now + ms(50));
+    world.count_anew();
+    world.run(world.now + ms(300));
+    (0..world.actors.len()).map(|place| world.share(place)).collect()
+}
+
+/// Each one's part of a thousand, by weight.
+fn entitled(weights: &[u32]) -> Vec<u64> {
+    let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+    weights.iter().map(|&weight| 1000 * u64::from(weight) / all).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Has each client its weight's part, whatever the weights, and how many it asks for, and is
+    /// the device as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms.
+    /// What it has outstanding must be able to be its part: the heaviest with q of weight w has it
+    /// while at most D* = q * W / w commands are inside, which keeps four servers and their queues
+    /// busy from 16 on.
+    #[test]
+    fn l6_shares_are_weights(
+        clients in prop::collection::vec((1u32..=10, 4u32..=32), 2..=7)
+    ) {
+        let all: u32 = clients.iter().map(|client| client.0).sum();
+        let least = clients.iter().map(|&(weight, depth)| depth * all / weight).min();
+        prop_assume!(least >= Some(16));
+        let mut world = queueing(4);
+        for &(weight, depth) in &clients {
+            world.weighing(100 * weight, greedy(depth));
+        }
+        let got = shares(&mut world);
+        let weights: Vec<u32> = clients.iter().map(|client| client.0).collect();
+        for (own, right) in got.iter().zip(entitled(&weights)) {
+            let off = own.abs_diff(right);
+            prop_assert!(off * 20 <= right + 20, "{:?}, not {:?}", got, entitled(&weights));
+        }
+        prop_assert!(world.ended() >= 11_111 * 97 / 100, "{}", world.ended());
+        prop_assert!(world.queue.observer().1.is_empty(), "it fell back");
+    }
+}
+
+/// At each level of groups: A and B of equal weight, and in A one of weight 300 beside one of 100?
+/// All that there is fits inside.
+#[test]
+fn l6_within_groups() {
+    let mut world = queueing(4);
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
+    let inner = |weight| ClientSpec::new().group(group).weight(weight);
+    world.join(inner(300), greedy(32));
+    world.join(inner(100), greedy(64));
+    world.weighing(100, greedy(96));
+    let got = shares(&mut world);
+    for (own, right) in got.iter().zip([375, 125, 500]) {
+        assert!(own.abs_diff(right) <= right / 20, "{got:?}");
+    }
+}
+
+/// Do weights count within 20 ms of the arrival of two that weigh four times what the four others
+/// do? They are owed 8 of 12 parts.
+#[test]
+fn l6_weights_count_at_once() {
+    let mut world = queueing(8);
+    let four: Vec<usize> = (0..4).map(|_| world.weighing(100, greedy(32))).collect();
+    world.run(ms(100));
+    for _ in 0..2 {
+        world.weighing(400, greedy(32));
+    }
+    world.run(ms(120));
+    world.count_anew();
+    world.run(ms(220));
+    let light: u64 = four.iter().map(|&place| world.actors[place].ended).sum();
+    let part = 1000 * light / world.ended();
+    assert!((316..=350).contains(&part), "{part} thousandths, not a third");
+}
+
+/// Are equal ones never held? Eight of equal weight and depth.
+#[test]
+fn l6_equal_ones_are_not_held() {
+    let mut world = queueing(8);
+    for _ in 0..8 {
+        world.add(greedy(16));
+    }
+    world.run(ms(100));
+    let before = world.attribute("holds");
+    world.run(ms(600));
+    let held = world.attribute("holds") - before;
+    // 8 at a time, 108 us each: 37,000 requests.
+    assert!(held <= 370, "{held} holds");
+}
+
+/// Is nobody held where there is room for more? 32 servers, and 16 under way of one beside two of
+/// one that weighs as much: the one with two asks for no more.
+#[test]
+fn l6_where_there_is_room_nobody_is_held() {
+    let mut world = queueing(32);
+    world.weighing(100, greedy(2));
+    world.weighing(100, greedy(16));
+    world.run(ms(300));
+    assert_eq!(world.attribute("holds"), 0);
+}
+
+/// Is nobody held for one that paces itself? It asks 5 ms after each answer, four at a time.
+#[test]
+fn l6_who_thinks_is_not_owed() {
+    let mut world = queueing(4);
+    let paced = Patterns { think: Nanos::from_micros(5_000), ..greedy(4) };
+    world.weighing(900, paced);
+    world.weighing(100, greedy(64));
+    world.run(ms(300));
+    assert_eq!(world.attribute("holds"), 0);
+}
+
+/// Does a client of one class never hold another's? Real-time goes first anyway, and a client of
+/// a lower class is not measured by its account.
+#[test]
+fn l6_classes_are_apart() {
+    let mut world = queueing(4);
+    world.join(ClientSpec::new().priority(Class::Realtime, 4), greedy(8));
+    world.join(ClientSpec::new(), greedy(64));
+    world.run(ms(300));
+    assert_eq!(world.attribute("holds"), 0);
+}
+
+/// `weights_from`: is it a way back to what the device gives by itself, where it is very large?
+/// 32 of each, weights 100 and 300: a half each.
+#[test]
+fn l6_a_knob_says_from_where_on() {
+    for (from, right) in [("100", 250), ("1000000", 500)] {
+        let mut world = queueing(4);
+        world.queue.set_attribute(Nanos::ZERO, "weights_from", from).expect("a number");
+        world.weighing(100, greedy(32));
+        world.weighing(300, greedy(32));
+        let got = shares(&mut world);
+        assert!(got[0].abs_diff(right) <= 15, "{from}: {got:?}");
+    }
+}
+
+/// `prices`: has each its part by what its requests cost the device, and not by how long they are
+/// inside? Two read 4 KiB and two 128 KiB, all 16 deep: 108 us and 356 us, 3.3 times as much, where
+/// the first guess is 16.5 times. By the time inside they have as many requests as the others, and
+/// a small one has 108 / 464 / 2 = 116 of 1000 of the device instead of 250.
+#[test]
+fn c5_parts_are_by_cost_inside() {
+    for (prices, small) in [("0", 116), ("1", 250)] {
+        let mut world = queueing(4);
+        world.queue.set_attribute(Nanos::ZERO, "prices", prices).expect("a switch");
+        for sectors in [8, 8, 256, 256] {
+            world.weighing(100, Patterns { sectors, ..greedy(16) });
+        }
+        world.run(ms(600));
+        world.count_anew();
+        world.run(ms(1000));
+        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
+        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let all: u64 = costs.iter().sum();
+        for (cost, right) in costs.iter().zip([small, small, 500 - small, 500 - small]) {
+            assert!((cost * 1000 / all).abs_diff(right) <= 20, "{prices}: {costs:?} of {all}");
+        }
+        // Four servers for 400 ms, in us.
+        assert!(all >= 4 * 400_000 * 97 / 100, "{prices}: {all}");
+        assert_eq!(world.attribute("trials") > 0, prices == "1");
+    }
+}

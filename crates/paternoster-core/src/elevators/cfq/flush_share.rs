@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flush share: what the others are to have for a flush that a queue has caused.
+//!
+//! A queue with the share f of the device that has had it for c has to leave it to the others for
+//! `c * (1 - f) / f`. Its share is that of its group among those with busy queues, and in the
+//! group that of its level's slice; the other busy queues of its class count as of the middle
+//! level:
+//!
+//! ```text
+//! groups 1000 (the queue's) and 500      its group has 2/3
+//! level 0, 180 ms; beside it one busy    it has 180 / (180 + 100) = 9/14 of its group
+//!
+//! a flush of 28 ms: the others are to have 28 * (3/2 * 14/9 - 1) = 37.3 ms
+//! ```
+//!
+//! c counts as one slice of the middle level (100 ms) at most. Slices and virtual times are left
+//! alone: the queue comes back later, as one that has thought for longer.
+//!
+//! Source: own; CFQ-14, CFQ-70.
+
+use crate::client::ClientId;
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::slice::MIDDLE_LEVEL;
+use crate::pick::shared::rather_sync;
+use crate::queue_view::QueueView;
+use crate::ratio::{ONE, Ratio};
+use crate::time::Nanos;
+
+impl Cfq {
+    /// The device time that others are to have for `cost` of `client`'s.
+    pub(super) fn due_for(
+        &self,
+        view: &QueueView,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let Some(queue) = self.any_queue_of(client) else { return Nanos::ZERO };
+        let own = self.queues.at(queue);
+        let group = &self.groups[own.group as usize];
+        let busy = group.busy_of(own.priority.class);
+        let others = busy.saturating_sub(u32::from(own.is_busy));
+        let middle = self.level_slice(view, true, MIDDLE_LEVEL);
+        let slice = self.level_slice(view, true, own.priority.level).0;
+        let mut whole = ONE.times(slice + u64::from(others) * middle.0, slice);
+        whole = self.one_over_share(own.group, whole);
+        if let Some(other) = beside.and_then(|other| self.any_queue_of(other))
+            && (whole == ONE || other == queue)
+        {
+            whole = self.only_beside(view, queue, other);
+        }
+        whole.without_one().of(cost.min(middle))
+    }
+
+    /// One over the share of `queue` if only `other` is there beside it, or its client shares it
+    /// with one of the same level.
+    fn only_beside(&self, view: &QueueView, queue: u32, other: u32) -> Ratio {
+        let (own, other) = (self.queues.at(queue), self.queues.at(other));
+        let (own, other) = if own.group == other.group {
+            let slice = |level: u8| self.level_slice(view, true, level).0;
+            (slice(own.priority.level), slice(other.priority.level))
+        } else {
+            let weight = |group: u32| u64::from(self.groups[group as usize].new_weight);
+            (weight(own.group), weight(other.group))
+        };
+        ONE.times(own + other, own)
+    }
+
+    fn any_queue_of(&self, client: ClientId) -> Option<u32> {
+        rather_sync(self.contexts[client.index() as usize].slots)
+    }
+}

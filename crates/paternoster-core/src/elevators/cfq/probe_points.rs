@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Probe points: where a test may put a recorded decision in the place of ours.
+//!
+//! The decisions of a real CFQ are replayed with *forced history*: at each point where CFQ decides,
+//! its choice is compared with the recorded one, a difference is counted, and the recorded one is
+//! carried out. So one difference does not bring about a thousand others.
+//!
+//! ```text
+//! let rule = replace(Decision::Preempts { … }, self.preemption(…))
+//!                                             └ ours; what comes back is the recorded one
+//! ```
+//!
+//! Without the feature `conformance`, and on a thread that has no hook, a decision is its own
+//! answer.
+//!
+//! Source: the tests of `paternoster-conformance`, which know what each decision is called in the
+//! recordings.
+
+use crate::request::RequestId;
+use crate::time::Nanos;
+
+/// A point at which CFQ decides. Its fields are what the comparison needs to know: numbers of
+/// queues, times in nanoseconds, the place of a tree.
+#[cfg_attr(feature = "conformance", expect(missing_docs, reason = "said of all fields above"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The key of a queue that takes its place in a tree.
+    Key { queue: u32, now: Nanos, tree: usize },
+    /// How many queues are busy on average.
+    Average,
+    /// How long a slice is.
+    SliceLength { queue: u32 },
+    /// That a slice ends; whether it keeps the account of what is left.
+    TimedOut { queue: u32 },
+    /// What is left of a slice that ends.
+    Residual { queue: u32 },
+    /// What a slice has used.
+    Used { queue: u32 },
+    /// The virtual time of the group whose slice has ended.
+    VirtualTime,
+    /// Whether the present workload goes on.
+    GoesOn,
+    /// Which kind of queues is served next.
+    Kind,
+    /// For how long.
+    WorkloadTime,
+    /// Whose turn it is.
+    Turn,
+    /// Whether the queue that had to become busy has, so that its turn is over.
+    BusyAgain,
+    /// Whether the slice is found used up when the next request is asked for.
+    SliceUsed { left: i64 },
+    /// The queue close by that goes on instead of an empty one.
+    Cooperator,
+    /// Whether to wait for the idle timer.
+    WaitsForTimer,
+    /// Whether a deep queue that jumps about loses its idle window.
+    DeepIsSlow,
+    /// Whether to wait for what is in flight.
+    WaitsForFlight,
+    /// Whether to wait for the last queue's group.
+    WaitsForGroup,
+    /// How many requests of the queue may be in flight.
+    Most,
+    /// Whether one more of them may be.
+    MayDispatch,
+    /// The oldest request, if its age comes first.
+    Aged { oldest: Option<RequestId> },
+    /// Which request is dispatched, of so many.
+    Request { waiting: u32 },
+    /// Whether the slice ends with what was dispatched.
+    EndsWithDispatch,
+    /// Whether the queue is one to idle for.
+    IdleWindow { before: bool },
+    /// Whether a completed request had been late.
+    Late,
+    /// Whether the slice goes on until the group is busy again.
+    WaitBusy { left: i64 },
+    /// Whether the slice ends with a completion.
+    EndsWithCompletion { left: i64 },
+    /// Whether idling is considered at all.
+    MayArm,
+    /// For how long the timer is set.
+    Arm { left: i64, mean: i64 },
+    /// Whether the slice ends with the timer.
+    EndsWithTimer,
+    /// By which rule an insertion preempts.
+    Preempts,
+}
+
+#[cfg(feature = "conformance")]
+pub(super) use super::probe::replace;
+
+/// Our choice.
+#[cfg(not(feature = "conformance"))]
+#[inline(always)]
+pub(super) const fn replace<C: Copy>(_: Decision, ours: C) -> C {
+    ours
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Control: the queue's own attributes, and the way to the elevator's.
+//!
+//! The queue's attributes have the names of `/sys/block/*/queue`; those of the elevator follow
+//! under `iosched/`, as in sysfs. Either may be set by its bare name when it is unambiguous
+//! (`slice_idle` for `iosched/slice_idle`).
+//!
+//! | attribute | meaning |
+//! |---|---|
+//! | nr_requests | requests allocated at a time (BLK-7 per pool, BLK-8) |
+//! | nomerges | 0 all merges, 1 only with the last merged, 2 none (BLK-3) |
+//! | max_sectors_kb | largest request |
+//! | read_ahead_kb | how far a page cache in front of the queue reads ahead; kept for it here |
+//! | rotational | whether elevators take the device for a disk |
+//! | rules | which block layer: allocation, plug lists, requeue |
+//! | plug | who holds requests back: tasks (2.6.39 on) or the device (before) |
+//! | hz | ticks per second that elevators see, 0 exact |
+//! | write_cache, fua | what the device's cache can do; `write through` makes flushes no-ops |
+//! | flush_hold, flush_insert, flush_drain, flush_delay | see `flush/hold.rs` |
+//! | flush_elide | see `flush/clean.rs` |
+//! | flush_owners, flush_ahead | see `flush/writers.rs`, `block/throttle.rs` |
+//! | ncq | whether elevators believe the device's depth or find out |
+
+use core::fmt;
+
+use crate::attribute::{Attribute, AttributeError, Value};
+use crate::elevator::Rules;
+use crate::event::{NoObserver, Observer};
+use crate::flush::HOLDS;
+use crate::knob::{self, Knob, Unit, at_place, place_of, words};
+use crate::queue::RequestQueue;
+use crate::queue_view::Ncq;
+use crate::time::{Hz, Nanos};
+
+/// HZ of the kernels that there are, and exact time.
+const TICKS: [(&str, u32); 4] = [("0", 0), ("100", 100), ("250", 250), ("1000", 1000)];
+
+const RULES: [(&str, Rules); 2] = [("legacy", Rules::Legacy), ("mq", Rules::Mq)];
+
+const NCQS: [(&str, Ncq); 2] = [("declared", Ncq::Declared), ("probe", Ncq::Probe)];
+
+/// How many there are.
+const COUNT: usize = 21;
+
+/// An attribute of the queue, which is set beside nothing else.
+type Row<O> = Knob<RequestQueue<O>, ()>;
+
+/// What the queue itself offers, in the order of the listing.
+pub const QUEUE_ATTRIBUTES: &[Attribute] = &knob::attributes(&RequestQueue::<NoObserver>::KNOBS);
+
+impl<O: Observer> RequestQueue<O> {
+    /// All of them, in the order of the listing.
+    const KNOBS: [Row<O>; COUNT] = [
+        Row::<O>::number(
+            "nr_requests",
+            "requests",
+            "requests allocated at a time; per pool (sync, async) under legacy rules, at least 4",
+            |queue, ()| queue.view.nr_requests.into(),
+            |queue, (), value| queue.set_nr_requests(value),
+        )
+        .at_least(1)
+        .at_most(10_240)
+        .within(|queue, ()| queue.nr_requests_bounds().1.into()),
+        Row::<O>::number(
+            "nomerges",
+            "",
+            "0 try all merges, 1 only with the request merged last, 2 none",
+            |queue, ()| queue.merger.nomerges.into(),
+            |queue, (), value| queue.merger.nomerges = u8::try_from(value).unwrap_or(2),
+        )
+        .at_most(2),
+        Row::<O>::number(
+            "max_sectors_kb",
+            "KiB",
+            "largest request; at most what the device takes",
+            |queue, ()| u64::from(queue.merger.max_sectors) / 2,
+            |queue, (), value| {
+                let sectors = u32::try_from(value.saturating_mul(2)).unwrap_or(u32::MAX);
+                queue.merger.max_sectors = sectors.min(queue.view.facts.max_sectors);
+            },
+        )
+        .at_least(4)
+        .at_most(u64::MAX),
+        Row::<O>::figure(
+            "max_hw_sectors_kb",
+            "KiB",
+            "largest command that the device takes",
+            |queue, ()| u64::from(queue.view.facts.max_sectors) / 2,
+        ),
+        Row::<O>::figure(
+            "max_segments",
+            "segments",
+            "pieces of memory that a command may gather",
+            |queue, ()| queue.view.facts.max_segments.into(),
+        ),
+        Row::<O>::number(
+            "read_ahead_kb",
+            "KiB",
+            "how far buffered readers read ahead; for the page cache in front of the queue",
+            |queue, ()| queue.policy.read_ahead_kb,
+            |queue, (), value| queue.policy.read_ahead_kb = value,
+        )
+        .at_most(READ_AHEAD_KB_MAX),
+        Row::<O>::figure(
+            "queue_depth",
+            "commands",
+            "commands that the device takes at a time",
+            |queue, ()| queue.view.facts.depth.into(),
+        ),
+        Row::<O>::switch(
+            "rotational",
+            "1 if seeks cost time, for elevators",
+            |queue, ()| queue.view.facts.rotational,
+            |queue, (), on| queue.view.facts.rotational = on,
+        ),
+        Row::<O>::choice(
+            "rules",
+            "",
+            &words(&RULES),
+            "the block layer to follow: pools (until 5.0) or tags; elevators ask for theirs",
+            |queue, ()| place_of(&RULES, &queue.policy.rules),
+            |queue, (), place| {
+                queue.policy.rules = at_place(&RULES, place).unwrap_or(queue.policy.rules);
+                queue.policy.rules_fixed = true;
+                queue.apply_rules();
+            },
+        ),
+        Row::<O>::choice(
+            "plug",
+            "",
+            &["task", "device"],
+            "who holds requests back to merge them: each task (2.6.39 on) or the device (before)",
+            |queue, ()| queue.policy.device_plug.into(),
+            |queue, (), place| {
+                queue.policy.device_plug = place == 1;
+                queue.unplug_device(crate::event::Action::Unplug);
+            },
+        ),
+        Row::<O>::choice(
+            "hz",
+            "1/s",
+            &words(&TICKS),
+            "ticks in which elevators see time, as a kernel of that HZ; 0 is exact",
+            |queue, ()| place_of(&TICKS, &queue.view.hz().get()),
+            |queue, (), place| {
+                let hz = at_place(&TICKS, place).and_then(Hz::new);
+                queue.view.set_hz(hz.unwrap_or_default());
+            },
+        ),
+        Row::<O>::choice(
+            "write_cache",
+            "",
+            &["write through", "write back"],
+            "whether flushes are needed; `write through` makes every flush a no-op",
+            |queue, ()| queue.view.facts.write_cache.into(),
+            |queue, (), place| queue.believe_write_cache(place == 1),
+        ),
+        Row::<O>::figure("fua", "", "1 if the device can write past its cache", |queue, ()| {
+            queue.view.facts.fua.into()
+        }),
+        Row::<O>::choice(
+            "flush_hold",
+            "",
+            &words(&HOLDS),
+            "held while a flush is in flight: all if the device cannot queue it, or writes",
+            |queue, ()| place_of(&HOLDS, &queue.flush.policy.hold),
+            |queue, (), place| {
+                let before = queue.flush.policy.hold;
+                queue.flush.policy.hold = at_place(&HOLDS, place).unwrap_or(before);
+            },
+        ),
+        Row::<O>::choice(
+            "flush_insert",
+            "",
+            &["tail", "head"],
+            "place of a flush on the dispatch list: tail since 53d63e6b0d, head before and in mq",
+            |queue, ()| queue.flush.policy.at_head.into(),
+            |queue, (), place| queue.flush.policy.at_head = place == 1,
+        ),
+        Row::<O>::switch(
+            "flush_drain",
+            "1: a flush that cannot be queued is not tried before the device is empty",
+            |queue, ()| queue.flush.policy.drains,
+            |queue, (), on| queue.flush.policy.drains = on,
+        ),
+        Row::<O>::switch(
+            "flush_elide",
+            "1: a flush of a cache known to be clean is no command",
+            |queue, ()| queue.flush.policy.elides,
+            |queue, (), on| queue.flush.policy.elides = on,
+        ),
+        Row::<O>::time(
+            "flush_delay",
+            Unit::Us,
+            "how long a flush waits for others to share it while the queue is not empty",
+            |queue, ()| queue.flush.policy.delay,
+            |queue, (), delay| {
+                queue.flush.policy.delay = delay;
+                queue.kick();
+            },
+        )
+        .at_most(1_000_000),
+        Row::<O>::switch(
+            "flush_owners",
+            "1: a client whose data a flush drains leaves the device to others for as long (cfq, \
+             bfq)",
+            |queue, ()| queue.flush.policy.owned,
+            |queue, (), on| {
+                queue.flush.policy.owned = on;
+                queue.forgive_debts();
+            },
+        ),
+        Row::<O>::number(
+            "flush_ahead",
+            "flushes",
+            "with flush_owners: how many flushes like the last one may owe before one waits",
+            |queue, ()| queue.flush.policy.ahead,
+            |queue, (), value| queue.flush.policy.ahead = value,
+        )
+        .at_most(1000),
+        Row::<O>::choice(
+            "ncq",
+            "",
+            &words(&NCQS),
+            "whether elevators take the device's word on its depth, or find out themselves",
+            |queue, ()| place_of(&NCQS, &queue.view.ncq),
+            |queue, (), place| {
+                queue.view.ncq = at_place(&NCQS, place).unwrap_or(queue.view.ncq);
+            },
+        ),
+    ];
+
+    fn set_nr_requests(&mut self, value: u64) {
+        let value = u32::try_from(value).unwrap_or(u32::MAX);
+        self.view.nr_requests = value.max(self.nr_requests_least());
+        self.policy.requests_fixed = true;
+        self.wake_all();
+    }
+}
+
+/// 1 GiB: far beyond what any page cache should read ahead.
+const READ_AHEAD_KB_MAX: u64 = 1 << 20;
+
+const PREFIX: &str = "iosched/";
+
+/// Where an attribute is found.
+enum Found {
+    Queue(usize),
+    Elevator(usize),
+}
+
+impl<O: Observer> RequestQueue<O> {
+    /// Sets an attribute of the queue or its elevator.
+    ///
+    /// # Errors
+    /// [`AttributeError`] names the attribute, the text and what would be right; nothing has
+    /// changed then.
+    pub fn set_attribute(
+        &mut self,
+        now: Nanos,
+        name: &str,
+        text: &str,
+    ) -> Result<(), AttributeError> {
+        self.set_found(now, name, |attribute| attribute.parse(text))
+    }
+
+    /// Sets an attribute to a value that has its type: a number or `bool`, a [`Nanos`], a word.
+    /// Nothing is brought into a range here.
+    ///
+    /// ```
+    /// use paternoster_core::{Nanos, Value};
+    /// # use paternoster_core::{DeviceFacts, RequestQueue, elevators};
+    /// # let bfq = elevators::by_name("bfq").expect("there is one");
+    /// # let mut queue = RequestQueue::builder(DeviceFacts::default(), bfq).build().unwrap();
+    /// # let now = Nanos::ZERO;
+    /// queue.set_value(now, "slice_idle", Nanos::from_millis(2))?;
+    /// queue.set_value(now, "low_latency", false)?;
+    /// queue.set_value(now, "inject", "off")?;
+    /// assert_eq!(queue.value("slice_idle")?, Value::Time(Nanos::from_millis(2)));
+    /// # Ok::<(), paternoster_core::AttributeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AttributeError`] names the attribute, the value and what would be right; nothing has
+    /// changed then.
+    pub fn set_value<'a>(
+        &mut self,
+        now: Nanos,
+        name: &str,
+        value: impl Into<Value<'a>>,
+    ) -> Result<(), AttributeError> {
+        let value = value.into();
+        self.set_found(now, name, |attribute| attribute.number(value))
+    }
+
+    fn set_found(
+        &mut self,
+        now: Nanos,
+        name: &str,
+        number: impl FnOnce(&Attribute) -> Result<u64, AttributeError>,
+    ) -> Result<(), AttributeError> {
+        self.advance(now);
+        let result = match self.find_attribute(name)? {
+            Found::Queue(place) => {
+                let value = number(&QUEUE_ATTRIBUTES[place])?;
+                Self::KNOBS[place].set(self, &mut (), value)
+            }
+            Found::Elevator(place) => {
+                let value = number(&self.elevator.attributes()[place])?;
+                let result = self.elevator.set(&mut self.view, place, value);
+                // It may have been a limit that clients sleep for.
+                self.wake_all();
+                result
+            }
+        };
+        self.end_call();
+        result
+    }
+
+    /// An attribute's value, with its type.
+    ///
+    /// # Errors
+    /// [`AttributeError::Unknown`], or [`AttributeError::Text`] if it is not one value.
+    pub fn value(&self, name: &str) -> Result<Value<'static>, AttributeError> {
+        let (attribute, number) = match self.find_attribute(name)? {
+            Found::Queue(place) => (&QUEUE_ATTRIBUTES[place], Self::KNOBS[place].get(self, &())),
+            Found::Elevator(place) => {
+                (&self.elevator.attributes()[place], self.elevator.get(&self.view, place))
+            }
+        };
+        let number = number.ok_or(AttributeError::Text { name: attribute.name })?;
+        Ok(attribute.value(number))
+    }
+
+    /// Whether an attribute takes this text as it is: [`RequestQueue::set_attribute`] would bring a
+    /// number outside its range into it. What the queue's capacities do not allow is not asked.
+    ///
+    /// # Errors
+    /// [`AttributeError`] names the attribute, the text and what would be right.
+    pub fn check_attribute(&self, name: &str, text: &str) -> Result<(), AttributeError> {
+        match self.find_attribute(name)? {
+            Found::Queue(place) => QUEUE_ATTRIBUTES[place].check(text),
+            Found::Elevator(place) => self.elevator.attributes()[place].check(text),
+        }
+    }
+
+    /// Writes an attribute's value as sysfs shows it.
+    ///
+    /// # Errors
+    /// [`AttributeError::Unknown`].
+    pub fn show_attribute(
+        &self,
+        name: &str,
+        out: &mut dyn fmt::Write,
+    ) -> Result<(), AttributeError> {
+        // A failing writer is the caller's own; it knows.
+        let _written = match self.find_attribute(name)? {
+            Found::Queue(place) => Self::KNOBS[place].show(self, &(), out),
+            Found::Elevator(place) => self.elevator.show(&self.view, place, out),
+        };
+        Ok(())
+    }
+
+    /// How far a page cache in front of this queue reads ahead, in KiB (attribute `read_ahead_kb`).
+    #[must_use]
+    pub const fn read_ahead_kb(&self) -> u64 {
+        self.policy.read_ahead_kb
+    }
+
+    fn find_attribute(&self, name: &str) -> Result<Found, AttributeError> {
+        let place = |list: &[Attribute], name: &str| list.iter().position(|a| a.name == name);
+        let elevators = self.elevator.attributes();
+        let found = match name.strip_prefix(PREFIX) {
+            Some(name) => place(elevators, name).map(Found::Elevator),
+            None => place(QUEUE_ATTRIBUTES, name)
+                .map(Found::Queue)
+                .or_else(|| place(elevators, name).map(Found::Elevator)),
+        };
+        found.ok_or_else(|| AttributeError::Unknown { name: name.into() })
+    }
+
+    /// Calls `each` with every attribute: its path below `queue/`, what it is, its value as shown.
+    pub fn for_each_attribute(&self, mut each: impl FnMut(&str, &Attribute, &str)) {
+        let mut shown = alloc::string::String::new();
+        for knob in Self::KNOBS {
+            shown.clear();
+            let _written = knob.show(self, &(), &mut shown);
+            let attribute = knob.attribute();
+            each(attribute.name, attribute, &shown);
+        }
+        for (place, attribute) in self.elevator.attributes().iter().enumerate() {
+            shown.clear();
+            let _written = self.elevator.show(&self.view, place, &mut shown);
+            let path = alloc::format!("{PREFIX}{}", attribute.name);
+            each(&path, attribute, &shown);
+        }
+    }
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What changes while requests are under way: elevators, clients, groups; and bios that are
+//! withdrawn.
+//!
+//! # A change of elevator
+//! No request is lost and none waits for the device to become empty. The old elevator gives up
+//! what waits there, the new one takes it in; what is in the device or on the dispatch list
+//! stays, with the *epoch* of the elevator that picked it, so that its end is not reported to a
+//! successor who never knew it:
+//!
+//! ```text
+//!            old (epoch 4)                          new (epoch 5)
+//! waits      drain ───────────────────────────────▶ bind, insert
+//! plugged    released ────────────────────────────▶ bind
+//! in device  stays, epoch 4 ── complete ─▶ bios end; the new one is not told
+//! ```
+//!
+//! Source: own. Differs from Linux, where the legacy
+//! layer emptied the queue first and blk-mq froze it.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::mem;
+
+use crate::answer::Stale;
+use crate::bio_slot::BioRun;
+use crate::client::{
+    Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
+};
+use crate::device::{Outcome, Status};
+use crate::elevator::{Elevator, Side};
+use crate::event::{Note, Observer};
+use crate::list::List;
+use crate::queue::RequestQueue;
+use crate::request::{Bio, Flags, Request, RequestId, Stage, Ticket};
+use crate::slab::NIL;
+use crate::time::Nanos;
+
+/// A client or group was not added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddError {
+    /// The queue's capacity for it, fixed when it was made, is used up.
+    Full {
+        /// That capacity.
+        capacity: u32,
+    },
+    /// The group it should belong to has gone.
+    NoGroup,
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddError::Full { capacity } => {
+                write!(f, "all {capacity} places of this queue are taken")
+            }
+            AddError::NoGroup => f.write_str("no such group"),
+        }
+    }
+}
+
+impl core::error::Error for AddError {}
+
+/// A bio was not withdrawn; it will end as usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelError {
+    /// It has ended, or never was.
+    Stale,
+    /// It is in the device, or on its way there.
+    TooLate,
+    /// It is in the middle of a merged request, which cannot be cut in two.
+    Merged,
+}
+
+impl fmt::Display for CancelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CancelError::Stale => "the bio has ended already",
+            CancelError::TooLate => "the bio is in the device already",
+            CancelError::Merged => "the bio is in the middle of a merged request",
+        })
+    }
+}
+
+impl core::error::Error for CancelError {}
+
+/// The root group cannot be removed, nor a group with members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InUse;
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the group is the root or has members")
+    }
+}
+
+impl core::error::Error for InUse {}
+
+impl<O: Observer> RequestQueue<O> {
+    /// Puts `elevator` in the place of the present one, which is returned empty. Nothing is lost
+    /// or reordered on its way to the device; attributes of the old one are gone with it.
+    pub fn change_elevator(
+        &mut self,
+        now: Nanos,
+        elevator: Box<dyn Elevator>,
+    ) -> Box<dyn Elevator> {
+        self.advance(now);
+        self.forgive_debts();
+        let waiting = self.take_everything_back();
+        let old = self.elevator.replace(elevator);
+        self.view.cancel_timer();
+        self.view.note(Note::ElevatorChanged { epoch: self.elevator.epoch() });
+        if !self.policy.rules_fixed {
+            self.policy.rules = self.elevator.traits().rules;
+        }
+        self.apply_rules();
+        self.introduce();
+        self.hand_over(waiting);
+        self.end_call();
+        old
+    }
+
+    /// Rules or limits may have changed: everybody who sleeps may look again.
+    pub(crate) fn apply_rules(&mut self) {
+        self.reset_nr_requests();
+        self.wake_all();
+    }
+
+    /// What waits in the elevator, as a list in the order of a forced dispatch. The old elevator
+    /// knows of nothing afterwards, nor of what is plugged.
+    fn take_everything_back(&mut self) -> List {
+        let mut waiting = List::new();
+        while let Some(id) = self.elevator.drain(&mut self.view) {
+            self.merger.leave(id);
+            self.elevator.released(&mut self.view, id);
+            waiting.push_back(&mut self.links, id.0);
+        }
+        for index in 0..self.view.request_slots() {
+            if self.is_plugged(index) {
+                self.elevator.released(&mut self.view, RequestId(index));
+            }
+        }
+        waiting
+    }
+
+    fn is_plugged(&self, index: u32) -> bool {
+        self.view.requests.0.is_live(index) && self.view.slot(index).stage == Stage::Plugged
+    }
+
+    /// The new elevator makes its tables and learns who is there.
+    pub(crate) fn introduce(&mut self) {
+        self.elevator.attach(&mut self.view);
+        for index in 0..self.view.limits.groups {
+            if self.view.groups.is_live(index) {
+                let id = GroupId(self.view.groups.key_at(index));
+                self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+            }
+        }
+        for index in 0..self.view.limits.clients {
+            if self.view.clients.is_live(index) {
+                let id = ClientId(self.view.clients.key_at(index));
+                self.elevator.tell(|it| it.client_attached(&mut self.view, id));
+            }
+        }
+    }
+
+    fn hand_over(&mut self, mut waiting: List) {
+        for index in 0..self.view.request_slots() {
+            if self.is_plugged(index) {
+                self.rebind(RequestId(index));
+            }
+        }
+        while let Some(index) = waiting.pop_front(&mut self.links) {
+            let id = RequestId(index);
+            self.rebind(id);
+            // It may have been refused by the device once; the new elevator treats it as any other.
+            self.view.requests[id].was_started = false;
+            // Nor does it go past anybody: the new one charges it.
+            self.view.requests[id].past_throttle = false;
+            self.insert(id);
+        }
+    }
+
+    fn rebind(&mut self, id: RequestId) {
+        let request = &mut self.view.requests[id];
+        request.epoch = self.elevator.epoch();
+        request.scratch = [0; 2];
+        self.elevator.bind(&mut self.view, id);
+    }
+
+    /// Adds a client.
+    ///
+    /// # Errors
+    /// [`AddError`] when there is no place or no such group.
+    pub fn attach(&mut self, now: Nanos, spec: ClientSpec) -> Result<ClientId, AddError> {
+        let group = spec.group.unwrap_or(self.view.root);
+        self.view.groups.get(group.0).ok_or(AddError::NoGroup)?;
+        self.advance(now);
+        let client = Client {
+            group: Some(group),
+            priority: spec.priority,
+            weight: spec.weight,
+            pid: spec.pid,
+            ..Client::default()
+        };
+        let capacity = self.view.clients.capacity();
+        let key = self.view.clients.0.insert(client).map_err(|_| AddError::Full { capacity })?;
+        self.view.groups.0.at_mut(group.index()).members += 1;
+        let id = ClientId(key);
+        self.throttle.attach(id.index());
+        self.elevator.tell(|it| it.client_attached(&mut self.view, id));
+        self.end_call();
+        Ok(id)
+    }
+
+    /// Lets a client go: its plug is flushed, its bios end as usual, and with the last of them
+    /// and of its requests it is gone. It can submit nothing more.
+    ///
+    /// # Errors
+    /// [`Stale`] when it has gone already.
+    pub fn detach(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
+        self.advance(now);
+        let client = self.view.clients.0.get_mut(id.0).ok_or(Stale)?;
+        client.plugged = false;
+        client.leaving = true;
+        let gone = client.is_gone();
+        self.flush_plug(id);
+        self.stop_sleeping(id);
+        if gone {
+            self.remove_client(id);
+        }
+        self.end_call();
+        Ok(())
+    }
+
+    #[inline(never)]
+    pub(crate) fn remove_client(&mut self, id: ClientId) {
+        self.stop_sleeping(id);
+        self.flush.writers.forget(id.index());
+        self.elevator.tell(|it| it.client_detached(&mut self.view, id));
+        let client = self.view.clients.0.release(id.index());
+        if let Some(group) = client.group {
+            self.view.groups.0.at_mut(group.index()).members -= 1;
+        }
+    }
+
+    /// Gives a client another class, level and weight.
+    ///
+    /// # Errors
+    /// [`Stale`] when it has gone.
+    pub fn set_priority(
+        &mut self,
+        now: Nanos,
+        id: ClientId,
+        priority: Priority,
+        weight: u32,
+    ) -> Result<(), Stale> {
+        self.advance(now);
+        let client = self.view.clients.0.get_mut(id.0).ok_or(Stale)?;
+        client.priority = Priority { class: priority.class, level: priority.level.min(7) };
+        client.weight = clamp_weight(weight);
+        self.elevator.tell(|it| it.client_changed(&mut self.view, id));
+        self.end_call();
+        Ok(())
+    }
+
+    /// Moves a client to another group.
+    ///
+    /// # Errors
+    /// [`AddError::NoGroup`] when client or group has gone.
+    pub fn move_client(&mut self, now: Nanos, id: ClientId, to: GroupId) -> Result<(), AddError> {
+        self.advance(now);
+        self.view.groups.get(to.0).ok_or(AddError::NoGroup)?;
+        let client = self.view.clients.0.get_mut(id.0).ok_or(AddError::NoGroup)?;
+        let from = client.group.replace(to);
+        if let Some(from) = from {
+            self.view.groups.0.at_mut(from.index()).members -= 1;
+        }
+        self.view.groups.0.at_mut(to.index()).members += 1;
+        self.elevator.tell(|it| it.client_changed(&mut self.view, id));
+        self.end_call();
+        Ok(())
+    }
+
+    /// The group that all others descend from.
+    #[must_use]
+    pub const fn root(&self) -> GroupId {
+        self.view.root
+    }
+
+    /// Adds a group.
+    ///
+    /// # Errors
+    /// [`AddError`] when there is no place or no such parent.
+    pub fn add_group(&mut self, now: Nanos, spec: GroupSpec) -> Result<GroupId, AddError> {
+        let parent = spec.parent.unwrap_or(self.view.root);
+        self.view.groups.get(parent.0).ok_or(AddError::NoGroup)?;
+        self.advance(now);
+        let capacity = self.view.groups.capacity();
+        let group = Group { parent: Some(parent), weight: spec.weight, members: 0 };
+        let key = self.view.groups.0.insert(group).map_err(|_| AddError::Full { capacity })?;
+        self.view.groups.0.at_mut(parent.index()).members += 1;
+        let id = GroupId(key);
+        self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+        self.end_call();
+        Ok(id)
+    }
+
+    /// Gives a group another weight (1 to 10 000).
+    ///
+    /// # Errors
+    /// [`Stale`] when it has gone.
+    pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
+        self.advance(now);
+        self.view.groups.0.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
+        self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+        self.end_call();
+        Ok(())
+    }
+
+    /// Removes a group without members.
+    ///
+    /// # Errors
+    /// [`InUse`] for the root, a group with members, or one that has gone.
+    pub fn remove_group(&mut self, now: Nanos, id: GroupId) -> Result<(), InUse> {
+        self.advance(now);
+        let group = self.view.groups.get(id.0).ok_or(InUse)?;
+        let parent = group.parent.ok_or(InUse)?;
+        if group.members != 0 {
+            return Err(InUse);
+        }
+        self.elevator.tell(|it| it.group_removed(&mut self.view, id));
+        self.view.groups.0.release(id.index());
+        self.view.groups.0.at_mut(parent.index()).members -= 1;
+        self.end_call();
+        Ok(())
+    }
+
+    /// Withdraws a bio that has not started: it ends with `Status::Cancelled`.
+    ///
+    /// # Errors
+    /// [`CancelError`] says why it goes on.
+    pub fn cancel(&mut self, now: Nanos, ticket: Ticket) -> Result<(), CancelError> {
+        self.arrive(now);
+        let index = ticket.0.index();
+        let slot = self.bios.get(ticket.0).ok_or(CancelError::Stale)?;
+        if slot.request == NIL {
+            // Ended and not yet handed back.
+            return Err(CancelError::TooLate);
+        }
+        self.cut_out(RequestId(slot.request), index)?;
+        let slot = self.bios.at_mut(index);
+        slot.request = NIL;
+        slot.outcome = Outcome { status: Status::Cancelled, served: None };
+        self.done.append(&mut self.bios, BioRun::one(index));
+        self.end_call();
+        Ok(())
+    }
+
+    /// Takes bio `index` out of its request, which ends if it was the only one.
+    fn cut_out(&mut self, id: RequestId, index: u32) -> Result<(), CancelError> {
+        let request = &self.view.requests[id];
+        let (first, last) = (request.bios_first, request.bios_last);
+        let (stage, sequenced) = (request.stage, request.steps.is_sequenced());
+        match stage {
+            Stage::Flushing if self.leave_pending(id) => {
+                self.free(id);
+                return Ok(());
+            }
+            Stage::Throttled => {}
+            Stage::Waiting | Stage::Plugged if !sequenced => {}
+            _ => return Err(CancelError::TooLate),
+        }
+        if index != first && index != last {
+            return Err(CancelError::Merged);
+        }
+        let waiting = stage == Stage::Waiting;
+        let bio = self.bios.at(index).bio();
+        if waiting {
+            self.merger.leave(id);
+        }
+        if first == last {
+            match stage {
+                Stage::Waiting => self.elevator.removed(&mut self.view, id),
+                Stage::Throttled => {
+                    let client = self.view.requests[id].client().index();
+                    self.throttle.cancel(&mut self.links, client, id.0);
+                }
+                _ => self.leave_plug(id),
+            }
+            self.free(id);
+            return Ok(());
+        }
+        self.shrink(id, index, &bio);
+        if waiting {
+            let side = if index == first { Side::Front } else { Side::Back };
+            self.elevator.shrunk(&mut self.view, id, side);
+            self.merger.offer(id, &self.view.requests[id]);
+        }
+        Ok(())
+    }
+
+    fn leave_plug(&mut self, id: RequestId) {
+        let client = self.view.requests[id].client();
+        self.plugs.remove(&mut self.links, client, id);
+    }
+
+    /// A request of several bios loses its first or last.
+    fn shrink(&mut self, id: RequestId, index: u32, bio: &Bio) {
+        let request = &self.view.requests[id];
+        let run = request.bios();
+        let mut kept = BioRun::EMPTY;
+        let mut at = run.first;
+        while at != NIL {
+            let next = mem::replace(&mut self.bios.at_mut(at).next, NIL);
+            if at != index {
+                kept.append(&mut self.bios, BioRun::one(at));
+            }
+            at = next;
+        }
+        let sector = self.bios.at(kept.first).sector;
+        let request = &mut self.view.requests[id];
+        (request.bios_first, request.bios_last) = (kept.first, kept.last);
+        request.sectors -= bio.sectors;
+        request.segments -= bio.segments;
+        request.sector = sector;
+        request.flags = request.flags.without(Flags::NOMERGE);
+    }
+
+    /// A client, to read its place.
+    #[must_use]
+    pub fn client(&self, id: ClientId) -> Option<&Client> {
+        self.view.clients.get(id.0)
+    }
+
+    /// A group, to read its weight.
+    #[must_use]
+    pub fn group(&self, id: GroupId) -> Option<&Group> {
+        self.view.groups.get(id.0)
+    }
+
+    /// A request that waits, for tests of elevators.
+    #[must_use]
+    pub fn request_with(&self, ticket: Ticket) -> Option<&Request> {
+        let slot = self.bios.get(ticket.0)?;
+        (slot.request != NIL).then(|| self.view.slot(slot.request))
+    }
+}

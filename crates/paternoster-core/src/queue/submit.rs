@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Intake: the way of a bio in, up to the elevator.
+//!
+//! ```text
+//! submit ─▶ valid? ─▶ a slot ─▶ merged ───────────────────────────▶ done with
+//!                       │        └ a request ─▶ plug, or throttle ─▶ elevator
+//!                       └ none: Busy, and its client sleeps
+//! ```
+//!
+//! Invariants and the source are those of the file above.
+
+use super::RequestQueue;
+use crate::answer::SubmitError;
+use crate::elevator::Position;
+use crate::event::{Action, Observer};
+use crate::queue::admission::POOL_BIOS;
+use crate::request::{Bio, Op, RequestId, Stage, Ticket};
+use crate::slab::Key;
+use crate::time::Nanos;
+
+impl<O: Observer> RequestQueue<O> {
+    /// Takes a bio in.
+    ///
+    /// # Errors
+    /// [`SubmitError::Busy`] puts its client to sleep until an
+    /// [`Output::Wake`](crate::Output::Wake); the others say what is wrong with it.
+    pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
+        self.arrive(now);
+        self.validate(&bio)?;
+        self.announce(&bio);
+        let client = self.view.clients.0.at_mut(bio.client.index());
+        client.bios += 1;
+        client.refused = None;
+        let result = self.take_in(&bio);
+        if result.is_err() {
+            // It is the caller's again.
+            self.view.clients.0.at_mut(bio.client.index()).bios -= 1;
+        }
+        self.end_call();
+        result
+    }
+
+    fn validate(&self, bio: &Bio) -> Result<(), SubmitError> {
+        let facts = &self.view.facts;
+        let client = self.view.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
+        if client.leaving {
+            return Err(SubmitError::NoClient);
+        }
+        if (bio.op == Op::Flush) != (bio.sectors == 0) {
+            return Err(SubmitError::Size);
+        }
+        let capacity = facts.capacity;
+        let end = bio.sector.checked_add(u64::from(bio.sectors));
+        if end.is_none_or(|end| end > capacity) {
+            return Err(SubmitError::BeyondEnd { end: end.unwrap_or(u64::MAX), capacity });
+        }
+        if bio.sectors > self.merger.max_sectors {
+            return Err(SubmitError::TooLarge { size: bio.sectors, most: self.merger.max_sectors });
+        }
+        if bio.segments > facts.max_segments {
+            let (size, most) = (bio.segments.into(), facts.max_segments.into());
+            return Err(SubmitError::TooLarge { size, most });
+        }
+        Ok(())
+    }
+
+    /// One Q event per bio, also when it has to be submitted again after a sleep.
+    fn announce(&mut self, bio: &Bio) {
+        if O::LISTENS
+            && self.view.clients.at(bio.client.index()).refused != Some((bio.sector, bio.sectors))
+        {
+            self.emit(Action::Queue, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        }
+    }
+
+    fn take_in(&mut self, bio: &Bio) -> Result<Ticket, SubmitError> {
+        let Some((key, slot)) = self.bios.take() else {
+            return Err(self.fall_asleep(bio, POOL_BIOS));
+        };
+        slot.fill(bio);
+        let taken = if bio.is_flushing() {
+            self.take_in_flushing(key, bio)
+        } else {
+            self.take_in_plain(key, bio)
+        };
+        taken.map_err(|pool| {
+            self.bios.free(key.index());
+            self.fall_asleep(bio, pool)
+        })
+    }
+
+    /// A bio that the flush machinery has nothing to do with: merged, or given a request of its
+    /// own; or the pool to sleep in.
+    pub(crate) fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
+        if self.merge_bio(key.index(), bio) {
+            // The client had been woken for a request that it does not take now.
+            self.pass_on_wakes(bio.client);
+            return Ok(Ticket(key));
+        }
+        let id = self.allocate(key.index(), bio)?;
+        self.begin(id, bio);
+        Ok(Ticket(key))
+    }
+
+    /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
+    fn begin(&mut self, id: RequestId, bio: &Bio) {
+        self.elevator.bind(&mut self.view, id);
+        if self.view.clients.at(bio.client.index()).plugged {
+            self.add_to_plug(bio.client, id);
+        } else {
+            if self.policy.device_plug {
+                self.plug_device();
+            }
+            self.insert(id);
+            if self.plug.is_plugged() {
+                self.unplug_device_if_enough();
+            }
+        }
+    }
+
+    /// Gives a bound request to the elevator, unless its client is throttled.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, id: RequestId) {
+        if !(self.throttle.is_used() && self.throttles(id)) {
+            self.insert_at(id, Position::Sorted);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
+        let request = &mut self.view.requests[id];
+        request.stage = Stage::Waiting;
+        self.merger.offer(id, request);
+        self.emit_request(Action::Insert, id);
+        self.elevator.insert(&mut self.view, id, position);
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue view: the queue as an elevator sees it.
+//!
+//! The queue owns everything that is shared: time, requests, clients, groups, what the device
+//! says and holds. It passes the view into every call of an elevator, so that elevators keep
+//! only what is their own: their trees, their slices, their statistics. An elevator has one
+//! timer, which it sets here.
+//!
+//! # Invariants
+//! I1  `now()` never steps back. Under `hz` it is a multiple of the tick.
+//! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush
+//!     commands apart).
+
+use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority, ReadOnly};
+use crate::device::DeviceFacts;
+use crate::event::{Note, Notes};
+use crate::request::{Bio, Request, RequestId, Requests};
+use crate::slab::{NIL, Slab};
+use crate::time::{Hz, Nanos};
+
+/// Capacities of a queue, fixed when it is made. None grows later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests, in all pools together.
+    pub requests: u32,
+    /// Bios submitted and not yet handed back.
+    pub bios: u32,
+    /// Clients.
+    pub clients: u32,
+    /// Groups, the root included.
+    pub groups: u32,
+    /// Notes that one call of an elevator may write while somebody observes.
+    pub notes: u32,
+}
+
+impl Limits {
+    /// The least that works.
+    pub const LEAST: Limits = Limits { requests: 12, bios: 16, clients: 1, groups: 1, notes: 0 };
+
+    /// The most that can be counted: elevators add numbers of requests, clients and some fifty
+    /// queues a group, which must stay below 2^32.
+    pub const MOST: Limits = Limits {
+        requests: 1 << 24,
+        bios: 1 << 24,
+        clients: 1 << 24,
+        groups: 1 << 24,
+        notes: 1 << 24,
+    };
+}
+
+impl Default for Limits {
+    /// 384 requests (192 in each of the two legacy pools with 128 nominal), 64 clients, 16 groups.
+    fn default() -> Limits {
+        Limits { requests: 384, bios: 1024, clients: 64, groups: 16, notes: 64 }
+    }
+}
+
+/// How an elevator learns whether the device queues commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ncq {
+    /// The device says it: depth above 1.
+    #[default]
+    Declared,
+    /// Elevators find out as the originals do.
+    Probe,
+}
+
+/// What is in the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InDevice {
+    /// Requests in all.
+    pub requests: u32,
+    /// Those that somebody waits for.
+    pub sync: u32,
+    /// The sector behind the last request that was issued: where the head is believed to be.
+    pub last_end: u64,
+}
+
+/// The world as an elevator sees it: views of what the queue owns, of which it can change nothing
+/// but the scratch of its requests, the timer and the notes.
+///
+/// ```compile_fail,E0616
+/// # use paternoster_core::{ClientId, QueueView};
+/// fn free(view: &mut QueueView, client: ClientId) {
+///     view.client(client).map(|client| client.weight()); // this it may
+///     view.clients.0.free(client.index());
+/// }
+/// ```
+#[derive(Debug)]
+pub struct QueueView {
+    pub(crate) exact: Nanos,
+    pub(crate) now: Nanos,
+    hz: Hz,
+    timer: Nanos,
+    /// It rings at its time, and not with the next tick.
+    timer_is_precise: bool,
+    /// When it rings in exact time, so that this is not asked anew with each call.
+    timer_rings: Nanos,
+    /// What waits and what is under way.
+    pub(crate) requests: Requests,
+    /// Who submits.
+    pub(crate) clients: Clients,
+    /// The group tree.
+    pub(crate) groups: Groups,
+    pub(crate) root: GroupId,
+    pub(crate) facts: DeviceFacts,
+    pub(crate) limits: Limits,
+    pub(crate) ncq: Ncq,
+    pub(crate) nr_requests: u32,
+    pub(crate) in_device: InDevice,
+    pub(crate) notes: Notes,
+}
+
+impl QueueView {
+    pub(crate) fn new(facts: DeviceFacts, limits: Limits, observed: bool) -> QueueView {
+        let mut groups: Groups = ReadOnly(Slab::with_capacity(limits.groups.max(1)));
+        let root = groups
+            .0
+            .insert(Group { parent: None, weight: 1000, members: 0 })
+            .map(GroupId)
+            .unwrap_or(GroupId(crate::slab::Key::new(NIL, 0)));
+        QueueView {
+            exact: Nanos::ZERO,
+            now: Nanos::ZERO,
+            hz: Hz::EXACT,
+            timer: Nanos::MAX,
+            timer_is_precise: false,
+            timer_rings: Nanos::MAX,
+            // One more than asked for: the flush command, which is in no pool.
+            requests: Requests(Slab::with_capacity(limits.requests + 1)),
+            clients: ReadOnly(Slab::with_capacity(limits.clients)),
+            groups,
+            root,
+            facts,
+            limits,
+            ncq: Ncq::Declared,
+            nr_requests: 0,
+            in_device: InDevice::default(),
+            notes: Notes::with_capacity(if observed { limits.notes } else { 0 }),
+        }
+    }
+
+    /// Time in the ticks that elevators see.
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Time in nanoseconds, whatever `hz` says.
+    #[must_use]
+    pub const fn exact_now(&self) -> Nanos {
+        self.exact
+    }
+
+    /// Ticks per second.
+    #[must_use]
+    pub const fn hz(&self) -> Hz {
+        self.hz
+    }
+
+    /// Asks for a call of `Elevator::timer` at `at`, or with the first tick behind it, instead of
+    /// any earlier wish.
+    pub const fn set_timer(&mut self, at: Nanos) {
+        self.timer = at;
+        self.timer_is_precise = false;
+        self.timer_rings = self.hz.ceil(at);
+    }
+
+    /// Asks for a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
+    pub const fn set_precise_timer(&mut self, at: Nanos) {
+        self.timer = at;
+        self.timer_is_precise = true;
+        self.timer_rings = at;
+    }
+
+    /// When the timer rings in exact time.
+    pub(crate) const fn timer_rings(&self) -> Nanos {
+        self.timer_rings
+    }
+
+    /// No timer any more.
+    pub const fn cancel_timer(&mut self) {
+        (self.timer, self.timer_rings) = (Nanos::MAX, Nanos::MAX);
+    }
+
+    /// Another tick: time never steps back for elevators, and a coarser tick begins at the next
+    /// one. A timer that is set rings with it.
+    pub(crate) fn set_hz(&mut self, hz: Hz) {
+        self.hz = hz;
+        self.now = self.now.max(hz.floor(self.exact));
+        if !self.timer_is_precise {
+            self.timer_rings = hz.ceil(self.timer);
+        }
+    }
+
+    /// When the timer will ring; `Nanos::MAX` if it is not set.
+    #[must_use]
+    pub const fn timer(&self) -> Nanos {
+        self.timer
+    }
+
+    /// What the device says of itself.
+    #[must_use]
+    pub const fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// The queue's capacities: the sizes of an elevator's tables.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A request that the elevator was told of.
+    ///
+    /// # Panics
+    /// If there never was one of this number; of one that has ended it is what was left of it.
+    #[must_use]
+    pub fn request(&self, id: RequestId) -> &Request {
+        &self.requests[id]
+    }
+
+    /// What the elevator keeps in a request that it has bound: zero at first.
+    ///
+    /// # Panics
+    /// If there never was one of this number.
+    pub fn scratch_mut(&mut self, id: RequestId) -> &mut [u64; 2] {
+        &mut self.requests[id].scratch
+    }
+
+    /// A client; `None` once it has gone, and of what no client asked for.
+    #[must_use]
+    pub fn client(&self, id: ClientId) -> Option<&Client> {
+        self.clients.get(id.0)
+    }
+
+    /// A group; `None` once it has gone.
+    #[must_use]
+    pub fn group(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(id.0)
+    }
+
+    /// All clients, in the order of their numbers.
+    pub fn clients(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.clients.iter().map(|(key, client)| (ClientId(key), client))
+    }
+
+    /// All groups, in the order of their numbers.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        self.groups.iter().map(|(key, group)| (GroupId(key), group))
+    }
+
+    /// Slots of requests, each below this.
+    #[must_use]
+    pub fn request_slots(&self) -> u32 {
+        self.requests.0.capacity()
+    }
+
+    /// Whether the device's own word on queueing counts.
+    #[must_use]
+    pub const fn ncq(&self) -> Ncq {
+        self.ncq
+    }
+
+    /// Requests that may be allocated (per pool under legacy rules).
+    #[must_use]
+    pub const fn nr_requests(&self) -> u32 {
+        self.nr_requests
+    }
+
+    /// What is in the device.
+    #[must_use]
+    pub const fn in_device(&self) -> &InDevice {
+        &self.in_device
+    }
+
+    /// The group of all groups.
+    #[must_use]
+    pub const fn root(&self) -> GroupId {
+        self.root
+    }
+
+    /// What a bio counts with: its own priority, or its client's.
+    pub(crate) fn priority_of(&self, bio: &Bio) -> Priority {
+        bio.priority.unwrap_or_else(|| self.clients.at(bio.client.index()).priority)
+    }
+
+    /// The group of a client; the root if it has none.
+    #[must_use]
+    pub fn group_of(&self, client: ClientId) -> GroupId {
+        self.clients.get(client.0).and_then(Client::group).unwrap_or(self.root)
+    }
+
+    /// Writes a note down, if somebody listens.
+    #[inline]
+    pub fn note(&mut self, note: Note) {
+        self.notes.write(note);
+    }
+
+    pub(crate) fn slot(&self, index: u32) -> &Request {
+        self.requests.0.at(index)
+    }
+}
