@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each shell gets a function that prints the attributes of a scheduler, and a hook before clap's
-//! own. bash parts words at `:` and `=`, and replaces what stands behind the last of them.
+//! own. bash parts words at `:` and `=`, and replaces what stands behind the last of them; clap's
+//! function is told of `--device=ssd` as of `--device ssd`.
 
 use std::fmt::Write as _;
 
@@ -37,9 +38,25 @@ _paternoster_words() {
         whole=${whole#"$kept"}
         value=$(_paternoster_of "${value%%:*}")
         COMPREPLY=($(compgen -P "$whole" -W "$value" -- "$part"))
+    elif [[ $full == --*=* ]]; then
+        local COMP_CWORD=$((COMP_CWORD + 2))
+        _paternoster "$1" "${full#*=}" "${full%%=*}"
+        case $2 in --*) COMPREPLY=("${COMPREPLY[@]/#/${full%%=*}=}") ;; esac
     else
         _paternoster "$@"
     fi
+    # Where no option was begun its values, commands and files are what is sought.
+    case $2 in
+    -*) ;;
+    *)
+        local word
+        local -a words=("${COMPREPLY[@]}")
+        COMPREPLY=()
+        for word in "${words[@]}"; do
+            case $word in -*) ;; *) COMPREPLY+=("$word") ;; esac
+        done
+        ;;
+    esac
     case ${COMPREPLY[0]-} in *=) compopt -o nospace 2>/dev/null ;; esac
 }
 complete -F _paternoster_words -o bashdefault -o default paternoster

@@ -39,6 +39,12 @@ pub(crate) fn heard() -> bool {
     HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed)) || call::is_stopped()
 }
 
+/// What results say that an interrupted command told, wherever they go; exit statuses get lost.
+pub(crate) fn note() -> Option<String> {
+    let text = "Interrupted: this is what was there when Ctrl-C came, and not what was asked for.";
+    heard().then(|| text.to_owned())
+}
+
 /// The end of a command whose results were told: `Ok`, or what was left undone after a SIGINT.
 pub(crate) fn end(undone: impl FnOnce() -> String) -> Result<(), Failure> {
     if !heard() {

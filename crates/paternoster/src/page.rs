@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::plot::apart;
 use crate::results::{Results, one_line};
 use crate::units::span;
-use crate::{Failure, units};
+use crate::{Failure, interrupt, units};
 
 /// Watches a run for a page.
 #[derive(Debug, Default)]
@@ -151,8 +151,9 @@ impl Watched {
 pub(crate) fn render(results: &Results, runs: &[Watched]) -> String {
     let subject = results.subject.clone().unwrap_or_else(|| one_line(&results.title));
     let mut report = Report::new(&subject);
-    if !runs.is_empty() || !results.headline.is_empty() {
-        let sentences = results.headline.iter().cloned();
+    let stopped = interrupt::note();
+    if !runs.is_empty() || !results.headline.is_empty() || stopped.is_some() {
+        let sentences = stopped.into_iter().chain(results.headline.iter().cloned());
         let sentences = sentences.chain(runs.iter().filter_map(Watched::sentence));
         report = report.section(sentences.fold(Section::new("In short"), Section::paragraph));
     }

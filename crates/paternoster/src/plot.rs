@@ -152,7 +152,10 @@ fn parse(text: &str) -> Result<Wanted, String> {
         None => (name, false),
     };
     let Some(kind) = Kind::by_name(own) else {
-        return Err(format!("there is no picture `{own}`; there are {kinds}"));
+        let by_job = OF_JOBS.map(|kind| format!("{}{BY_JOB}", kind.name())).join(", ");
+        return Err(format!(
+            "there is no picture `{own}`; there are {kinds}, and with a curve for each job {by_job}"
+        ));
     };
     if by_job && !OF_JOBS.contains(&kind) {
         let known = OF_JOBS.map(Kind::name).join(", ");

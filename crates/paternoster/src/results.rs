@@ -17,9 +17,9 @@ pub(crate) use paternoster_workload::report::csv::field;
 use serde_json::{Value, json};
 
 pub(crate) use crate::format::{Format, emit};
-use crate::page;
 use crate::sheet::Sheet;
 use crate::table::{terminal_width, wrapped};
+use crate::{interrupt, page};
 
 /// The version of the keys: raised when one goes or means something else.
 pub(crate) const SCHEMA: u32 = 1;
@@ -45,7 +45,9 @@ pub(crate) struct Results {
 
 impl Results {
     pub(crate) fn told(&self, format: Format) -> String {
-        let notes = || self.notes.iter().chain(&self.explained).map(String::as_str);
+        let stopped = interrupt::note();
+        let own = || self.notes.iter().chain(&self.explained);
+        let notes = || stopped.iter().chain(own()).map(String::as_str);
         match format {
             Format::Json => format!("{:#}\n", self.document),
             // As columns it is made of these lines (`format::emit`).
@@ -117,6 +119,9 @@ pub(crate) fn document(kind: &str, mut found: Value) -> Value {
     found["schema"] = json!(SCHEMA);
     found["kind"] = json!(kind);
     found["version"] = json!(env!("CARGO_PKG_VERSION"));
+    if interrupt::heard() {
+        found["interrupted"] = json!(true);
+    }
     found
 }
 

@@ -8,7 +8,7 @@ const WIDTH: u16 = 100;
 /// In a terminal that is narrower than this the terminal itself wraps.
 const LEAST: u16 = 40;
 
-/// How wide sentences are.
+/// How wide sentences and tables of words are.
 fn text_width() -> u16 {
     let own = terminal_width().and_then(|width| u16::try_from(width).ok());
     own.map_or(WIDTH, |width| width.clamp(LEAST, WIDTH))
@@ -17,7 +17,7 @@ fn text_width() -> u16 {
 pub(crate) fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(WIDTH);
+    table.set_width(text_width());
     table
 }
 

@@ -78,6 +78,9 @@ pub struct Settings {
     pub scheduler: String,
     /// Attributes that were set, by the configuration or by order.
     pub attributes: Vec<(String, String)>,
+    /// Those of them that are what a start gives by itself: a configuration without them is right.
+    #[serde(default)]
+    pub of_the_start: Vec<String>,
     /// Groups and tenants.
     pub tenants: Vec<Setting>,
 }
@@ -125,6 +128,7 @@ impl Settings {
         for (name, value) in self.attributes {
             match device.attributes.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => *known = value,
+                None if self.of_the_start.contains(&name) => {}
                 None => device.attributes.push((name, value)),
             }
         }

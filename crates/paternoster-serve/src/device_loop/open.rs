@@ -17,7 +17,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::table::Table;
-use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer};
+use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer, Values};
 use rustix::event::epoll;
 
 use super::bound::Bound;
@@ -325,7 +325,8 @@ pub(super) fn names_of(device: &config::Device) -> BTreeSet<String> {
     given.chain(DEFAULTS).map(str::to_owned).collect()
 }
 
-/// All attributes of a queue of this device as it is when it is opened: names and values.
+/// All attributes that can be set of a queue of this device as it is when it is opened: names and
+/// values. Those that cannot are counters.
 ///
 /// # Errors
 /// What of them is refused.
@@ -337,8 +338,10 @@ pub(crate) fn attributes(
     let mut recorded_queue = RecordedQueue::named(facts, limits, &device.scheduler, NoObserver)?;
     set_attributes(device, limits.requests, &mut recorded_queue)?;
     let mut all = Vec::new();
-    recorded_queue.queue().for_each_attribute(|name, _, value| {
-        all.push((name.to_owned(), value.to_owned()));
+    recorded_queue.queue().for_each_attribute(|name, attribute, value| {
+        if attribute.values != Values::ReadOnly {
+            all.push((name.to_owned(), value.to_owned()));
+        }
     });
     Ok(all)
 }

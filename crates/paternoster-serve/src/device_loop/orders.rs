@@ -63,9 +63,12 @@ impl DeviceLoop {
     }
 
     fn tenant(&self, name: &str) -> Result<u32, String> {
-        self.tenants
-            .find(name)
-            .ok_or_else(|| format!("device {} knows no tenant or group {name}", self.name))
+        self.tenants.find(name).ok_or_else(|| {
+            let names = self.tenants.iter().skip(1).filter(|(_, node)| !node.is_gone);
+            let names: Vec<&str> = names.map(|(_, node)| node.name.as_str()).collect();
+            let hint = near::hint(name, names.iter().copied());
+            format!("device {} knows no tenant or group {name}{hint}", self.name)
+        })
     }
 
     fn order_weight(&mut self, name: &str, weight: u32) -> Answer {
@@ -88,14 +91,14 @@ impl DeviceLoop {
         }))
     }
 
-    /// What of it can be ordered. What the start sets beside the configuration is not.
+    /// What of it can be ordered.
     fn settings(&self) -> Settings {
         let queue = self.recorded_queue.queue();
         let value = |name: &String| {
             let mut shown = String::new();
             queue.show_attribute(name, &mut shown).ok().map(|()| (name.clone(), shown))
         };
-        let named = self.attributes_set.iter().filter(|name| !self.is_of_the_start(name));
+        let of_the_start = self.attributes_set.iter().filter(|name| self.is_of_the_start(name));
         let tenants = self.tenants.iter().skip(1).filter(|(_, node)| !node.is_gone);
         let tenants = tenants.map(|(_, node)| Setting {
             name: node.name.clone(),
@@ -111,7 +114,8 @@ impl DeviceLoop {
         });
         Settings {
             scheduler: self.policy.ordered(queue.elevator_name()).to_owned(),
-            attributes: named.filter_map(value).collect(),
+            attributes: self.attributes_set.iter().filter_map(value).collect(),
+            of_the_start: of_the_start.cloned().collect(),
             tenants: tenants.collect(),
         }
     }

@@ -24,6 +24,7 @@ use super::sandbox;
 /// It is a link, no plain file, another user's or has several names; or what the system said.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let named = |why: &str| io::Error::other(format!("{}: {why}", path.display()));
+    let refused = |error: io::Error| named(&format!("{error}{}", sandbox::hint()));
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -33,7 +34,7 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
         .open(path)
         .map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => named("it is a symbolic link, which is not followed"),
-            Some(libc::EACCES) => named(&format!("{error}{}", sandbox::hint())),
+            Some(libc::EACCES) => refused(error),
             _ => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
         })?;
     let found = file.metadata()?;
@@ -46,7 +47,10 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     if found.nlink() != 1 {
         return Err(named("it has other names (hard links)"));
     }
-    file.set_len(0)?;
+    // In the configuration's folder a sandboxed server may write files and not empty them.
+    if found.len() > 0 {
+        file.set_len(0).map_err(refused)?;
+    }
     Ok(file)
 }
 

@@ -473,6 +473,46 @@ fn what_was_ordered_is_saved() {
     end(&server);
 }
 
+/// Is an order written that happens to be what a start gives by itself, where the file says another
+/// value; and does a fresh start have it? `low_latency` is 0 and `nr_requests` as many as there are.
+/// And where schedulers came and went, which count, does a reload name nothing that cannot be set?
+#[test]
+fn orders_that_are_defaults_are_saved() {
+    let house = Reloading::new("save-defaults");
+    let disk = house.folder.path("a");
+    let volume = format!("[volume.a]\npath = \"{}\"\n", disk.display());
+    let attribute = |server: &Server, name: &str, value: Option<&str>| {
+        let order = Order::Attribute { name: name.into(), value: value.map(Into::into) };
+        let told = server.device_loops()[0].ask(order).unwrap();
+        told["value"].as_str().unwrap().to_owned()
+    };
+    house.write(&format!("{DISK}{volume}"));
+    let server = house.start();
+    let most = attribute(&server, "nr_requests", None);
+    end(&server);
+    house.write(&format!("{DISK}attributes = {{ low_latency = 1, nr_requests = 64 }}\n{volume}"));
+    let server = house.start();
+    let mut client = house.connect("nbd.sock", "a").unwrap();
+    attribute(&server, "low_latency", Some("0"));
+    attribute(&server, "nr_requests", Some(&most));
+    let changed = [
+        "device.dev.attributes.low_latency: 1 -> 0".to_owned(),
+        format!("device.dev.attributes.nr_requests: 64 -> {most}"),
+    ];
+    assert_eq!(server.save().unwrap()["changed"], serde_json::json!(changed));
+    let text = std::fs::read_to_string(&house.file).unwrap();
+    assert!(text.contains("low_latency = 0") && text.contains(&most), "{text}");
+    assert_eq!(server.save().unwrap()["changed"], serde_json::json!([]));
+    for scheduler in ["kyber", "bfq"] {
+        server.device_loops()[0].ask(Order::Scheduler { name: scheduler.into() }).unwrap();
+        assert_eq!(client.write(0, 0, &[3; 4096]).unwrap(), 0);
+    }
+    attribute(&server, "slice_idle", Some("0"));
+    let told = server.reload().unwrap();
+    assert_eq!(told["later"], serde_json::json!([]), "{told}");
+    end(&server);
+}
+
 /// Is what was ordered and not saved given up by a reload, and told: with a file that is as it was,
 /// with one that says another weight, of a tenant that no file has; and is nothing told where the
 /// server is as the file says?

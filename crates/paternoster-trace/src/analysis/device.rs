@@ -420,6 +420,9 @@ impl Device {
             counts.issued[write] = counts.issued[write].saturating_sub(1);
             let bytes = counts.issued_bytes[write].saturating_sub(u64::from(record.bytes));
             counts.issued_bytes[write] = bytes;
+        } else {
+            // A drive that cannot queue a flush refuses it many times.
+            self.counts.flushes = self.counts.flushes.saturating_sub(1);
         }
         let command = if record.bytes == 0 {
             self.flushes.pop_back()

@@ -87,7 +87,8 @@ fn time_that_is_shared_is_halved() {
     assert_eq!((seeks.count, seeks.near, seeks.sequential, seeks.distance), (1, 1, 0, 56));
 }
 
-/// A refused command and a flush: does the first wait again, and is the second counted from D to C?
+/// A refused command and a refused flush: does the first wait again, and is the second counted once,
+/// from its last D to C?
 #[test]
 fn refusals_and_flushes_are_counted() {
     use Code as C;
@@ -99,14 +100,16 @@ fn refusals_and_flushes_are_counted() {
         event(0, 1, C::QUEUE, 80, 8),
         event(10, 1, C::ISSUE, 80, 8),
         event(20, 0, C::REQUEUE, 80, 8),
-        flush(30, C::QUEUE),
+        flush(25, C::QUEUE),
+        flush(25, C::ISSUE),
+        flush(28, C::REQUEUE),
         flush(30, C::ISSUE),
         flush(530, C::COMPLETE),
         event(600, 1, C::ISSUE, 80, 8),
         event(700, 0, C::COMPLETE, 80, 8),
     ]);
     let device = &found.devices[0];
-    assert_eq!((device.counts.requeued, device.counts.flushes), (1, 1));
+    assert_eq!((device.counts.requeued, device.counts.flushes), (2, 1));
     assert_eq!((device.flush.count(), device.flush.most()), (1, Nanos(500)));
     assert_eq!(device.phases[Phase::Device as usize].most(), Nanos(100));
     // Waiting from 0 to 10 and from 20 to 600.

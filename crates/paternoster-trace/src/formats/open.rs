@@ -14,7 +14,7 @@
 use core::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::alibaba::Alibaba;
 use super::biosnoop::{self, Biosnoop};
@@ -58,6 +58,8 @@ pub enum OpenError {
     Missing {
         /// As it was named.
         name: String,
+        /// Prefixes of traces that begin with it.
+        longer: Vec<String>,
     },
     /// It is something else than a file.
     NoFile {
@@ -96,7 +98,10 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Io { name, source } => write!(f, "{name}: cannot be read: {source}"),
-            OpenError::Missing { name } => write!(
+            OpenError::Missing { name, longer } if !longer.is_empty() => {
+                write!(f, "{name}: there is no such trace; there are {}", longer.join(", "))
+            }
+            OpenError::Missing { name, .. } => write!(
                 f,
                 "{name}: there is no such file, and no {name}.blktrace.0 either; a trace is a \
                  file, a prefix of files that blktrace wrote, or `-` for standard input"
@@ -224,7 +229,7 @@ pub fn open_path(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>,
         return open("standard input", io::stdin().lock(), format);
     }
     let binary = format.is_none_or(|format| format == Format::Blktrace);
-    if let Some(prefix) = prefix_of(&name).filter(|_| binary)
+    if let Some(prefix) = processors_of(&name).filter(|_| binary && path.exists())
         && let Some(files) = files_of(prefix)?
     {
         return Ok(Box::new(files));
@@ -235,7 +240,7 @@ pub fn open_path(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>,
             let files = if binary { files_of(&name)? } else { None };
             return match files {
                 Some(files) => Ok(Box::new(files)),
-                None => Err(OpenError::Missing { name }),
+                None => Err(OpenError::Missing { longer: longer(path), name }),
             };
         }
         Err(source) => return Err(OpenError::Io { name, source }),
@@ -246,22 +251,43 @@ pub fn open_path(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>,
     }
 }
 
-/// What is before `.blktrace.` and a processor's number.
-fn prefix_of(name: &str) -> Option<&str> {
-    let (prefix, number) = name.rsplit_once(".blktrace.")?;
+/// The traces whose prefixes begin with this name and a dot, as several runs write them.
+fn longer(path: &Path) -> Vec<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else { return vec![] };
+    let begin = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
+    let named = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let ours = named.filter(|name| name.starts_with(&begin));
+    let ours = ours.filter_map(|name| processors_of(&name).map(str::to_owned));
+    let mut all: Vec<String> =
+        ours.map(|name| path.with_file_name(name).display().to_string()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(8);
+    all
+}
+
+/// What stands before `.blktrace.` and a processor's number: such files are read together.
+#[must_use]
+pub fn processors_of(name: &str) -> Option<&str> {
+    let plain = PACKED.iter().find_map(|end| name.strip_suffix(end).filter(|_| !end.is_empty()));
+    let (prefix, number) = plain.unwrap_or(name).rsplit_once(".blktrace.")?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(prefix)
 }
 
-/// The files of all processors, from the first on; `None` if there is none.
-fn files_of(prefix: &str) -> Result<Option<blktrace::Merged<File>>, OpenError> {
+/// What may stand behind the name of a processor's file, in the order in which it is looked for.
+const PACKED: [&str; 3] = ["", ".gz", ".zst"];
+
+/// The files of all processors, from the first on, packed or not; `None` if there is none.
+fn files_of(prefix: &str) -> Result<Option<blktrace::Merged<Box<dyn Read>>>, OpenError> {
     let mut files = Vec::new();
     for cpu in 0..FILES_MAX {
-        let path = PathBuf::from(format!("{prefix}.blktrace.{cpu}"));
-        let name = path.display().to_string();
-        match File::open(&path) {
+        let names = PACKED.map(|end| format!("{prefix}.blktrace.{cpu}{end}"));
+        let Some(name) = names.into_iter().find(|name| Path::new(name).exists()) else { break };
+        let opened = File::open(&name).and_then(|file| unpacked(Box::new(file)));
+        match opened {
             Ok(file) => files.push((name, Some(cpu), file)),
-            Err(error) if error.kind() == ErrorKind::NotFound => break,
             Err(source) => return Err(OpenError::Io { name, source }),
         }
     }

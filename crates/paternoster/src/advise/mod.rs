@@ -108,6 +108,10 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
 
+    /// Where the results go instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
     /// Also write a page for a browser: the table, each client over time and a timeline of turns
     /// under the best scheduler, the next one that differs, and the last
     #[arg(long, value_name = "FILE")]
@@ -135,12 +139,16 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
     }
     interrupt::hear()?;
     let found = find_out(options, &file.jobs)?;
-    let Some(FoundOut { advice, left, watched }) = found else {
+    let Some(FoundOut { mut advice, left, watched }) = found else {
         return interrupt::end(|| "no scheduler was tried with all seeds".to_owned());
     };
-    emit(options.format, None, |format| match format {
+    if interrupt::heard() {
+        advice.changes.insert(0, format!("Interrupted: {left} schedulers were not tried."));
+    }
+    emit(options.format, options.output.as_deref(), |format| match format {
         Format::Table => {
-            let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let terminal = options.output.is_none() && std::io::stdout().is_terminal();
+            let bold = terminal && std::env::var_os("NO_COLOR").is_none();
             tell::text(&advice, bold)
         }
         Format::Markdown => tell::markdown(&advice),

@@ -134,14 +134,22 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
+    /// Whether two schedulers did the same with every seed.
+    fn is_same(&self, a: usize, b: usize) -> bool {
+        a == b || self.alike[a].is_some() && self.alike[a] == self.alike[b]
+    }
+
+    /// The next one behind the best that did something else.
+    fn next_best(&self) -> Option<&usize> {
+        self.order.iter().find(|&&place| !self.is_same(place, self.order[0]))
+    }
+
     /// The best, the next one that did something else, and the last.
     pub(crate) fn worth_seeing(&self) -> Vec<usize> {
-        let same = |a: usize, b: usize| self.alike[a].is_some() && self.alike[a] == self.alike[b];
         let mut worth: Vec<usize> = Vec::new();
-        let next =
-            self.order.iter().find(|&&place| place != self.order[0] && !same(place, self.order[0]));
-        for place in self.order.first().into_iter().chain(next).chain(self.order.last()) {
-            if !worth.iter().any(|&seen| seen == *place || same(seen, *place)) {
+        let all = self.order.first().into_iter().chain(self.next_best()).chain(self.order.last());
+        for place in all {
+            if !worth.iter().any(|&seen| self.is_same(seen, *place)) {
                 worth.push(*place);
             }
         }
@@ -226,13 +234,14 @@ impl Advice {
         if best.meets() && !self.question.goals.is_empty() {
             all.push(format!("The tight goal: {}.", self.tight(best, "is kept")));
         }
-        if let Some(next) = self.order.get(1).map(|&place| &self.rows[place]) {
+        if let Some(next) = self.next_best().map(|&place| &self.rows[place]) {
             all.push(format!("Next best: {}.", self.beside(next)));
         }
         // The one with the most work of those that the rule put behind, and why.
         let more =
             self.rows.iter().filter(|row| row.work.median > best.work.median * (1.0 + EQUAL));
-        if let Some(more) = more.max_by(|a, b| a.work.median.total_cmp(&b.work.median)) {
+        // Of equal ones the first, which has the fewest attributes.
+        if let Some(more) = more.rev().max_by(|a, b| a.work.median.total_cmp(&b.work.median)) {
             let why = if !more.meets() {
                 self.tight(more, "is missed")
             } else {
@@ -246,7 +255,7 @@ impl Advice {
         }
         let fairest =
             self.rows.iter().filter(|row| row.share.median > best.share.median * (1.0 + EQUAL));
-        let fairest = fairest.max_by(|a, b| a.share.median.total_cmp(&b.share.median));
+        let fairest = fairest.rev().max_by(|a, b| a.share.median.total_cmp(&b.share.median));
         if let (false, Some(fairest)) = (best.is_fair(), fairest) {
             all.push(format!("If shares counted first: {}.", self.beside(fairest)));
         }

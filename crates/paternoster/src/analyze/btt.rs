@@ -44,7 +44,8 @@ const LONG: [(&str, char); 24] = [
 ];
 
 pub(super) fn run(options: &AnalyzeOptions, selection: &Selection) -> Result<(), Failure> {
-    let [name] = &options.traces[..] else {
+    let names: Vec<&String> = super::distinct(&options.traces).collect();
+    let [name] = names[..] else {
         let message = "--format btt reads one trace at a time";
         return Err(Failure::Request(message.to_owned()));
     };

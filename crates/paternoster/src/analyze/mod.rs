@@ -22,6 +22,7 @@ mod text;
 
 use paternoster_trace::analysis::{Analysis, DeviceFigures, Findings};
 use paternoster_trace::filter::Position;
+use paternoster_trace::formats::processors_of;
 use paternoster_trace::record::{Devices, FromTrace};
 use paternoster_trace::{Entry, Recorder, Run, Source};
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     options.no_words()?;
     let mut plots = Plots::new(&options.plot)?;
     let (mut all, mut runs) = (Vec::new(), Vec::new());
-    for name in &options.traces {
+    for name in distinct(&options.traces) {
         let mut recorder = plots.recorder();
         if options.draws_all() {
             page::record(&mut recorder);
@@ -58,7 +59,7 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         all.push(analysed);
         runs.push(run);
     }
-    let subject = options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ");
+    let subject = distinct(&options.traces).map(|name| label(name)).collect::<Vec<_>>().join(", ");
     match (format, &options.output) {
         // With types of its own, whatever stands in a column.
         #[cfg(feature = "parquet")]
@@ -76,6 +77,15 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     }
     runs.into_iter().for_each(|run| plots.add(run));
     plots.write(&subject)
+}
+
+/// The traces that were named; of the files of one trace, which are read together, the first.
+fn distinct(names: &[String]) -> impl Iterator<Item = &String> {
+    let is_another = |&(place, name): &(usize, &String)| match processors_of(name) {
+        Some(trace) => !names[..place].iter().any(|other| processors_of(other) == Some(trace)),
+        None => true,
+    };
+    names.iter().enumerate().filter(is_another).map(|(_, name)| name)
 }
 
 /// Reads a trace to its end: what it says, and what pictures need of it.
@@ -168,7 +178,7 @@ pub(crate) fn documents(options: &AnalyzeOptions) -> Result<Vec<Value>, Failure>
         let (analysed, _) = read(options, &selection, name, Recorder::default())?;
         Ok(json_of(&analysed))
     };
-    options.traces.iter().map(one).collect()
+    distinct(&options.traces).map(one).collect()
 }
 
 fn render(form: Format, all: &[Analysed]) -> String {

@@ -33,7 +33,8 @@ const LONG: [(&str, char); 12] = [
 ];
 
 pub(super) fn run(options: &AnalyzeOptions, selection: &Selection) -> Result<(), Failure> {
-    let [name] = &options.traces[..] else {
+    let names: Vec<&String> = super::distinct(&options.traces).collect();
+    let [name] = names[..] else {
         let message = "--format blkparse reads one trace at a time";
         return Err(Failure::Request(message.to_owned()));
     };

@@ -74,13 +74,20 @@ fn devices(answer: &Value) -> &[Value] {
     answer["devices"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The fields that are no lists of objects, in their order.
+/// The fields that are no lists of objects, in their order; those of an object behind its name and
+/// a dot.
 fn cells(line: &Value) -> Vec<(String, String)> {
-    let fields = line.as_object().into_iter().flatten();
-    let plain = fields.filter(|(_, value)| {
-        !value.is_object() && !value.as_array().is_some_and(|all| all.iter().any(Value::is_object))
-    });
-    plain.map(|(name, value)| (harmless(name), cell(value))).collect()
+    let mut all = Vec::new();
+    for (name, value) in line.as_object().into_iter().flatten() {
+        let name = harmless(name);
+        if value.is_object() {
+            let within = cells(value).into_iter();
+            all.extend(within.map(|(inner, text)| (format!("{name}.{inner}"), text)));
+        } else if !value.as_array().is_some_and(|list| list.iter().any(Value::is_object)) {
+            all.push((name, cell(value)));
+        }
+    }
+    all
 }
 
 fn cell(value: &Value) -> String {
@@ -106,14 +113,20 @@ mod tests {
             { "device": "a", "tenants": [{ "name": "x,y", "weight": 3 }, { "name": "z" }] },
             { "device": "b", "error": "it is gone" },
             { "device": "c", "tenants": [{ "name": "w", "weight": 1, "caps": [1, 2] }] },
+            { "device": "d", "tenants": [{ "name": "v", "figures": { "read": { "ios": 7 } } }] },
         ]});
         let told = results(&CtlOrder::Status, &[answer]);
         let lines: Vec<&str> = told.csv.lines().collect();
-        assert_eq!(lines.len(), 4, "{}", told.csv);
+        assert_eq!(lines.len(), 5, "{}", told.csv);
         assert!(lines.iter().any(|line| line.contains("\"x,y\"")), "{}", told.csv);
         assert_eq!(told.notes, ["b: it is gone"]);
         let widths = lines.iter().filter(|line| !line.contains('"')).map(|l| l.split(',').count());
-        assert_eq!(widths.collect::<Vec<_>>(), [4; 3]);
+        assert_eq!(widths.collect::<Vec<_>>(), [5; 4]);
+        assert!(
+            lines[0].ends_with(",figures.read.ios") && told.csv.ends_with(",7\n"),
+            "{}",
+            told.csv
+        );
     }
 
     /// Is an order's answer a line, with what a reload changed in a cell?

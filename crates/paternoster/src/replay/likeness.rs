@@ -77,7 +77,8 @@ pub(crate) fn sentence(likenesses: &[(String, Likeness)], manner: Manner) -> Opt
         "If the recording was made under that scheduler, this model is like the device."
     } else {
         "No replay here is within 25 % of the recording: unless it was made under a scheduler that \
-         is not among these, what they say is true of the model and not of the device."
+         is not among these, or with weights of cgroups, which no trace has, what they say is true \
+         of the model and not of the device."
     };
     let text = format!("Likeness: nearest to the recording is {label} ({}). {verdict}", of.told());
     Some(wrapped(&text).trim_end().to_owned())

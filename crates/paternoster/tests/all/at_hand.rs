@@ -127,4 +127,6 @@ fn an_interrupted_run_reports() {
         table.lines().filter(|line| line.split_whitespace().any(|word| word == scheduler)).count()
     };
     assert_eq!((rows("noop"), rows("bfq")), (1, 0), "{table}");
+    // A pipe loses the exit status.
+    assert!(table.contains("Interrupted: this is what was there when Ctrl-C came"), "{table}");
 }

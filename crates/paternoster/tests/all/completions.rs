@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use crate::common::skipped;
 
 /// The line until the cursor, and what Tab makes of its last word.
-const ONE: [(&str, &str); 8] = [
+const ONE: [(&str, &str); 10] = [
     ("paternoster run --scheduler bfq:slice_idle_u", "bfq:slice_idle_us="),
     ("paternoster run --scheduler=bfq:slice_idle_u", "--scheduler=bfq:slice_idle_us="),
     ("paternoster compare --scheduler bfq:timeout_s", "bfq:timeout_sync="),
@@ -29,6 +29,8 @@ const ONE: [(&str, &str); 8] = [
     ("paternoster run --scheduler kyb", "kyber"),
     ("paternoster run --device nvme-p", "nvme-pm9a3"),
     ("paternoster run --format mark", "markdown"),
+    ("paternoster run --scheduler=kyb", "--scheduler=kyber"),
+    ("paternoster run --device=nvme-p", "--device=nvme-pm9a3"),
 ];
 
 fn script(shell: &str) -> String {
@@ -85,10 +87,6 @@ fn bash_completes_attributes() {
     };
     for (line, expected) in ONE {
         for parted in [" :=", " "] {
-            // clap's own words know nothing of a value behind `=`.
-            if !expected.contains('=') && parted == " " {
-                continue;
-            }
             assert_eq!(complete(line, parted), [expected], "{line}");
         }
     }
@@ -96,6 +94,10 @@ fn bash_completes_attributes() {
     assert!(all.len() > 10 && all.iter().all(|one| one.starts_with("bfq:")), "{all:?}");
     assert!(!all.iter().any(|one| one.contains("write_expire")), "{all:?}");
     assert_eq!(complete("paternoster run --scheduler nothing:sl", " :="), [""; 0]);
+    // No option stands in the way of files and names.
+    assert_eq!(complete("paternoster run j", " :="), [""; 0]);
+    assert_eq!(complete("paternoster devices nvme-p", " :="), ["nvme-pm9a3"]);
+    assert_eq!(complete("paternoster run --devi", " :="), ["--device"]);
 }
 
 /// Does zsh, as it stands on a terminal, complete the same lines by Tab?

@@ -9,6 +9,7 @@
 
 mod capture;
 mod folder;
+mod processors;
 mod refused;
 
 use std::collections::BTreeMap;

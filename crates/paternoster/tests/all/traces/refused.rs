@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn refused(folder: &Folder, arguments: &[&str]) -> String {
+pub(super) fn refused(folder: &Folder, arguments: &[&str]) -> String {
     let mut command = Command::new(PROGRAM);
     let output = command.current_dir(folder.path()).args(arguments).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
