@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: what a queue says to its caller.
+//! Answers: what a queue returns to its caller.
 //!
-//! [`Output`] is the one way out: what `next` wants done. [`Waiting`] is its reason for wanting
+//! [`Output`] is the only way out: what `next` wants done. [`Waiting`] is its reason for wanting
 //! nothing; the audit holds the queue to it. The errors are values with the numbers in them.
 
 use core::fmt;
@@ -17,23 +17,23 @@ use crate::time::Nanos;
 pub enum Output {
     /// Give this to the device.
     Issue(Command),
-    /// A bio has ended, also one that never became a command: a flush of no cache, a cancel.
+    /// A bio has ended, even if it never became a command: a flush without a cache, a cancel.
     Done(Cookie, Outcome),
     /// A client that got `Busy` may try again.
     Wake(ClientId),
-    /// Nothing now. Call again when something happened, at the latest at `until`.
+    /// Nothing now. Call again when something has happened, and at the latest at `until`.
     Wait {
-        /// When a timer rings, if one is set.
+        /// When a timer fires, if one is set.
         until: Option<Nanos>,
         /// Why there is nothing.
         why: Waiting,
     },
 }
 
-/// Why the queue gives nothing to the device.
+/// Why the queue issues no command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Nothing waits, nothing is under way.
+    /// Nothing waits, and nothing is in the device.
     Empty,
     /// Nothing waits; something is in the device.
     InDevice,
@@ -41,14 +41,14 @@ pub enum Waiting {
     DeviceFull,
     /// The elevator idles on purpose.
     Idling,
-    /// The elevator waits for something in the device to end.
+    /// The elevator waits for a command in the device to end.
     Completion,
     /// Requests are held back to be merged.
     Plugged,
     /// A flush is in flight or delayed, and what waits is held for it.
     Flush,
-    /// Only requests of clients that owe others device time wait, and the others get a moment to
-    /// come.
+    /// Only clients that owe others device time have requests waiting, and the others get a moment
+    /// to send some.
     Throttled,
     /// The device refused the last command.
     Refused,
@@ -58,14 +58,14 @@ pub enum Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// No request or bio is free. The client sleeps now; an `Output::Wake` will come. The bio is
-    /// the caller's again.
+    /// No request or bio is free. The client sleeps now; an `Output::Wake` will come. The bio
+    /// belongs to the caller again.
     Busy,
-    /// The client has gone, or never was.
+    /// The client has gone, or never existed.
     NoClient,
     /// It reaches beyond the device.
     BeyondEnd {
-        /// The sector behind its last.
+        /// The sector after its last.
         end: u64,
         /// Sectors of the device.
         capacity: u64,
@@ -99,7 +99,7 @@ impl fmt::Display for SubmitError {
 
 impl core::error::Error for SubmitError {}
 
-/// A handle names something that has gone.
+/// A handle names something that no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stale;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attributes: what can be set at run time, under the names that sysfs gives them.
 //!
-//! A listing prints as `grep -r . .` does in `/sys/block/sda/queue`:
+//! A listing looks like that of `grep -r . .` in `/sys/block/sda/queue`:
 //!
 //! ```text
 //! ./nr_requests:128
@@ -9,10 +9,10 @@
 //! ./iosched/read_expire:500
 //! ```
 //!
-//! As in sysfs a number outside its range is brought into it, and text that is no number is
-//! refused. A caller whose users should rather hear of that asks first ([`Attribute::check`]).
-//! A program that has values rather than text gives a [`Value`]: nothing of it is brought into a
-//! range, what does not fit is refused.
+//! As in sysfs a number outside its range is clamped, and text that is no number is refused. A
+//! caller whose users should be told instead checks first ([`Attribute::check`]). A program that
+//! has values rather than text passes a [`Value`]: that is never clamped, and refused if it does
+//! not fit.
 //!
 //! Source: CFQ-1, BLK-7, BFQ-186; `docs/rules/deadline.md` for the defaults there.
 
@@ -32,7 +32,7 @@ pub enum Values {
         /// Greatest value.
         max: u64,
     },
-    /// One of these words; the value is its place.
+    /// One of these words; the value is its index.
     Choice(&'static [&'static str]),
     /// Cannot be set.
     ReadOnly,
@@ -99,11 +99,11 @@ impl fmt::Display for Value<'_> {
 /// One attribute: name, unit, values, meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute {
-    /// As in sysfs.
+    /// Its name, as in sysfs.
     pub name: &'static str,
-    /// Of the number: `ms`, `KiB`, `requests`; empty if it has none.
+    /// The number's unit: `ms`, `KiB`, `requests`; empty if it has none.
     pub unit: &'static str,
-    /// What it takes.
+    /// The values it takes.
     pub values: Values,
     /// What it does, in a sentence.
     pub help: &'static str,
@@ -113,33 +113,33 @@ pub struct Attribute {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttributeError {
-    /// There is none of this name.
+    /// No attribute has this name.
     Unknown {
-        /// As asked for.
+        /// The name given.
         name: String,
     },
-    /// It can be read only.
+    /// It is read-only.
     ReadOnly {
-        /// Which.
+        /// Its name.
         name: &'static str,
     },
-    /// The text is not what it takes.
+    /// The text is not a valid value.
     Value {
-        /// Which.
+        /// Its name.
         name: &'static str,
         /// The text.
         text: String,
-        /// What would be right.
+        /// What would be valid.
         values: Values,
     },
-    /// What it shows is not one value.
+    /// What it shows is not a single value.
     Text {
-        /// Which.
+        /// Its name.
         name: &'static str,
     },
-    /// The queue's capacities, fixed when it was made, do not allow it.
+    /// The queue's capacities, fixed when it was built, do not allow it.
     Capacity {
-        /// Which.
+        /// Its name.
         name: &'static str,
         /// The most it can be.
         most: u64,
@@ -197,7 +197,7 @@ impl Attribute {
         match self.values {
             Values::ReadOnly => Err(AttributeError::ReadOnly { name: self.name }),
             Values::Number { min, max } => {
-                // A number below any range is below this one, however long it is.
+                // A negative number is below any range, however long it is.
                 let negative =
                     text.strip_prefix('-').is_some_and(|digits| digits.parse::<u64>().is_ok());
                 let value: u64 = if negative { 0 } else { text.parse().map_err(|_| refused())? };
@@ -210,7 +210,7 @@ impl Attribute {
         }
     }
 
-    /// Whether this attribute takes `text` as it is, without bringing it into its range.
+    /// Whether this attribute takes `text` as it is, without clamping.
     ///
     /// # Errors
     /// As [`Attribute::parse`]; also for a number outside the range.
@@ -256,7 +256,7 @@ impl Attribute {
         number.filter(fits).ok_or_else(|| self.refused(&value.to_string()))
     }
 
-    /// The value that `number` is, by this attribute's unit or words.
+    /// The value of `number`, in this attribute's unit or words.
     #[must_use]
     pub fn value(&self, number: u64) -> Value<'static> {
         match (self.values, Unit::by_name(self.unit)) {
@@ -292,7 +292,7 @@ mod tests {
         help: "",
     };
 
-    /// Is a number brought into its range, and text refused with what would be right?
+    /// Is a number clamped to its range, and is text refused, saying what would be valid?
     #[test]
     fn numbers_are_clamped_and_text_is_refused() {
         assert_eq!(NUMBER.parse("0"), Ok(1));
@@ -304,7 +304,7 @@ mod tests {
         );
     }
 
-    /// Is a typed value taken as it is or refused, and never brought into a range?
+    /// Is a typed value taken as it is or refused, and never clamped?
     #[test]
     fn typed_values_are_taken_or_refused() {
         let number = |value: Value<'_>| NUMBER.number(value);
@@ -329,7 +329,7 @@ mod tests {
         assert!(rules.number(1_u64.into()).is_err(), "a choice takes words");
     }
 
-    /// Do words go in and out by their place?
+    /// Are words converted to and from their index?
     #[test]
     fn words_are_places() {
         let rules = Attribute { values: Values::Choice(&["legacy", "mq"]), ..NUMBER };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bio slots: where the bios of a queue are kept, and the runs that they form.
+//! Bio slots: where the bios of a queue are stored, and the runs that they form.
 //!
-//! A bio is in exactly one run from its submission to its end: that of the request which carries
-//! it, or the list of those that have ended. Going over is relinking.
+//! A bio is in exactly one run from its submission to its end: that of the request that carries it,
+//! or the list of ended bios. It moves by relinking.
 //!
 //! ```text
 //! request [8..32)    first ─▶ bio 3 ─▶ bio 7 ─▶ bio 4 ◀─ last
@@ -25,7 +25,7 @@ pub(crate) struct BioSlot {
     pub(crate) flags: Flags,
     pub(crate) op: Op,
     pub(crate) priority: Option<Priority>,
-    /// Next of the same request, or of the done list.
+    /// The next bio of the same request, or of the done list.
     pub(crate) next: u32,
     /// The request that carries it.
     pub(crate) request: u32,
@@ -47,7 +47,7 @@ impl BioSlot {
         self.outcome = Outcome::default();
     }
 
-    /// The bio as it was submitted, but for flags that the device does not need.
+    /// The bio as it was submitted, without flags that the device does not need.
     pub(crate) const fn bio(&self) -> Bio {
         Bio {
             client: self.client,
@@ -70,7 +70,7 @@ pub(crate) struct BioRun {
 }
 
 impl BioRun {
-    /// Whether there is none.
+    /// Whether the run is empty.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.first == NIL
@@ -91,7 +91,7 @@ impl BioRun {
         }
     }
 
-    /// Takes the first out, whose slot is free from now on; what was in it is returned.
+    /// Removes the first bio and frees its slot, whose contents are returned.
     pub(crate) fn pop<'a>(&mut self, bios: &'a mut Slab<BioSlot>) -> Option<&'a BioSlot> {
         if self.is_empty() {
             return None;

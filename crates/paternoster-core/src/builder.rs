@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builder: a queue of stated capacities, or why they cannot work.
+//! Builder: a queue of given capacities, or the reason why they cannot work.
 //!
-//! What a queue needs at the least follows from its own rules: a request for each of the pools and
-//! their batches (12), and a bio for each of a run of merges (16). The most is what its numbers of
-//! 32 bits can count when elevators add them up. There is no other way to a queue: none is made
-//! with other limits than were asked for.
+//! A queue's minimum follows from its own rules: a request for each of the pools and their batches
+//! (12), and a bio for each of a run of merges (16). The maximum is what 32-bit counters can hold
+//! when elevators add them up. There is no other way to make a queue, and none has other limits
+//! than those requested.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -15,24 +15,24 @@ use crate::event::{NoObserver, Observer};
 use crate::queue::RequestQueue;
 use crate::queue_view::Limits;
 
-/// A queue in front of this device is not made.
+/// Why a queue in front of this device was not built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// One of the [`Limits`], or the device's depth, is less than what works.
+    /// One of the [`Limits`], or the device's depth, is below the working minimum.
     TooFew {
-        /// Which, by the name of its field.
+        /// The name of its field.
         what: &'static str,
-        /// What was asked for.
+        /// The value requested.
         asked: u32,
         /// The least that works.
         least: u32,
     },
-    /// One of them is more than what can be counted.
+    /// One of them is more than can be counted.
     TooMany {
-        /// Which, by the name of its field.
+        /// The name of its field.
         what: &'static str,
-        /// What was asked for.
+        /// The value requested.
         asked: u32,
         /// The most that works.
         most: u32,
@@ -65,8 +65,8 @@ pub struct Builder<O: Observer = NoObserver> {
 }
 
 impl RequestQueue<NoObserver> {
-    /// The parts of a queue in front of a device. Without more it has the default limits and is not
-    /// observed.
+    /// The parts of a queue in front of a device. As it is, it has the default limits and no
+    /// observer.
     ///
     /// ```
     /// use paternoster_core::{BuildError, DeviceFacts, Limits, RequestQueue, elevators};
@@ -84,22 +84,22 @@ impl RequestQueue<NoObserver> {
 }
 
 impl<O: Observer> Builder<O> {
-    /// With these capacities. All memory is allocated by [`Builder::build`], none later.
+    /// Sets the capacities. All memory is allocated by [`Builder::build`], none later.
     pub fn limits(mut self, limits: Limits) -> Builder<O> {
         self.limits = limits;
         self
     }
 
-    /// Observed: each event and note is told.
+    /// Sets an observer, which gets each event and note.
     pub fn observer<P: Observer>(self, observer: P) -> Builder<P> {
         let Builder { facts, elevator, limits, .. } = self;
         Builder { facts, elevator, limits, observer }
     }
 
-    /// The queue.
+    /// Builds the queue.
     ///
     /// # Errors
-    /// [`BuildError`] names the limit that is less than what works, or more.
+    /// [`BuildError`] names the limit that is too small, or too large.
     pub fn build(self) -> Result<RequestQueue<O>, BuildError> {
         let (asked, least, most) = (&self.limits, Limits::LEAST, Limits::MOST);
         for (what, asked, least, most) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients and groups: who submits, with which class, level and weight.
+//! Clients and groups: the submitters of I/O, with class, level and weight.
 //!
 //! A *client* is what the kernel calls an I/O context: a process, a thread, an NBD connection. A
 //! *group* is a cgroup: clients and further groups share its weight.
@@ -10,7 +10,7 @@
 //!            └─ tenant-b 100 ─── client 2  realtime 0
 //! ```
 //!
-//! The queue only keeps this tree; what a weight or a level means is the elevator's business.
+//! The queue only keeps this tree; the elevator defines what a weight or a level means.
 //!
 //! Source: CFQ-2 to CFQ-4 (classes, levels, nice), CFQ-45, BFQ-180 (weights).
 
@@ -24,12 +24,12 @@ use crate::time::Nanos;
 /// What a client may sleep for: a request of one of two pools, a bio (see `queue/admission.rs`).
 pub(crate) const POOLS: usize = 3;
 
-/// Names a client of a queue. A kept id of a client that has left is noticed.
+/// Identifies a client of a queue. The id of a client that has left is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub(crate) Key);
 
 impl ClientId {
-    /// Nobody in particular: who plugs the device, whose a request is that has none.
+    /// No client: for the one that plugs the device, and for requests that belong to none.
     pub const NOBODY: ClientId = ClientId(Key::new(NIL, 0));
 
     /// A small number, unique among the present clients: an index for tables.
@@ -38,7 +38,7 @@ impl ClientId {
         self.0.index()
     }
 
-    /// Whether it stands for nobody, as in events of what the queue does by itself.
+    /// Whether it is no client, as in events for what the queue does by itself.
     #[must_use]
     pub const fn is_nobody(self) -> bool {
         self.0.index() == NIL
@@ -72,12 +72,12 @@ impl GroupId {
 /// The three scheduling classes, most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Class {
-    /// Before everyone else.
+    /// Before all others.
     Realtime = 0,
-    /// Everyone, unless said otherwise.
+    /// The default.
     #[default]
     BestEffort = 1,
-    /// Only when nobody else wants the device.
+    /// Only when no other client wants the device.
     Idle = 2,
 }
 
@@ -111,7 +111,7 @@ impl Priority {
         Priority { class: Class::BestEffort, level: ((nice + 20) / 5).unsigned_abs() }
     }
 
-    /// The more urgent of two: what a request gets that two bios share.
+    /// The more urgent of two: the priority of a request that two bios share.
     #[must_use]
     pub fn better(self, other: Priority) -> Priority {
         self.min(other)
@@ -138,7 +138,7 @@ impl GroupSpec {
         GroupSpec { parent: None, weight: 100 }
     }
 
-    /// Share relative to the siblings: 1 to 10 000, others are brought into that range.
+    /// Share relative to the siblings: 1 to 10 000, others are clamped.
     #[must_use]
     pub const fn weight(mut self, weight: u32) -> GroupSpec {
         self.weight = clamp_weight(weight);
@@ -238,7 +238,7 @@ impl Group {
     }
 }
 
-/// Where a client stands with the pools it waits for (see `queue/admission.rs`).
+/// A client's state in a pool that it may wait for (see `queue/admission.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sleep {
     /// Not waiting.
@@ -250,10 +250,10 @@ pub(crate) enum Sleep {
     Woken,
 }
 
-/// Someone who submits bios.
+/// A submitter of bios.
 ///
-/// The fields up to `refused` are looked at for each bio: with what a slab knows of the slot they
-/// are no longer than a cache line.
+/// The fields up to `refused` are read for each bio: together with the slab's own data of the slot
+/// they fit in a cache line.
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Client {
@@ -262,24 +262,24 @@ pub struct Client {
     /// Bios submitted and not yet handed back.
     pub(crate) bios: u32,
     pub(crate) priority: Priority,
-    /// Detached: goes when its last bio has gone.
+    /// Detached: it is removed when its last bio has gone.
     pub(crate) leaving: bool,
     pub(crate) plugged: bool,
     pub(crate) sleep: [Sleep; POOLS],
-    /// Requests left of the batch that a batcher may finish, and since when (BLK-7).
+    /// Requests left of a batcher's batch, and since when it runs (BLK-7).
     pub(crate) batch_left: u8,
     pub(crate) batch_since: Nanos,
-    /// The bio that got Busy last: submitting it again is not a second Q event.
+    /// The bio that last got Busy: submitting it again is not a second Q event.
     pub(crate) refused: Option<(u64, u32)>,
 
     pub(crate) group: Option<GroupId>,
     pub(crate) weight: u32,
     pub(crate) pid: u32,
-    /// What it was last refused for.
+    /// The kind of I/O for which it was last refused.
     pub(crate) refused_as: (Op, Flags),
-    /// The elevator's limit on that then (`Admission::AtMost`).
+    /// The elevator's limit for that at the time (`Admission::AtMost`).
     pub(crate) refused_under: u32,
-    /// Its place in the line of sleepers; whether its last wake was in vain.
+    /// Its place in the line of sleepers; whether its last wake got it nothing.
     pub(crate) turn: u64,
     pub(crate) passed_over: bool,
     /// It has been woken for a tag and not told yet; the tag is kept for it.
@@ -294,7 +294,7 @@ impl Client {
         self.group
     }
 
-    /// Class and level of bios that do not say otherwise.
+    /// Class and level of bios that have none of their own.
     #[must_use]
     pub const fn priority(&self) -> Priority {
         self.priority
@@ -313,7 +313,7 @@ impl Client {
     }
 
     /// Whether it has left and nothing is left of it: neither a bio nor a request, which may
-    /// outlive the bio that it was made for (withdrawn from a merged request).
+    /// outlive its own bio (withdrawn from a merged request).
     pub(crate) const fn is_gone(&self) -> bool {
         self.leaving && self.bios == 0 && self.requests == 0
     }
@@ -325,7 +325,7 @@ impl Client {
     }
 }
 
-/// What the queue owns and elevators read: a slab of which they can take nothing away.
+/// A slab that the queue owns and elevators can only read.
 #[derive(Debug)]
 pub(crate) struct ReadOnly<T>(pub(crate) Slab<T>);
 
@@ -347,8 +347,8 @@ pub(crate) type Groups = ReadOnly<Group>;
 mod tests {
     use super::*;
 
-    /// Does a process without ioprio get the level of its nice value, (nice + 20) / 5? And is best
-    /// effort, level 4 what a client starts with?
+    /// Does a process without ioprio get the level of its nice value, (nice + 20) / 5? And does a
+    /// client start with best effort, level 4?
     #[test]
     fn cfq_2_nice_gives_the_level() {
         assert_eq!(Priority::default(), Priority::from_nice(0));
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Is an idle client at most 1 KiB, 100 MB for 100,000, and its hot part a line?
+    /// Does an idle client take at most 1 KiB, 100 MB for 100,000, and its hot part a cache line?
     #[test]
     fn an_idle_client_is_small() {
         assert!(size_of::<Client>() <= 1024, "{}", size_of::<Client>());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conformance: where the replays of a real kernel's recorded decisions take hold of an elevator.
+//! Conformance: hooks for replaying a real kernel's recorded decisions against an elevator.
 //!
-//! Compiled only with the feature `conformance`, which the crate `paternoster-conformance` turns on
+//! Compiled only with the feature `conformance`, which the crate `paternoster-conformance` enables
 //! for its tests; never in a release. A replay makes the calls of an elevator itself, at the times
-//! of a recording, in a world that holds no more than the recording tells of:
+//! of a recording, in a world that contains no more than the recording says:
 //!
 //! ```text
 //!             ┌──────────── Probe ────────────┐
@@ -14,15 +14,15 @@
 //!             └───────────────────────────────┘
 //! ```
 //!
-//! What all elevators have is here; what is known of one alone, and its hook, is in the `probe` of
+//! This has what all elevators share; what is specific to one, and its hook, is in the `probe` of
 //! its folder.
 //!
 //! # Invariants
-//! I1  A decision is its own answer on a thread without a hook.
-//! I2  Time never steps back, but for the moment in which a client is attached that was known
+//! I1  On a thread without a hook a decision stands as it is.
+//! I2  Time never steps back, except for the moment in which a client is attached that was known
 //!     before.
 //!
-//! Source: ours.
+//! Source: own.
 
 use alloc::boxed::Box;
 
@@ -33,24 +33,24 @@ use crate::queue_view::{Limits, Ncq, QueueView};
 use crate::request::{Bio, Flags, Op, Request, RequestId};
 use crate::time::{Hz, Nanos};
 
-/// BFQ's hook, and what is known of its queues.
+/// BFQ's hook, and the data of its queues.
 pub mod bfq {
     pub use crate::elevators::bfq_probe::{
         Decision, Listener, ProbePoint, Reading, SeenQueue, Turns, install,
     };
 }
 
-/// CFQ's hook, and what is known of its queues.
+/// CFQ's hook, and the data of its queues.
 pub mod cfq {
     pub use crate::elevators::cfq_probe::{Choice, Decision, Replace, SeenQueue, install, tree};
 }
 
-/// What an elevator is told of the world when it is chosen.
+/// What an elevator sees of the world when it is chosen.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct World {
-    /// What the device says of itself.
+    /// What the device reports.
     pub facts: DeviceFacts,
-    /// Whether its word on queueing counts.
+    /// Whether its report on queueing counts.
     pub ncq: Ncq,
     /// Requests that may be allocated.
     pub nr_requests: u32,
@@ -58,8 +58,8 @@ pub struct World {
     pub hz: Hz,
 }
 
-/// An elevator, and the world as its recording tells of it. There is no queue around it: what a
-/// queue would do is done here, and nothing besides.
+/// An elevator, and the world as its recording describes it. There is no queue around it: this does
+/// what a queue would do, and nothing else.
 #[derive(Debug)]
 pub struct Probe<E: Elevator + ?Sized> {
     pub(crate) view: QueueView,
@@ -67,7 +67,7 @@ pub struct Probe<E: Elevator + ?Sized> {
 }
 
 impl<E: Elevator + ?Sized> Probe<E> {
-    /// An elevator that is not chosen yet, at time zero.
+    /// An elevator that has not been chosen yet, at time zero.
     #[must_use]
     pub fn new(world: World, elevator: Box<E>) -> Probe<E> {
         let mut view = QueueView::new(world.facts, Limits::default(), false);
@@ -76,7 +76,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         Probe { view, elevator }
     }
 
-    /// It is chosen, now.
+    /// The elevator is chosen, now.
     pub fn attach(&mut self) {
         self.elevator.attach(&mut self.view);
         let root = self.view.root();
@@ -88,7 +88,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// Sets an attribute by its name.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If no attribute has this name.
     pub fn set(&mut self, name: &str, value: u64) {
         let knobs = self.elevator.knobs_mut().expect("it has attributes");
         let place = knobs.attributes().iter().position(|it| it.name == name);
@@ -96,7 +96,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         knobs.set(&mut self.view, place, value).expect("it can be set");
     }
 
-    /// Time goes on to `at`, unless it is later already.
+    /// Moves time on to `at`, unless it is later already.
     pub fn set_time(&mut self, at: Nanos) {
         self.turn_clock(self.view.exact.max(at));
     }
@@ -112,7 +112,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         self.view.exact_now()
     }
 
-    /// Adds a client that the elevator knows since then.
+    /// Adds a client that the elevator has known since then.
     ///
     /// # Panics
     /// If there is no room.
@@ -130,7 +130,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         client
     }
 
-    /// A client goes; its slot is free when its last request has ended.
+    /// A client leaves; its slot is free when its last request has ended.
     pub fn client_leaves(&mut self, client: ClientId) {
         if let Some(members) = self.elevator.members() {
             members.client_detached(&mut self.view, client);
@@ -198,7 +198,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         self.elevator.insert(&mut self.view, request, Position::Sorted);
     }
 
-    /// A request has grown by so many sectors. The elevator hears of it if the request waits.
+    /// A request has grown by this many sectors. The elevator is told if the request waits.
     pub fn grow(&mut self, request: RequestId, sectors: u32, side: Side, waits: bool) {
         let grown = &mut self.view.requests[request];
         grown.sectors += sectors;
@@ -210,7 +210,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         }
     }
 
-    /// The elevator is asked for a request.
+    /// Asks the elevator for a request.
     pub fn pick(&mut self) -> Option<RequestId> {
         match self.elevator.pick(&mut self.view) {
             Pick::Dispatch(request, _) => Some(request),
@@ -228,7 +228,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         self.elevator.requeued(&mut self.view, request);
     }
 
-    /// A request has ended, and is no more.
+    /// A request has ended, and is freed.
     pub fn complete(&mut self, request: RequestId) {
         self.elevator.completed(&mut self.view, request, Nanos::ZERO);
         self.elevator.released(&mut self.view, request);
@@ -240,7 +240,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         }
     }
 
-    /// The timer rings.
+    /// The timer fires.
     pub fn ring(&mut self) {
         self.view.cancel_timer();
         self.elevator.timer(&mut self.view);

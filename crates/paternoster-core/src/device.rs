@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device: what it says of itself, what it is given, what it answers; and device time.
+//! The device: what it reports, what it is given, what it answers; and device time.
 //!
-//! The library never touches a device. A caller carries [`Command`]s to something that implements
-//! [`Device`], a model in virtual time or io_uring in real time, and carries the [`Completion`]s
+//! The library never touches a device. A caller passes [`Command`]s to an implementation of
+//! [`Device`], a model in virtual time or io_uring in real time, and passes the [`Completion`]s
 //! back.
 //!
 //! # Device time
@@ -24,24 +24,24 @@ use crate::request::{Flags, Op};
 use crate::slab::Key;
 use crate::time::Nanos;
 
-/// What a device says of itself.
+/// What a device reports about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Sectors of 512 bytes.
     pub capacity: u64,
-    /// Commands it takes at a time, at least 1.
+    /// The number of commands it takes at a time, at least 1.
     pub depth: u32,
     /// Whether seeks cost time.
     pub rotational: bool,
-    /// Whether completed writes may be lost with the power until a flush.
+    /// Whether a power failure may lose completed writes until a flush.
     pub write_cache: bool,
-    /// Whether it knows forced unit access.
+    /// Whether it supports forced unit access.
     pub fua: bool,
-    /// Whether a flush can be queued beside other commands.
+    /// Whether a flush can be queued together with other commands.
     pub flush_queueable: bool,
     /// Largest command, in sectors.
     pub max_sectors: u32,
-    /// Pieces of memory that a command may gather.
+    /// Memory segments that a command may gather.
     pub max_segments: u16,
 }
 
@@ -61,13 +61,13 @@ impl Default for DeviceFacts {
     }
 }
 
-/// Names a command that is in the device; the number of a slot below its depth.
+/// Identifies a command in the device; its slot number is below the depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub(crate) Key);
 
 impl Tag {
-    /// The tag of a slot that no queue has given out: for who drives a model without a queue.
-    /// Every queue takes it for stale.
+    /// The tag of a slot that no queue has assigned: for driving a model without a queue. Every
+    /// queue treats it as stale.
     #[must_use]
     pub const fn of_slot(slot: u32) -> Tag {
         Tag(Key::new(slot, 0))
@@ -80,25 +80,25 @@ impl Tag {
     }
 }
 
-/// What the device is to do. Merged, ordered, within its limits.
+/// What the device is to do: merged, ordered, within its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// Name it with this when it has ended.
+    /// Identifies it in its completion.
     pub tag: Tag,
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// First sector; 0 for a flush.
     pub sector: u64,
     /// How many sectors; 0 for a flush.
     pub sectors: u32,
-    /// Properties; FUA only if the device knows it.
+    /// Properties; FUA only if the device supports it.
     pub flags: Flags,
-    /// Whose it is; the first bio's client when several were merged.
+    /// Its client; that of the first bio when several were merged.
     pub client: ClientId,
 }
 
 impl Command {
-    /// The sector behind its last.
+    /// The sector after its last.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.sector + self.sectors as u64
@@ -111,7 +111,7 @@ pub enum Status {
     /// Done.
     #[default]
     Ok,
-    /// Failed, with the errno of the device (positive, as EIO = 5).
+    /// Failed, with the device's errno (positive, as EIO = 5).
     Failed(i32),
     /// Withdrawn before it reached the device.
     Cancelled,
@@ -122,7 +122,7 @@ pub enum Status {
 pub struct Outcome {
     /// How it ended.
     pub status: Status,
-    /// Device time, if the device knows it; the queue measures it otherwise.
+    /// Device time, if the device knows it; otherwise the queue measures it.
     pub served: Option<Nanos>,
 }
 
@@ -148,11 +148,11 @@ impl Outcome {
 #[must_use = "a queue that is not told holds the command's tag and bios for ever"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// Which.
+    /// Its tag.
     pub tag: Tag,
-    /// When.
+    /// Its time.
     pub at: Nanos,
-    /// How.
+    /// How it ended.
     pub outcome: Outcome,
 }
 
@@ -160,9 +160,9 @@ pub struct Completion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused;
 
-/// Something that does commands, in virtual or in real time. The device owns the clock.
+/// Something that executes commands, in virtual or real time. The device owns the clock.
 pub trait Device {
-    /// What it says of itself.
+    /// What it reports about itself.
     fn facts(&self) -> DeviceFacts;
 
     /// The time now. Never steps back.
@@ -180,11 +180,11 @@ pub trait Device {
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 }
 
-/// A clock that runs at 1/k while k commands are in service and stands still while there are none.
+/// A clock that runs at 1/k while k commands are in service, and stops while there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServiceClock {
     clock: u64,
-    /// What the division left over, less than k: nothing is lost over time.
+    /// The remainder of the division, less than k: nothing is lost over time.
     rest: u64,
     in_service: u32,
     last: Nanos,
@@ -242,7 +242,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Does the example of the essay hold? A 0-20, B 10-30: 15 each.
+    /// Does the module's example hold? A 0-20, B 10-30: 15 each.
     #[test]
     fn two_commands_share_the_time_they_overlap() {
         let mut clock = ServiceClock::default();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     proptest! {
-        /// Do the charges add up to the time the device was busy, but for one ns per command?
+        /// Do the charges add up to the time the device was busy, within one ns per command?
         #[test]
         fn charges_add_up_to_busy_time(
             steps in prop::collection::vec((0u64..1000, any::<bool>()), 1..200)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Elevator: the part that decides whose request rides next.
+//! Elevator: the part that decides which client's request goes next.
 //!
 //! An elevator keeps the waiting requests and answers one question: *which one next, or nothing
-//! until when?* It is told of everything that happens to its requests, in this order:
+//! until when?* Everything that happens to its requests is reported to it, in this order:
 //!
 //! ```text
 //!            admit                      may this client have a request?
@@ -11,25 +11,25 @@
 //!              │
 //! requeued   insert ◀─ grown, absorbed  it waits, and may be merged with others
 //!    │         │
-//!    │       pick                       it is chosen ... or nobody is, for a stated reason
+//!    │       pick                       it is chosen ... or none is, for a stated reason
 //!    │         │
 //!    └────── started                    it is in the device
 //!              │
 //!           completed                   it has ended, with the device time it took
 //!              │
-//!           released                    it is free
+//!           released                    it is freed
 //! ```
 //!
-//! [`Elevator::removed`] ends a wait early (cancel); [`Elevator::drain`] empties it for a change
-//! of elevator. A request that an elevator did not bind is never shown to it: those that outlive
-//! a change of elevator carry the epoch of the old one.
+//! [`Elevator::removed`] ends a wait early (cancel); [`Elevator::drain`] empties it for a change of
+//! elevator. It never sees a request that it did not bind: requests that outlive a change of
+//! elevator carry the epoch of the old one.
 //!
-//! # What holds
+//! # Invariants
 //! I1  Between `insert` and `pick`/`removed`/`absorbed`/`drain` the elevator holds the request,
 //!     once.
-//! I2  `Pick::Nothing` means that it holds none. Holding some and picking none has a reason:
+//! I2  `Pick::Nothing` means that it holds none. If it holds some and picks none it has a reason:
 //!     `Idle` with the timer set, or `Await` with something in the device.
-//! I3  It allocates in `attach` only (its tables have the capacities of `QueueView::limits`).
+//! I3  It allocates only in `attach` (its tables have the capacities of `QueueView::limits`).
 
 mod extensions;
 mod traits;
@@ -49,27 +49,27 @@ use crate::time::Nanos;
 /// May a client have a request?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// By the ordinary limits.
+    /// Within the ordinary limits.
     Normal,
     /// Whatever the limits say (as long as there is memory): others wait for this client.
     Must,
-    /// One of the first so many requests there are, whatever has the others (0 counts as 1).
+    /// Only a tag position below this (0 counts as 1), whatever holds the others.
     AtMost(u32),
 }
 
 /// Where an insertion puts a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// Where it belongs.
+    /// In its ordinary place.
     Sorted,
-    /// Before all others of its kind: it was refused by the device, or is urgent.
+    /// Before all others of its kind: the device refused it, or it is urgent.
     Head,
 }
 
 /// Which end of a request a bio was merged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Behind its end.
+    /// After its end.
     Back,
     /// Before its start, which has changed.
     Front,
@@ -80,7 +80,7 @@ pub enum Side {
 pub enum Place {
     /// Among the others by sector.
     Sorted,
-    /// Behind all others.
+    /// After all others.
     Tail,
 }
 
@@ -90,9 +90,9 @@ pub enum Place {
 pub enum Pick {
     /// This one.
     Dispatch(RequestId, Place),
-    /// Nothing on purpose, until the timer rings or something changes.
+    /// Nothing on purpose, until the timer fires or something changes.
     Idle,
-    /// Nothing until something in the device has ended.
+    /// Nothing until a command in the device has ended.
     Await,
     /// Nothing waits.
     Nothing,
@@ -103,32 +103,31 @@ pub type Fault = String;
 
 /// A scheduler. Object-safe: a queue changes it at run time.
 ///
-/// What it must have are the seven methods of the core. All others have a default, in the groups
-/// below; and what is asked seldom are traits of their own, which it hands out if it has them.
+/// Seven core methods are required. All others have a default, in the groups below; rarely called
+/// methods are in traits of their own, which it returns if it implements them.
 ///
 /// | group | methods | what the default does |
 /// |---|---|---|
 /// | core | `traits` `attach` `insert` `pick` `removed` `drain` `waiting` | (required) |
 /// | admission | `admit` `would_admit` `wakes_rather` `charge` | all may; flushes are free |
-/// | merging | `bio_comes` `may_merge` `may_absorb` | whatever adjoins may merge |
-/// | | `grown` `shrunk` `absorbed` `neighbour` | comes anew, or is removed |
+/// | merging | `bio_comes` `may_merge` `may_absorb` | all that is adjacent may merge |
+/// | | `grown` `shrunk` `absorbed` `neighbour` | inserts it again, or removes it |
 /// | life | `bind` `started` `requeued` `completed` `released` `timer` | nothing |
 /// | observation | `explain` `audit` | says how many wait; finds no fault |
-/// | extensions | `members` ([`Members`]), `knobs` `knobs_mut` ([`Knobs`]) | there is none |
+/// | extensions | `members` ([`Members`]), `knobs` `knobs_mut` ([`Knobs`]) | none |
 pub trait Elevator: fmt::Debug + Send {
     // Core.
 
-    /// What it is. Asked when it comes to a queue and when one of its attributes was set.
+    /// Its traits. Read when it joins a queue and when one of its attributes was set.
     fn traits(&self) -> Traits;
 
-    /// Comes to a queue: makes its tables. The clients and groups that are there already follow by
-    /// [`Members`].
+    /// Joins a queue: makes its tables. Existing clients and groups follow through [`Members`].
     fn attach(&mut self, view: &mut QueueView);
 
     /// A request begins to wait.
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position);
 
-    /// Which one next? What it dispatches it holds no longer.
+    /// Which one next? It no longer holds what it dispatches.
     fn pick(&mut self, view: &mut QueueView) -> Pick;
 
     /// A waiting request is withdrawn.
@@ -139,18 +138,18 @@ pub trait Elevator: fmt::Debug + Send {
     #[must_use = "what an elevator gives up it holds no longer"]
     fn drain(&mut self, view: &mut QueueView) -> Option<RequestId>;
 
-    /// How many requests wait here.
+    /// How many requests wait in it.
     fn waiting(&self) -> u32;
 
-    // Admission: who has a request, and what it owes.
+    // Admission: which client gets a request, and what it owes.
 
     /// May `client` have a request for this?
     fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
         self.would_admit(view, client, op, flags)
     }
 
-    /// What would [`Elevator::admit`] say now, if nothing changed by that it is asked? Sleepers are
-    /// looked at with it when a request has become free, under mq rules.
+    /// What would [`Elevator::admit`] return now? Asking changes nothing. Under mq rules it is used
+    /// to examine sleepers when a request has become free.
     fn would_admit(
         &self,
         _view: &QueueView,
@@ -161,17 +160,17 @@ pub trait Elevator: fmt::Debug + Send {
         Admission::Normal
     }
 
-    /// Of two clients that sleep for a request, where requests are had in turn
-    /// ([`Traits::admits_in_turn`]): is one that has become free rather for `one`, though `other`
-    /// has slept longer?
+    /// Of two clients that sleep for a request, where requests are granted in turn
+    /// ([`Traits::admits_in_turn`]): should a free one go to `one`, although `other` has slept
+    /// longer?
     fn wakes_rather(&self, _one: ClientId, _other: ClientId) -> bool {
         false
     }
 
-    /// Device time was spent for `client` outside its turns, on a flush: how much are the others to
-    /// have before it comes again? With a share of f for it `cost * (1 - f) / f`, where `cost`
-    /// counts as one slot at most; nothing if no other is there. `beside` is a client that was
-    /// served a moment ago and may count as being there.
+    /// Device time was spent for `client` outside its turns, on a flush: how much must the others
+    /// get before it is served again? With a share of f for it `cost * (1 - f) / f`, where `cost`
+    /// counts as at most one slot; nothing if there are no others. `beside` is a client that was
+    /// served a moment ago and may count as present.
     fn charge(
         &mut self,
         _view: &mut QueueView,
@@ -184,17 +183,17 @@ pub trait Elevator: fmt::Debug + Send {
 
     // Merging.
 
-    /// A bio looks for a request to become part of, before it gets one of its own: queues may merge
-    /// here, so early that it finds one in the queue that its client moves to.
+    /// A bio looks for a request to join, before it gets one of its own: queues may merge here,
+    /// early enough for it to find one in the queue that its client moves to.
     fn bio_comes(&mut self, _view: &mut QueueView, _bio: &Bio) {}
 
-    /// May `bio` become part of `request`, which it adjoins?
+    /// May `bio` join `request`, to which it is adjacent?
     fn may_merge(&self, _view: &QueueView, _request: RequestId, _bio: &Bio) -> bool {
         true
     }
 
-    /// May `next` become part of `request`, which waits here and which it adjoins? `next` waits
-    /// here too, or comes from a plug.
+    /// May `next` become part of `request`, which waits here and to which it is adjacent? `next`
+    /// waits here too, or comes from a plug.
     fn may_absorb(&self, _view: &QueueView, _request: RequestId, _next: RequestId) -> bool {
         true
     }
@@ -203,7 +202,7 @@ pub trait Elevator: fmt::Debug + Send {
     fn grown(&mut self, _view: &mut QueueView, _request: RequestId, _side: Side) {}
 
     /// A bio at one end of a waiting request was withdrawn; on `Side::Front` its start has changed.
-    /// An elevator that keeps more than an order by sector should keep the request's turn too.
+    /// An elevator with more than an order by sector should keep the request's turn too.
     fn shrunk(&mut self, view: &mut QueueView, request: RequestId, _side: Side) {
         self.removed(view, request);
         self.insert(view, request, Position::Sorted);
@@ -214,31 +213,31 @@ pub trait Elevator: fmt::Debug + Send {
         self.removed(view, gone);
     }
 
-    /// The request that waits directly before `request` (`Side::Front`) or behind it, in the order
-    /// that merges go by.
+    /// The request that waits directly before `request` (`Side::Front`) or after it, in the order
+    /// used for merging.
     fn neighbour(&self, _view: &QueueView, _request: RequestId, _side: Side) -> Option<RequestId> {
         None
     }
 
-    // A request's life.
+    // The life of a request.
 
-    /// A request was made. Its scratch is zero.
+    /// A request was created. Its scratch is zero.
     fn bind(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
     /// A request that it picked goes to the device.
     fn started(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
-    /// The device refused a request that had started. It comes again: by `insert` at the head
-    /// under mq rules, by `started` alone under legacy ones.
+    /// The device refused a request that had started. It comes again: through `insert` at the head
+    /// under mq rules, through `started` alone under legacy ones.
     fn requeued(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
     /// A request has ended in the device, which spent `served` on it.
     fn completed(&mut self, _view: &mut QueueView, _request: RequestId, _served: Nanos) {}
 
-    /// A request that it had bound ends its life.
+    /// A request that it had bound is freed.
     fn released(&mut self, _view: &mut QueueView, _request: RequestId) {}
 
-    /// The time asked for with `QueueView::set_timer` has come; the timer is no longer set.
+    /// The time set with `QueueView::set_timer` has come; the timer is no longer set.
     fn timer(&mut self, _view: &mut QueueView) {}
 
     // Observation.
@@ -256,7 +255,7 @@ pub trait Elevator: fmt::Debug + Send {
         write!(out, "{} requests wait here, and it was not picked yet", self.waiting())
     }
 
-    /// Verifies its invariants, in time that may grow with what it holds.
+    /// Verifies its invariants; the time may grow with what it holds.
     ///
     /// # Errors
     /// The invariant that does not hold, with its numbers.
@@ -266,17 +265,17 @@ pub trait Elevator: fmt::Debug + Send {
 
     // Extensions.
 
-    /// The one to tell of clients and groups, if it listens.
+    /// The part to inform of clients and groups, if it has one.
     fn members(&mut self) -> Option<&mut dyn Members> {
         None
     }
 
-    /// Its attributes, to read, if it has any.
+    /// Its attributes, for reading, if it has any.
     fn knobs(&self) -> Option<&dyn Knobs> {
         None
     }
 
-    /// Its attributes, to set, if it has any.
+    /// Its attributes, for setting, if it has any.
     fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
         None
     }

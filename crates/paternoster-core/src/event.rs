@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events: every step of a request's journey, with blktrace's action letters.
+//! Events: every step of a request, with blktrace's action letters.
 //!
-//! Figures, plots, live statistics and recorded traces read this stream and nothing else. The
-//! queue is generic over its [`Observer`]; with [`NoObserver`] the compiler removes the calls.
+//! Figures, plots, live statistics and recorded traces read only this stream. The queue is generic
+//! over its [`Observer`]; with [`NoObserver`] the compiler removes the calls.
 //!
 //! ```text
 //! Q ── G ── I ── D ── C          a bio that became a request
-//! Q ── M                         a bio that was merged behind another
+//! Q ── M                         a bio that was merged at the end of another
 //! Q ── S ─ ─ (Busy, Wake) ── G   a bio whose client slept for a request
 //! ```
 //!
-//! Elevators tell their reasons in [`Note`]s: small, typed, copied; words are made of them
-//! elsewhere.
+//! Elevators give their reasons in [`Note`]s: small, typed, copied; other code turns them into
+//! words.
 //!
 //! Source: TRACE-8 (actions); the observer is our own.
 
@@ -28,15 +28,15 @@ pub enum Action {
     Queue,
     /// `G`: a request was allocated for it.
     Get,
-    /// `I`: a request went to the elevator.
+    /// `I`: a request was inserted into the elevator.
     Insert,
     /// `D`: a request went to the device.
     Issue,
-    /// `C`: a request came back.
+    /// `C`: a request was completed.
     Complete,
-    /// `M`: a bio was merged behind a request.
+    /// `M`: a bio was merged at the end of a request.
     BackMerge,
-    /// `F`: a bio was merged before a request.
+    /// `F`: a bio was merged at the start of a request.
     FrontMerge,
     /// `P`: the queue or a client was plugged.
     Plug,
@@ -44,9 +44,9 @@ pub enum Action {
     Unplug,
     /// `T`: unplugged by the timer.
     UnplugTimer,
-    /// `S`: a client sleeps for want of a request.
+    /// `S`: a client sleeps because no request is free.
     Sleep,
-    /// `R`: the device refused, the request waits again.
+    /// `R`: the device refused; the request waits again.
     Requeue,
     /// `X`: a bio was split.
     Split,
@@ -74,24 +74,24 @@ impl Action {
     }
 }
 
-/// One step of a request's journey.
+/// One step of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub at: Nanos,
     /// Numbers the events and notes of a queue, from 0.
     pub sequence: u64,
-    /// What.
+    /// What happened.
     pub action: Action,
-    /// Whose.
+    /// The client whose request it is.
     pub client: ClientId,
-    /// What is done to the sectors.
+    /// The operation.
     pub op: Op,
     /// Properties.
     pub flags: Flags,
     /// First sector.
     pub sector: u64,
-    /// How many sectors. For `U` and `T`: how many requests were released.
+    /// Number of sectors. For `U` and `T`: the number of requests released.
     pub sectors: u32,
     /// For `C`: the errno, 0 if done.
     pub error: i32,
@@ -99,10 +99,10 @@ pub struct Event {
     pub served: Nanos,
 }
 
-/// A kind of note of an elevator of one's own; a static, since notes are copied.
+/// A kind of note of your own elevator; a static, since notes are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoteKind {
-    /// What it says: the words before its number.
+    /// Its text: the words before the number.
     pub words: &'static str,
     /// The number's unit; may be empty.
     pub unit: &'static str,
@@ -112,149 +112,149 @@ pub struct NoteKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// The queue got this elevator; the number counts the changes.
+    /// The queue has a new elevator; the number counts the changes.
     ElevatorChanged {
         /// Its epoch.
         epoch: u32,
     },
     /// deadline, mq-deadline: a new batch begins.
     BatchBegins {
-        /// Of writes instead of reads.
+        /// A batch of writes instead of reads.
         writes: bool,
-        /// Because the oldest request was too old, or because nothing continues the last batch.
+        /// Because the oldest request was too old, or nothing continues the last batch.
         from_fifo: bool,
     },
-    /// mq-deadline: a request of a lower class was picked because it waited too long.
+    /// mq-deadline: a request of a lower class was picked because it had waited too long.
     Aged {
-        /// Whose.
+        /// The request's client.
         client: ClientId,
     },
-    /// kyber: requests of a kind wait because all their tokens are taken.
+    /// kyber: requests of a kind wait because all its tokens are taken.
     Throttled {
-        /// Of which kind; a flush stands for all that is no read, write or discard.
+        /// The kind; a flush means all but read, write and discard.
         op: Op,
     },
-    /// kyber: what a percentile of latencies was, before it is acted on.
+    /// kyber: a percentile of latencies, before it is acted on.
     LatencyTold {
-        /// Of which kind of requests.
+        /// The kind of requests.
         op: Op,
         /// 90: from issue. 99: from allocation.
         percent: u32,
-        /// Within so many quarters of the target; 8 also stands for all that is more.
+        /// Within this many quarters of the target; 8 also means any more.
         quarters: u32,
     },
-    /// kyber: from now on so many requests of a kind may be in flight.
+    /// kyber: from now on this many requests of a kind may be in flight.
     DepthChanged {
-        /// Of which kind.
+        /// The kind.
         op: Op,
-        /// How many.
+        /// The number of requests.
         depth: u32,
     },
     /// A time slice begins for a client's queue.
     SliceBegins {
-        /// Whose.
+        /// The client.
         client: ClientId,
-        /// How long.
+        /// The length of the slice.
         slice: Nanos,
     },
     /// A time slice ends.
     SliceEnds {
-        /// Whose.
+        /// The client.
         client: ClientId,
         /// Device time received in it.
         served: Nanos,
     },
-    /// The device idles on purpose, for a client's next request.
+    /// The device idles on purpose, waiting for a client's next request.
     Idling {
-        /// For whom.
+        /// The client waited for.
         client: ClientId,
-        /// At most until then.
+        /// At the latest until then.
         until: Nanos,
     },
     /// Two clients share one queue from now on.
     QueuesMerged {
-        /// The one who moves.
+        /// The client that moves.
         client: ClientId,
-        /// The one whose queue it joins.
+        /// The client whose queue it joins.
         into: ClientId,
     },
     /// A client leaves the queue that it shared.
     QueuesParted {
-        /// The one who leaves.
+        /// The client that leaves.
         client: ClientId,
-        /// The one whose queue it was.
+        /// The client whose queue it was.
         from: ClientId,
     },
-    /// A turn begins for a client's queue, which asked for so much.
+    /// A turn begins for a client's queue, with the budget it requested.
     BudgetGranted {
-        /// Whose.
+        /// The client.
         client: ClientId,
         /// In sectors.
         budget: u64,
     },
     /// A turn ends.
     Expired {
-        /// Whose.
+        /// The client.
         client: ClientId,
         /// Sectors received in it.
         served: u64,
-        /// Why.
+        /// The reason.
         why: Expiry,
     },
-    /// A queue weighs more from its next turn on, or no more.
+    /// A queue weighs more from its next turn on, or no longer does.
     WeightRaised {
-        /// Whose.
+        /// The client.
         client: ClientId,
-        /// So many times; 1 when it is over.
+        /// The factor; 1 when it is over.
         coefficient: u32,
     },
     /// A request is served while the device is kept for another client.
     Injected {
-        /// Whose it is.
+        /// The request's client.
         client: ClientId,
-        /// In whose turn.
+        /// The client whose turn it is.
         into: ClientId,
     },
-    /// paternoster: from now on so many streams are served at a time.
+    /// paternoster: from now on this many streams are served at a time.
     SeatsChanged {
-        /// How many; 0 is without a limit.
+        /// The number of seats; 0 means no limit.
         seats: u32,
     },
-    /// paternoster: its watchdog found that a rule is not kept. Accounts alone decide from now on.
+    /// paternoster: its watchdog found a rule broken. Accounts alone decide from now on.
     FellBack {
         /// What it found.
         why: Distrust,
     },
-    /// paternoster: it goes by all its rules again, having fallen back.
+    /// paternoster: after falling back it uses all its rules again.
     TriesAgain,
-    /// What an elevator of one's own has to say.
+    /// A note of your own elevator.
     Own {
-        /// Which words.
+        /// The kind of note.
         kind: &'static NoteKind,
-        /// Of whom.
+        /// The client.
         client: ClientId,
-        /// How much.
+        /// The number.
         value: u64,
     },
-    /// A turn ends early, because somebody else need not wait.
+    /// A turn ends early, because another client need not wait for its end.
     Preempted {
-        /// Whose turn it was.
+        /// The client whose turn it was.
         client: ClientId,
-        /// For whom.
+        /// The client that takes over.
         by: ClientId,
-        /// Why.
+        /// The reason.
         rule: Preemption,
     },
 }
 
-/// Which of its own rules paternoster was found to break.
+/// The rule of its own that paternoster was found to break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distrust {
-    /// Nothing is in the device, somebody waits, and nothing would have come to change that.
+    /// Nothing is in the device, requests wait, and nothing would have come to change that.
     Stuck,
     /// It idled for longer than it may.
     Idle,
-    /// Somebody had less than his weight's part for too long.
+    /// A client got less than its weight's part for too long.
     Unfair,
 }
 
@@ -265,53 +265,53 @@ pub enum Expiry {
     TooIdle,
     /// It took too long.
     BudgetTimeout,
-    /// Its next request is more than what is left of its budget.
+    /// Its next request is larger than the rest of its budget.
     BudgetExhausted,
     /// It is empty, and not waited for.
     NoMoreRequests,
-    /// Somebody else goes first.
+    /// Another queue goes first.
     Preempted,
 }
 
-/// Why a request need not wait for the end of somebody's turn: cfq's rules in their order, then
+/// Why a request need not wait for the end of the current turn: cfq's rules in their order, then
 /// bfq's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preemption {
     /// The slice belongs to the idle class.
     OverIdleClass,
-    /// Somebody waits for it; nobody does for what has the device.
+    /// A process waits for it; none waits for the I/O being served.
     SyncOverAsync,
     /// The slice is used up.
     SliceUsed,
-    /// Both are served in turns, and the other has had its turn.
+    /// Both are served in turns, and the other has had its own.
     NextInTurn,
     /// It carries the flag of urgent requests (metadata, or priority).
     Urgent,
     /// It is of the real-time class.
     Realtime,
-    /// The device idles, and not even on purpose.
+    /// The device idles, and not on purpose for a queue.
     NotIdledFor,
-    /// The device idles on purpose, and the request is close to where it stands.
+    /// The device idles on purpose, and the request is close to its position.
     Close,
-    /// It comes back in time to what is left of its budget, or is raised.
+    /// Its queue returns in time for the rest of its budget, or is raised.
     Deserves,
-    /// It is of a higher class, or weighs more.
+    /// Its queue is of a higher class, or weighs more.
     Heavier,
 }
 
-/// Reads the stream. Calls come in order of time and sequence.
+/// Reads the stream. Calls come in order of time and sequence number.
 pub trait Observer {
-    /// Whether anybody listens; `false` removes the calls.
+    /// Whether it listens; `false` removes the calls.
     const LISTENS: bool = true;
 
-    /// A step of a request's journey.
+    /// A step of a request.
     fn event(&mut self, event: &Event);
 
-    /// A reason of the elevator.
+    /// A reason given by the elevator.
     fn note(&mut self, at: Nanos, sequence: u64, note: &Note);
 }
 
-/// Nobody listens.
+/// An observer that ignores everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NoObserver;
 
@@ -321,7 +321,7 @@ impl Observer for NoObserver {
     fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
 }
 
-/// Two observers of one stream.
+/// Two observers for one stream.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const LISTENS: bool = A::LISTENS || B::LISTENS;
 
@@ -336,8 +336,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// Where elevators put their notes until the queue forwards them: bounded, and counting what it
-/// dropped.
+/// Holds elevators' notes until the queue forwards them: bounded, and counts those it dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
     notes: Vec<Note>,
@@ -351,7 +350,7 @@ impl Notes {
         Notes { notes: Vec::with_capacity(capacity), capacity, dropped: 0 }
     }
 
-    /// Writes a note down, if somebody listens and there is room.
+    /// Adds a note, if an observer listens and there is room.
     #[inline]
     pub fn write(&mut self, note: Note) {
         if self.capacity == 0 {
@@ -364,7 +363,7 @@ impl Notes {
         }
     }
 
-    /// How many notes found no room: one call of the queue wrote more than the ring holds.
+    /// How many notes found no room: one call of the queue wrote more than fit.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped

@@ -2,9 +2,9 @@
 //! Inspection: why a bio still waits, and whether everything is where it should be.
 //!
 //! [`RequestQueue::explain`] answers the question of a user with a slow client, in words.
-//! [`RequestQueue::audit`] verifies the invariants of the queue, of its parts and of its
-//! elevator; in debug builds with the feature `audit` it runs in passing: after every
-//! call while little is going on, after every 32nd otherwise.
+//! [`RequestQueue::audit`] verifies the invariants of the queue, of its parts and of its elevator;
+//! in debug builds with the feature `audit` it also runs automatically: after every call while
+//! little is going on, after every 32nd otherwise.
 
 use alloc::format;
 use alloc::vec;
@@ -21,10 +21,10 @@ use crate::request::{Op, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// Whether invariants are verified in passing.
+/// Whether invariants are verified automatically.
 pub(crate) const AUDITS: bool = cfg!(all(debug_assertions, feature = "audit"));
 
-/// Why a bio is where it is; prints as a sentence.
+/// The reason why a bio is where it is; prints as a sentence.
 #[derive(Debug)]
 pub struct Explanation<'a, O: Observer> {
     queue: &'a RequestQueue<O>,
@@ -206,7 +206,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Pools count what they count; nobody sleeps whom nobody will wake (allocate I1, I3).
+    /// The pools' counts are right; no client sleeps that nothing will wake (allocate I1, I3).
     fn audit_pools(&self) -> Result<(), Fault> {
         for (number, pool) in self.allocator.pools.iter().enumerate() {
             let holds = |request: &Request| usize::from(request.pool) == number;
@@ -272,9 +272,9 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// The audit in passing. It costs several times what a call does, so that a
-    /// long run is audited less often: a fault that lasts is found a few calls late. (The property
-    /// tests, whose runs are short, audit after each call themselves.)
+    /// The automatic audit. It costs several times as much as a call, so that a long run is audited
+    /// less often: a lasting fault is found a few calls late. (The property tests, whose runs are
+    /// short, audit after each call themselves.)
     ///
     /// ```text
     ///                        first 20,000 calls    later
@@ -290,7 +290,7 @@ impl<O: Observer> RequestQueue<O> {
         if self.planted.is_sick() {
             return;
         }
-        // Odd numbers, so that no loop of calls is always looked at in the same place.
+        // Odd numbers, so that a loop of calls is not always audited at the same place.
         let every = match (self.bios.len() <= FEW, self.calls <= FIRST) {
             (true, true) => 1,
             (true, false) => 13,

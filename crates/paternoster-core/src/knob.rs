@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Knobs: an attribute of a component, written once.
 //!
-//! A [`Knob`] of a `T` says in one place what the attribute is called, its unit, its range, what
-//! it does, and how it is read from a `T` and set in one. A component has a table of them; the
-//! listing ([`attributes`]), the reading and the setting all go by the place in that table, so
-//! that none of them can forget a row:
+//! A [`Knob`] of a `T` states in one place an attribute's name, unit, range and meaning, and how it
+//! is read from a `T` and set in one. A component has a table of them; the listing
+//! ([`attributes`]), reading and setting all use the index into that table, so that none of them
+//! can forget a row:
 //!
 //! ```text
 //! Knob::time("slice_idle", Unit::Ms, "how long …", |t, _| t.idle, |t, _, idle| t.idle = idle)
@@ -13,11 +13,11 @@
 //!       range
 //! ```
 //!
-//! `C` is what a `T` is read and set beside: the [`QueueView`] for elevators, which see ticks
-//! there.
+//! `C` is the context for reading and setting: for elevators the [`QueueView`], which has the
+//! ticks.
 //!
 //! # Invariants
-//! I1  A setter is called with values in the range only.
+//! I1  A setter is called only with values in the range.
 //!
 //! Source: `/sys/block/*/queue` and `iosched/` of Linux, where an attribute is one row as well.
 
@@ -27,7 +27,7 @@ use crate::attribute::{Attribute, AttributeError, Values};
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// In what a time is given.
+/// The unit of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// Nanoseconds.
@@ -39,10 +39,10 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All of them.
+    /// All units.
     const ALL: [Unit; 3] = [Unit::Ns, Unit::Us, Unit::Ms];
 
-    /// As listings write it.
+    /// Its name in listings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Unit {
         }
     }
 
-    /// The unit that is written `name`.
+    /// The unit called `name`.
     pub(crate) fn by_name(name: &str) -> Option<Unit> {
         Unit::ALL.into_iter().find(|unit| unit.name() == name)
     }
@@ -65,21 +65,21 @@ impl Unit {
         }
     }
 
-    /// `number` of them.
+    /// The time of `number` units.
     pub(crate) const fn time(self, number: u64) -> Nanos {
         Nanos(number.saturating_mul(self.nanos()))
     }
 
-    /// How many there are in `time`, rounded down.
+    /// The number of units in `time`, rounded down.
     pub(crate) const fn number(self, time: Nanos) -> u64 {
         time.0 / self.nanos()
     }
 }
 
-/// Times stay below twelve days of milliseconds: sums of them never leave 64 bits.
+/// Times stay below twelve days in milliseconds: sums of them never exceed 64 bits.
 const TIME_MAX: u64 = 1_000_000_000;
 
-/// The greatest number where a knob says nothing else.
+/// The greatest number, unless a knob sets another limit.
 const NUMBER_MAX: u64 = i32::MAX as u64;
 
 type Get<T, C, V> = fn(&T, &C) -> V;
@@ -134,8 +134,8 @@ impl<T, C> Knob<T, C> {
         Knob { attribute: Attribute { name, unit, values, help }, access, most: None }
     }
 
-    /// A whole number from 0 to 2^31 - 1, unless [`Knob::at_least`] and [`Knob::at_most`] say
-    /// otherwise.
+    /// A whole number from 0 to 2^31 - 1, unless [`Knob::at_least`] and [`Knob::at_most`] change
+    /// that.
     #[must_use]
     pub const fn number(
         name: &'static str,
@@ -173,7 +173,7 @@ impl<T, C> Knob<T, C> {
         Knob::new(name, unit.name(), values, help, Access::Time(unit, get, set))
     }
 
-    /// One of `words`; its number is its place among them.
+    /// One of `words`; its number is its index among them.
     #[must_use]
     pub const fn choice(
         name: &'static str,
@@ -186,7 +186,7 @@ impl<T, C> Knob<T, C> {
         Knob::new(name, unit, Values::Choice(words), help, Access::Number(get, set))
     }
 
-    /// A number that is only shown.
+    /// A read-only number.
     #[must_use]
     pub const fn figure(
         name: &'static str,
@@ -197,7 +197,7 @@ impl<T, C> Knob<T, C> {
         Knob::new(name, unit, Values::ReadOnly, help, Access::Figure(get))
     }
 
-    /// What is only shown, and is not one number of its own.
+    /// A read-only text, which is not a single number.
     #[must_use]
     pub const fn text(
         name: &'static str,
@@ -208,7 +208,7 @@ impl<T, C> Knob<T, C> {
         Knob::new(name, unit, Values::ReadOnly, help, Access::Text(show))
     }
 
-    /// The same, whose least value is `least`.
+    /// Sets the least value.
     #[must_use]
     pub const fn at_least(mut self, least: u64) -> Knob<T, C> {
         if let Values::Number { min, .. } = &mut self.attribute.values {
@@ -217,7 +217,7 @@ impl<T, C> Knob<T, C> {
         self
     }
 
-    /// The same, whose greatest value is `greatest`.
+    /// Sets the greatest value.
     #[must_use]
     pub const fn at_most(mut self, greatest: u64) -> Knob<T, C> {
         if let Values::Number { max, .. } = &mut self.attribute.values {
@@ -226,21 +226,21 @@ impl<T, C> Knob<T, C> {
         self
     }
 
-    /// The same, refused beyond what `most` says of a `T`: capacities that were fixed when it was
-    /// made.
+    /// Refuses values above what `most` returns for a `T`: capacities that were fixed when it was
+    /// built.
     #[must_use]
     pub const fn within(mut self, most: fn(&T, &C) -> u64) -> Knob<T, C> {
         self.most = Some(most);
         self
     }
 
-    /// What the attribute is.
+    /// The attribute's description.
     #[must_use]
     pub const fn attribute(&self) -> &Attribute {
         &self.attribute
     }
 
-    /// Its value, where it is one number.
+    /// Its value, if it is a single number.
     #[must_use]
     pub fn get(&self, of: &T, beside: &C) -> Option<u64> {
         match self.access {
@@ -251,7 +251,7 @@ impl<T, C> Knob<T, C> {
         }
     }
 
-    /// Sets it; `value` is in its range.
+    /// Sets it; `value` must be in its range.
     ///
     /// # Errors
     /// [`AttributeError::ReadOnly`], or [`AttributeError::Capacity`]; nothing has changed then.
@@ -294,10 +294,10 @@ pub const fn attributes<T, C, const N: usize>(knobs: &[Knob<T, C>; N]) -> [Attri
     all
 }
 
-/// While the device is held idle nothing is served: nobody can want more than ten seconds of that.
+/// While the device is held idle nothing is served: more than ten seconds of that is never useful.
 pub(crate) const IDLE_MAX_MS: u64 = 10_000;
 
-/// A value as a component counts.
+/// A value as a component's counter type.
 pub(crate) fn count(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -315,17 +315,17 @@ pub(crate) const fn words<V: Copy, const N: usize>(
     all
 }
 
-/// The place of `value` in such a table.
+/// The index of `value` in such a table.
 pub(crate) fn place_of<V: PartialEq>(table: &[(&'static str, V)], value: &V) -> u64 {
     table.iter().take_while(|(_, other)| other != value).count() as u64
 }
 
-/// The value at `place` of such a table.
+/// The value at index `place` of such a table.
 pub(crate) fn at_place<V: Copy>(table: &[(&'static str, V)], place: u64) -> Option<V> {
     usize::try_from(place).ok().and_then(|place| table.get(place)).map(|&(_, value)| value)
 }
 
-/// 1, 0, or -1 if it is not known, as listings of `hw_tag` have it.
+/// 1, 0, or -1 if unknown, as in listings of `hw_tag`.
 pub(crate) fn show_if_known(known: Option<bool>, out: &mut dyn fmt::Write) -> fmt::Result {
     match known {
         None => out.write_str("-1"),
@@ -358,7 +358,7 @@ mod tests {
         Row::text("both", "", "", |part, (), out| write!(out, "{}\t{}", part.batch, part.on)),
     ];
 
-    /// Does each row read what it sets, in its unit, and does what is only shown refuse?
+    /// Does each row read what it sets, in its unit, and do read-only rows refuse?
     #[test]
     fn what_is_set_is_read() {
         let mut part = Part::default();
@@ -377,8 +377,8 @@ mod tests {
         assert_eq!(shown, "7\ttrue");
     }
 
-    /// Is a number that its range allows, and its capacity does not, refused with the most that
-    /// it can be?
+    /// Is a number within its range but beyond its capacity refused, with the greatest possible
+    /// value?
     #[test]
     fn a_capacity_is_kept() {
         let mut part = Part::default();
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(part, Part::default());
     }
 
-    /// Is the listing that of the table?
+    /// Does the listing match the table?
     #[test]
     fn the_listing_is_the_table() {
         let listed = attributes(&KNOBS);

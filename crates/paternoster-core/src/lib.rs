@@ -30,8 +30,8 @@
 //! assert!(matches!(queue.next(now), Output::Wait { until: None, .. }));
 //! ```
 //!
-//! Capacities are fixed when a queue is made. A client that wants more than there is room for is
-//! told `Busy` and sleeps; its `Wake` comes when it may try again:
+//! Capacities are fixed when a queue is built. A client that wants more than there is room for gets
+//! `Busy` and sleeps; its `Wake` comes when it may try again:
 //!
 //! ```
 //! # use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
@@ -66,23 +66,24 @@
 //! assert!(slept >= 1, "the seventeenth finds no room");
 //! ```
 //!
-//! # Rooms
-//! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush,
+//! # Modules
+//! * [`RequestQueue`]: the interface. Its parts: merging, plugs, allocation, dispatch list, flush,
 //!   attributes.
-//! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: those there are.
-//! * [`pick`]: what several schedulers choose with; [`observe`]: what they measure.
-//! * [`tree`], [`list`], [`slab`]: containers that do not allocate once they are made.
-//! * [`event`]: the stream that figures and traces are made from.
+//! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: the existing ones.
+//! * [`pick`]: the data structures with which several schedulers choose; [`observe`]: what they
+//!   measure.
+//! * [`tree`], [`list`], [`slab`]: containers that do not allocate after construction.
+//! * [`event`]: the stream from which figures and traces are made.
 //!
 //! # Features
-//! * `audit`: in debug builds the queue and its elevator verify their invariants in passing, many
-//!   times slower; for the tests of an elevator of one's own. [`RequestQueue::audit`] asks for it
-//!   by hand, in any build.
+//! * `audit`: in debug builds the queue and its elevator verify their invariants automatically,
+//!   many times slower; for testing your own elevator. [`RequestQueue::audit`] does it on request,
+//!   in any build.
 //!
-//! # What one queue on one thread cannot have
+//! # What one queue on one thread cannot model
 //! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware
-//! queues), and BLK-9's choice between batch sizes: a caller pulls one command at a time, so
-//! there is no round whose size would be chosen; its retry after a refusal is here.
+//! queues), and BLK-9's choice between batch sizes: a caller pulls one command at a time, so there
+//! is no batch whose size could be chosen; its retry after a refusal is included.
 #![no_std]
 #![forbid(unsafe_code)]
 

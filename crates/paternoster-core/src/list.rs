@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists whose links live beside a slab: FIFOs, plugs, sleepers, the dispatch list.
+//! Lists whose links are stored separately from a slab: FIFOs, plugs, sleepers, the dispatch list.
 //!
-//! [`Links`] holds one pair of links for each slot of a slab; a [`List`] is a head and a tail in
-//! it. Many lists share one set of links as long as each slot is in at most one of them at a
-//! time:
+//! [`Links`] holds one pair of links for each slot of a slab; a [`List`] has a head and a tail in
+//! it. Many lists share one set of links as long as each slot is in at most one of them at a time:
 //!
 //! ```text
 //! slot     0     1     2     3            fifo: first 2, last 0, len 3
@@ -11,19 +10,19 @@
 //! next     -     .     3     0            slot 1 is in no list
 //! ```
 //!
-//! The end of a list, `-`, is a number that no slot has: who looks for the slot of that number
-//! finds none, and needs not ask first whether it is the end.
+//! The end of a list, `-`, is a number that no slot has: a lookup with it finds no slot, without a
+//! separate check for the end.
 //!
 //! # Invariants
 //! I1  A slot is in no list exactly when its links are `OUT` (`.` above).
-//! I2  Walking forwards and backwards from a list's ends meets the same `len` slots.
+//! I2  Walking forwards and backwards from a list's ends visits the same `len` slots.
 
 use alloc::vec::Vec;
 use core::mem;
 
 use crate::slab::NIL;
 
-/// In no list. As with `NIL` there is no slot of that number.
+/// In no list. As with `NIL`, no slot has this number.
 const OUT: u32 = NIL - 1;
 
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +57,7 @@ impl Links {
         self.0[index as usize].is_in_list()
     }
 
-    /// The slot behind `index` in its list.
+    /// The slot after `index` in its list.
     #[must_use]
     pub fn next(&self, index: u32) -> Option<u32> {
         some(self.0[index as usize].next)
@@ -71,7 +70,7 @@ impl Links {
     }
 }
 
-/// A fault of the caller's, told where it costs nothing while all is well.
+/// Reports a caller's error; kept apart so that it costs nothing otherwise.
 #[cold]
 #[inline(never)]
 fn refuse(index: u32, why: &str) -> ! {
@@ -109,7 +108,7 @@ impl List {
         self.len
     }
 
-    /// Whether it holds nothing.
+    /// Whether it is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -127,7 +126,7 @@ impl List {
         some(self.last)
     }
 
-    /// Adds `index` behind all others.
+    /// Adds `index` after all others.
     pub fn push_back(&mut self, links: &mut Links, index: u32) {
         self.link_between(links, self.last, NIL, index);
     }
@@ -137,7 +136,7 @@ impl List {
         self.link_between(links, NIL, self.first, index);
     }
 
-    /// Adds `index` directly behind `place`, which is in this list.
+    /// Adds `index` directly after `place`, which is in this list.
     pub fn insert_after(&mut self, links: &mut Links, place: u32, index: u32) {
         let next = links.0[place as usize].next;
         self.link_between(links, place, next, index);
@@ -166,7 +165,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes `index`, which is in this list, out of it.
+    /// Removes `index`, which is in this list.
     pub fn remove(&mut self, links: &mut Links, index: u32) {
         let link = mem::replace(&mut links.0[index as usize], Link::OUTSIDE);
         if !link.is_in_list() {
@@ -183,7 +182,7 @@ impl List {
         self.len -= 1;
     }
 
-    /// Takes the first slot out.
+    /// Removes the first slot and returns it.
     #[inline]
     pub fn pop_front(&mut self, links: &mut Links) -> Option<u32> {
         let first = self.first;
@@ -205,7 +204,7 @@ impl List {
     /// Verifies I1 and I2 in O(n).
     ///
     /// # Errors
-    /// Which invariant is broken.
+    /// The invariant that is broken.
     pub fn check(&self, links: &Links) -> Result<(), &'static str> {
         let (mut prev, mut count) = (NIL, 0);
         for index in self.iter(links) {

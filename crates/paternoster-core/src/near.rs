@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Near: the known word that was probably meant; the one place that decides it, for devices and
-//! schedulers, fio's options, the server's configuration and the command line.
+//! Near: the known word that was probably meant; used for devices and schedulers, fio's options,
+//! the server's configuration and the command line.
 //!
-//! Distance is counted in letters inserted, removed, replaced or swapped with the next one;
+//! The distance counts letters inserted, removed, replaced or swapped with the next one;
 //! `shceduler` is 1 from `scheduler`. A word is near within a third of its letters. If none is, the
-//! first one that begins with what was written is: `flash` means `flash-card-2010`.
+//! first that begins with the given word counts: `flash` means `flash-card-2010`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{borrow::ToOwned, format, vec};
 
-/// Longer words are nobody's slip of the pen, and would take time to compare.
+/// Longer words are no typing errors, and would take time to compare.
 const LETTERS_MAX: usize = 64;
-/// Fewer letters begin too many words.
+/// Too many words begin with fewer letters.
 const BEGINNING_MIN: usize = 3;
-/// More names are not listed.
+/// At most this many names are listed.
 const NAMES_SHOWN: usize = 24;
 
 /// The known word nearest to `word`, if one is near.
@@ -39,12 +39,12 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.map(|(_, other)| other).or(begun)
 }
 
-/// Letters as they are compared: neither case nor the kind of dash counts.
+/// Letters in the form to compare: neither case nor the kind of dash counts.
 fn plain(word: &str) -> String {
     word.to_lowercase().replace('_', "-")
 }
 
-/// What to say behind an unknown word: `; did you mean `x`? Known are x, y`.
+/// The hint to print after an unknown word: `; did you mean `x`? Known are x, y`.
 #[must_use]
 pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let near = nearest(word, known.clone());
@@ -59,7 +59,7 @@ pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) ->
     }
 }
 
-/// Edits between two words, row by row of the usual table (optimal string alignment).
+/// Edits between two words, row by row in the usual table (optimal string alignment).
 fn distance(one: &str, other: &str) -> usize {
     let one: Vec<char> = one.chars().collect();
     let other: Vec<char> = other.chars().collect();
@@ -84,7 +84,7 @@ fn distance(one: &str, other: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Are slips of the pen recognised, and other words left alone?
+    /// Are typing errors recognised, and other words left alone?
     #[test]
     fn slips_are_recognised() {
         let known = ["scheduler", "depth", "memory", "delay-bound", "uid"];

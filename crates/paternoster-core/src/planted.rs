@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planted bugs: the test of the tests.
 //!
-//! Compiled only with the feature `planted-bugs`, which this crate's own tests turn on. A queue
-//! into which one of these is planted does wrong once, at its n-th opportunity; the property test
-//! has to notice.
+//! Compiled only with the feature `planted-bugs`, which this crate's own tests enable. A queue with
+//! one of these bugs does the wrong thing once, at its n-th opportunity; the property test has to
+//! notice.
 
-/// What goes wrong.
+/// The kind of error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// A client that sleeps is taken off the list without being told.
+    /// A sleeping client is taken off the list without a wake.
     LostWake,
     /// A bio is handed back twice.
     DoubleCompletion,
-    /// Of a merged request only the first bio ends.
+    /// Only the first bio of a merged request ends.
     ForgottenBio,
     /// A completion of the old elevator's request is reported to the new one.
     OldEpoch,
-    /// A flush of a cache that is not clean is no command. (Wants `flush_elide`.)
+    /// A flush of a cache that is not clean issues no command. (Needs `flush_elide`.)
     ElidedFlush,
-    /// A write that must be flushed behind its data is flushed before them instead.
+    /// A write whose data must be flushed after it is flushed before it instead.
     EarlyPostflush,
-    /// Who comes while a flush is in the device is told that this one was his.
+    /// A flush requested while one is in the device counts as done by that one.
     SharedTooLate,
-    /// A queue that was held for a flush stays so.
+    /// A queue that was held for a flush stays held.
     LostRestart,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Planted {
     bug: Option<Bug>,
-    /// A bug was planted once: the audit in passing stays away, the test asks for it itself.
+    /// A bug has been planted: the automatic audit stays off, the test calls it itself.
     #[cfg_attr(not(debug_assertions), allow(dead_code))]
     sick: bool,
-    /// Opportunities to let pass before.
+    /// Opportunities to let pass first.
     after: u32,
-    /// The hold that is never lifted.
+    /// Whether a hold is never lifted.
     stuck: bool,
 }
 

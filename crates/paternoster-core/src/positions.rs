@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Positions: which of the tags a request has, under mq rules.
+//! Positions: which tag each request has, under mq rules.
 //!
 //! Tags are numbered, and an elevator's limit on some kinds of I/O (BFQ-35, BFQ-36, DL-9, KY-6) is
-//! a limit on the *number* of the tag: one that may have the first n waits until one of those is
-//! free, whatever holds others, and no longer. In Linux what is in use lies all over the map, as
-//! chance has it. Here one that may have any tag takes the last that is free, and leaves the first
-//! ones to those that may have no others, so that a limit bites beside others only when tags run
-//! out:
+//! a limit on the *number* of the tag: a request limited to the first n waits until one of those is
+//! free, whatever holds others, and no longer. In Linux used tags are scattered over the whole map
+//! by chance. Here a request that may have any tag takes the last free one, and leaves the first
+//! ones to those that may have no others, so that a limit delays a request only when tags run out:
 //!
 //! ```text
 //! 0 1 2 3 4 5 6 7      x: taken
@@ -17,18 +16,17 @@
 //! I1  A position is free exactly if its bit is set; there are as many as requests can be
 //!     allocated.
 //!
-//! Source: the limits as BFQ-35 and BLK-8 have them; that they
-//! are of positions, from measurements of 6.18 (debugfs `min_shallow_depth`, tags free while tasks
-//! sleep).
+//! Source: the limits as in BFQ-35 and BLK-8; that they limit positions, from measurements of 6.18
+//! (debugfs `min_shallow_depth`, tags free while tasks sleep).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Of a request that has none: under legacy rules. It lies beyond every map, so that to take it or
-/// to give it back changes nothing, and costs no comparison of its own.
+/// The position of a request that has none: under legacy rules. It lies beyond every map, so that
+/// taking or freeing it changes nothing, and needs no comparison of its own.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Which positions are free.
+/// The free positions.
 #[derive(Debug, Clone)]
 pub(crate) struct Positions {
     free: Vec<u64>,
@@ -62,7 +60,7 @@ impl Positions {
         Some(word * 64 + 63 - bits.leading_zeros())
     }
 
-    /// It is taken, unless it is [`NOWHERE`].
+    /// Marks it taken, unless it is [`NOWHERE`].
     #[inline]
     pub(crate) fn take(&mut self, position: u32) {
         if let Some(word) = self.free.get_mut((position / 64) as usize) {
@@ -70,7 +68,7 @@ impl Positions {
         }
     }
 
-    /// It is free again, unless it is [`NOWHERE`].
+    /// Marks it free again, unless it is [`NOWHERE`].
     #[inline]
     pub(crate) fn free(&mut self, position: u32) {
         if let Some(word) = self.free.get_mut((position / 64) as usize) {
@@ -95,7 +93,7 @@ impl Positions {
 mod tests {
     use super::*;
 
-    /// Does the example of the essay hold?
+    /// Does the module's example hold?
     #[test]
     fn limits_are_kept() {
         let mut positions = Positions::with_capacity(8);
@@ -111,7 +109,7 @@ mod tests {
         assert_eq!(positions.taken(), 5);
     }
 
-    /// Are there as many as asked for, from either end, also across words of the map?
+    /// Is each position found once, from either end, also across words of the map?
     #[test]
     fn every_position_is_found_once() {
         let mut positions = Positions::with_capacity(200);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Request queue: the face of the library.
+//! Request queue: the main interface of the library.
 //!
-//! A state machine without I/O. Time is an argument; what it wants done comes out of
-//! [`RequestQueue::next`]:
+//! A state machine without I/O. Time is an argument; [`RequestQueue::next`] returns what it wants
+//! done:
 //!
 //! ```text
 //!  submit ──▶ merge? ──▶ plug ─▶ throttle ─▶ elevator ─▶ dispatch list ──▶ Issue ──▶ (device)
@@ -14,22 +14,21 @@
 //! Its parts are in `block/` (merge, plug, dispatch, throttle), `queue/admission.rs` and `flush/`
 //! (sequencer); what it does with them in `queue/`, `queue/lifecycle.rs` (elevators, clients,
 //! groups), `queue/events.rs` (events), `queue/attributes.rs` (attributes), `inspect.rs` (explain,
-//! audit). The way of a bio through them is `queue/submit.rs` (in), this file (what to do next),
+//! audit). A bio passes through `queue/submit.rs` (in), this file (what to do next),
 //! `queue/ends.rs` (done, refused).
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
 //! `Wait`.
 //!
-//! # Invariants (asserted in passing with the feature `audit`, see `inspect.rs`)
-//! I1  Every bio that was accepted is in exactly one place (a request, the done list) until its
-//!     one `Done`.
+//! # Invariants (asserted automatically with the feature `audit`, see `inspect.rs`)
+//! I1  Every accepted bio is in exactly one place (a request, the done list) until its one `Done`.
 //! I2  Every request is in exactly one place: a plug, the throttle, the elevator, a list of the
 //!     flush sequencer, the dispatch list, the device.
-//! I3  Who got `Busy` gets a `Wake`, as long as others make progress.
-//! I4  While requests wait and the device has room, `Wait` names the rule that says so.
+//! I3  A client that got `Busy` gets a `Wake`, as long as others make progress.
+//! I4  While requests wait and the device has room, `Wait` names the rule that applies.
 //!
-//! Source: BLK-1 to BLK-17; the calls and their contract are our own.
+//! Source: BLK-1 to BLK-17; the calls and their contract are own.
 
 pub(crate) mod admission;
 pub(crate) mod attributes;
@@ -61,17 +60,17 @@ use crate::request::{Cookie, Op, Request, RequestId, Stage};
 use crate::slab::Slab;
 use crate::time::Nanos;
 
-/// A device that refused with nothing under way is asked again after this time (BLK-9).
+/// A device that refused with nothing in it is tried again after this time (BLK-9).
 const RETRY_AFTER_REFUSAL: Nanos = Nanos::from_millis(3);
 
-/// Linux' read_ahead_kb when nothing is said.
+/// Linux' default of read_ahead_kb.
 const READ_AHEAD_KB: u64 = 128;
 
-/// What is set by attributes.
+/// Settings made by attributes.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) rules: Rules,
-    /// Set by attribute: a change of elevator leaves it alone.
+    /// Set by attribute: a change of elevator does not change it.
     pub(crate) rules_fixed: bool,
     pub(crate) requests_fixed: bool,
     pub(crate) device_plug: bool,
@@ -79,7 +78,7 @@ pub(crate) struct Policy {
     pub(crate) read_ahead_kb: u64,
 }
 
-/// A block layer for one device. See the crate's opening for an example.
+/// A block layer for one device. See the crate documentation for an example.
 #[derive(Debug)]
 pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) view: QueueView,
@@ -89,7 +88,7 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) done: BioRun,
     pub(crate) merger: Merger,
     pub(crate) allocator: Allocator,
-    /// Of plug lists and the dispatch list.
+    /// Links of plug lists and the dispatch list.
     pub(crate) links: Links,
     pub(crate) dispatch: List,
     pub(crate) tags: Slab<u32>,
@@ -98,11 +97,12 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) flush: Sequencer,
     pub(crate) throttle: Throttle,
     pub(crate) service: ServiceClock,
-    /// The device refused: not before then, or before something ends. `Nanos::MAX`: it did not.
+    /// The device refused: nothing is sent before this, or before a command ends. `Nanos::MAX`: it
+    /// did not.
     pub(crate) refused_until: Nanos,
     pub(crate) observer: O,
     pub(crate) sequence: u64,
-    /// Calls so far, for the audit in passing.
+    /// Calls so far, for the automatic audit.
     #[cfg(all(debug_assertions, feature = "audit"))]
     pub(crate) calls: u64,
     #[cfg(feature = "planted-bugs")]
@@ -110,8 +110,8 @@ pub struct RequestQueue<O: Observer = NoObserver> {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// A queue in front of a device, with limits that the builder has found to work. Allocates
-    /// everything it will ever need.
+    /// A queue in front of a device, with limits that the builder has checked. Allocates everything
+    /// it will ever need.
     pub(crate) fn make(
         facts: DeviceFacts,
         limits: Limits,
@@ -163,7 +163,7 @@ impl<O: Observer> RequestQueue<O> {
                 break output;
             }
             self.run_timers();
-            // A flush that was put off may have ended without a command.
+            // A delayed flush may have ended without a command.
             if self.done.is_empty() {
                 break self.choose();
             }
@@ -172,7 +172,7 @@ impl<O: Observer> RequestQueue<O> {
         output
     }
 
-    /// Bios that have ended and clients that may try again, before anything else.
+    /// Bios that have ended, and clients that may try again, before anything else.
     fn hand_back(&mut self) -> Option<Output> {
         if let Some(slot) = self.done.pop(&mut self.bios) {
             let (client, cookie, outcome) = (slot.client, slot.cookie, slot.outcome);
@@ -235,7 +235,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// What goes while a flush is in flight, or why nothing does; `None` to ask the elevator.
+    /// The request that goes while a flush is in flight, or why none does; `None` to ask the
+    /// elevator.
     #[inline(never)]
     fn next_beside_flush(&mut self) -> Result<Option<RequestId>, Waiting> {
         match self.next_dispatched()? {
@@ -254,8 +255,8 @@ impl<O: Observer> RequestQueue<O> {
                 }
                 let last = place == Place::Tail || self.policy.rules == Rules::Mq;
                 if last || self.dispatch.is_empty() {
-                    // Nothing of the dispatch list goes before it, if anything stands there at all
-                    // (BLK-17): what is held for a flush does not.
+                    // Nothing on the dispatch list goes before it, if the list has anything at all
+                    // (BLK-17): requests held for a flush do not.
                     return Ok(Some(id));
                 }
                 self.add_to_dispatch(id);
@@ -264,7 +265,7 @@ impl<O: Observer> RequestQueue<O> {
             Pick::Idle => Err(Waiting::Idling),
             Pick::Await => Err(Waiting::Completion),
             Pick::Nothing if self.somebody_awaits_flush() => Err(Waiting::Flush),
-            // What may go was released a moment ago.
+            // Requests that may go were released a moment ago.
             Pick::Nothing if !self.throttle.is_empty() => Err(Waiting::Throttled),
             Pick::Nothing if self.plugs.held() != 0 => Err(Waiting::Plugged),
             Pick::Nothing if !self.tags.is_empty() => Err(Waiting::InDevice),
@@ -320,7 +321,7 @@ impl<O: Observer> RequestQueue<O> {
         })
     }
 
-    /// Only reached if a caller of `issue` forgot to look for a free tag: the request keeps its
+    /// Reached only if a caller of `issue` forgot to check for a free tag: the request keeps its
     /// turn.
     #[cold]
     fn put_back(&mut self, id: RequestId) -> Output {
@@ -329,23 +330,23 @@ impl<O: Observer> RequestQueue<O> {
         self.wait(Waiting::DeviceFull)
     }
 
-    /// Lets time reach `now` for something that comes from a client: timers that are due by then
-    /// were first (see the order at one instant).
+    /// Advances time to `now` for something that comes from a client: timers that are due by then
+    /// come first (see the order at one instant).
     pub(crate) fn arrive(&mut self, now: Nanos) {
         self.advance(now);
         self.run_timers();
     }
 
-    /// Lets time reach `now`; an earlier time than the last is taken as the last.
+    /// Advances time to `now`; an earlier time than the last counts as the last.
     pub(crate) fn advance(&mut self, now: Nanos) {
         if now > self.view.exact {
             self.view.exact = now;
-            // Behind a change to a coarser `hz` its next tick may be still to come.
+            // After a change to a coarser `hz` its next tick may be still to come.
             self.view.now = self.view.now.max(self.view.hz().floor(now));
         }
     }
 
-    /// The end of every public call: notes go out, and with the feature `audit` one is held.
+    /// The end of every public call: forwards notes, and audits with the feature `audit`.
     #[inline]
     pub(crate) fn end_call(&mut self) {
         self.tell_notes();
@@ -353,31 +354,31 @@ impl<O: Observer> RequestQueue<O> {
         self.audit_in_passing();
     }
 
-    /// What a request knows of itself, for callers that keep tables by tag.
+    /// The request of a command, for callers that keep tables by tag.
     #[must_use]
     pub fn request_of(&self, tag: Tag) -> Option<&Request> {
         self.tags.get(tag.0).map(|&index| self.view.slot(index))
     }
 
-    /// The cookies of the bios that a command carries, in the order of their sectors: whose
-    /// buffers to use.
+    /// The cookies of the bios that a command carries, in sector order: they identify the buffers
+    /// to use.
     pub fn cookies(&self, tag: Tag) -> impl Iterator<Item = Cookie> + '_ {
         let run = self.request_of(tag).map_or(BioRun::EMPTY, Request::bios);
         run.iter(&self.bios).map(|index| self.bios.at(index).cookie)
     }
 
-    /// The observer, to read what it has gathered.
+    /// The observer, to read its data.
     #[must_use]
     pub const fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// The observer, to change what it does.
+    /// The observer, to change its behaviour.
     pub const fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// What the device says of itself.
+    /// What the device reports about itself.
     #[must_use]
     pub const fn facts(&self) -> &DeviceFacts {
         &self.view.facts

@@ -2,14 +2,14 @@
 //! Queue view: the queue as an elevator sees it.
 //!
 //! The queue owns everything that is shared: time, requests, clients, groups, what the device
-//! says and holds. It passes the view into every call of an elevator, so that elevators keep
-//! only what is their own: their trees, their slices, their statistics. An elevator has one
-//! timer, which it sets here.
+//! reports and holds. It passes the view into every call of an elevator, so that elevators keep
+//! only their own data: their trees, their slices, their statistics. An elevator has one timer,
+//! which it sets here.
 //!
 //! # Invariants
 //! I1  `now()` never steps back. Under `hz` it is a multiple of the tick.
-//! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush
-//!     commands apart).
+//! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (without flush
+//!     commands).
 
 use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority, ReadOnly};
 use crate::device::DeviceFacts;
@@ -18,7 +18,7 @@ use crate::request::{Bio, Request, RequestId, Requests};
 use crate::slab::{NIL, Slab};
 use crate::time::{Hz, Nanos};
 
-/// Capacities of a queue, fixed when it is made. None grows later.
+/// Capacities of a queue, fixed when it is built. None grows later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Requests, in all pools together.
@@ -29,16 +29,16 @@ pub struct Limits {
     pub clients: u32,
     /// Groups, the root included.
     pub groups: u32,
-    /// Notes that one call of an elevator may write while somebody observes.
+    /// Notes that one call of an elevator may write while an observer listens.
     pub notes: u32,
 }
 
 impl Limits {
-    /// The least that works.
+    /// The working minimum.
     pub const LEAST: Limits = Limits { requests: 12, bios: 16, clients: 1, groups: 1, notes: 0 };
 
-    /// The most that can be counted: elevators add numbers of requests, clients and some fifty
-    /// queues a group, which must stay below 2^32.
+    /// The countable maximum: elevators add numbers of requests, clients and about fifty queues per
+    /// group, which must stay below 2^32.
     pub const MOST: Limits = Limits {
         requests: 1 << 24,
         bios: 1 << 24,
@@ -58,10 +58,10 @@ impl Default for Limits {
 /// How an elevator learns whether the device queues commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ncq {
-    /// The device says it: depth above 1.
+    /// The device reports it: depth above 1.
     #[default]
     Declared,
-    /// Elevators find out as the originals do.
+    /// Elevators measure it as the originals do.
     Probe,
 }
 
@@ -70,14 +70,14 @@ pub enum Ncq {
 pub struct InDevice {
     /// Requests in all.
     pub requests: u32,
-    /// Those that somebody waits for.
+    /// Those that a process waits for.
     pub sync: u32,
-    /// The sector behind the last request that was issued: where the head is believed to be.
+    /// The sector after the last issued request: the assumed head position.
     pub last_end: u64,
 }
 
-/// The world as an elevator sees it: views of what the queue owns, of which it can change nothing
-/// but the scratch of its requests, the timer and the notes.
+/// The world as an elevator sees it: views of what the queue owns, of which it can change only the
+/// scratch of its requests, the timer and the notes.
 ///
 /// ```compile_fail,E0616
 /// # use paternoster_core::{ClientId, QueueView};
@@ -92,13 +92,13 @@ pub struct QueueView {
     pub(crate) now: Nanos,
     hz: Hz,
     timer: Nanos,
-    /// It rings at its time, and not with the next tick.
+    /// It fires at its exact time, not with the next tick.
     timer_is_precise: bool,
-    /// When it rings in exact time, so that this is not asked anew with each call.
+    /// The exact time at which it fires, computed once instead of in each call.
     timer_rings: Nanos,
-    /// What waits and what is under way.
+    /// Requests that wait or are in the device.
     pub(crate) requests: Requests,
-    /// Who submits.
+    /// The submitting clients.
     pub(crate) clients: Clients,
     /// The group tree.
     pub(crate) groups: Groups,
@@ -126,7 +126,7 @@ impl QueueView {
             timer: Nanos::MAX,
             timer_is_precise: false,
             timer_rings: Nanos::MAX,
-            // One more than asked for: the flush command, which is in no pool.
+            // One more than the limit: the flush command, which is in no pool.
             requests: Requests(Slab::with_capacity(limits.requests + 1)),
             clients: ReadOnly(Slab::with_capacity(limits.clients)),
             groups,
@@ -158,33 +158,33 @@ impl QueueView {
         self.hz
     }
 
-    /// Asks for a call of `Elevator::timer` at `at`, or with the first tick behind it, instead of
-    /// any earlier wish.
+    /// Requests a call of `Elevator::timer` at `at`, or with the first tick after it, replacing any
+    /// earlier request.
     pub const fn set_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = false;
         self.timer_rings = self.hz.ceil(at);
     }
 
-    /// Asks for a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
+    /// Requests a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
     pub const fn set_precise_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = true;
         self.timer_rings = at;
     }
 
-    /// When the timer rings in exact time.
+    /// The exact time at which the timer fires.
     pub(crate) const fn timer_rings(&self) -> Nanos {
         self.timer_rings
     }
 
-    /// No timer any more.
+    /// Clears the timer.
     pub const fn cancel_timer(&mut self) {
         (self.timer, self.timer_rings) = (Nanos::MAX, Nanos::MAX);
     }
 
-    /// Another tick: time never steps back for elevators, and a coarser tick begins at the next
-    /// one. A timer that is set rings with it.
+    /// Changes the tick: time never steps back for elevators, and a coarser tick begins at the next
+    /// one. A timer that is set then fires on it.
     pub(crate) fn set_hz(&mut self, hz: Hz) {
         self.hz = hz;
         self.now = self.now.max(hz.floor(self.exact));
@@ -193,13 +193,13 @@ impl QueueView {
         }
     }
 
-    /// When the timer will ring; `Nanos::MAX` if it is not set.
+    /// When the timer will fire; `Nanos::MAX` if it is not set.
     #[must_use]
     pub const fn timer(&self) -> Nanos {
         self.timer
     }
 
-    /// What the device says of itself.
+    /// What the device reports about itself.
     #[must_use]
     pub const fn facts(&self) -> &DeviceFacts {
         &self.facts
@@ -211,24 +211,24 @@ impl QueueView {
         &self.limits
     }
 
-    /// A request that the elevator was told of.
+    /// A request that the elevator has been given.
     ///
     /// # Panics
-    /// If there never was one of this number; of one that has ended it is what was left of it.
+    /// If this number was never used; for a request that has ended it returns what it left behind.
     #[must_use]
     pub fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
     }
 
-    /// What the elevator keeps in a request that it has bound: zero at first.
+    /// The elevator's own data in a request that it has bound: zero at first.
     ///
     /// # Panics
-    /// If there never was one of this number.
+    /// If this number was never used.
     pub fn scratch_mut(&mut self, id: RequestId) -> &mut [u64; 2] {
         &mut self.requests[id].scratch
     }
 
-    /// A client; `None` once it has gone, and of what no client asked for.
+    /// A client; `None` once it has gone, and for requests without a client.
     #[must_use]
     pub fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(id.0)
@@ -250,13 +250,13 @@ impl QueueView {
         self.groups.iter().map(|(key, group)| (GroupId(key), group))
     }
 
-    /// Slots of requests, each below this.
+    /// The number of request slots; each index is below it.
     #[must_use]
     pub fn request_slots(&self) -> u32 {
         self.requests.0.capacity()
     }
 
-    /// Whether the device's own word on queueing counts.
+    /// Whether the device's report on queueing counts.
     #[must_use]
     pub const fn ncq(&self) -> Ncq {
         self.ncq
@@ -268,19 +268,19 @@ impl QueueView {
         self.nr_requests
     }
 
-    /// What is in the device.
+    /// The requests in the device.
     #[must_use]
     pub const fn in_device(&self) -> &InDevice {
         &self.in_device
     }
 
-    /// The group of all groups.
+    /// The root of all groups.
     #[must_use]
     pub const fn root(&self) -> GroupId {
         self.root
     }
 
-    /// What a bio counts with: its own priority, or its client's.
+    /// The effective priority of a bio: its own, or its client's.
     pub(crate) fn priority_of(&self, bio: &Bio) -> Priority {
         bio.priority.unwrap_or_else(|| self.clients.at(bio.client.index()).priority)
     }
@@ -291,7 +291,7 @@ impl QueueView {
         self.clients.get(client.0).and_then(Client::group).unwrap_or(self.root)
     }
 
-    /// Writes a note down, if somebody listens.
+    /// Adds a note, if an observer listens.
     #[inline]
     pub fn note(&mut self, note: Note) {
         self.notes.write(note);

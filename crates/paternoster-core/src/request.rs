@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bios and requests: what a client submits, and what the device is given.
 //!
-//! A *bio* is one I/O of one client: an operation on a run of sectors, with a cookie that comes
-//! back at its end. A *request* is one command for the device: one bio, or several that were
-//! adjacent and have been merged. Sizes are in sectors of 512 bytes. Data never pass through
-//! here: buffers stay with the caller.
+//! A *bio* is one I/O of one client: an operation on a run of sectors, with a cookie that is
+//! returned at its end. A *request* is one command for the device: one bio, or several adjacent
+//! ones that were merged. Sizes are in sectors of 512 bytes. Data never pass through here: buffers
+//! stay with the caller.
 //!
 //! ```text
 //! bios      [8..16) cookie 1   [16..24) cookie 2   [24..32) cookie 3
@@ -21,14 +21,14 @@ use crate::flush::Steps;
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
-/// Names a bio in a queue from `submit` until its `Done`.
+/// Identifies a bio in a queue from `submit` until its `Done`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) Key);
 
-/// What the caller wants back with the end of a bio: an index, a pointer, a sequence number.
+/// Returned to the caller at the end of a bio: an index, a pointer, a sequence number.
 pub type Cookie = u64;
 
-/// What is done to the sectors.
+/// The operation on the sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum Op {
@@ -37,7 +37,7 @@ pub enum Op {
     Read,
     /// Data go to the device.
     Write,
-    /// The device may forget the sectors.
+    /// The device may discard the sectors.
     Discard,
     /// Everything that was completed before becomes durable. Has no sectors.
     Flush,
@@ -50,7 +50,7 @@ pub struct Flags(u16);
 impl Flags {
     /// None of them.
     pub const NONE: Flags = Flags(0);
-    /// Somebody waits for this write. (Reads are always sync.)
+    /// A process waits for this write. (Reads are always sync.)
     pub const SYNC: Flags = Flags(1);
     /// Metadata of a file system.
     pub const META: Flags = Flags(2);
@@ -107,7 +107,7 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// Reads, and writes that somebody waits for (also through FUA and PREFLUSH), are sync.
+/// Reads, and writes that a process waits for (also through FUA and PREFLUSH), are sync.
 #[must_use]
 pub const fn is_sync(op: Op, flags: Flags) -> bool {
     matches!(op, Op::Read | Op::Flush)
@@ -117,21 +117,21 @@ pub const fn is_sync(op: Op, flags: Flags) -> bool {
 /// One I/O of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bio {
-    /// Who submits it.
+    /// The client that submits it.
     pub client: ClientId,
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// First sector (512 bytes each).
     pub sector: u64,
     /// How many sectors; 0 only for a flush without data.
     pub sectors: u32,
-    /// Pieces of memory that the data lie in, at least 1.
+    /// Memory segments of the data, at least 1.
     pub segments: u16,
     /// Properties.
     pub flags: Flags,
-    /// Class and level of this bio, if not its client's.
+    /// Class and level of this bio, if they differ from its client's.
     pub priority: Option<Priority>,
-    /// Comes back in `Output::Done`.
+    /// Returned in `Output::Done`.
     pub cookie: Cookie,
 }
 
@@ -149,27 +149,27 @@ impl Bio {
         Bio::new(client, Op::Flush, 0, 0)
     }
 
-    /// With this cookie.
+    /// Sets the cookie.
     #[must_use]
     pub const fn cookie(mut self, cookie: Cookie) -> Bio {
         self.cookie = cookie;
         self
     }
 
-    /// With these flags in addition.
+    /// Adds flags.
     #[must_use]
     pub fn flags(mut self, flags: Flags) -> Bio {
         self.flags |= flags;
         self
     }
 
-    /// The sector behind its last.
+    /// The sector after its last.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.sector + self.sectors as u64
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a process waits for it.
     #[must_use]
     pub const fn is_sync(&self) -> bool {
         is_sync(self.op, self.flags)
@@ -182,10 +182,10 @@ impl Bio {
     }
 }
 
-/// Names a request inside the library, between its allocation and its end.
+/// Identifies a request inside the library, between its allocation and its end.
 ///
-/// Elevators index their own tables by it. It is not checked for staleness as the outer handles
-/// are: an elevator is told when a request leaves it.
+/// Elevators use it as an index into their own tables. Unlike the public handles it is not checked
+/// for staleness: an elevator is told when a request leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(crate) u32);
 
@@ -196,14 +196,14 @@ impl RequestId {
         self.0
     }
 
-    /// The request in slot `index`, as lists and trees give slots back.
+    /// The request in slot `index`, as returned by lists and trees.
     #[must_use]
     pub const fn from_index(index: u32) -> RequestId {
         RequestId(index)
     }
 }
 
-/// Where a request is.
+/// The place of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
     /// Not allocated.
@@ -211,11 +211,11 @@ pub enum Stage {
     Free,
     /// In its client's plug list.
     Plugged,
-    /// With the elevator.
+    /// In the elevator.
     Waiting,
-    /// Held back: its client has caused a flush and waits until others had their part.
+    /// Held back: its client has caused a flush and waits until others have had their part.
     Throttled,
-    /// With the flush sequencer: it waits for a flush, before or behind its data.
+    /// In the flush sequencer: it waits for a flush, before or after its data.
     Flushing,
     /// Picked, or requeued: on the dispatch list.
     Dispatched,
@@ -223,16 +223,16 @@ pub enum Stage {
     InDevice,
 }
 
-/// One command for the device, waiting or under way.
+/// One command for the device, waiting or in progress.
 ///
-/// The fields up to `start` are the hot part: with what a slab knows of the slot they are no longer
-/// than a cache line.
+/// The fields up to `start` are the hot part: together with the slab's own data of the slot they
+/// fit in a cache line.
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Request {
     pub(crate) sector: u64,
     pub(crate) client: ClientId,
-    /// For the elevator alone: a deadline, a queue number. Zero when the request is bound.
+    /// For the elevator's use only: a deadline, a queue number. Zero when the request is bound.
     pub(crate) scratch: [u64; 2],
     pub(crate) sectors: u32,
     pub(crate) segments: u16,
@@ -247,7 +247,7 @@ pub struct Request {
     pub(crate) issued: Nanos,
     /// The service clock when it was issued.
     pub(crate) clock: Nanos,
-    /// Which elevator it was bound to.
+    /// The elevator it was bound to.
     pub(crate) epoch: u32,
     pub(crate) tag: u32,
     /// Its tag's number under mq rules (`positions.rs`).
@@ -256,7 +256,7 @@ pub struct Request {
     pub(crate) was_started: bool,
     /// The throttle released it to the head of the elevator, which does not charge it.
     pub(crate) past_throttle: bool,
-    /// The steps of a flush sequence that are behind it.
+    /// The completed steps of its flush sequence.
     pub(crate) steps: Steps,
 }
 
@@ -300,13 +300,13 @@ impl Request {
         self.sectors
     }
 
-    /// The sector behind its last.
+    /// The sector after its last.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.sector + self.sectors as u64
     }
 
-    /// What is done.
+    /// The operation.
     #[must_use]
     pub const fn op(&self) -> Op {
         self.op
@@ -318,25 +318,25 @@ impl Request {
         self.flags
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a process waits for it.
     #[must_use]
     pub const fn is_sync(&self) -> bool {
         is_sync(self.op, self.flags)
     }
 
-    /// Whose it is: the client of its first bio.
+    /// Its client: that of its first bio.
     #[must_use]
     pub const fn client(&self) -> ClientId {
         self.client
     }
 
-    /// Class and level, the better of its bios'.
+    /// Class and level, the better of those of its bios.
     #[must_use]
     pub const fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// What its elevator has put there ([`QueueView::scratch_mut`](crate::QueueView::scratch_mut)).
+    /// What its elevator has stored ([`QueueView::scratch_mut`](crate::QueueView::scratch_mut)).
     #[must_use]
     pub const fn scratch(&self) -> [u64; 2] {
         self.scratch
@@ -354,7 +354,7 @@ impl Request {
         self.issued
     }
 
-    /// Where it is.
+    /// Its present place.
     #[must_use]
     pub const fn stage(&self) -> Stage {
         self.stage
@@ -382,7 +382,7 @@ impl IndexMut<RequestId> for Requests {
 mod tests {
     use super::*;
 
-    /// Does a request keep to its budget, the hot part to a cache line?
+    /// Is a request within its size limit, and its hot part within a cache line?
     #[test]
     fn a_request_is_small() {
         assert!(size_of::<Request>() <= 256, "{}", size_of::<Request>());

@@ -2,8 +2,8 @@
 //! Slab: a fixed number of slots, handed out and taken back without allocating.
 //!
 //! Everything that the library keeps (bios, requests, clients, groups) lives in a slab whose
-//! capacity is fixed at the start. A [`Key`] names a slot and the *generation* of its tenant, so
-//! that a handle kept too long is noticed instead of reaching the next tenant:
+//! capacity is fixed at the start. A [`Key`] identifies a slot and the *generation* of its tenant,
+//! so that a handle kept too long is detected instead of reaching the next tenant:
 //!
 //! ```text
 //! insert a  -> slot 0, generation 1        a's key (0, 1)
@@ -30,19 +30,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// The slot number, below the slab's capacity: an index for tables that run beside the slab.
+    /// The slot number, below the slab's capacity: an index for tables parallel to the slab.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// The key as a number that is not 0, for callers that can keep nothing else.
+    /// The key as a nonzero number, for callers that can store nothing else.
     #[must_use]
     pub fn bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// The key of such a number. Of any other it is one that no slot has, or had.
+    /// The key of such a number. Any other number gives a key that no slot has or had.
     #[must_use]
     pub fn from_bits(bits: u64) -> Key {
         let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(NIL);
@@ -54,8 +54,8 @@ impl Key {
     }
 }
 
-/// In this order: what is known of a slot lies beside its tenant's first fields, which should be
-/// those that are looked at most.
+/// In this order: the slot's own data are next to its tenant's first fields, which should be the
+/// ones used most.
 #[derive(Debug, Clone)]
 #[repr(C)]
 struct Slot<T> {
@@ -70,14 +70,14 @@ impl<T> Slot<T> {
         self.generation % 2 == 1
     }
 
-    /// It becomes the first of the free ones, before the one that was.
+    /// Becomes the first free slot, before the former first.
     fn vacate(&mut self, index: u32, first_free: &mut u32) {
         self.generation = self.generation.wrapping_add(1);
         self.next_free = mem::replace(first_free, index);
     }
 }
 
-/// A fault of the caller's, told where it costs nothing while all is well.
+/// Reports a caller's error; kept apart so that it costs nothing otherwise.
 #[cold]
 #[inline(never)]
 fn refuse(index: u32) -> ! {
@@ -107,7 +107,7 @@ impl<T: Default> Slab<T> {
         Slab { slots, free: if capacity == 0 { NIL } else { 0 }, live: 0 }
     }
 
-    /// Puts `value` into a free slot, or gives it back when there is none.
+    /// Puts `value` into a free slot, or returns it when there is none.
     ///
     /// # Errors
     /// The value itself, when all slots are live.
@@ -121,7 +121,7 @@ impl<T: Default> Slab<T> {
         }
     }
 
-    /// Ends the tenancy of slot `index` and returns what was in it.
+    /// Ends the tenancy of slot `index` and returns its contents.
     pub fn release(&mut self, index: u32) -> T {
         self.free(index);
         mem::take(&mut self.slots[index as usize].value)
@@ -129,8 +129,8 @@ impl<T: Default> Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// A free slot, now live, with what its last tenant left in it: to be filled field by field,
-    /// which is cheaper than to build a large value elsewhere and move it.
+    /// A free slot, now live, with the contents of its last tenant: to be filled field by field,
+    /// which is cheaper than building a large value elsewhere and moving it.
     pub fn take(&mut self) -> Option<(Key, &mut T)> {
         let index = self.free;
         if index == NIL {
@@ -143,8 +143,8 @@ impl<T> Slab<T> {
         Some((Key { index, generation: slot.generation }, &mut slot.value))
     }
 
-    /// Ends the tenancy of slot `index`; what was in it, which is returned, stays until the next
-    /// tenant overwrites it.
+    /// Ends the tenancy of slot `index`; its contents, which are returned, stay until the next
+    /// tenant overwrites them.
     pub fn free(&mut self, index: u32) -> &T {
         let slot = &mut self.slots[index as usize];
         if !slot.is_live() {
@@ -155,7 +155,7 @@ impl<T> Slab<T> {
         &slot.value
     }
 
-    /// As [`Slab::free`] for the tenant named by `key`, or `None` when it has gone.
+    /// As [`Slab::free`] for the tenant with this `key`, or `None` when it has gone.
     pub fn free_by_key(&mut self, key: Key) -> Option<&T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation || !slot.is_live() {
@@ -166,13 +166,13 @@ impl<T> Slab<T> {
         Some(&slot.value)
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(NIL)
     }
 
-    /// How many slots are live.
+    /// The number of live slots.
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.live
@@ -190,7 +190,7 @@ impl<T> Slab<T> {
         self.free == NIL
     }
 
-    /// The tenant named by `key`, or `None` when it has gone.
+    /// The tenant with this `key`, or `None` when it has gone.
     #[must_use]
     pub fn get(&self, key: Key) -> Option<&T> {
         match self.slots.get(key.index as usize) {
@@ -199,7 +199,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The tenant named by `key`, or `None` when it has gone.
+    /// The tenant with this `key`, or `None` when it has gone.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.slots.get_mut(key.index as usize) {
             Some(slot) if slot.generation == key.generation => Some(&mut slot.value),
@@ -248,7 +248,7 @@ impl<T> Slab<T> {
 mod tests {
     use super::*;
 
-    /// Is a key that outlived its tenant noticed, also when the slot has a new one?
+    /// Is a key that outlived its tenant detected, also when the slot has a new one?
     #[test]
     fn stale_keys_are_noticed() {
         let mut slab = Slab::with_capacity(1);
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((slab.get(first), slab.get(second)), (None, Some(&8)));
     }
 
-    /// Is a tenant freed by its key once, and never by that of another?
+    /// Is a tenant freed by its own key once, and never by another's?
     #[test]
     fn a_key_frees_once() {
         let mut slab = Slab::with_capacity(1);
@@ -272,11 +272,11 @@ mod tests {
         let second = slab.insert(8).unwrap();
         assert_eq!(slab.free_by_key(first), None);
         assert_eq!(slab.free_by_key(second), Some(&8));
-        // Nor by the key of a slot that nobody was given.
+        // Nor by the key of a slot that has never been assigned.
         assert_eq!(slab.free_by_key(Key::new(0, 0)), None);
     }
 
-    /// Does a full slab refuse, and give the value back?
+    /// Does a full slab refuse, and return the value?
     #[test]
     fn a_full_slab_refuses() {
         let mut slab = Slab::with_capacity(2);

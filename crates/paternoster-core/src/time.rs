@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time: nanoseconds everywhere, and the ticks in which a kernel with a given HZ sees them.
 //!
-//! The library never reads a clock: the caller passes `now` into every call. A kernel's
-//! schedulers of the jiffies age saw time in ticks of 1/HZ; published experiments depend on it
-//! (an 8 ms `slice_idle` is two ticks at HZ=250, a FIFO expiry of HZ/8 is 31 ticks = 124 ms).
-//! [`Hz`] rounds time as such a kernel would; `hz=0` leaves it exact.
+//! The library never reads a clock: the caller passes `now` into every call. A kernel's schedulers
+//! of the jiffies era saw time in ticks of 1/HZ; published experiments depend on that (an 8 ms
+//! `slice_idle` is two ticks at HZ=250, a FIFO expiry of HZ/8 is 31 ticks = 124 ms). [`Hz`] rounds
+//! time as such a kernel does; `hz=0` leaves it exact.
 //!
 //! ```text
 //! exact   0    1    2    3    4    5    6    7    8    9 ms
@@ -16,14 +16,14 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A point in time, or a span of it, in nanoseconds.
+/// A point in time, or a duration, in nanoseconds.
 ///
-/// Arithmetic saturates: a deadline beyond 584 years is "never", a negative span is zero.
+/// Arithmetic saturates: a deadline beyond 584 years is "never", a negative duration is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The beginning of time, and the empty span.
+    /// The start of time, and the zero duration.
     pub const ZERO: Nanos = Nanos(0);
     /// Later than everything.
     pub const MAX: Nanos = Nanos(u64::MAX);
@@ -79,7 +79,7 @@ impl Sub for Nanos {
     }
 }
 
-/// Prints in the largest unit that keeps the figure readable: `1.116 ms`, `20 us`, `5 s`.
+/// Prints in the largest unit that keeps the number readable: `1.116 ms`, `20 us`, `5 s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
@@ -114,7 +114,7 @@ pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// Ticks per second of the kernel whose view of time the elevators get; 0 is exact time.
+/// Ticks per second of the kernel whose view of time the elevators see; 0 is exact time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hz(u32);
 
@@ -128,7 +128,7 @@ impl Hz {
         if hz == 0 || (hz <= 10_000 && 1_000_000_000 % hz == 0) { Some(Hz(hz)) } else { None }
     }
 
-    /// The figure itself.
+    /// The number itself.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -140,13 +140,13 @@ impl Hz {
         if self.0 == 0 { Nanos(1) } else { Nanos(1_000_000_000 / self.0 as u64) }
     }
 
-    /// `at`, as the last tick at or before it: what this kernel believes the time is.
+    /// `at`, rounded down to a tick: the time as this kernel sees it.
     #[must_use]
     pub const fn floor(self, at: Nanos) -> Nanos {
         if self.0 == 0 { at } else { Nanos(at.0 - at.0 % self.tick().0) }
     }
 
-    /// `at`, or the first tick behind it: when a timer for `at` rings in this kernel.
+    /// `at`, rounded up to a tick: when a timer for `at` fires in this kernel.
     #[must_use]
     pub const fn ceil(self, at: Nanos) -> Nanos {
         let over = at.0 % self.tick().0;
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    /// Does time round as a kernel of that HZ rounds it? HZ/8 at 250 is 31 ticks = 124 ms.
+    /// Is time rounded as by a kernel of that HZ? HZ/8 at 250 is 31 ticks = 124 ms.
     #[test]
     fn ticks_round_down() {
         let hz = Hz::new(250).unwrap();
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(Hz::new(300), None);
     }
 
-    /// Do spans print as a person would write them?
+    /// Are durations printed as a person would write them?
     #[test]
     fn spans_print_readably() {
         for (ns, text) in [

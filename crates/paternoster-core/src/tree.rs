@@ -3,13 +3,14 @@
 //! positions, service trees.
 //!
 //! # Idea
-//! An AVL tree whose nodes lie beside a slab, as [`crate::list`]'s links do: node `i` belongs to
-//! slot `i`. Many trees ([`Root`]) share one set of [`Nodes`], since a slot is in at most one of
-//! them at a time; a scheduler with a thousand queues has a thousand roots and one array.
+//! An AVL tree whose nodes are stored separately from a slab, as [`crate::list`]'s links are: node
+//! `i` belongs to slot `i`. Many trees ([`Root`]) share one set of [`Nodes`], since a slot is in at
+//! most one of them at a time; a scheduler with a thousand queues has a thousand roots and one
+//! array.
 //!
-//! Each node carries a *summary* of its subtree, which the key type defines
-//! ([`TreeKey::combine`]): nothing for a plain order, the least virtual start for a service tree,
-//! so that "least finish among those whose start has come" is one descent.
+//! Each node has a *summary* of its subtree, which the key type defines ([`TreeKey::combine`]):
+//! nothing for a plain order, the least virtual start for a service tree, so that finding "the
+//! least finish among those whose start has come" takes one descent.
 //!
 //! ```text
 //!              (F 9, S 4 | min 1)                 | summary = least S below
@@ -17,22 +18,21 @@
 //!   (F 6, S 5 | min 5)      (F 12, S 1 | min 1)
 //! ```
 //!
-//! A tree of few is none but a row: its slots know their neighbours, and with a handful of them to
-//! go along the row is cheaper than to keep a balance (`row.rs`; what keeps a balance is in
-//! `balance.rs`). Trees with summaries, which are searched from the top, are always trees.
+//! A tree of few slots is kept as a row: its slots know their neighbours, and walking a handful of
+//! them is cheaper than keeping a balance (`row.rs`; balancing is in `balance.rs`). Trees with
+//! summaries, which are searched from the top, are always trees.
 //!
 //! # Invariants
-//! I1  In order, no key comes before its predecessor's; equal keys stand in the order of their
+//! I1  In order, no key comes before its predecessor's; equal keys are in the order of their
 //!     insertion.
 //! I2  The heights of two siblings differ by at most one, as `balance` says (AVL): a tree of n is
-//!     lower than 1.45 log2(n + 2). Or it is a row of few, and there is no top.
-//! I3  Each summary is what `combine` says of the node's own key and its children's summaries.
+//!     lower than 1.45 log2(n + 2). Or it is a row of few slots, and has no top.
+//! I3  Each summary is `combine` of the node's own key and its children's summaries.
 //! I4  A slot is in some tree exactly when it is marked as a member.
-//! I5  Each node knows its neighbours in order (a threaded tree): going on from a slot is one
-//!     step.
+//! I5  Each node knows its neighbours in order (a threaded tree): the next slot is one step away.
 //!
-//! Source: Adelson-Velsky and Landis 1962. Linux uses a red-black tree in these places; which
-//! balanced tree it is makes no difference to a decision.
+//! Source: Adelson-Velsky and Landis 1962. Linux uses a red-black tree in these places; the kind of
+//! balanced tree makes no difference to any decision.
 
 mod balance;
 mod row;
@@ -44,15 +44,15 @@ use crate::slab::NIL;
 
 use row::{ROW_AGAIN, ROW_MOST};
 
-/// What a tree is ordered by.
+/// The order of a tree.
 pub trait TreeKey: Copy + Default + Debug {
     /// What a node knows of its subtree.
     type Summary: Copy + Default + PartialEq + Debug;
 
-    /// Whether there is anything to sum up; if not, nothing is.
+    /// Whether there are summaries; if not, none is computed.
     const SUMMED: bool = true;
 
-    /// Whether `self` stands before `other`. Equal keys keep the order of insertion.
+    /// Whether `self` comes before `other`. Equal keys keep the order of insertion.
     fn before(&self, other: &Self) -> bool;
 
     /// The summary of a node with this key and these children.
@@ -60,8 +60,8 @@ pub trait TreeKey: Copy + Default + Debug {
     -> Self::Summary;
 }
 
-/// Sectors, deadlines, and times that may lie before the beginning: in numerical order, nothing to
-/// sum up.
+/// Sectors, deadlines, and times that may lie before the start: in numerical order, without
+/// summaries.
 macro_rules! plain_key {
     ($number:ty) => {
         impl TreeKey for $number {
@@ -84,7 +84,7 @@ plain_key!(i64);
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// Aligned, so that none of the short ones lies in two cache lines.
+/// Aligned, so that no short node crosses a cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Node<K: TreeKey> {
@@ -92,9 +92,9 @@ struct Node<K: TreeKey> {
     summary: K::Summary,
     parent: u32,
     child: [u32; 2],
-    /// The slots before and behind in order (I5).
+    /// The slots before and after in order (I5).
     thread: [u32; 2],
-    /// Height of the right subtree less that of the left: -1, 0 or 1 (I2).
+    /// Height of the right subtree minus that of the left: -1, 0 or 1 (I2).
     balance: i8,
     /// Whether the slot is in a tree (I4).
     member: bool,
@@ -123,7 +123,7 @@ pub struct Nodes<K: TreeKey>(Vec<Node<K>>);
 pub struct Root {
     root: u32,
     len: u32,
-    /// The slots that stand first and last.
+    /// The first and the last slot.
     ends: [u32; 2],
 }
 
@@ -137,7 +137,7 @@ const fn some(index: u32) -> Option<u32> {
     if index == NIL { None } else { Some(index) }
 }
 
-/// A fault of the caller's. Apart: what words need is not made ready each time that all is well.
+/// Reports a caller's error. Apart, so that formatting costs nothing otherwise.
 #[cold]
 #[inline(never)]
 fn refuse(index: u32, why: &str) -> ! {
@@ -157,7 +157,7 @@ impl<K: TreeKey> Nodes<K> {
         self.0[index as usize].member
     }
 
-    /// The key under which slot `index` stands, if it is in a tree.
+    /// The key of slot `index`, if it is in a tree.
     #[must_use]
     pub fn key(&self, index: u32) -> Option<K> {
         let node = &self.0[index as usize];
@@ -171,7 +171,7 @@ impl<K: TreeKey> Nodes<K> {
         node.member.then_some(node.summary)
     }
 
-    /// The left child of slot `index`: for descents that are guided by summaries.
+    /// The left child of slot `index`: for descents guided by summaries.
     #[must_use]
     pub fn left(&self, index: u32) -> Option<u32> {
         some(self.0[index as usize].child[LEFT])
@@ -195,8 +195,8 @@ impl<K: TreeKey> Nodes<K> {
         some(self.0[index as usize].thread[LEFT])
     }
 
-    /// Whether slot `index` would come to stand where it does under `key`: behind all that are
-    /// equal or before, and before all others.
+    /// Whether slot `index` would keep its place with `key`: after all that are equal or before,
+    /// and before all others.
     fn fits(&self, index: u32, key: &K) -> bool {
         let [before, behind] = self.0[index as usize].thread;
         some(before).is_none_or(|before| !key.before(&self.0[before as usize].key))
@@ -215,7 +215,7 @@ impl<K: TreeKey> Nodes<K> {
         node.key.combine(below(LEFT), below(RIGHT))
     }
 
-    /// Whether the summary of `index` is another one now.
+    /// Updates the summary of `index`; whether it has changed.
     fn refresh(&mut self, index: u32) -> bool {
         if !K::SUMMED {
             return false;
@@ -225,8 +225,8 @@ impl<K: TreeKey> Nodes<K> {
         before != summary
     }
 
-    /// Refreshes the summaries from `at` up, as long as they change, and at least through
-    /// `through`, if that is above.
+    /// Updates the summaries from `at` upwards while they change, and at least through `through`,
+    /// if that is above.
     fn refresh_upwards(&mut self, mut at: u32, mut through: u32) {
         if !K::SUMMED {
             return;
@@ -257,7 +257,7 @@ impl Root {
         self.len
     }
 
-    /// Whether it holds nothing.
+    /// Whether it is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -269,19 +269,19 @@ impl Root {
         some(self.root)
     }
 
-    /// The slot that stands first.
+    /// The first slot in order.
     #[must_use]
     pub const fn first(&self) -> Option<u32> {
         some(self.ends[LEFT])
     }
 
-    /// The slot that stands last.
+    /// The last slot in order.
     #[must_use]
     pub const fn last(&self) -> Option<u32> {
         some(self.ends[RIGHT])
     }
 
-    /// The first slot whose key does not stand before `key`.
+    /// The first slot whose key is not before `key`.
     #[must_use]
     pub fn lower_bound<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> Option<u32> {
         if self.is_row::<K>() {
@@ -297,7 +297,7 @@ impl Root {
         some(found)
     }
 
-    /// Puts slot `index` in under `key`, behind those with an equal key.
+    /// Inserts slot `index` with `key`, after those with an equal key.
     #[inline(never)]
     pub fn insert<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         if nodes.contains(index) {
@@ -331,7 +331,7 @@ impl Root {
         self.grown(nodes, parent, index);
     }
 
-    /// A new leaf on `side` of `parent` stands next to it in order.
+    /// Links a new leaf on `side` of `parent` into the order, next to its parent.
     fn thread_in<K: TreeKey>(
         &mut self,
         nodes: &mut Nodes<K>,
@@ -357,8 +357,8 @@ impl Root {
         self.thread_between(nodes, thread, [behind, before]);
     }
 
-    /// Who stands before and behind some place has `next` and `prev` for neighbours there. Where
-    /// nobody does the tree ends: `NIL` is the number of no slot.
+    /// Makes `next` and `prev` the neighbours of the slots before and after a place. `NIL`, where
+    /// the tree ends, is the number of no slot.
     #[inline]
     fn thread_between<K: TreeKey>(
         &mut self,
@@ -376,7 +376,7 @@ impl Root {
         }
     }
 
-    /// Takes slot `index`, which is in this tree, out of it.
+    /// Removes slot `index`, which is in this tree.
     #[inline(never)]
     pub fn remove<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32) {
         if !nodes.contains(index) {
@@ -389,7 +389,7 @@ impl Root {
         }
     }
 
-    // Apart, so that a row is not charged for what a tree has to keep at hand.
+    // Apart, so that a row does not pay for the setup that a tree needs.
     #[inline(never)]
     fn remove_from_tree<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32) {
         let node = nodes.0[index as usize];
@@ -418,8 +418,8 @@ impl Root {
         }
     }
 
-    /// Puts the successor of `index`, which has two children, in its place. Returns where a
-    /// subtree became lower.
+    /// Puts the successor of `index`, which has two children, in its place. Returns where a subtree
+    /// became lower.
     fn put_successor<K: TreeKey>(
         &mut self,
         nodes: &mut Nodes<K>,
@@ -444,14 +444,14 @@ impl Root {
         place.child[LEFT] = node.child[LEFT];
         place.parent = node.parent;
         place.balance = node.balance;
-        // What is above knows this subtree by the summary of the one that leaves.
+        // The nodes above have used the summary of the removed node for this subtree.
         place.summary = node.summary;
         nodes.0[node.child[LEFT] as usize].parent = heir;
         self.put_child(nodes, node.parent, side, heir);
         lower
     }
 
-    /// Takes the key of slot `index` back to order after it changed.
+    /// Moves slot `index` to its place in order with a new key.
     #[inline]
     pub fn rekey<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         if !K::SUMMED && nodes.fits(index, &key) {
@@ -481,7 +481,7 @@ impl Root {
     /// Verifies I1 to I5 in O(n).
     ///
     /// # Errors
-    /// Which invariant is broken.
+    /// The invariant that is broken.
     pub fn check<K: TreeKey>(&self, nodes: &Nodes<K>) -> Result<(), &'static str> {
         let (mut previous, mut count): (Option<K>, u32) = (None, 0);
         for index in self.iter(nodes) {
@@ -513,7 +513,7 @@ impl Root {
         Root::check_balance(nodes, self.root).map(|_| ())
     }
 
-    /// How many slots are below `index`, itself included. As deep as the tree is high.
+    /// The number of slots below `index`, itself included. Recurses as deep as the tree is high.
     fn count<K: TreeKey>(nodes: &Nodes<K>, index: u32) -> u32 {
         some(index).map_or(0, |index| {
             let [left, right] = nodes.0[index as usize].child;
@@ -528,7 +528,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Ordered by the first, summing up the least of the second: the shape of a service tree.
+    /// Ordered by the first, summarising the least of the second: the shape of a service tree.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     struct Entity(u64, u64);
 
@@ -545,8 +545,8 @@ mod tests {
     }
 
     proptest! {
-        /// Does the tree do what a sorted `Vec` does, ties in the order of insertion, summaries
-        /// true?
+        /// Does the tree do what a sorted `Vec` does, with ties in the order of insertion and
+        /// correct summaries?
         #[test]
         fn equals_a_sorted_vec(
             steps in prop::collection::vec((0u32..64, 0u64..40, 0u64..100), 1..400)
@@ -606,7 +606,7 @@ mod tests {
                 let expected = model.iter().find(|&&(other, _)| other >= key).map(|m| m.1);
                 prop_assert_eq!(root.lower_bound(&nodes, &key), expected);
             }
-            // And down to nothing, tree or row.
+            // And down to empty, tree or row.
             for (_, index) in model.drain(..) {
                 root.remove(&mut nodes, index);
                 prop_assert_eq!(root.check(&nodes), Ok(()));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chosen: the elevator that a queue has, what it said of itself, and the how-manieth it is.
+//! Chosen: the queue's elevator, its traits, and its epoch.
 //!
-//! It is asked what it *is* when it comes and when an attribute was set, and not with each bio:
-//! `Deref` leads to the elevator, [`Chosen::traits`] to what it said.
+//! The traits are read when the elevator arrives and when an attribute was set, not for each bio:
+//! `Deref` leads to the elevator, [`Chosen::traits`] to the stored traits.
 //!
 //! # Invariants
-//! I1  What is kept is what the elevator would say now.
-//! I2  The epoch differs from that of every elevator before it (2^32 changes apart), so that a
+//! I1  The stored traits are what the elevator would return now.
+//! I2  The epoch differs from that of every elevator before it (within 2^32 changes), so that a
 //!     request names the one that it was bound to.
 
 use alloc::boxed::Box;
@@ -44,25 +44,25 @@ impl DerefMut for Chosen {
 }
 
 impl Chosen {
-    /// A queue's first.
+    /// A queue's first elevator.
     pub(crate) fn new(elevator: Box<dyn Elevator>) -> Chosen {
         Chosen { traits: elevator.traits(), elevator, epoch: 0 }
     }
 
-    /// Another one; returns the one before.
+    /// Replaces the elevator; returns the old one.
     pub(crate) fn replace(&mut self, elevator: Box<dyn Elevator>) -> Box<dyn Elevator> {
         self.traits = elevator.traits();
         self.epoch = self.epoch.wrapping_add(1);
         mem::replace(&mut self.elevator, elevator)
     }
 
-    /// What it said of itself.
+    /// Its stored traits.
     #[inline(always)]
     pub(crate) const fn traits(&self) -> &Traits {
         &self.traits
     }
 
-    /// How many there were before it.
+    /// The number of elevators before it.
     #[inline(always)]
     pub(crate) const fn epoch(&self) -> u32 {
         self.epoch
@@ -74,7 +74,7 @@ impl Chosen {
         request.epoch == self.epoch
     }
 
-    /// Tells it of a client or a group, if it listens.
+    /// Informs it of a client or a group, if it listens.
     pub(crate) fn tell(&mut self, what: impl FnOnce(&mut dyn Members)) {
         if let Some(members) = self.elevator.members() {
             what(members);
@@ -106,7 +106,7 @@ impl Chosen {
         set
     }
 
-    /// It shows attributes and lets none be set.
+    /// For an elevator that shows attributes but lets none be set.
     fn refuse(&self, place: usize) -> Result<(), AttributeError> {
         match self.attributes().get(place) {
             Some(attribute) => Err(AttributeError::ReadOnly { name: attribute.name }),
@@ -124,7 +124,7 @@ impl Chosen {
         self.elevator.knobs().map_or(Ok(()), |knobs| knobs.show(view, place, out))
     }
 
-    /// I1, and its own invariants.
+    /// Verifies I1, and the elevator's own invariants.
     pub(crate) fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         let (kept, says) = (self.traits, self.elevator.traits());
         if kept != says {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dispatch list: what has left the elevator and not yet reached the device.
+//! Dispatch list: requests that have left the elevator and not yet reached the device.
 //!
-//! The device pulls: the elevator is asked for one request only when this list is empty, so that
-//! at most one scheduled request stands here (BLK-17). More come together when the elevator is
-//! emptied by force (`RequestQueue::dispatch_all`) or the device refuses. Picked requests are
-//! sorted one way from the boundary, which is the end of the last request that was issued
-//! (BLK-12):
+//! The device pulls: only when this list is empty does the elevator pick one request, so that at
+//! most one scheduled request is in it (BLK-17). There are more when the elevator is emptied by
+//! force (`RequestQueue::dispatch_all`) or the device refuses. Picked requests are sorted one way
+//! from the boundary, which is the end of the last request that was issued (BLK-12):
 //!
 //! ```text
 //! boundary 50     picked 30, 70, 20, 60     list 60 70 20 30
@@ -21,7 +20,7 @@
 use crate::list::{Links, List};
 use crate::request::{Op, Request, RequestId, Requests};
 
-/// Sorts a picked request in (BLK-12).
+/// Inserts a picked request in order (BLK-12).
 pub(crate) fn sort_in(
     list: &mut List,
     links: &mut Links,
@@ -44,15 +43,15 @@ pub(crate) fn sort_in(
     }
 }
 
-/// Nothing is sorted across: another direction, a discard beside others, what the device has
-/// already seen.
+/// Whether nothing may be sorted past `other`: another direction, a discard among others, or a
+/// request that the device has already seen.
 fn is_fence(other: &Request, new: &Request) -> bool {
     let discard = |request: &Request| request.op == Op::Discard;
     other.op != new.op || discard(other) != discard(new) || other.was_started
 }
 
-/// One-way order from the boundary: what lies behind it first, ascending; then what lies before
-/// it, ascending.
+/// One-way order from the boundary: first the sectors from it on, ascending; then those before it,
+/// ascending.
 fn goes_before(new: &Request, other: &Request, boundary: u64) -> bool {
     match (new.sector >= boundary, other.sector >= boundary) {
         (true, false) => true,

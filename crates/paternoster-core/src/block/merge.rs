@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Merging: adjacent bios and requests become one command.
 //!
-//! A device pays once per command, so a bio that adjoins a waiting request becomes part of it.
-//! Where to look, in this order (BLK-3):
+//! A device has a cost per command, so a bio adjacent to a waiting request becomes part of it. It
+//! is looked for in this order (BLK-3):
 //!
 //! ```text
-//! 1  the client's own plug             only what it has itself plugged
+//! 1  the client's own plug             only requests that it has plugged itself
 //! 2  the last merged request           one-hit cache, both sides; all that nomerges=1 leaves
 //! 3  a hash of request ends            back merge:   [request)[bio)
-//! 4  a hash of request starts          front merge:  [bio)[request)      if the elevator wants it
+//! 4  a hash of request starts          front merge:  [bio)[request)      if the elevator allows it
 //! ```
 //!
-//! When a merge closes the gap between two requests, these become one as well (BLK-4).
+//! When a merge closes the gap between two requests, these are merged as well (BLK-4).
 //!
-//! The merger finds what may be merged by the rules of the block core; joining the two, and asking
-//! the elevator, is the queue's affair (`queue/merging.rs`).
+//! The merger finds what may be merged by the rules of the block core; the queue joins the two and
+//! asks the elevator (`queue/merging.rs`).
 //!
 //! # Invariants
-//! I1  The index holds exactly the waiting requests that may be merged (not FUA, not refused by
-//!     the device), each under its end and its start.
+//! I1  The index holds exactly the waiting requests that may be merged (not FUA, not refused by the
+//!     device), each under its end and its start.
 //! I2  A request never exceeds max_sectors and max_segments. One that would have is marked and
 //!     never tried again (BLK-2).
 //!
 //! Source: BLK-1 to BLK-4, BLK-16.
 //! Differs: the elevators of Linux look for front merges in their own orders; here one hash of
-//! starts serves all, and the elevator only says whether it wants them and agrees
-//! (`merges_front`, `may_merge`). Segments are added up; whether two are physically adjacent is
-//! the caller's knowledge, who can count them as one in the second bio.
+//! starts serves all, and the elevator only says whether it wants them and agrees (`merges_front`,
+//! `may_merge`). Segments are added up; only the caller knows whether two are physically adjacent,
+//! and can count them as one in the second bio.
 
 use alloc::vec::Vec;
 use core::iter::successors;
@@ -37,11 +37,11 @@ use crate::queue_view::QueueView;
 use crate::request::{Bio, Flags, Request, RequestId, Requests, Stage};
 use crate::slab::NIL;
 
-/// By which of their two ends requests are found.
+/// The end of a request by which it is found.
 const ENDS: usize = 0;
 const STARTS: usize = 1;
 
-/// A request's place in a chain of those whose sectors fall into one bucket.
+/// A request's links in the chain of a hash bucket.
 #[derive(Debug, Clone, Copy)]
 struct BucketLink {
     next: u32,
@@ -50,14 +50,15 @@ struct BucketLink {
     bucket: u32,
 }
 
-/// Where bios may be merged: waiting requests by their ends, by their starts, and the one merged
-/// last. Two hashes of chained buckets, whose links lie beside the slab, a request's two together.
+/// Finds where bios may be merged: waiting requests by their ends, by their starts, and the one
+/// merged last. Two hashes of chained buckets, with their links apart from the slab, both of a
+/// request together.
 #[derive(Debug)]
 struct Index {
-    /// The first of each chain; as many as a power of two.
+    /// The first of each chain; their number is a power of two.
     heads: [Vec<u32>; 2],
     links: Vec<[BucketLink; 2]>,
-    /// What a mixed sector is shifted by to become a bucket.
+    /// How far a mixed sector is shifted to become a bucket.
     shift: u32,
     /// The one-hit cache.
     last: u32,
@@ -89,7 +90,7 @@ impl Index {
         self.links[index as usize] = [ends, starts];
     }
 
-    /// Puts a request before those of its bucket.
+    /// Puts a request first in its bucket.
     fn become_first(&mut self, by: usize, index: u32, sector: u64) -> BucketLink {
         let bucket = self.bucket_of(sector);
         let next = mem::replace(&mut self.heads[by][bucket as usize], index);
@@ -124,7 +125,7 @@ impl Index {
         self.links[index as usize][ENDS].bucket != NIL
     }
 
-    /// The requests in the bucket of `sector`, the one that came last first.
+    /// The requests in the bucket of `sector`, the latest first.
     fn chain(&self, by: usize, sector: u64) -> impl Iterator<Item = u32> + '_ {
         let some = |index: u32| (index != NIL).then_some(index);
         let first = self.heads[by][self.bucket_of(sector) as usize];
@@ -132,7 +133,7 @@ impl Index {
     }
 }
 
-/// What may be merged with what.
+/// Finds what may be merged.
 #[derive(Debug)]
 pub(crate) struct Merger {
     index: Index,
@@ -147,7 +148,8 @@ impl Merger {
         Merger { index: Index::with_capacity(requests), nomerges: 0, max_sectors }
     }
 
-    /// A request waits: bios may be merged into it, unless it forbids that or was in the device.
+    /// A request waits: bios may be merged into it, unless its flags forbid that or it was in the
+    /// device.
     #[inline]
     pub(crate) fn offer(&mut self, id: RequestId, request: &Request) {
         if request.was_started || request.flags.intersects(Flags::NOMERGE | Flags::FUA) {
@@ -159,7 +161,7 @@ impl Merger {
         }
     }
 
-    /// A request waits no longer.
+    /// A request no longer waits.
     #[inline]
     pub(crate) fn leave(&mut self, id: RequestId) {
         self.index.drop(id.0);
@@ -173,14 +175,14 @@ impl Merger {
         }
     }
 
-    /// A request has grown: it is found by its new bounds, and is the one merged last.
+    /// A request has grown: it is indexed by its new bounds, and is the one merged last.
     pub(crate) fn grew(&mut self, id: RequestId, request: &Request) {
         self.index.drop(id.0);
         self.index.add(id.0, request);
         self.index.last = id.0;
     }
 
-    /// Whether bios may be merged into this request, as far as it is known here.
+    /// Whether bios may be merged into this request, as far as the merger knows.
     pub(crate) fn contains(&self, id: RequestId) -> bool {
         self.index.contains(id.0)
     }
@@ -196,7 +198,7 @@ impl Merger {
         self.nomerges < 2 && !bio.is_flushing() && !bio.flags.contains(Flags::NOMERGE)
     }
 
-    /// A waiting request behind whose end the bio begins.
+    /// A waiting request that ends where the bio begins.
     #[inline]
     pub(crate) fn find_back(&self, requests: &Requests, bio: &Bio) -> Option<RequestId> {
         let fits = |&index: &u32| {
@@ -206,7 +208,7 @@ impl Merger {
         self.index.chain(ENDS, bio.sector).find(fits).map(RequestId)
     }
 
-    /// A waiting request before whose start the bio ends, and which `may` be merged with it.
+    /// A waiting request that begins where the bio ends, and which `may` be merged with it.
     #[inline]
     pub(crate) fn find_front(
         &self,
@@ -221,7 +223,7 @@ impl Merger {
         self.index.chain(STARTS, bio.end()).find(fits).map(RequestId)
     }
 
-    /// A waiting request that ends at `sector`; only the one merged last where nomerges says so.
+    /// A waiting request that ends at `sector`; with nomerges only the one merged last.
     pub(crate) fn find_ending(&self, requests: &Requests, sector: u64) -> Option<RequestId> {
         let ends_there = |&index: &u32| requests.0.at(index).end() == sector;
         match self.last().map(|id| id.0).filter(ends_there) {
@@ -231,7 +233,7 @@ impl Merger {
         .map(RequestId)
     }
 
-    /// The rules of the block core for one bio more (BLK-1, BLK-2); marks a request that is full.
+    /// The rules of the block core for one more bio (BLK-1, BLK-2); marks a request that is full.
     pub(crate) fn may_grow(
         &mut self,
         view: &mut QueueView,
@@ -245,7 +247,7 @@ impl Merger {
         }
         let fits = self.fits(view, id, bio.sectors, bio.segments);
         if !fits {
-            // A request that is too full for it is never tried again (BLK-2).
+            // A request that is too full for the bio is never tried again (BLK-2).
             view.requests[id].flags |= Flags::NOMERGE;
             self.forget_last(id);
         }
@@ -258,7 +260,7 @@ impl Merger {
             && request.segments.saturating_add(segments) <= view.facts.max_segments
     }
 
-    /// The same rules for two requests, of which the second begins where the first ends.
+    /// The same rules for two requests, the second of which begins where the first ends.
     pub(crate) fn may_become_one(
         &self,
         view: &QueueView,
@@ -278,7 +280,7 @@ impl Merger {
     }
 }
 
-/// At which end of the request the bio would continue it, if at one.
+/// The end of the request at which the bio would continue it, if any.
 pub(crate) fn adjoining_side(request: &Request, bio: &Bio) -> Option<Side> {
     if request.end() == bio.sector {
         Some(Side::Back)
@@ -289,7 +291,7 @@ pub(crate) fn adjoining_side(request: &Request, bio: &Bio) -> Option<Side> {
     }
 }
 
-/// Same operation, not on its way to the device, nothing that forbids it (BLK-1).
+/// Same operation, not on its way to the device, no flag that forbids it (BLK-1).
 fn compatible(request: &Request, bio: &Bio) -> bool {
     request.op == bio.op
         && !request.was_started

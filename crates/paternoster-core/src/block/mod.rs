@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Block: the parts of the queue, each of which owns its state and is given what it needs.
+//! Block: the parts of the queue, each of which owns its state and receives what else it needs.
 //!
-//! Nothing here knows the [`RequestQueue`](crate::RequestQueue): a part answers, the queue acts.
+//! No part knows the [`RequestQueue`](crate::RequestQueue): a part answers, the queue acts.
 
 pub(crate) mod chosen;
 pub(crate) mod dispatch;

@@ -5,24 +5,23 @@
 //!
 //! * **task** (2.6.39 and later): a client that is about to submit several bios plugs itself; its
 //!   requests stay in a private list until it unplugs, sleeps, or the list is full (BLK-6).
-//! * **device** (until 2.6.38): an empty queue holds its first requests for everybody until four
-//!   wait, 3 ms have passed, a client unplugs or sleeps (BLK-5). Flash that queues
-//!   commands is not plugged.
+//! * **device** (until 2.6.38): an empty queue holds its first requests of all clients until four
+//!   wait, 3 ms have passed, or a client unplugs or sleeps (BLK-5). Flash that queues commands is
+//!   not plugged.
 //!
 //! ```text
 //! task    plug  b0 b1 b2 … b15  b16        unplug
 //!               └──── list ───┘  └ the list is full: the 16 go to the elevator first
 //! ```
 //!
-//! Which requests are held is known here; what becomes of them is in `queue/plugging.rs`.
+//! This file knows which requests are held; `queue/plugging.rs` decides what happens to them.
 //!
 //! # Invariants
 //! I1  A request is in its client's plug exactly while its stage is `Plugged`.
 //! I2  A client that sleeps has an empty plug.
 //!
-//! Source: BLK-5, BLK-6. Differs: a plug has one queue here, so the limits for
-//! several do not apply; the elevator is asked whether it allows a merge in a plug too, as it is
-//! for all others.
+//! Source: BLK-5, BLK-6. Differs: a plug has one queue here, so the limits for several do not
+//! apply; the elevator decides about merges in a plug too, as about all others.
 
 use alloc::string::String;
 use alloc::vec;
@@ -40,7 +39,7 @@ const LEGACY_PLUG_MAX: u32 = 16;
 const MQ_PLUG_MAX: u32 = 32;
 /// Under blk-mq a request of this many sectors (128 KiB) ends the plug as well.
 const MQ_PLUG_LARGE: u32 = 256;
-/// The device plug opens when so many requests wait (BLK-5).
+/// The device plug opens when this many requests wait (BLK-5).
 const DEVICE_PLUG_REQUESTS: u32 = 4;
 /// The device plug opens after this time (BLK-5).
 const DEVICE_PLUG_TIME: Nanos = Nanos::from_millis(3);
@@ -68,17 +67,17 @@ impl DevicePlug {
         self.until = now + DEVICE_PLUG_TIME;
     }
 
-    /// Whether so many waiting requests open it.
+    /// Whether this many waiting requests open it.
     pub(crate) const fn opens_at(waiting: u32) -> bool {
         waiting >= DEVICE_PLUG_REQUESTS
     }
 }
 
-/// The plugs of the clients, each a list of what its client has submitted since it plugged itself.
+/// The clients' plugs, each a list of what its client has submitted since it plugged itself.
 #[derive(Debug)]
 pub(crate) struct TaskPlugs {
     lists: Vec<List>,
-    /// Requests in all of them.
+    /// Requests in all plugs.
     held: u32,
 }
 
@@ -87,12 +86,12 @@ impl TaskPlugs {
         TaskPlugs { lists: vec![List::new(); clients as usize], held: 0 }
     }
 
-    /// How many requests are held, in all plugs.
+    /// The number of requests held, in all plugs.
     pub(crate) const fn held(&self) -> u32 {
         self.held
     }
 
-    /// What the client's plug holds.
+    /// The requests in the client's plug.
     pub(crate) fn of(&self, client: ClientId) -> &List {
         &self.lists[client.index() as usize]
     }
@@ -119,7 +118,7 @@ impl TaskPlugs {
         }
     }
 
-    /// Whether the request is the plug's first.
+    /// Adds a request; whether it is the plug's first.
     pub(crate) fn add(&mut self, links: &mut Links, client: ClientId, id: RequestId) -> bool {
         let first = self.of(client).is_empty();
         self.list(client).push_back(links, id.0);

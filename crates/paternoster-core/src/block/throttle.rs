@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Throttle: a client that has taken the device with a flush comes again when the others have had
+//! Throttle: a client that has used the device for a flush is served again when the others have had
 //! their part.
 //!
 //! A flush is no request of its owner, and on its way past the elevator it takes as much of the
-//! device as hundreds of requests. An elevator says how much device time the others are to have
-//! for it ([`Elevator::charge`]): with shares f and 1 - f it is `cost * (1 - f) / f`. Until then
+//! device as hundreds of requests. The elevator says how much device time the others must get in
+//! return ([`Elevator::charge`]): with shares f and 1 - f it is `cost * (1 - f) / f`. Until then
 //! the owner's requests are *throttled*: they wait in front of the elevator and of the flush
-//! sequencer (but for flushes without data):
+//! sequencer (except for flushes without data):
 //!
 //! ```text
 //! a writer with fsync and a reader, weights 100 and 100; a flush costs 3.4 ms
@@ -15,43 +15,45 @@
 //! writer    ends       ^fsync returns, next write throttled    ^released
 //! ```
 //!
-//! Time is counted by a clock of device time that has passed, the owner's own taken out. What is
-//! released goes to the head of its elevator, since it has waited its turn here, and its requests
-//! that came so are charged like the flush.
+//! A clock counts the device time that has passed, without the owner's own. Released requests go to
+//! the head of the elevator, since they have waited their turn here, and are charged like the
+//! flush.
 //!
-//! Beside a client that has nothing to do with flushes (a *bystander*: it reads, and nothing of
-//! what it wrote is in the cache) only the time of those who own no flush passes on that clock, or
-//! two owners would repay their debts with each other's flushes and leave the reader nothing. What
-//! the reader has is repaid to all owners at the same time, so that of three it has a third. (bfq
-//! asks for the other owners' parts, too: under it their time passes.)
+//! While a client is present that has nothing to do with flushes (a *bystander*: it reads, and
+//! nothing that it wrote is in the cache), only the time of clients that own no flush passes on
+//! that clock, or two owners would repay their debts with each other's flushes and leave the reader
+//! nothing. The reader's time is repaid to all owners at once, so that of three clients it gets a
+//! third. (bfq counts the other owners' parts, too: with it their time passes.)
 //!
 //! ```text
 //! two writers with fsync and a reader    |w|w| flush of both 3.4 |r|r| ... 1.7 ms |w|w| flush |
 //! ```
 //!
-//! A client that owes no more than some flushes like the last (`flush_ahead`, 4) is not throttled:
-//! clients that call fsync beside each other would else be released one by one, and share no flush.
-//! When nobody is there but those who owe, the least debt is forgiven to all of them.
+//! A client that owes at most some flushes like the last one (`flush_ahead`, 4) is not throttled:
+//! otherwise clients that call fsync at the same time would be released one by one, and share no
+//! flush. When only clients that owe are present, all of them are forgiven as much as the least
+//! debt.
 //!
-//! Commands cannot be interrupted, so the others have a little more than their part before the
-//! owner is in the device again. So much less it owes the next time, up to [`MOST_CREDIT`], if it
-//! has owed before.
+//! Commands cannot be interrupted, so the others get a little more than their part before the owner
+//! is in the device again. It owes that much less the next time, up to [`MOST_CREDIT`], if it has
+//! owed before.
 //!
-//! Nothing waits here for clients that do not come. If nothing is to do but what is throttled, the
-//! client that owes least is released, at once, or, when a client that owes nothing had an I/O a
+//! Nothing waits here for clients that do not come. If only throttled requests are left to do, the
+//! client that owes least is released: at once or, when a client that owes nothing had an I/O a
 //! moment ago and has none now, after [`PATIENCE`].
 //!
-//! The throttle keeps what clients owe and which of their requests wait; what a released request
-//! does next is the queue's affair (`queue/flush_cost.rs`).
+//! The throttle keeps what clients owe and which of their requests wait; the queue decides what a
+//! released request does next (`queue/flush_cost.rs`).
 //!
 //! # Invariants
-//! I1  A client stands in the tree exactly while it has throttled requests.
+//! I1  A client is in the tree exactly while it has throttled requests.
 //! I2  The device is idle while a request is throttled only for [`PATIENCE`] at a time
 //!     (`Waiting::Throttled`).
-//! I3  One charge is at most what the elevator calls a slot, and nobody waits until the others have
-//!     had more than [`MOST_DUE`], however much was charged; nor longer than they use the device.
+//! I3  A charge is for at most one slot as the elevator defines it, and no client waits until the
+//!     others have had more than [`MOST_DUE`], however much was charged; nor longer than they use
+//!     the device.
 //!
-//! Source: our own design; no kernel does it.
+//! Source: own design; no kernel does it.
 
 use alloc::format;
 use alloc::string::String;
@@ -66,14 +68,14 @@ use crate::request::Op;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
 
-/// So long the device waits, while requests are throttled, for a client that was just served.
+/// While requests are throttled, the device waits this long for a client that was just served.
 const PATIENCE: Nanos = Nanos::from_millis(2);
-/// The most that a client gets back for having been released late.
+/// The most that a client is credited for a late release.
 const MOST_CREDIT: Nanos = Nanos::from_millis(1);
-/// The most that the others are to have for one charge.
+/// The most that the others are owed for one charge.
 const MOST_DUE: Nanos = Nanos::from_secs(5);
 
-/// Where a client stands.
+/// The debt of a client.
 #[derive(Debug, Clone, Copy, Default)]
 struct Debt {
     /// It owes nothing from this reading of the clock on.
@@ -82,22 +84,22 @@ struct Debt {
     held: List,
 }
 
-/// What the clock said when something began to be accounted.
+/// The clock before some device time was accounted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     before: Nanos,
-    /// It has gone on by what was served.
+    /// The clock has advanced by the time served.
     passes: bool,
 }
 
 impl Reading {
-    /// What is to be taken out of the time that has passed.
+    /// The client's own part of the time that has passed.
     const fn own(self, cost: Nanos) -> Nanos {
         if self.passes { cost } else { Nanos::ZERO }
     }
 }
 
-/// A command that has ended, as far as it matters here.
+/// A command that has ended, as far as the throttle needs it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
     pub(crate) client: ClientId,
@@ -116,16 +118,16 @@ pub(crate) struct Throttle {
     is_used: bool,
     /// Device time that has passed.
     clock: Nanos,
-    /// So much may be owed.
+    /// This much may be owed.
     ahead: Nanos,
     /// By client.
     debts: Vec<Debt>,
     /// Clients with throttled requests, the one that owes least first.
     waiting: Root,
     nodes: Nodes<u64>,
-    /// The client that owes nothing and was served last; and when.
+    /// The last client served that owes nothing; and when.
     last_other: Option<(ClientId, Nanos)>,
-    /// The client that read last of those that own no flush; and when.
+    /// The last client to read of those that own no flush; and when.
     bystander: Option<(ClientId, Nanos)>,
 }
 
@@ -143,7 +145,7 @@ impl Throttle {
         }
     }
 
-    /// A client comes, into the place of one that has gone: it owes nothing.
+    /// A client arrives, in the slot of one that has gone: it owes nothing.
     pub(crate) fn attach(&mut self, client: u32) {
         *self.debt(client) = Debt::default();
     }
@@ -170,13 +172,13 @@ impl Throttle {
         self.until(client) > self.clock + self.ahead
     }
 
-    /// A flush has ended that took so long: `ahead` of them may be owed.
+    /// A flush took this long: `ahead` of them may be owed.
     pub(crate) fn allow_ahead(&mut self, flush: Nanos, ahead: u64) {
         self.ahead = Nanos(flush.0.saturating_mul(ahead));
     }
 
-    /// Device time passes, of clients with data in the cache or not; what was read before and
-    /// whether the clock has gone on, for [`Throttle::account`].
+    /// Device time passes, of clients with data in the cache or not. Returns the former clock and
+    /// whether it has advanced, for [`Throttle::account`].
     pub(crate) fn begin(
         &mut self,
         view: &QueueView,
@@ -193,8 +195,8 @@ impl Throttle {
         Reading { before, passes }
     }
 
-    /// Of the device time since a reading so much was `client`'s, beside its turns: the others are
-    /// to have theirs.
+    /// `client` used `cost` of the device time since a reading, outside its turns: the others are
+    /// owed theirs.
     pub(crate) fn account(
         &mut self,
         view: &mut QueueView,
@@ -218,15 +220,14 @@ impl Throttle {
         }
     }
 
-    /// The time of a client that owes does not count as the others'.
+    /// Time of a client that owes does not count as the others'.
     fn take_out(&mut self, client: u32, reading: Reading, cost: Nanos) {
         if self.until(client) > reading.before && reading.passes {
             self.owe(client, reading.before, cost);
         }
     }
 
-    /// The bystander, if it has something here, sleeps for a request, or had something a moment
-    /// ago.
+    /// The bystander, if it has a bio here, sleeps for a request, or was served a moment ago.
     fn present_bystander(&self, view: &QueueView) -> Option<ClientId> {
         let (id, at) = self.bystander?;
         let client = view.clients.get(id.0)?;
@@ -236,7 +237,8 @@ impl Throttle {
 
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
         self.is_used = true;
-        // What passes by here (flushes without data do) may owe more and more: not for ever.
+        // A client whose requests bypass the throttle (flushes without data) may owe more and more:
+        // this limits it.
         let most = self.clock + self.ahead + MOST_DUE;
         let debt = self.debt(client);
         let credit = if debt.until == Nanos::ZERO { Nanos::ZERO } else { MOST_CREDIT.min(before) };
@@ -262,7 +264,8 @@ impl Throttle {
         let index = client.index();
         let of_owner = self.until(index) > self.clock || of_writer;
         if of_owner && self.bystander.is_some_and(|(other, _)| other == client) {
-            // It has written since: beside itself its time would not pass, nor any debt.
+            // It has written since: as its own bystander it would stop its clock, and repay no
+            // debt.
             self.bystander = None;
         }
         let reading = self.begin(view, elevator, time, of_owner);
@@ -289,22 +292,22 @@ impl Throttle {
         }
     }
 
-    /// The client whose requests may go now, if there is one: it is first of those that wait.
+    /// The first waiting client, if its requests may go now.
     pub(crate) fn released(&self) -> Option<u32> {
         self.waiting.first().filter(|&client| !self.holds(client))
     }
 
-    /// The first client that waits, whatever it owes.
+    /// The first waiting client, whatever it owes.
     pub(crate) fn first(&self) -> Option<u32> {
         self.waiting.first()
     }
 
-    /// The client waits no more. Its requests are taken one by one.
+    /// The client no longer waits. Its requests are taken one by one.
     pub(crate) fn release(&mut self, client: u32) {
         self.waiting.remove(&mut self.nodes, client);
     }
 
-    /// The last or the first request of a client that was released.
+    /// The last or the first request of a released client.
     pub(crate) fn take(&mut self, links: &mut Links, client: u32, last: bool) -> Option<u32> {
         let held = &mut self.debt(client).held;
         let request = if last { held.last() } else { held.first() }?;
@@ -312,15 +315,15 @@ impl Throttle {
         Some(request)
     }
 
-    /// The debt of the waiting client that owes least is forgiven, and as much of every other's.
+    /// Forgives the debt of the waiting client that owes least, and as much to every other.
     pub(crate) fn forgive_least(&mut self) {
         if let Some(first) = self.waiting.first() {
             self.clock = self.clock.max(self.until(first));
         }
     }
 
-    /// When clients that owe are released, if no other comes; zero if none was served lately that
-    /// may come. One that has bios here does not: it waits for them.
+    /// When clients that owe are released, if no other comes; zero if no client served lately may
+    /// come. One that has bios here may not: it waits for them.
     pub(crate) fn opens(&self, view: &QueueView) -> Nanos {
         let thinks = |id: ClientId| view.clients.get(id.0).is_some_and(|c| c.bios == 0);
         let others = [self.last_other, self.bystander];
@@ -328,13 +331,13 @@ impl Throttle {
         comes.map(|(_, at)| at + PATIENCE).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// When the queue has to look here again, while the device is idle.
+    /// When the queue must check the throttle again, while the device is idle.
     pub(crate) fn deadline(&self, view: &QueueView) -> Nanos {
         let opens = if self.is_empty() { Nanos::ZERO } else { self.opens(view) };
         if opens > view.exact { opens } else { Nanos::MAX }
     }
 
-    /// Takes a request away, because its bio is withdrawn.
+    /// Removes a request whose bio is withdrawn.
     pub(crate) fn cancel(&mut self, links: &mut Links, client: u32, request: u32) {
         let held = &mut self.debt(client).held;
         held.remove(links, request);
@@ -343,7 +346,7 @@ impl Throttle {
         }
     }
 
-    /// Nobody owes anything any more; all that waited were released before.
+    /// Forgives all debts; all that waited were released before.
     pub(crate) fn forgive_all(&mut self) {
         debug_assert!(self.is_empty(), "throttle: requests wait for debts that are forgiven");
         for debt in &mut self.debts {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clean: whether a flush would find anything to do.
 //!
-//! A write that has ended without forced unit access may lie in the volatile cache until a flush
-//! that *started* later has ended. Nothing is known of a write that failed, with forced unit access
-//! or without, so it counts too; nor
-//! of what was written before the queue was made, so the cache starts as dirty.
+//! A write that has ended without forced unit access may be in the volatile cache until a flush
+//! that *started* later has ended. A failed write, with forced unit access or without, may be there
+//! as well, so it counts too; so may writes from before the queue was built, so the cache starts as
+//! dirty.
 //!
 //! ```text
 //! write ends      w           w
@@ -13,11 +13,11 @@
 //! being flushed     y    n      y   n        ... or the one under way may still fail
 //! ```
 //!
-//! With the attribute `flush_elide` a flush of a clean cache is no command: who waits for it goes
-//! on at once. It is on unless told otherwise, since it measures best: threads with nothing to
-//! flush get to their next write, and more of them share the next flush (`reproduce
-//! flush-options`). It holds only for what goes through this queue; who shares the device with
-//! others, or does not trust it to keep what it has acknowledged as flushed, turns it off.
+//! With the attribute `flush_elide` a flush of a clean cache issues no command: its client
+//! continues at once. It is on by default, since it performs best: threads with nothing to flush
+//! get to their next write, and more of them share the next flush (`reproduce flush-options`). It
+//! knows only what goes through this queue; turn it off if the device is shared with others, or if
+//! you do not trust it to keep what it has acknowledged as flushed.
 //!
 //! # Invariants
 //! I1  If both marks are off, every write that has ended is durable.
@@ -53,7 +53,7 @@ impl Cleanness {
         }
     }
 
-    /// Nothing is known any more.
+    /// Nothing is known any more: the cache counts as dirty.
     pub(super) const fn forget(&mut self) {
         self.written = true;
     }
@@ -81,8 +81,8 @@ impl Cleanness {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// The device is said to have a cache, or to have none: while it had none nobody looked what
-    /// was written, nor passed the time that debts are repaid in.
+    /// The device is declared to have a cache, or to have none: while it had none, writes were not
+    /// tracked, and the time in which debts are repaid did not pass.
     pub(crate) fn believe_write_cache(&mut self, there: bool) {
         if self.view.facts.write_cache != there {
             self.view.facts.write_cache = there;
@@ -91,7 +91,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Whether those who wait for a flush can go on without one.
+    /// Whether the clients that wait for a flush can continue without one.
     pub(super) fn is_clean(&mut self) -> bool {
         if !self.flush.policy.elides {
             return false;
@@ -103,7 +103,7 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.clean.is_clean()
     }
 
-    /// Nobody in the pending list needs a flush: all go on.
+    /// No request in the pending list needs a flush: all continue.
     pub(super) fn pass_pending(&mut self) {
         let pending = self.flush.pending;
         for _ in 0..self.flush.lists[pending].len() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hold: what may go to the device while a flush is in flight.
 //!
-//! A SATA disk cannot queue a flush beside other commands. Whatever it is given meanwhile it
-//! refuses, and a refused request stands at the head of the dispatch list, before the next flush:
+//! A SATA disk cannot queue a flush together with other commands. It refuses whatever it is given
+//! meanwhile, and a refused request goes to the head of the dispatch list, before the next flush:
 //!
 //! ```text
 //! flush of a dirty cache 10 ms, of a clean one 0.2, a write 1; write1 waits, flush2 comes at 5
@@ -11,39 +11,39 @@
 //! with      |---- flush1 10 ----|f2| write1                         flush2 ends at 10.2
 //! ```
 //!
-//! So the queue is *held*: nothing is taken from the elevator while a flush is in flight, where
-//! requests stay mergeable and whatever is more urgent can still go first. What has left the
-//! elevator before goes out all the same (and is refused). At the end of the flush the queue goes
-//! on by itself.
+//! So the queue is *held*: while a flush is in flight nothing is taken from the elevator, where
+//! requests stay mergeable and more urgent ones can still go first. Requests that have left the
+//! elevator before are issued all the same (and are refused). At the end of the flush the queue
+//! continues by itself.
 //!
 //! | `flush_hold`   | device cannot queue a flush | device can |
 //! |----------------|-----------------------------|------------|
 //! | `off`          | nothing is held             | nothing is held |
 //! | `unqueueable`  | everything                  | nothing is held |
-//! | `writes`       | everything                  | writes; reads go on beside the flush |
+//! | `writes`       | everything                  | writes; reads go on during the flush |
 //!
-//! Held writes of the last line have been picked already and stand on the dispatch list, as many
-//! as the device takes commands; reads behind them go before them.
+//! Held writes of the last line have been picked already and are on the dispatch list, as many as
+//! the device takes commands; reads behind them go before them.
 //!
-//! * `flush_drain`: a flush that cannot be queued is not even tried while other commands are in
-//!   the device, instead of being refused once for each of their ends.
+//! * `flush_drain`: a flush that cannot be queued is not even tried while other commands are in the
+//!   device, instead of being refused once for each of their ends.
 //! * `flush_delay` (V. Goyal): a flush waits for others to share it while the queue is not empty.
-//!   An *adaptive* delay is not there: T. Heo's reason holds, it needs patterns to be recognised
+//!   There is no *adaptive* delay: T. Heo's reason holds, it would need patterns to be recognised
 //!   and numbers to be guessed, and more merging does not lower the number of flushes (S. Li: of
 //!   ten, 4 F, W, 6 F becomes 6 F, W, 4 F; a test shows it).
 //!
 //! # Trains
-//! Back-to-back flushes of a clean cache are cheap, and so nothing is held for long: between
-//! flushes of writes with data other I/O goes on (T. Heo: F, F + data, F, F, F + data). But two
-//! clients that only flush always have the next one ready when one ends, and the queue is held for
-//! ever (V. Goyal's worry): on a disk of 0.2 ms each, 4952 in a row in the first second. So behind
-//! [`TRAIN_MOST`] flushes during which others waited the next lets one of those be done first.
-//! Differs from Linux, where they wait as long as the train is.
+//! Back-to-back flushes of a clean cache are cheap, so nothing is held for long: between flushes of
+//! writes with data other I/O goes on (T. Heo: F, F + data, F, F, F + data). But two clients that
+//! only flush always have the next one ready when one ends, and the queue is held for ever (V.
+//! Goyal's worry): on a disk of 0.2 ms each, 4952 in a row in the first second. So after
+//! [`TRAIN_MOST`] flushes during which others waited, the next one lets one of those go first.
+//! Differs from Linux, where they wait as long as the train lasts.
 //!
 //! # Invariants
 //! I1  With a hold, no request leaves the elevator while a flush is in flight on a device that
 //!     cannot queue it (FLUSH-10).
-//! I2  Whatever is held goes on with the next call of `next` at the end of the flush, however it
+//! I2  Whatever is held continues with the next call of `next` at the end of the flush, however it
 //!     ended (FLUSH-11), or of a train of at most [`TRAIN_MOST`].
 //!
 //! Source: seed 003; FLUSH-10 to FLUSH-15, FLUSH-19 to FLUSH-23.
@@ -54,8 +54,8 @@ use crate::queue::RequestQueue;
 use crate::request::{Op, RequestId, Stage};
 use crate::time::Nanos;
 
-/// So many flushes follow each other, at most, while something else waits. Long enough for the
-/// trains that the hold is for (a handful), and at 0.2 ms each no more than a seek.
+/// At most this many flushes follow each other while something else waits. Long enough for the
+/// trains that the hold is for (a handful), and at 0.2 ms each no longer than a seek.
 const TRAIN_MOST: u32 = 16;
 
 /// What is held while a flush is in flight.
@@ -74,8 +74,8 @@ pub(crate) const HOLDS: [(&str, Hold); 3] =
     [("off", Hold::Off), ("unqueueable", Hold::Unqueueable), ("writes", Hold::Writes)];
 
 impl<O: Observer> RequestQueue<O> {
-    /// A flush is in flight. What of the dispatch list goes to the device next; or why nothing does
-    /// though something stands there.
+    /// A flush is in flight. The request on the dispatch list that goes to the device next; or why
+    /// none does although the list is not empty.
     pub(crate) fn next_dispatched(&mut self) -> Result<Option<RequestId>, Waiting> {
         let Some(first) = self.dispatch.first() else { return Ok(None) };
         let mut id = RequestId(first);
@@ -104,7 +104,7 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.policy.drains && !self.view.facts.flush_queueable && !self.tags.is_empty()
     }
 
-    /// Whether nothing leaves the elevator for a flush that is in flight.
+    /// Whether nothing leaves the elevator because a flush is in flight.
     pub(crate) fn holds_queue(&self) -> bool {
         #[cfg(feature = "planted-bugs")]
         if self.planted.holds_for_ever() {
@@ -120,8 +120,8 @@ impl<O: Observer> RequestQueue<O> {
             && self.view.facts.flush_queueable
     }
 
-    /// Whether a request that was picked has to stand on the dispatch list until the flush has
-    /// ended. If so it does.
+    /// Whether a picked request has to stay on the dispatch list until the flush has ended; if so,
+    /// it is put there.
     pub(crate) fn hold_write(&mut self, id: RequestId) -> bool {
         if !self.is_held(id.0) {
             return false;
@@ -146,14 +146,14 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.train = if self.others_wait() { self.flush.train + 1 } else { 0 };
     }
 
-    /// Something that is no step of a sequence has been done; a flush may have waited for it.
+    /// Something outside a sequence has been done; a flush may have waited for it.
     pub(crate) fn end_train(&mut self) {
         if self.flush.train != 0 && core::mem::take(&mut self.flush.train) >= TRAIN_MOST {
             self.kick();
         }
     }
 
-    /// Asks again whether a flush may be issued that was put off.
+    /// Checks again whether a delayed flush may be issued.
     #[inline]
     pub(crate) fn kick_put_off(&mut self) {
         let puts_off = self.flush.policy.delay != Nanos::ZERO || self.flush.train >= TRAIN_MOST;
@@ -162,12 +162,12 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Whether the next flush lets others be done first.
+    /// Whether the next flush lets others go first.
     pub(crate) fn gives_way(&self) -> bool {
         self.flush.train >= TRAIN_MOST && self.others_wait()
     }
 
-    /// Whether something that is no step of a sequence has yet to go to the device.
+    /// Whether something outside a sequence has yet to go to the device.
     fn others_wait(&self) -> bool {
         let sequenced = |index| self.view.slot(index).steps.is_sequenced();
         let command = self.flush.command.map(|id| id.0);
@@ -181,11 +181,11 @@ impl<O: Observer> RequestQueue<O> {
         busy && waited < self.flush.policy.delay
     }
 
-    /// When a delayed flush is due, if one is waited for.
+    /// When a delayed flush is due, if there is one.
     pub(crate) fn flush_due(&self) -> Nanos {
         let waits = !self.flush.in_flight() && !self.flush.lists[self.flush.pending].is_empty();
         let due = self.flush.pending_since + self.flush.policy.delay;
-        // Behind its time it waits for data under way, whose end is an event of its own.
+        // Past its time it waits for data in the device, whose end is an event of its own.
         if waits && due > self.view.exact { due } else { Nanos::MAX }
     }
 }

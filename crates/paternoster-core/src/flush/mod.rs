@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flush sequencer: preflush, data, postflush; and one flush for all who wait for one.
+//! Flush sequencer: preflush, data, postflush; and one flush for all requests that wait for one.
 //!
-//! What a request has to go through is in `steps`. Who needs a flush waits in the *pending* list;
-//! when a flush is issued that list becomes the *running* one, and who comes meanwhile waits in
-//! the other. So any number of fsyncs share two flushes:
+//! `steps` has the steps of a request. Requests that need a flush wait in the *pending* list; when
+//! a flush is issued that list becomes the *running* one, and requests that arrive meanwhile wait
+//! in the other. So any number of fsyncs share two flushes:
 //!
 //! ```text
 //! flush in the device   |======= 1 =======|======= 2 =======|
-//! come meanwhile           a  b  c             d
+//! arrive meanwhile         a  b  c             d
 //! pending               -  a  ab abc  -        d             -
 //! running               x          x  abc                    -       1 ends x, 2 ends a, b, c
 //! ```
 //!
 //! # When a flush is issued
-//! * C1: none is in flight, and somebody waits.
-//! * C2: no data of a sequence are under way, so that those who shared a preflush share the
+//! * C1: none is in flight, and a request waits.
+//! * C2: no data of a sequence are in the device, so that requests that shared a preflush share the
 //!   postflush too;
-//! * C3: unless the first has waited for 5 s. (Asked whenever a step ends; there is no timer.)
+//! * C3: unless the first has waited for 5 s. (Checked whenever a step ends; there is no timer.)
 //!
-//! Then it stands on the dispatch list, at its tail (53d63e6b0d and later) or its head (before;
-//! blk-mq) by the attribute `flush_insert`. It is *in flight* from then on. What other commands
-//! may go meanwhile is in `hold`, who pays for it in `writers`, what it need not do in `clean`.
+//! It is then put on the dispatch list, at its tail (53d63e6b0d and later) or its head (before;
+//! blk-mq), as the attribute `flush_insert` says. It is *in flight* from then on. `hold` decides
+//! which other commands may go meanwhile, `writers` which client pays for it, `clean` when it is
+//! not needed.
 //!
-//! Data of a sequence go to the head of the dispatch list under legacy rules, and no elevator
-//! sees them; under mq rules they go through the elevator, at its head after a preflush.
+//! Data of a sequence go to the head of the dispatch list under legacy rules, and no elevator sees
+//! them; under mq rules they go through the elevator, at its head after a preflush.
 //!
 //! # Invariants
 //! I1  At most one flush is in flight (FLUSH-7).
-//! I2  A sequenced request is in exactly one of: the pending list, the running list, its data
-//!     under way (FLUSH-17). The running list is empty while no flush is in flight.
-//! I3  Its bio ends exactly once: after its last step, or with the error of a failed one
-//!     (FLUSH-1, FLUSH-8, FLUSH-9).
+//! I2  A sequenced request is in exactly one of: the pending list, the running list, its data being
+//!     processed (FLUSH-17). The running list is empty while no flush is in flight.
+//! I3  Its bio ends exactly once: after its last step, or with the error of a failed one (FLUSH-1,
+//!     FLUSH-8, FLUSH-9).
 //!
 //! # Not here
-//! The abort of a whole queue: a device that is gone fails what it is given, and every
-//! sequence ends with the error of the step that it is at.
-//! FLUSH-18: several hardware queues with a flush each; a queue is one. Linux up to 3.x lets
-//! flush bios ride on a task's plug; here they pass by it, as in blk-mq.
+//! Aborting a whole queue: a device that is gone fails what it is given, and every sequence ends
+//! with the error of its current step. FLUSH-18: several hardware queues with a flush each; here
+//! there is one. Linux up to 3.x lets flush bios join a task's plug; here they bypass it, as in
+//! blk-mq.
 //!
 //! Source: FLUSH-1 to FLUSH-9, FLUSH-17, FLUSH-18.
 
@@ -64,23 +65,23 @@ use writers::Writers;
 pub(crate) use hold::{HOLDS, Hold};
 pub(crate) use steps::Steps;
 
-/// After so long a flush waits no more for data under way (C3).
+/// After this time a flush no longer waits for data being processed (C3).
 const PENDING_MOST: Nanos = Nanos::from_secs(5);
 
-/// What is set by attributes.
+/// Settings made by attributes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FlushPolicy {
     pub(crate) hold: Hold,
     pub(crate) at_head: bool,
     /// A flush that cannot be queued waits for the device to become empty.
     pub(crate) drains: bool,
-    /// A flush of a cache that is known to be clean is no command.
+    /// A flush of a cache that is known to be clean issues no command.
     pub(crate) elides: bool,
-    /// A flush waits so long for others to share it, while the queue is not empty.
+    /// A flush waits this long for others to share it, while the queue is not empty.
     pub(crate) delay: Nanos,
     /// Clients pay for the flushes that drain what they have written.
     pub(crate) owned: bool,
-    /// Nobody waits who owes no more than so many flushes like the last.
+    /// No client waits that owes at most this many flushes like the last.
     pub(crate) ahead: u64,
 }
 
@@ -98,27 +99,27 @@ impl Default for FlushPolicy {
     }
 }
 
-/// Who waits for a flush, and the flush in flight.
+/// The requests that wait for a flush, and the flush in flight.
 #[derive(Debug)]
 pub(crate) struct Sequencer {
     pub(crate) policy: FlushPolicy,
     lists: [List; 2],
-    /// Which list collects; the other is served while a flush is in flight.
+    /// The list that collects; the other is served while a flush is in flight.
     pending: usize,
-    /// The flush command from when it is on the dispatch list until its end.
+    /// The flush command, from the dispatch list until its end.
     command: Option<RequestId>,
-    /// When the first of the pending list came.
+    /// When the first request of the pending list arrived.
     pending_since: Nanos,
-    /// Sequenced requests whose data are under way.
+    /// Sequenced requests whose data are being processed.
     data_in_flight: u32,
-    /// Flushes that have ended since anything else was done, with others waiting.
+    /// Flushes that have ended since anything else was done, while others waited.
     train: u32,
     pub(crate) clean: Cleanness,
     pub(crate) writers: Writers,
 }
 
 impl Sequencer {
-    /// The requests of one of the two lists, which a flush serves.
+    /// The requests in one of the two lists, which a flush serves.
     pub(crate) const fn askers(&self, list: usize) -> &List {
         &self.lists[list]
     }
@@ -137,7 +138,7 @@ impl Sequencer {
         }
     }
 
-    /// From the dispatch list to its end.
+    /// Whether a flush is between the dispatch list and its end.
     pub(crate) const fn in_flight(&self) -> bool {
         self.command.is_some()
     }
@@ -152,7 +153,7 @@ impl Sequencer {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// Takes in a bio that orders the device's cache.
+    /// Accepts a bio that orders the device's cache.
     #[inline(never)]
     pub(crate) fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         let steps = Steps::of(bio, &self.view.facts);
@@ -168,7 +169,7 @@ impl<O: Observer> RequestQueue<O> {
             return self.take_in_data(key, bio);
         }
         let id = self.allocate(key.index(), bio)?;
-        // No elevator is told of it, unless its data go through one.
+        // No elevator knows of it, unless its data go through one.
         self.view.requests[id].epoch = u32::MAX;
         self.view.requests[id].steps = steps;
         if bio.sectors == 0 || !(self.throttle.is_used() && self.throttles(id)) {
@@ -177,7 +178,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(Ticket(key))
     }
 
-    /// A sequenced request takes its first step.
+    /// Starts the first step of a sequenced request.
     pub(crate) fn begin_sequence(&mut self, id: RequestId) {
         self.emit_request(Action::Insert, id);
         let steps = self.view.requests[id].steps;
@@ -189,8 +190,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// A bio whose flags ask for nothing but its data: the device has no cache, or can write past
-    /// it.
+    /// A bio whose flags require only its data: the device has no cache, or can write past it.
     fn take_in_data(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         if !self.view.facts.write_cache {
             // It stays sync: removing the flags must not make it async.
@@ -230,7 +230,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// The step that a request was at has ended.
+    /// The current step of a request has ended.
     fn end_step(&mut self, id: RequestId, outcome: Outcome) {
         let steps = &mut self.view.requests[id].steps;
         *steps = steps.advanced();
@@ -256,7 +256,8 @@ impl<O: Observer> RequestQueue<O> {
         self.elevator.insert(&mut self.view, id, position);
     }
 
-    /// The device has done the data of a sequence. An elevator that knew of them has been told.
+    /// The device has processed the data of a sequence. If the elevator knew of them, it has been
+    /// told.
     #[inline(never)]
     pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
         if self.elevator.has_bound(&self.view.requests[id]) {
@@ -268,8 +269,8 @@ impl<O: Observer> RequestQueue<O> {
         self.kick();
     }
 
-    /// Issues flushes as long as somebody waits and may have one. (More than one only if they
-    /// cost nothing.)
+    /// Issues flushes while requests wait and may have one. (More than one only if they cost
+    /// nothing.)
     #[inline(never)]
     pub(crate) fn kick(&mut self) {
         while self.may_flush() {
@@ -281,7 +282,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// C1 to C3, a delay that was asked for, and the end of a train.
+    /// C1 to C3, a configured delay, and the end of a train.
     fn may_flush(&self) -> bool {
         let flush = &self.flush;
         if flush.in_flight() || flush.lists[flush.pending].is_empty() {
@@ -328,7 +329,8 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.writers.flush_starts(self.view.exact);
     }
 
-    /// The flush has ended, and took so much device time: everyone who waited for it goes on.
+    /// The flush has ended, and took `served` device time: all requests that waited for it
+    /// continue.
     #[inline(never)]
     pub(crate) fn flush_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
         let good = outcome.status == Status::Ok;
@@ -350,10 +352,10 @@ impl<O: Observer> RequestQueue<O> {
         self.planted.forgets_restart(self.flush.train != 0);
     }
 
-    /// The steps of all in a list have ended.
+    /// The steps of all requests in a list have ended.
     fn end_waiters(&mut self, list: usize, outcome: Outcome) {
-        // While it is worked off the next flush may be issued, and this list be the pending one
-        // again: who is put back stands behind those who are still here.
+        // During this loop the next flush may be issued, and this list become the pending one
+        // again: requests put back are behind those still in it.
         for _ in 0..self.flush.lists[list].len() {
             let Some(index) = self.flush.lists[list].pop_front(&mut self.links) else { return };
             self.end_step(RequestId(index), outcome);
@@ -361,13 +363,13 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Whether the flush in flight is also for this request.
+    /// Whether the flush in flight also serves this request.
     pub(crate) fn shares_flush(&self, id: RequestId) -> bool {
         let running = &self.flush.lists[self.flush.running()];
         self.flush.in_flight() && running.iter(&self.links).any(|index| index == id.0)
     }
 
-    /// Takes a request out that has not begun, because its bio is withdrawn. Whether it did.
+    /// Removes a request that has not begun, because its bio is withdrawn; whether it did.
     pub(crate) fn leave_pending(&mut self, id: RequestId) -> bool {
         let list = &mut self.flush.lists[self.flush.pending];
         if self.view.requests[id].steps.next() != Step::Preflush

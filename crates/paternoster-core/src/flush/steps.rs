@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steps: what a bio that orders the device's cache becomes.
+//! Steps: what happens to a bio that orders the device's cache.
 //!
 //! WC: the device has a volatile write cache. FUA: it can write past it.
 //!
@@ -10,35 +10,35 @@
 //! | FUA + data        | plain write  | DATA, POST             | DATA with FUA              |
 //! | PREFLUSH + FUA    | plain write  | PRE, DATA, POST        | PRE, DATA with FUA         |
 //!
-//! A request remembers which steps are *behind* it; the next is the first that is not. Steps that
-//! its policy does not ask for are behind it from the beginning:
+//! A request remembers which steps are *done*; the next is the first that is not. Steps that its
+//! bio does not need are done from the beginning:
 //!
 //! ```text
-//! FUA + data, WC      PRE behind ─▶ DATA ─▶ POST ─▶ done
+//! FUA + data, WC      PRE done ─▶ DATA ─▶ POST ─▶ end
 //! ```
 //!
 //! # Invariants
-//! I1  Steps only become more; all three behind is done (FLUSH-17).
+//! I1  Steps are only added; a request with all three is finished (FLUSH-17).
 //!
 //! Source: FLUSH-1 to FLUSH-3.
 
 use crate::device::DeviceFacts;
 use crate::request::{Bio, Flags, Op};
 
-/// A step on the way of a sequenced request.
+/// A step of a sequenced request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// Waits for a flush before its data.
+    /// It waits for a flush before its data.
     Preflush,
     /// Its data go to the device.
     Data,
-    /// Waits for a flush behind its data.
+    /// It waits for a flush after its data.
     Postflush,
     /// Nothing is left to do.
     Done,
 }
 
-/// The steps that are behind a request; none of this for one that is not sequenced.
+/// The steps that a request has done; empty for one that is not sequenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Steps(u8);
 
@@ -50,7 +50,7 @@ const ALL: u8 = PRE | DATA | POST;
 const SEQUENCED: u8 = 8;
 
 impl Steps {
-    /// What `bio` has to go through in front of a device that says `facts`.
+    /// The steps of `bio` on a device with these `facts`.
     pub(crate) fn of(bio: &Bio, facts: &DeviceFacts) -> Steps {
         let mut due = 0;
         if bio.sectors > 0 {
@@ -72,7 +72,7 @@ impl Steps {
         self.0 & SEQUENCED != 0
     }
 
-    /// Whether only data are to do: nothing that a sequencer is needed for.
+    /// Whether only data are left: nothing that needs a sequencer.
     pub(crate) const fn is_data_only(self) -> bool {
         self.0 & ALL == PRE | POST
     }
@@ -82,13 +82,13 @@ impl Steps {
         self.0 & ALL == PRE
     }
 
-    /// A flush before its data instead of one behind them.
+    /// A flush before its data instead of one after them.
     #[cfg(feature = "planted-bugs")]
     pub(super) const fn planted(self, planted: bool) -> Steps {
         if planted { Steps(SEQUENCED | POST) } else { self }
     }
 
-    /// What comes next.
+    /// The next step.
     pub(crate) const fn next(self) -> Step {
         if self.0 & PRE == 0 {
             Step::Preflush
@@ -101,7 +101,7 @@ impl Steps {
         }
     }
 
-    /// With its next step behind it.
+    /// With its next step done.
     pub(crate) const fn advanced(self) -> Steps {
         let behind = match self.next() {
             Step::Preflush => PRE,
@@ -126,7 +126,7 @@ mod tests {
         [first.next(), second.next(), second.advanced().next()]
     }
 
-    /// Do steps only become more, from wherever they begin, until all are behind (I1)?
+    /// Are steps only added, from any start, until all are done (I1)?
     #[test]
     fn steps_only_become_more() {
         for due in 0..=ALL {

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writers: whose flush it is, and what each has to pay of it.
+//! Writers: which clients own a flush, and what each has to pay for it.
 //!
-//! A flush is asked for by one client and may drain what ten have written; on most devices it
-//! takes the device from everybody. Its *owners* are the writers of the data that it drains. Per
+//! A flush is requested by one client and may drain what ten have written; on most devices it takes
+//! the device from all clients. Its *owners* are the writers of the data that it drains. For each
 //! client the sectors are counted that have ended in the volatile cache since a flush last started
-//! (*pending*), and those that the flush in the device drains (*running*). At its end its device
-//! time above that of a flush of a clean cache is split by them; the rest goes to those who asked:
+//! (*pending*), and those that the flush in the device drains (*running*). At its end the owners
+//! share its device time above that of a flush of a clean cache, by sectors; the clients that
+//! requested the flush share the rest:
 //!
 //! ```text
-//! A wrote 12 KiB, B 4 KiB; C asks.   The flush takes 3.4 ms, one of a clean cache 0.2:
+//! A wrote 12 KiB, B 4 KiB; C flushes.   The flush takes 3.4 ms, one of a clean cache 0.2:
 //! A 3.2 * 12/16 = 2.4 ms     B 3.2 * 4/16 = 0.8 ms     C 0.2 ms
 //! ```
 //!
-//! The cost of a clean cache is the least that was seen of flushes that are known to have found
-//! nothing. Where those are no commands (`flush_elide`) none is seen, and it counts as nothing.
+//! The cost of a clean cache is the least that was seen of flushes known to have found nothing.
+//! Where those issue no commands (`flush_elide`) none is seen, and it counts as zero.
 //!
-//! What it costs to have taken so much is in `block/throttle.rs`. What a device drains by itself
-//! costs nobody anything: the pending sectors halve for every second in which their client has
-//! written nothing.
+//! `block/throttle.rs` has the consequences for the owners. What a device drains by itself costs no
+//! client anything: the pending sectors halve for every second in which their client has written
+//! nothing.
 //!
 //! # Invariants
 //! I1  A client is on the list at least while it has sectors pending or running.
-//! I2  What is charged adds up to the flush's device time, but for rounding. (For what clients
-//!     wrote that have gone the others pay.)
+//! I2  The charges add up to the flush's device time, except for rounding. (The others pay for what
+//!     clients wrote that have gone.)
 //!
-//! Source: our own design; no kernel does it.
+//! Source: own design; no kernel does it.
 
 use alloc::format;
 use alloc::string::String;
@@ -36,22 +37,22 @@ use crate::client::ClientId;
 use crate::list::{Links, List};
 use crate::time::Nanos;
 
-/// How fast a device drains its cache by itself: half of what is there in this time. Assumed.
+/// How fast a device drains its cache by itself: half of its contents in this time. Assumed.
 const HALF_LIFE: Nanos = Nanos::from_secs(1);
 
-/// What a client has in the device's cache, in sectors.
+/// A client's sectors in the device's cache.
 #[derive(Debug, Clone, Copy, Default)]
 struct CachedWrites {
-    /// Since a flush last started.
+    /// Sectors since a flush last started.
     pending: u64,
-    /// Drained by the flush in the device.
+    /// Sectors drained by the flush in the device.
     running: u64,
     /// When it last wrote.
     since: Nanos,
 }
 
 impl CachedWrites {
-    /// What the device has not drained by itself of what is pending.
+    /// The pending sectors that the device has not drained by itself.
     fn remaining(&self, now: Nanos) -> u64 {
         let halvings = (now - self.since).0 / HALF_LIFE.0;
         self.pending.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0)
@@ -79,7 +80,7 @@ impl Writers {
         }
     }
 
-    /// So many sectors of `client` have ended, and may be in the cache.
+    /// This many sectors of `client` have ended, and may be in the cache.
     pub(crate) fn wrote(&mut self, now: Nanos, client: u32, sectors: u32) {
         let cached = &mut self.cached[client as usize];
         cached.pending = cached.remaining(now) + u64::from(sectors);
@@ -89,7 +90,7 @@ impl Writers {
         }
     }
 
-    /// What is pending now is drained by the flush that goes to the device.
+    /// The flush that goes to the device drains what is pending now.
     pub(crate) fn flush_starts(&mut self, now: Nanos) {
         let mut at = self.list.first();
         while let Some(client) = at {
@@ -100,14 +101,14 @@ impl Writers {
         }
     }
 
-    /// A flush of a cache that is known to have been clean took so long.
+    /// A flush of a cache that is known to have been clean took this long.
     pub(crate) fn found_clean(&mut self, served: Nanos) {
         let least = self.clean_cost.map_or(served, |least| least.min(served));
         self.clean_cost = Some(least);
     }
 
-    /// The flush has ended and took `served`: `pay` is told what each owner has to pay of it. What
-    /// is left is for those who asked.
+    /// The flush has ended and took `served`: `pay` receives the charge of each owner. Returns the
+    /// rest, for the clients that requested the flush.
     pub(crate) fn flush_ends(
         &mut self,
         good: bool,
@@ -125,7 +126,7 @@ impl Writers {
             let cached = &mut self.cached[client as usize];
             let sectors = mem::take(&mut cached.running);
             if !good {
-                // It is still there, for the next one.
+                // It is still there, for the next flush.
                 cached.pending += sectors;
             }
             if cached.pending == 0 {
@@ -145,7 +146,7 @@ impl Writers {
         self.links.contains(client.index())
     }
 
-    /// A client goes: what it has written belongs to nobody.
+    /// A client leaves: no client owns what it has written.
     pub(crate) fn forget(&mut self, client: u32) {
         self.cached[client as usize] = CachedWrites::default();
         if self.links.contains(client) {
@@ -177,8 +178,9 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// Do the owners pay by what they wrote for what a flush takes above one of a clean cache, and
-    /// is the rest left for those who asked? The numbers of the header, in microseconds.
+    /// Do the owners pay, by what they wrote, for what a flush takes above one of a clean cache,
+    /// and is the rest left for the clients that requested it? The header's numbers, in
+    /// microseconds.
     #[test]
     fn a_flush_is_split_by_what_it_drains() {
         let mut writers = Writers::with_capacity(3);
@@ -197,7 +199,8 @@ mod tests {
         assert!(writers.list.is_empty());
     }
 
-    /// Does what a failed flush was to drain stay, and what a device drains by itself go?
+    /// Does data stay that a failed flush was to drain, and does data go that a device drains by
+    /// itself?
     #[test]
     fn what_is_pending_stays_or_fades() {
         let mut writers = Writers::with_capacity(1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latency: how long requests take, against a target, in eight numbers.
 //!
-//! Who steers by latency asks for a percentile, not for a mean, and wants it cheap: no sample is
-//! kept. Each is counted in one of eight buckets, a quarter of the target wide; the last takes all
-//! that is longer:
+//! A scheduler that steers by latency needs a percentile, not a mean, and needs it cheaply: no
+//! sample is stored. Each is counted in one of eight buckets, a quarter of the target wide; the
+//! last takes everything longer:
 //!
 //! ```text
 //! target 2 ms     0 ── 0.5 ── 1 ── 1.5 ── 2 ── 2.5 ── 3 ── 3.5 ──▶ ms
@@ -11,14 +11,14 @@
 //!                   └────── good ──────┘     └─────── bad ───────┘
 //! ```
 //!
-//! A bucket begins just behind its lower bound: 0.5 ms is in bucket 0, a nanosecond more in 1.
+//! A bucket excludes its lower bound: 0.5 ms is in bucket 0, a nanosecond more in 1.
 //!
-//! A percentile of few samples says little, and one of old samples less. It is told once 500
-//! samples are there, or a second after somebody asked and some were there; then counting begins
-//! anew. Of 500 samples the 99th percentile is the bucket of the 495th in order.
+//! A percentile of few samples says little, and one of old samples less. It is returned once there
+//! are 500 samples, or a second after it was first requested with some present; then counting
+//! begins anew. Of 500 samples the 99th percentile is the bucket of the 495th in order.
 //!
 //! # Invariants
-//! I1  A percentile is told only of at least one sample, each of which is told of once.
+//! I1  A percentile is of at least one sample, and each sample is used for one percentile only.
 //!
 //! Source: KY-6, KY-7.
 
@@ -27,10 +27,10 @@ use crate::time::Nanos;
 /// Buckets of a histogram.
 pub const BUCKETS: usize = 8;
 
-/// Buckets in a target: those below this number hold the latencies that meet it.
+/// Buckets within the target: those below this number hold the latencies that meet it.
 pub const GOOD_BUCKETS: u32 = 4;
 
-/// So many samples are told of at once ...
+/// This many samples are used at once ...
 const SAMPLES_ENOUGH: u64 = 500;
 /// ... and fewer after this time.
 const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -39,12 +39,12 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Histogram {
     counts: [u32; BUCKETS],
-    /// When few samples have to do; set by the first who asks and finds some.
+    /// When few samples are enough; set by the first request that finds some.
     patience_ends: Option<Nanos>,
 }
 
 impl Histogram {
-    /// Counts one latency against a target. Another target than before leaves what is counted.
+    /// Counts one latency against a target. Changing the target leaves earlier counts as they are.
     pub fn record(&mut self, latency: Nanos, target: Nanos) {
         let width = (target.0 / u64::from(GOOD_BUCKETS)).max(1);
         let bucket = latency.0.saturating_sub(1) / width;
@@ -52,14 +52,14 @@ impl Histogram {
         self.counts[place] = self.counts[place].saturating_add(1);
     }
 
-    /// Samples since the last percentile was told.
+    /// Samples since the last percentile was taken.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
 
     /// The bucket within which `percent` of the samples are (at most 100), if there are enough;
-    /// then they are forgotten.
+    /// then they are cleared.
     pub fn take_percentile(&mut self, now: Nanos, percent: u32) -> Option<u32> {
         let samples = self.samples();
         if samples == 0 {
@@ -95,7 +95,7 @@ mod tests {
 
     const TARGET: Nanos = Nanos::from_millis(2);
 
-    /// The bucket of one sample, told after a second of patience.
+    /// The bucket of one sample, returned after a second of patience.
     fn bucket(latency: u64, target: Nanos) -> u32 {
         let mut histogram = Histogram::default();
         histogram.record(Nanos(latency), target);
@@ -105,7 +105,7 @@ mod tests {
 
     /// KY-7: which bucket is a latency in? Quarters of 2 ms are 500,000 ns: (500,000 - 1) / 500,000
     /// = 0, 500,000 / 500,000 = 1, 1,999,999 / 500,000 = 3, 2,000,000 / 500,000 = 4, 3,599,999 /
-    /// 500,000 = 7, and all that is longer.
+    /// 500,000 = 7, as is everything longer.
     #[test]
     fn ky_7_buckets_are_quarters_of_the_target() {
         for (latency, expected) in [
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(bucket(8, Nanos(8)), 3);
     }
 
-    /// KY-6: when is a percentile told? Of 499 samples not before a second has passed since they
-    /// were first asked for, of 500 at once.
+    /// KY-6: when is a percentile returned? Of 499 samples not before a second has passed since it
+    /// was first requested, of 500 at once.
     #[test]
     fn ky_6_enough_samples_or_a_second() {
         let mut histogram = Histogram::default();

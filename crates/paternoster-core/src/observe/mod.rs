@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What several schedulers measure.
 //!
-//! * [`latency`]: how long requests take, counted in quarters of a target, and which share of them
+//! * [`latency`]: how long requests take, counted in quarters of a target, and what share of them
 //!   meets it.
-//! * [`seek`]: whether a queue jumps about, or asks for little at a time.
-//! * [`think_time`]: how long somebody thinks between the end of a request and the next one.
-//! * [`queue_depth`]: whether the device queues commands, found out from outside.
+//! * [`seek`]: whether a queue jumps about, or sends small requests.
+//! * [`think_time`]: how long a client thinks between the end of a request and the next one.
+//! * [`queue_depth`]: whether the device queues commands, found by observation.
 
 pub mod latency;
 pub mod queue_depth;

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue depth: whether the device queues commands, found out from outside.
+//! Queue depth: whether the device queues commands, found by observation.
 //!
 //! Idling for a process is cheap on a disk that takes one command at a time, and a waste on one
-//! that orders thirty-two by itself. The originals did not trust what a driver said; they watched
-//! how many requests were under way when there was enough to do:
+//! that orders thirty-two by itself. The original schedulers did not trust the driver's word; they
+//! observed how many requests were outstanding when there was enough to do:
 //!
 //! ```text
 //! under load, most requests in the driver    1 1 2 2 3 … 51 completions …   fewer than 5: no
 //!                                            4 9 31 …                      5 or more:    yes
 //! ```
 //!
-//! "Enough to do" is what a scheduler takes for it (CFQ: more than five waiting or under way), and
-//! not a moment in which it keeps the device empty itself. BFQ decides with the 33rd completion.
-//! Two readers of depth 1 never make it look.
+//! Each scheduler defines "enough to do" (CFQ: more than five waiting or outstanding); a moment in
+//! which it keeps the device empty itself does not count. BFQ decides at the 33rd completion. Two
+//! readers of depth 1 never count as enough.
 //!
 //! # Invariants
 //! I1  A *yes* is final, a *no* is not.
 //!
 //! Source: CFQ-35; BFQ-82, BFQ-83.
 
-/// By how many requests under way one decides, and when.
+/// The number of outstanding requests needed for a decision, and when it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probing {
-    /// So many under way mean that the device queues.
+    /// This many outstanding mean that the device queues.
     pub queueing: u32,
     /// Completions under load before a decision; the next one decides.
     pub samples: u32,
-    /// Each decision looks at its own completions only.
+    /// Each decision uses only its own completions.
     pub restarts: bool,
 }
 
 impl Probing {
-    /// Five of the last 50 and all before.
+    /// Five in the last 50 completions and all before.
     pub const CFQ: Probing = Probing { queueing: 5, samples: 50, restarts: false };
-    /// Five of 32.
+    /// Five in 32.
     pub const BFQ_4_19: Probing = Probing { queueing: 5, samples: 32, restarts: true };
-    /// Four of 32.
+    /// Four in 32.
     pub const BFQ: Probing = Probing { queueing: 4, samples: 32, restarts: true };
 }
 
-/// What has been seen of a device's queue.
+/// Observations of a device's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueDepth {
     queues: Option<bool>,
@@ -48,7 +48,7 @@ pub struct QueueDepth {
 }
 
 impl QueueDepth {
-    /// A request has ended. `in_driver` counts it still; `counts` says that there was enough to
+    /// A request has ended. `in_driver` still includes it; `counts` says that there was enough to
     /// do. Whether this decided.
     pub fn sample(&mut self, probing: &Probing, in_driver: u32, counts: bool) -> bool {
         self.most = self.most.max(in_driver);
@@ -72,7 +72,7 @@ impl QueueDepth {
         self.queues
     }
 
-    /// The most requests that were under way at a time.
+    /// The most requests that were outstanding at a time.
     #[must_use]
     pub const fn most(&self) -> u32 {
         self.most
@@ -100,7 +100,8 @@ mod tests {
         assert_eq!((depth.queues(), depth.most()), (Some(true), 32));
     }
 
-    /// Does BFQ decide with the 33rd, more than 4 (4.19) or 3 under way, and look afresh each time?
+    /// Does BFQ decide at the 33rd, with more than 4 (4.19) or 3 outstanding, and start afresh each
+    /// time?
     #[test]
     fn bfq_82_the_33rd_completion_decides() {
         for (probing, queues) in [(Probing::BFQ_4_19, false), (Probing::BFQ, true)] {

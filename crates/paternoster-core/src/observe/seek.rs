@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seek: whether a queue jumps about, or asks for little at a time.
+//! Seek: whether a queue jumps about, or sends small requests.
 //!
-//! Waiting for a process that reads on where it was is cheaper than to leave; one that jumps
-//! about gains nothing by it. Kernels have told the two apart in three ways:
+//! Waiting for a process that reads sequentially is cheaper than leaving it; for one that jumps
+//! about it gains nothing. Kernels have distinguished the two in three ways:
 //!
 //! ```text
 //! mean       a running mean of the distances is over 8192 sectors             (until 2.6.33)
@@ -11,14 +11,14 @@
 //! auto       size where seeks cost nothing, distance where they do            (2.6.34 on)
 //! ```
 //!
-//! BFQ asks for both, on flash, and for distance alone on disks: [`is_far`].
+//! BFQ requires both on flash, and only distance on disks: [`is_far`].
 //!
-//! On flash the time of a request depends on its size only. By distance every random reader is
-//! seeky, served in turns with the others, and one that asks for 64 KiB at a time gets sixteen
-//! times the bandwidth of one that asks for 4 KiB. By size it has a time slice of its own.
+//! On flash the time of a request depends only on its size. By distance every random reader is
+//! seeky, and served in turns with the others, so that one that reads 64 KiB at a time gets sixteen
+//! times the bandwidth of one that reads 4 KiB. By size it has its own time slice.
 //!
 //! # Invariants
-//! I1  A queue without a request is not seeky; its first request is no jump.
+//! I1  A queue without requests is not seeky; its first request is no jump.
 //!
 //! Source: CFQ-36, CFQ-37; BFQ-84; seed 000.
 
@@ -28,26 +28,26 @@ const SEEK_SECTORS: u64 = 8 * 100;
 const SMALL_SECTORS: u32 = 2 * 32;
 /// A queue with more marks than this among its last 32 is seeky.
 const MARKS: u32 = 32 / 8;
-/// A mean distance above this is seeky, and what counts as close before there is a mean.
+/// A mean distance above this is seeky; before there is a mean, this counts as close.
 const MEAN_SECTORS: u64 = 8 * 1024;
-/// Distances are cut off this far above four means: at first, and with samples enough.
+/// Distances are capped this far above four means: at first, and with enough samples.
 const SLACK_AT_FIRST: u64 = 2 * 1024 * 1024;
 const SLACK: u64 = 2 * 1024 * 64;
-/// No distance counts for more: sums of them stay within 64 bits on a device of any size.
+/// Distances are capped at this: sums of them stay within 64 bits on a device of any size.
 const FARTHEST: u64 = 1 << 50;
-/// Weight of samples up to which a mean is young.
+/// Up to this weight of samples a mean is young.
 const YOUNG: u64 = 60;
-/// Weight of samples from which a mean is believed.
+/// Above this weight of samples a mean is trusted.
 const BELIEVED: u64 = 80;
 
-/// Whether a request of `sectors` at `start` is a seek from `from`, where 0 stands for nowhere yet:
+/// Whether a request of `sectors` at `start` is a seek from `from`, where 0 means no position yet:
 /// far away, and not so large that the distance costs nothing (BFQ-84).
 #[must_use]
 pub const fn is_far(from: u64, start: u64, sectors: u32, rotational: bool) -> bool {
     from != 0 && from.abs_diff(start) > SEEK_SECTORS && (rotational || sectors < SMALL_SECTORS)
 }
 
-/// How seeks are told.
+/// How seeks are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SeekDetection {
     /// By the running mean of distances.
@@ -61,12 +61,12 @@ pub enum SeekDetection {
     Auto,
 }
 
-/// What a queue's requests looked like.
+/// The seek history of a queue's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SeekHistory {
     /// One mark for each of the last 32 requests, the last lowest.
     marks: u32,
-    /// The sector behind the last request, when it came.
+    /// The sector after the last request, as it was on arrival.
     last_end: Option<u64>,
     samples: u64,
     total: u64,
@@ -74,7 +74,7 @@ pub struct SeekHistory {
 }
 
 impl SeekHistory {
-    /// A request of `sectors` at `start` comes.
+    /// A request of `sectors` at `start` arrives.
     pub fn sample(&mut self, detection: SeekDetection, rotational: bool, start: u64, sectors: u32) {
         let distance = self.last_end.map_or(0, |end| end.abs_diff(start));
         self.last_end = Some(start + u64::from(sectors));
@@ -94,7 +94,7 @@ impl SeekHistory {
         SeekHistory { marks: 1, ..SeekHistory::default() }
     }
 
-    /// A request comes, and is told by [`is_far`].
+    /// A request arrives, and is judged by [`is_far`].
     pub fn sample_far(&mut self, rotational: bool, start: u64, sectors: u32) {
         let mark = is_far(self.last_end.unwrap_or(0), start, sectors, rotational);
         self.last_end = Some(start + u64::from(sectors));
@@ -118,8 +118,8 @@ impl SeekHistory {
         }
     }
 
-    /// How far away another queue's request is still close to this one's: `close` sectors, or the
-    /// mean distance where that is what is measured.
+    /// The distance within which another queue's request is close to this one's: `close` sectors,
+    /// or the mean distance if that is what is measured.
     #[must_use]
     pub const fn closeness(&self, detection: SeekDetection, close: u64) -> u64 {
         match detection {
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!([1808, 1809, 208, 207].map(at), [0, 1, 0, 1]);
     }
 
-    /// Do four jumps of 32 leave a queue sequential, five make it seeky; and does a jump count no
-    /// longer behind 32 others?
+    /// Do four jumps of 32 leave a queue sequential, and five make it seeky; and does a jump no
+    /// longer count after 32 others?
     #[test]
     fn cfq_36_the_fifth_jump_counts() {
         let jumps = |count: u64, calm: u64| {
@@ -167,13 +167,13 @@ mod tests {
             let runs: Vec<(u64, u32)> = far.chain(near).map(|start| (start, 8)).collect();
             history(SeekDetection::Auto, true, &runs).is_seeky(SeekDetection::Auto)
         };
-        // The first request is no jump. The first of five jumps has 31 behind it, then 32.
+        // The first request is no jump. The first of five jumps has 31 after it, then 32.
         assert!(!jumps(4, 0) && jumps(5, 0));
         assert!(jumps(5, 27) && !jumps(5, 28));
     }
 
-    /// Where seeks cost nothing, is 63 sectors small and 64 not, wherever they lie, and does the
-    /// fifth small one make a queue seeky?
+    /// Where seeks cost nothing, are 63 sectors small and 64 not, wherever they lie, and does the
+    /// fifth small request make a queue seeky?
     #[test]
     fn cfq_37_small_is_below_32_kib() {
         let of = |sectors| history(SeekDetection::Auto, false, &[(1 << 30, sectors)]).marks();
@@ -190,8 +190,8 @@ mod tests {
         assert!(!small(4).is_seeky(SeekDetection::Auto) && small(5).is_seeky(SeekDetection::Auto));
     }
 
-    /// Is the mean seeky above 8192 sectors? A jump of 100,000 at once: total 32 * 100,000, mean
-    /// 100,000; then small steps wear it down by 7/8 each.
+    /// Is a mean above 8192 sectors seeky? A jump of 100,000 at once: total 32 * 100,000, mean
+    /// 100,000; then each small step reduces it to 7/8.
     #[test]
     fn a_mean_forgets() {
         let mut history = history(SeekDetection::Mean, true, &[(0, 8), (100_008, 8)]);
@@ -203,9 +203,9 @@ mod tests {
         }
         assert!(!history.is_seeky(SeekDetection::Mean));
     }
-    /// Does the mean of the longest jumps that there are stay a number? Each counts 2^50; the
-    /// weight of samples comes to rest at 249 (7 * 249 + 256 = 1999, / 8 = 249), their total a
-    /// little below 256 * 2^50.
+    /// Does the mean of the longest possible jumps stay a number? Each counts 2^50; the weight of
+    /// samples settles at 249 (7 * 249 + 256 = 1999, / 8 = 249), their total a little below 256 *
+    /// 2^50.
     #[test]
     fn jumps_of_any_length_are_summed() {
         let mut history = SeekHistory::default();

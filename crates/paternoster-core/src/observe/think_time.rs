@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Think time: how long somebody thinks between the end of a request and the next one.
+//! Think time: how long a process thinks between the end of a request and the next one.
 //!
-//! It is worth waiting for the next request of a process only if it comes soon. Each gap is cut
-//! off at `longest` (so that one coffee break is not remembered for ever), and enters a running
-//! mean whose weights fall by 7/8:
+//! Waiting for the next request of a process pays only if it comes soon. Each gap is capped at
+//! `longest` (so that one coffee break is not remembered for ever), and enters a running mean whose
+//! weights fall by 7/8:
 //!
 //! ```text
 //! sample    1st   2nd   3rd   4th            samples = (7 * samples + 256) / 8
-//! samples    32    60    84   105 … 256      believed from the third on (more than 80)
+//! samples    32    60    84   105 … 256      trusted from the third on (more than 80)
 //! ```
 //!
-//! Time is counted in the ticks that elevators see: a kernel whose tick is 1 ms knows no think
-//! time of 0.4 ms, only many zeros and some ones.
+//! Time is counted in the ticks that elevators see: a kernel with a tick of 1 ms sees no think time
+//! of 0.4 ms, only many zeros and some ones.
 //!
 //! # Invariants
-//! I1  The mean is at most the longest gap that was let in, and what rounding adds: four ticks with
-//!     the first sample (128 / 32), one with many.
+//! I1  The mean is at most the longest accepted gap, plus rounding: four ticks with the first
+//!     sample (128 / 32), one with many.
 //!
 //! Source: CFQ-28; BFQ-86, BFQ-87.
 
@@ -23,13 +23,13 @@ use crate::time::Nanos;
 
 /// The weight of one sample, and what `samples` tends to.
 const ONE: u64 = 256;
-/// So much of what was known stays: 7/8.
+/// This much of the old value is kept: 7/8.
 const KEPT: u64 = 7;
 const OF: u64 = 8;
-/// More weight than this makes a mean that is believed.
+/// A mean with more weight than this is trusted.
 const BELIEVED: u64 = 80;
 
-/// The running mean of the gaps between an end and the next beginning.
+/// The running mean of the gaps between the end of a request and the next arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThinkTime {
     last_end: Nanos,
@@ -39,7 +39,7 @@ pub struct ThinkTime {
 }
 
 impl ThinkTime {
-    /// Nothing known, of somebody who begins to exist at `now`.
+    /// Without samples, for a process that begins at `now`.
     #[must_use]
     pub const fn new(now: Nanos) -> ThinkTime {
         ThinkTime { last_end: now, samples: 0, total: 0 }
@@ -50,21 +50,21 @@ impl ThinkTime {
         self.last_end = now;
     }
 
-    /// A request comes. The gap before it counts as at most `longest`.
+    /// A request arrives. The gap before it counts as at most `longest`.
     pub fn sample(&mut self, now: Nanos, longest: Nanos, tick: Nanos) {
         self.sample_gap((now - self.last_end).min(longest), tick);
     }
 
-    /// A gap, cut off already, is learned.
+    /// Adds a gap that has been capped already.
     pub fn sample_gap(&mut self, gap: Nanos, tick: Nanos) {
         let gap = gap.0;
-        // Divisions cost more than all the rest; an exact clock needs none.
+        // A division costs more than all the rest; an exact clock needs none.
         let gap = if tick.0 <= 1 { gap } else { gap / tick.0 };
         self.samples = (KEPT * self.samples + ONE) / OF;
         self.total = (KEPT * self.total).saturating_add(ONE.saturating_mul(gap)) / OF;
     }
 
-    /// In ticks; there are samples.
+    /// The mean in ticks; needs samples.
     const fn quotient(&self) -> u64 {
         (self.total + ONE / 2) / self.samples
     }
@@ -75,14 +75,14 @@ impl ThinkTime {
         (if self.samples == 0 { 0 } else { self.quotient() }, self.samples)
     }
 
-    /// Goes on from what a kernel shows.
+    /// Continues from the values that a kernel shows.
     #[cfg(any(test, feature = "conformance"))]
     pub(crate) const fn set_parts(&mut self, mean: u64, samples: u64) {
         self.samples = samples;
         self.total = (mean * samples).saturating_sub(ONE / 2);
     }
 
-    /// The mean, if there are samples enough to believe it.
+    /// The mean, if there are enough samples to trust it.
     #[must_use]
     pub fn mean(&self, tick: Nanos) -> Option<Nanos> {
         (self.samples > BELIEVED).then(|| Nanos(self.quotient().saturating_mul(tick.0)))
@@ -104,7 +104,7 @@ mod tests {
 
     const MS: Nanos = Nanos::from_millis(1);
 
-    /// Is it believed from the third sample on? 32, 60, 84 > 80.
+    /// Is it trusted from the third sample on? 32, 60, 84 > 80.
     #[test]
     fn three_samples_are_believed() {
         let mut think = ThinkTime::new(Nanos::ZERO);
@@ -118,7 +118,7 @@ mod tests {
         assert!(think.is_longer_than(Nanos::from_millis(8), MS));
     }
 
-    /// Does a long break count as the longest only? Eight breaks of a second count 16 ms each:
+    /// Does a long break count only as the longest gap? Eight breaks of a second count 16 ms each:
     /// samples 165, total 2687, (2687 + 128) / 165 = 17.
     #[test]
     fn a_break_is_cut_off() {
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!(think.mean(MS), Some(Nanos::from_millis(17)));
     }
 
-    /// Does a coarse tick see short gaps as none? 0.9 ms at 1 ms ticks is 0; the rounding term
-    /// (128 / samples) is less than 2 from the third sample on.
+    /// Does a coarse tick see short gaps as none? 0.9 ms at 1 ms ticks is 0; the rounding term (128
+    /// / samples) is less than 2 from the third sample on.
     #[test]
     fn a_tick_hides_short_gaps() {
         let mut think = ThinkTime::new(Nanos::ZERO);

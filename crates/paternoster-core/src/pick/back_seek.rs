@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Back seek: which of two requests is nearer to the head, when going back costs more.
 //!
-//! A one-way elevator never turns; one that turns at every chance leaves the far end waiting. In
-//! between, a request a little behind the head is taken for one `penalty` times as far ahead:
+//! A one-way elevator never turns; one that turns at every chance leaves the far end waiting. As a
+//! compromise, a request a little behind the head counts as one `penalty` times as far ahead:
 //!
 //! ```text
 //!            960        1000            1100
@@ -10,26 +10,26 @@
 //!      40 back, costs 80  head  100 ahead, costs 100        960 goes first
 //! ```
 //!
-//! Further back than `most` it has wrapped: it waits for the next sweep, the lowest first.
+//! A request further back than `most` has wrapped: it waits for the next sweep, the lowest first.
 //!
 //! Source: CFQ-9 to CFQ-11; BFQ-37.
 
 use crate::queue_view::QueueView;
 use crate::request::{Flags, RequestId};
 
-/// How far back a request may lie, and what that costs.
+/// How far back a request may be, and what that costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackSeek {
     /// In sectors.
     pub most: u64,
-    /// Sectors ahead that one sector back is worth.
+    /// The number of sectors ahead that one sector back equals.
     pub penalty: u64,
     /// Requests with this flag go first.
     pub urgent: Flags,
 }
 
 impl BackSeek {
-    /// The one of two requests that should go first, as seen from `head`.
+    /// The one of two requests that goes first, as seen from `head`.
     #[must_use]
     pub fn choose(
         &self,
@@ -55,7 +55,7 @@ impl BackSeek {
         let (s, t) = (one.sector(), other.sector());
         let first_wins = match (self.cost(s, head), self.cost(t, head)) {
             (Some(x), Some(y)) if x != y => x < y,
-            // As near: the one ahead.
+            // At the same distance: the one ahead.
             (Some(_), Some(_)) => s >= t,
             (Some(_), None) => true,
             (None, Some(_)) => false,
@@ -85,7 +85,7 @@ mod tests {
 
     const LINUX: BackSeek = BackSeek { most: 2 * 16384, penalty: 2, urgent: Flags::META };
 
-    /// The sector of the one that goes first, in whichever order the two are given.
+    /// The sector of the one that goes first, in either order of the two.
     fn first_of(two: [(Op, Flags, u64); 2], head: u64) -> u64 {
         let mut view = QueueView::new(DeviceFacts::default(), Limits::default(), false);
         let [a, b] = two.map(|(op, flags, sector)| {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// What does going back cost? From 1000, 40 back are 80 and beat 100 ahead; 50 back are 100,
-    /// and of two as near the one ahead goes first.
+    /// and of two at the same distance the one ahead goes first.
     #[test]
     fn cfq_9_going_back_costs_twice() {
         assert_eq!(LINUX.cost(1100, 1000), Some(100));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     /// How far back is too far? 32,768 sectors back are the last that are not wrapped: they cost
-    /// twice that, and go before one that has wrapped, which goes behind one far ahead.
+    /// twice that, and go before one that has wrapped, which goes after one far ahead.
     #[test]
     fn cfq_10_too_far_back_is_the_next_sweep() {
         assert_eq!(LINUX.cost(67_232, 100_000), Some(65_536));
@@ -124,8 +124,8 @@ mod tests {
         assert_eq!(first_read([67_231, 1 << 30], 100_000), 1 << 30);
     }
 
-    /// Of two that have wrapped, does the lower go first? And a sync one before an async one,
-    /// metadata before others, wherever they lie, the former before the latter?
+    /// Of two that have wrapped, does the lower go first? And does a sync one go before an async
+    /// one, and metadata before others, wherever they are, the former rule before the latter?
     #[test]
     fn cfq_11_wrapped_sync_and_urgent() {
         assert_eq!(first_read([10, 500], 100_000), 10);

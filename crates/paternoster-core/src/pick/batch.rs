@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Batches: reads and writes take turns, each in sector order for a while.
+//! Batches: reads and writes alternate, each in sector order for a while.
 //!
-//! The heart of deadline and mq-deadline. A batch runs up the sectors in one direction; after
-//! `fifo_batch` requests, or when nothing lies ahead, the next direction is chosen: reads, unless
-//! writes have been passed over `writes_starved` times. It begins with the oldest request if that
-//! one has expired, and where the direction last stood otherwise.
+//! The core of deadline and mq-deadline. A batch goes up the sectors in one direction; after
+//! `fifo_batch` requests, or when nothing is ahead, the next direction is chosen: reads, unless
+//! writes have been passed over `writes_starved` times. The batch begins with the oldest request if
+//! that has expired, and otherwise where the direction last stopped.
 //!
 //! ```text
 //! fifo_batch 16, writes_starved 2, both always waiting        R16 R16 W16 R16 R16 W16 …
 //! ```
 //!
-//! Expiry is looked at only when a batch begins: it is a wish, bounded by the length of a batch.
+//! Expiry is checked only when a batch begins: it is a goal, missed by up to the length of a batch.
 //!
 //! # Invariants
 //! I1  `next[d]` is in lane d. Under [`Resume::Next`] at most one of them is set.
@@ -34,30 +34,30 @@ pub const fn direction(op: Op) -> usize {
     if matches!(op, Op::Read) { READ } else { WRITE }
 }
 
-/// Where a direction goes on when its next batch begins.
+/// Where a direction continues when its next batch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// Only the running direction remembers its next request; the other begins with its oldest
     /// (until 6.7).
     Next,
-    /// Each direction remembers the sector where it stood (6.8 on).
+    /// Each direction remembers the sector at which it stopped (6.8 on).
     Position,
 }
 
-/// What can be tuned.
+/// The tunable parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
-    /// After which time a request should be served, by direction.
+    /// The time after which a request should be served, by direction.
     pub expire: [Nanos; 2],
     /// How often reads may pass over writes.
     pub writes_starved: u32,
     /// Requests in a batch.
     pub fifo_batch: u32,
-    /// Whether a front merge is looked for.
+    /// Whether front merges are looked for.
     pub front_merges: bool,
-    /// Whether a request has expired at its deadline (blk-mq) or behind it (legacy).
+    /// Whether a request expires at its deadline (blk-mq) or after it (legacy).
     pub expires_at_deadline: bool,
-    /// Where a direction goes on.
+    /// Where a direction continues.
     pub resume: Resume,
 }
 
@@ -76,7 +76,7 @@ impl Tuning {
     }
 }
 
-/// Whose turn it is.
+/// The state of the alternation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn {
     /// Requests of the present batch so far.
@@ -115,7 +115,7 @@ impl Directions {
         if self.next[WRITE].is_some() { WRITE } else { READ }
     }
 
-    /// The request with which `direction` would go on.
+    /// The request with which `direction` would continue.
     #[must_use]
     #[inline]
     pub fn following(
@@ -130,8 +130,8 @@ impl Directions {
         }
     }
 
-    /// The next request of a new batch, and its direction. `turn` changes only in what a choice
-    /// changes.
+    /// The next request of a new batch, and its direction. `turn` changes only in the parts that a
+    /// choice affects.
     pub fn begin_batch(
         &self,
         space: &LaneSpace,
@@ -172,7 +172,7 @@ impl Directions {
         Some(WRITE)
     }
 
-    /// Takes the chosen request out and remembers where its direction goes on.
+    /// Removes the chosen request and remembers where its direction continues.
     pub fn dispatch(
         &mut self,
         space: &mut LaneSpace,
@@ -186,7 +186,7 @@ impl Directions {
         self.lanes[direction].remove(space, request);
     }
 
-    /// Takes a request out for another reason.
+    /// Removes a request for another reason.
     pub fn remove(&mut self, space: &mut LaneSpace, request: RequestId, direction: usize) {
         self.leave_next(space, request, direction);
         self.lanes[direction].remove(space, request);
@@ -205,7 +205,7 @@ impl Directions {
         self.lanes[direction].absorb(space, view, survivor, gone);
     }
 
-    /// A request that goes away is nobody's next: its successor is.
+    /// If a leaving request is its direction's next, its successor becomes that.
     fn leave_next(&mut self, space: &LaneSpace, request: RequestId, direction: usize) {
         if self.next[direction] == Some(request) {
             self.next[direction] = space.latter(request);
@@ -215,7 +215,7 @@ impl Directions {
     /// Verifies I1 and the lanes. O(n).
     ///
     /// # Errors
-    /// Which invariant is broken.
+    /// The invariant that is broken.
     pub fn check(&self, space: &LaneSpace, view: &QueueView) -> Result<(), &'static str> {
         for (lane, next) in self.lanes.iter().zip(self.next) {
             lane.check(space, view)?;

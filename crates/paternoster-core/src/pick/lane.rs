@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lane: waiting requests in sector order and, beside it, in order of age.
+//! Lane: waiting requests in sector order and also in order of age.
 //!
-//! A scheduler follows the sectors as long as that is fair, and the ages when it no longer is. A
-//! lane holds both orders of the same requests; deadline has one for each direction, mq-deadline
-//! one for each class and direction.
+//! A scheduler follows the sectors as long as that is fair, and age when it no longer is. A lane
+//! has both orders of the same requests; deadline has one for each direction, mq-deadline one for
+//! each class and direction.
 //!
 //! ```text
 //! by sector   8 ─ 40 ─ 96 ─ 200          successor of 40: 96
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! All lanes of an elevator share one [`LaneSpace`]; a request is in at most one of them. Its
-//! deadline stands in `scratch[0]`.
+//! deadline is in `scratch[0]`.
 //!
 //! # Invariants
 //! I1  Both orders hold the same requests.
-//! I2  Deadlines do not fall along the FIFO, as long as expiries are not changed: the head is the
+//! I2  Deadlines never decrease along the FIFO, while expiries are not changed: the head is the
 //!     oldest.
 //!
 //! Source: DL-11 (a merged request keeps the earlier deadline and its position).
@@ -47,21 +47,21 @@ impl LaneSpace {
         self.nodes.contains(request.index())
     }
 
-    /// Where a request that is in some lane begins.
+    /// The first sector of a request that is in a lane.
     #[must_use]
     pub fn sector(&self, request: RequestId) -> u64 {
         self.nodes.key(request.index()).unwrap_or(0)
     }
 
-    /// The request behind `request` in sector order. One that is in no lane has none: what it stood
-    /// before when it left may have ended.
+    /// The request after `request` in sector order. One that is in no lane has none: its former
+    /// successor may have ended.
     #[must_use]
     pub fn latter(&self, request: RequestId) -> Option<RequestId> {
         let next = self.nodes.next(request.index()).map(RequestId::from_index);
         next.filter(|_| self.contains(request))
     }
 
-    /// The request before `request` in sector order; likewise.
+    /// The request before `request` in sector order, likewise.
     #[must_use]
     pub fn former(&self, request: RequestId) -> Option<RequestId> {
         let prev = self.nodes.prev(request.index()).map(RequestId::from_index);
@@ -89,7 +89,7 @@ impl Lane {
         self.sorted.is_empty()
     }
 
-    /// Puts a request in that should be served by `deadline`, as the youngest.
+    /// Inserts a request that should be served by `deadline`, as the youngest.
     #[inline]
     pub fn insert(
         &mut self,
@@ -104,19 +104,19 @@ impl Lane {
         self.fifo.push_back(&mut space.links, request.index());
     }
 
-    /// Takes a request out.
+    /// Removes a request.
     pub fn remove(&mut self, space: &mut LaneSpace, request: RequestId) {
         self.sorted.remove(&mut space.nodes, request.index());
         self.fifo.remove(&mut space.links, request.index());
     }
 
-    /// A request's start has changed: its place in sector order does.
+    /// A request's start has changed, and so its place in sector order.
     pub fn resort(&mut self, space: &mut LaneSpace, view: &QueueView, request: RequestId) {
         self.sorted.rekey(&mut space.nodes, request.index(), view.requests[request].sector());
     }
 
-    /// `gone` became part of `survivor`: if it was the more urgent, its deadline and its place
-    /// among the ages go over.
+    /// `gone` became part of `survivor`: if `gone` was more urgent, its deadline and its place by
+    /// age pass to `survivor`.
     pub fn absorb(
         &mut self,
         space: &mut LaneSpace,
@@ -133,7 +133,7 @@ impl Lane {
         self.remove(space, gone);
     }
 
-    /// The first request that starts at `sector` or behind it.
+    /// The first request that starts at or after `sector`.
     #[must_use]
     pub fn from_sector(&self, space: &LaneSpace, sector: u64) -> Option<RequestId> {
         self.sorted.lower_bound(&space.nodes, &sector).map(RequestId::from_index)
@@ -145,8 +145,8 @@ impl Lane {
         self.sorted.first().map(RequestId::from_index)
     }
 
-    /// What follows `request` when it leaves: the nearer of its neighbours by sector, or the first
-    /// of all when it is the last.
+    /// The request that follows `request` when that leaves: the nearer of its neighbours by sector,
+    /// or the first of all when it is the last.
     #[must_use]
     pub fn nearest_neighbour(
         &self,
@@ -173,7 +173,7 @@ impl Lane {
         self.oldest().map(|oldest| Nanos(view.requests[oldest].scratch[0]))
     }
 
-    /// How many requests stand before `request` in sector order. O(n).
+    /// How many requests are before `request` in sector order. O(n).
     #[must_use]
     pub fn before(&self, space: &LaneSpace, request: RequestId) -> u32 {
         let mut count = 0;
@@ -189,7 +189,7 @@ impl Lane {
     /// Verifies the orders. O(n).
     ///
     /// # Errors
-    /// Which invariant is broken.
+    /// The invariant that is broken.
     pub fn check(&self, space: &LaneSpace, view: &QueueView) -> Result<(), &'static str> {
         self.sorted.check(&space.nodes)?;
         self.fifo.check(&space.links)?;

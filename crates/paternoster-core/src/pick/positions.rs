@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Positions: queues by the sector of their next request, to find those who work close to each
+//! Positions: queues by the sector of their next request, to find those that work close to each
 //! other.
 //!
-//! Two processes that read one file between them (a dump with two readers, a server's threads)
-//! look like two seeky ones. If the next request of one lies where the other has just been, the
-//! device should go on there instead of idling, and the two should share a queue.
+//! Two processes that read one file between them (a dump with two readers, a server's threads) look
+//! like two seeky ones. If the next request of one is where the other has just been, the device
+//! should continue there instead of idling, and the two should share a queue.
 //!
 //! ```text
 //! head has just been at 5000
@@ -12,14 +12,14 @@
 //!                              └ 100 behind, 50 ahead
 //! ```
 //!
-//! Each queue stands in one of several trees (one for each priority level in CFQ, for
-//! each group in BFQ) or in none.
+//! Each queue is in one of several trees (one for each priority level in CFQ, for each group in
+//! BFQ) or in none.
 //!
 //! # Invariants
-//! I1  No two queues of a tree stand at the same sector: the second is left out.
+//! I1  No two queues of a tree are at the same sector: the second is left out.
 //!
 //! Differs: of two that are both close, Linux takes the one that its search in a red-black tree
-//! happened to touch last; here it is the nearer one, the one ahead when both are as near.
+//! happened to reach last; here it is the nearer one, and the one ahead at equal distance.
 //!
 //! Source: CFQ-41; BFQ-116, BFQ-117, BFQ-125.
 
@@ -34,23 +34,23 @@ pub struct Positions {
     trees: Vec<Root>,
     /// The tree of each queue that is in one.
     homes: Vec<u32>,
-    /// Queues in all trees: with none, there is nothing to look at.
+    /// Queues in all trees: with none, no search is needed.
     placed: u32,
-    /// How often one was put into a tree, or taken out.
+    /// How often a queue was put into a tree, or removed.
     changes: u64,
 }
 
 /// The queues on both sides of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Neighbours {
-    /// At the sector or behind it.
+    /// At the sector or after it.
     pub ahead: Option<u32>,
     /// Before it.
     pub behind: Option<u32>,
 }
 
 impl Positions {
-    /// Room for queues in slots below `queues`, in so many trees.
+    /// Room for queues in slots below `queues`, in `trees` trees.
     #[must_use]
     pub fn new(queues: u32, trees: u32) -> Positions {
         Positions {
@@ -62,7 +62,7 @@ impl Positions {
         }
     }
 
-    /// Puts a queue at `sector` of a tree, or leaves it out if another stands there already.
+    /// Puts a queue at `sector` of a tree, or leaves it out if another is there already.
     pub fn place(&mut self, queue: u32, tree: u32, sector: u64) {
         if self.nodes.key(queue) == Some(sector) && self.homes[queue as usize] == tree {
             return;
@@ -78,7 +78,7 @@ impl Positions {
         }
     }
 
-    /// Takes a queue out, if it is in a tree.
+    /// Removes a queue, if it is in a tree.
     pub fn remove(&mut self, queue: u32) {
         if self.placed > 0 && self.nodes.contains(queue) {
             self.placed -= 1;
@@ -88,7 +88,7 @@ impl Positions {
         }
     }
 
-    /// How often a queue was put into a tree, or taken out: what it costs to keep them.
+    /// How often a queue was put into a tree, or removed: the cost of keeping the trees.
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
@@ -100,13 +100,13 @@ impl Positions {
         self.nodes.contains(queue)
     }
 
-    /// The sector at which a queue stands.
+    /// The sector of a queue.
     #[must_use]
     pub fn sector(&self, queue: u32) -> Option<u64> {
         self.nodes.key(queue)
     }
 
-    /// Whether nobody stands in a tree.
+    /// Whether a tree is empty.
     #[must_use]
     pub fn is_empty(&self, tree: u32) -> bool {
         self.trees[tree as usize].is_empty()
@@ -121,7 +121,7 @@ impl Positions {
         Neighbours { ahead, behind }
     }
 
-    /// The queue of a tree that stands nearest to `sector`, at most `window` sectors away.
+    /// The queue of a tree that is nearest to `sector`, at most `window` sectors away.
     #[must_use]
     pub fn close_to(&self, tree: u32, sector: u64, window: u64) -> Option<u32> {
         let Neighbours { ahead, behind } = self.neighbours(tree, sector);
@@ -137,7 +137,7 @@ impl Positions {
     /// Verifies the trees. O(n).
     ///
     /// # Errors
-    /// Which invariant is broken.
+    /// The invariant that is broken.
     pub fn check(&self) -> Result<(), &'static str> {
         for root in &self.trees {
             root.check(&self.nodes)?;
@@ -171,7 +171,8 @@ mod tests {
         assert_eq!(positions.close_to(0, 5000, 8192), None);
     }
 
-    /// Is the second at a sector left out, and found once the first has gone and it is placed?
+    /// Is the second queue at a sector left out, and found once the first has gone and it is placed
+    /// again?
     #[test]
     fn one_queue_for_each_sector() {
         let mut positions = Positions::new(2, 1);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared queues: where the async requests of a class and level wait together.
 //!
-//! Who causes a write-back is not who waits for it, so that schedulers with a queue for each
-//! process keep async requests in queues that all of a class and level share:
+//! The process that causes a write-back is not the one that waits for it, so schedulers with a
+//! queue for each process keep async requests in queues that all processes of a class and level
+//! share:
 //!
 //! ```text
 //! real time 0 … 7   best effort 0 … 7   idle         17 for each group
@@ -15,10 +16,10 @@ use crate::queue_view::QueueView;
 
 /// Shared queues of a group: 8 levels of two classes, and one of the idle class.
 pub const SHARED: usize = 17;
-/// The one of the idle class.
+/// The index of the idle class.
 const IDLE: usize = 16;
 
-/// The place of a priority's shared queue.
+/// The index of a priority's shared queue.
 #[must_use]
 pub fn place_of(priority: Priority) -> usize {
     match priority.class {
@@ -28,12 +29,12 @@ pub fn place_of(priority: Priority) -> usize {
     }
 }
 
-/// Of a client's queues, for async requests and for sync ones, rather the one that is waited for.
+/// Of a client's async and sync queues, preferably the sync one.
 pub(crate) fn rather_sync([of_async, of_sync]: [Option<u32>; 2]) -> Option<u32> {
     of_sync.or(of_async)
 }
 
-/// The class and level that a scheduler sees of a client: the idle class has one level only.
+/// A client's class and level as a scheduler sees them: the idle class has only one level.
 #[must_use]
 pub fn effective_priority(view: &QueueView, client: ClientId) -> Priority {
     let priority = view.clients.at(client.index()).priority();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Allocation: who gets one of the limited requests, who sleeps, who is woken.
+//! Allocation: which client gets one of the limited requests, which sleeps, which is woken.
 //!
 //! Two generations of Linux, by the attribute `rules`:
 //!
 //! * **legacy** pools (BLK-7): one for sync and one for async requests, `nr_requests` each. A
-//!   client that finds its pool full may become a *batcher*, who may finish a batch of 32
-//!   requests (or 20 ms) up to half as many again; the next who comes sleeps. A woken client is a
+//!   client that finds its pool full may become a *batcher*, which may finish a batch of 32
+//!   requests (or 20 ms) up to half as many again; the next client sleeps. A woken client is a
 //!   batcher.
 //!
 //! ```text
@@ -17,48 +17,48 @@
 //! * **mq** tags (BLK-8): one pool of `nr_requests`; the elevator may hold some kinds of I/O to a
 //!   part of it.
 //!
-//! Sleepers are woken first come first served, one for each request that becomes free. A client
-//! that was woken and does not use it (its bio was merged, it left) passes it on. One that comes
+//! Sleepers are woken first come, first served, one for each request that becomes free. A woken
+//! client that does not use it (its bio was merged, or it left) passes it on. A client that arrives
 //! between a wake and its answer takes the request, as in Linux (*barging*: 50 to 93 % of the tags
 //! of a 6.18 with 64 tasks on 16 tags go to tasks that did not sleep); but not always, or a task
-//! whose request has just ended, and asks again at the same instant, would win for ever.
+//! whose request has just ended, and that asks again at the same instant, would win for ever.
 //!
 //! Under mq rules these laws hold:
 //!
-//! * **R1** A sleeper does not wait for others' requests all to end. The limit on its kind of I/O
-//!   stays what it was when it fell asleep: bfq's for writes is a third of the usual one while a
-//!   queue is raised, and sleepers that followed it would fill the pool each time that such a queue
-//!   is empty for a moment (merge-window: a start takes 7.9 s instead of 7.3). But one that may
-//!   have the first position only, for it is beyond its share, is asked anew each time: its share
-//!   is another with each request that ends.
-//! * **R2** A freed tag goes to the first in line that could use it: whose limit it lies below,
-//!   since a limit is one of tag positions (`positions.rs`). One that could not holds up nobody,
-//!   and keeps its turn: sent to the end of the line, as a task is that Linux wakes in vain, it
-//!   could come to the front at the wrong tag each time, where nothing is left to chance. Twice
-//!   `LOOK` (`queue/admission/wait_queue.rs`) are asked at a time; of these an elevator that knows
-//!   no barging may choose (`wakes_rather`).
+//! * **R1** A sleeper does not wait until all requests of others have ended. The limit on its kind
+//!   of I/O stays what it was when it fell asleep: bfq's limit for writes is a third of the usual
+//!   one while a queue is raised, and sleepers that followed it would fill the pool each time that
+//!   such a queue is empty for a moment (merge-window: a start takes 7.9 s instead of 7.3). But the
+//!   limit of a sleeper that may have only the first position, because it is beyond its share, is
+//!   computed anew each time: its share changes with each request that ends.
+//! * **R2** A freed tag goes to the first in line that could use it, that is, whose limit it lies
+//!   below, since a limit is one of tag positions (`positions.rs`). A sleeper that could not use it
+//!   delays no other, and keeps its turn: sent to the end of the line, as a task is that Linux
+//!   wakes to no avail, it could come to the front at the wrong tag each time, as nothing is left
+//!   to chance. Twice `LOOK` (`queue/admission/wait_queue.rs`) are examined at a time; among these
+//!   an elevator without barging may choose (`wakes_rather`).
 //! * **R3** A client that holds nothing is never beyond its share (`bfq/tags.rs`,
 //!   `account/held.rs`).
-//! * **R4** A sleeper is passed over once at most: if its wake was in vain because another barged
-//!   in, the next one is *kept*, and a tag with it. Linux leaves that to chance, and is fair in the
-//!   mean; this is its deterministic stand-in. `admits_in_turn` knows no barging at all.
-//! * **R5** Clients that owe for a flush (`block/throttle.rs`) do not have all positions between
-//!   them: what they hold waits for the others' part, and the others could not ask for it. Of two
-//!   requests, two throttled writers held both, a reader slept, and the debt was forgiven for want
-//!   of anybody else (torture, seed 130: 2 reads/s instead of 41).
-//!
+//! * **R4** A sleeper is passed over once at most: if another barged in before its wake took
+//!   effect, the next sleeper is *kept*, and a tag with it. Linux leaves that to chance, and is
+//!   fair in the mean; this is its deterministic stand-in. `admits_in_turn` allows no barging at
+//!   all.
+//! * **R5** Clients that owe for a flush (`block/throttle.rs`) may not hold all positions between
+//!   them: what they hold waits until the others have had their part, and the others could not ask
+//!   for it. Of two requests, two throttled writers held both, a reader slept, and the debt was
+//!   forgiven because no other client was present (torture, seed 130: 2 reads/s instead of 41).
 //! ```text
 //! tag 5 is free, in line: W(<4) B(<1) R       R is woken, told, takes it; W is first at 0 to 3
-//! before R asks, one that is awake takes it   R is in line as before; the next is kept for it
+//! a client awake takes it before R asks       R is in line as before; the next is kept for it
 //! ```
 //!
 //! # Invariants
 //! I1  `allocated` of each pool is the number of live requests that name it; under mq rules each
 //!     has a position of its own.
 //! I2  A client is in a pool's list of sleepers exactly while its state there is `Asleep`.
-//! I3  No one sleeps in a pool that nobody holds anything of, unless a woken client is about to
+//! I3  No client sleeps in a pool from which no request is held, unless a woken client is about to
 //!     try.
-//! I4  `expected` and `kept` count the clients that say so of themselves.
+//! I4  `expected` and `kept` count the clients with these flags set.
 //!
 //! Source: BLK-7, BLK-8; measurements of 6.18 (sleepers, failed wakes, barging).
 //! Not here: BLK-8's shared tag sets (several queues on one set of tags).
@@ -80,24 +80,24 @@ use crate::time::Nanos;
 const POOL_ASYNC: u8 = 0;
 /// Legacy: sync requests. mq: all others.
 const POOL_SYNC: u8 = 1;
-/// Bio slots ran out.
+/// For sleepers without a bio slot.
 pub(crate) const POOL_BIOS: u8 = 2;
 /// The flush command is in no pool.
 pub(crate) const POOL_NONE: u8 = 3;
 
-/// A batcher may finish so many requests ...
+/// A batcher may finish this many requests ...
 const BATCH_REQUESTS: u8 = 32;
 /// ... in this time (BLK-7).
 const BATCH_TIME: Nanos = Nanos::from_millis(20);
 /// Fewer than this nominal requests cannot be set (BLK-7).
 const LEGACY_REQUESTS_MIN: u32 = 4;
-/// What a legacy queue starts with (BLK-7).
+/// The default of a legacy queue (BLK-7).
 const LEGACY_REQUESTS: u32 = 128;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pool {
     pub(crate) allocated: u32,
-    /// Somebody became a batcher since it was last below the limit.
+    /// A client became a batcher since it was last below the limit.
     full: bool,
     congested: bool,
 }
@@ -118,15 +118,14 @@ pub(crate) struct Allocator {
     /// Clients whose `Wake` has not been taken by `next` yet.
     wakes: List,
     wake_links: Links,
-    /// Clients that are woken for a tag under mq rules and not told yet; how many of them a tag is
-    /// kept for.
+    /// Clients woken for a tag under mq rules and not told yet; for how many of them a tag is kept.
     expected: u32,
     kept: u32,
-    /// Of requests under mq rules.
+    /// Positions of requests under mq rules.
     pub(crate) positions: Positions,
-    /// Where those are asked next that are not at the front of a line.
+    /// For each line: where to continue with sleepers that are not at its front.
     cursors: [Option<u32>; POOLS],
-    /// How many have fallen asleep: the next one's place in line.
+    /// How many have fallen asleep so far: the next one's place in line.
     turns: u64,
 }
 
@@ -147,7 +146,7 @@ impl Allocator {
         }
     }
 
-    /// For the audit: clients that are expected, and for how many a tag is kept.
+    /// For the audit: expected clients, and for how many of them a tag is kept.
     pub(crate) const fn expected(&self) -> (u32, u32) {
         (self.expected, self.kept)
     }
@@ -158,8 +157,8 @@ impl Allocator {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// A request that carries `bio`, which is in slot `index`, and waits nowhere yet; or the pool
-    /// to sleep in.
+    /// A request that carries `bio`, which is in slot `index`, and that waits nowhere yet; or the
+    /// pool to sleep in.
     pub(crate) fn allocate(&mut self, index: u32, bio: &Bio) -> Result<RequestId, u8> {
         let admission = self.elevator.admit(&mut self.view, bio.client, bio.op, bio.flags);
         let (pool, position) = match self.policy.rules {
@@ -192,7 +191,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(RequestId(key.index()))
     }
 
-    /// A client has got what it had been woken for; if for another pool too, others may have that.
+    /// A client has got what it was woken for; a wake for another pool may serve others.
     #[inline(never)]
     fn use_wakes(&mut self, client: ClientId, pool: u8) {
         let mut unused = false;
@@ -209,8 +208,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Whether a slot is free that is not the flush command's. Pools filled under one set of
-    /// rules may leave none to those of another, and `Must` knows no other limit.
+    /// Whether a slot other than the flush command's is free. Pools filled under one set of rules
+    /// may leave none to those of another, and `Must` knows no other limit.
     fn has_slots(&self) -> bool {
         let [first, second] = self.allocator.pools;
         first.allocated + second.allocated < self.view.limits.requests
@@ -235,7 +234,7 @@ impl<O: Observer> RequestQueue<O> {
             let batching = client.batch_left == BATCH_REQUESTS
                 || (client.batch_left > 0 && now < client.batch_since + BATCH_TIME);
             if !pool.full {
-                // The one who fills the pool may finish its batch.
+                // The client that fills the pool may finish its batch.
                 client.batch_left = BATCH_REQUESTS;
                 client.batch_since = now;
                 pool.full = true;
@@ -260,7 +259,7 @@ impl<O: Observer> RequestQueue<O> {
         let (pool, limit) = match admission {
             Admission::AtMost(limit) if room => (POOL_ASYNC, limit.clamp(1, most)),
             Admission::Normal if room => (POOL_SYNC, most),
-            // Whatever the limits say: a position is somewhere as long as a slot is.
+            // Whatever the limits say: while a slot is free, so is a position.
             Admission::Must if self.has_slots() => (POOL_SYNC, self.view.limits.requests),
             Admission::AtMost(_) => return Err(POOL_ASYNC),
             Admission::Normal | Admission::Must => return Err(POOL_SYNC),
@@ -271,7 +270,7 @@ impl<O: Observer> RequestQueue<O> {
         position.map(|position| (pool, position)).ok_or(pool)
     }
 
-    /// What an elevator admits, but for the last position if the client is throttled (R5).
+    /// What an elevator admits, without the last position if the client is throttled (R5).
     #[inline(always)]
     fn leave_one(&self, client: ClientId, op: Op, admission: Admission) -> Admission {
         if self.throttle.is_used() && op != Op::Flush && self.throttle.holds(client.index()) {
@@ -326,8 +325,8 @@ impl<O: Observer> RequestQueue<O> {
         if is_its_turn { 0 } else { waiting }
     }
 
-    /// The client sleeps in `pool` until a wake; what it had plugged goes on first, for others
-    /// may wait for that.
+    /// The client sleeps in `pool` until a wake; what it had plugged is submitted first, since
+    /// others may wait for that.
     #[cold]
     pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
         let index = bio.client.index();
@@ -337,13 +336,13 @@ impl<O: Observer> RequestQueue<O> {
         client.refused_as = (bio.op, bio.flags);
         let before = client.sleep[number];
         let waits = client.sleep.contains(&Sleep::Asleep);
-        // Tags are one pool, whatever it was woken for.
+        // Tags are one pool, whichever it was woken for.
         let woken = before == Sleep::Woken
             || self.policy.rules == Rules::Mq
                 && client.sleep[..usize::from(POOL_BIOS)].contains(&Sleep::Woken);
         client.sleep[number] = Sleep::Asleep;
         if before == Sleep::Asleep {
-            // It has its place.
+            // It keeps its place.
         } else if woken {
             // It was woken and still found nothing: it keeps its turn.
             client.passed_over = true;
@@ -366,13 +365,13 @@ impl<O: Observer> RequestQueue<O> {
             }
         }
         self.emit(Action::Sleep, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
-        // Only now that it is on the list: a request that becomes free on the way may be what it
-        // waits for.
+        // Only now that it is on the list: a request that becomes free in the process may be what
+        // it waits for.
         self.flush_plug(bio.client);
         self.unplug_device(Action::Unplug);
         if unused {
-            // What it was woken for may serve another, which waits for something else; under mq
-            // rules one behind it in line, so that two cannot wake each other for ever.
+            // What it was woken for may serve another client, which waits for something else; under
+            // mq rules one behind it in line, so that two cannot wake each other for ever.
             match self.policy.rules {
                 Rules::Legacy => self.wake_where_there_is_room(Some(pool)),
                 Rules::Mq => {
@@ -387,7 +386,7 @@ impl<O: Observer> RequestQueue<O> {
         SubmitError::Busy
     }
 
-    /// A request's life ends. It was bound to this elevator or an earlier one.
+    /// Ends a request that was bound to this elevator or an earlier one.
     pub(crate) fn free(&mut self, id: RequestId) {
         if self.elevator.has_bound(&self.view.requests[id]) {
             self.elevator.released(&mut self.view, id);
@@ -395,14 +394,14 @@ impl<O: Observer> RequestQueue<O> {
         self.free_unbound(id);
     }
 
-    /// A request's life ends; the elevator knows.
+    /// Ends a request; the elevator knows.
     #[inline(always)]
     pub(crate) fn free_unbound(&mut self, id: RequestId) {
         let request = &self.view.requests[id];
         let (number, client, position) = (request.pool, request.client, request.position);
         self.view.requests.0.free(id.0);
         let Some(pool) = self.allocator.pools.get_mut(usize::from(number)) else {
-            // The flush command: it is in no pool, and nobody's.
+            // The flush command: it is in no pool, and has no client.
             return;
         };
         pool.allocated -= 1;
@@ -417,12 +416,12 @@ impl<O: Observer> RequestQueue<O> {
             self.wake_for(number);
         }
         if gone {
-            // It had left; this request was made for a bio of its own that was withdrawn.
+            // The client had left; this request was made for a bio of its own that was withdrawn.
             self.remove_client(client);
         }
     }
 
-    /// What `nr_requests` is under these rules when nobody has set it, and the most it can be.
+    /// The default of `nr_requests` under these rules, and the most it can be.
     pub(crate) fn nr_requests_bounds(&self) -> (u32, u32) {
         let (capacity, depth) = (self.view.limits.requests, self.view.facts.depth);
         match self.policy.rules {
@@ -443,7 +442,7 @@ impl<O: Observer> RequestQueue<O> {
         };
     }
 
-    /// Fewer than this cannot be set under the present rules.
+    /// Less than this cannot be set under the present rules.
     pub(crate) fn nr_requests_least(&self) -> u32 {
         match self.policy.rules {
             Rules::Legacy => LEGACY_REQUESTS_MIN,
@@ -452,12 +451,12 @@ impl<O: Observer> RequestQueue<O> {
     }
 }
 
-/// From so many on a pool is congested: 113 of 128 (BLK-7).
+/// From this many on a pool is congested: 113 of 128 (BLK-7).
 const fn congestion_on(nominal: u32) -> u32 {
     nominal - nominal / 8 + 1
 }
 
-/// Below so many it is no longer: 103 of 128 (BLK-7).
+/// Below this many it is no longer: 103 of 128 (BLK-7).
 const fn congestion_off(nominal: u32) -> u32 {
     (nominal - nominal / 8 - nominal / 16).saturating_sub(1)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Control: the queue's own attributes, and the way to the elevator's.
+//! Control: the queue's own attributes, and access to the elevator's.
 //!
 //! The queue's attributes have the names of `/sys/block/*/queue`; those of the elevator follow
 //! under `iosched/`, as in sysfs. Either may be set by its bare name when it is unambiguous
@@ -11,15 +11,15 @@
 //! | nomerges | 0 all merges, 1 only with the last merged, 2 none (BLK-3) |
 //! | max_sectors_kb | largest request |
 //! | read_ahead_kb | how far a page cache in front of the queue reads ahead; kept for it here |
-//! | rotational | whether elevators take the device for a disk |
+//! | rotational | whether elevators treat the device as a disk |
 //! | rules | which block layer: allocation, plug lists, requeue |
-//! | plug | who holds requests back: tasks (2.6.39 on) or the device (before) |
+//! | plug | what holds requests back: tasks (2.6.39 on) or the device (before) |
 //! | hz | ticks per second that elevators see, 0 exact |
 //! | write_cache, fua | what the device's cache can do; `write through` makes flushes no-ops |
 //! | flush_hold, flush_insert, flush_drain, flush_delay | see `flush/hold.rs` |
 //! | flush_elide | see `flush/clean.rs` |
 //! | flush_owners, flush_ahead | see `flush/writers.rs`, `block/throttle.rs` |
-//! | ncq | whether elevators believe the device's depth or find out |
+//! | ncq | whether elevators believe the device's depth or measure it |
 
 use core::fmt;
 
@@ -32,20 +32,20 @@ use crate::queue::RequestQueue;
 use crate::queue_view::Ncq;
 use crate::time::{Hz, Nanos};
 
-/// HZ of the kernels that there are, and exact time.
+/// The values of HZ of actual kernels, and exact time.
 const TICKS: [(&str, u32); 4] = [("0", 0), ("100", 100), ("250", 250), ("1000", 1000)];
 
 const RULES: [(&str, Rules); 2] = [("legacy", Rules::Legacy), ("mq", Rules::Mq)];
 
 const NCQS: [(&str, Ncq); 2] = [("declared", Ncq::Declared), ("probe", Ncq::Probe)];
 
-/// How many there are.
+/// How many queue attributes there are.
 const COUNT: usize = 21;
 
-/// An attribute of the queue, which is set beside nothing else.
+/// An attribute of the queue; setting it needs no other data.
 type Row<O> = Knob<RequestQueue<O>, ()>;
 
-/// What the queue itself offers, in the order of the listing.
+/// The queue's own attributes, in the order of the listing.
 pub const QUEUE_ATTRIBUTES: &[Attribute] = &knob::attributes(&RequestQueue::<NoObserver>::KNOBS);
 
 impl<O: Observer> RequestQueue<O> {
@@ -243,7 +243,7 @@ const READ_AHEAD_KB_MAX: u64 = 1 << 20;
 
 const PREFIX: &str = "iosched/";
 
-/// Where an attribute is found.
+/// The owner of an attribute, and its index there.
 enum Found {
     Queue(usize),
     Elevator(usize),
@@ -253,7 +253,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Sets an attribute of the queue or its elevator.
     ///
     /// # Errors
-    /// [`AttributeError`] names the attribute, the text and what would be right; nothing has
+    /// [`AttributeError`] names the attribute, the text and what would be valid; nothing has
     /// changed then.
     pub fn set_attribute(
         &mut self,
@@ -264,8 +264,8 @@ impl<O: Observer> RequestQueue<O> {
         self.set_found(now, name, |attribute| attribute.parse(text))
     }
 
-    /// Sets an attribute to a value that has its type: a number or `bool`, a [`Nanos`], a word.
-    /// Nothing is brought into a range here.
+    /// Sets an attribute to a typed value: a number or `bool`, a [`Nanos`], a word. Nothing is
+    /// clamped.
     ///
     /// ```
     /// use paternoster_core::{Nanos, Value};
@@ -281,7 +281,7 @@ impl<O: Observer> RequestQueue<O> {
     /// ```
     ///
     /// # Errors
-    /// [`AttributeError`] names the attribute, the value and what would be right; nothing has
+    /// [`AttributeError`] names the attribute, the value and what would be valid; nothing has
     /// changed then.
     pub fn set_value<'a>(
         &mut self,
@@ -320,7 +320,7 @@ impl<O: Observer> RequestQueue<O> {
     /// An attribute's value, with its type.
     ///
     /// # Errors
-    /// [`AttributeError::Unknown`], or [`AttributeError::Text`] if it is not one value.
+    /// [`AttributeError::Unknown`], or [`AttributeError::Text`] if it is not a single value.
     pub fn value(&self, name: &str) -> Result<Value<'static>, AttributeError> {
         let (attribute, number) = match self.find_attribute(name)? {
             Found::Queue(place) => (&QUEUE_ATTRIBUTES[place], Self::KNOBS[place].get(self, &())),
@@ -332,11 +332,11 @@ impl<O: Observer> RequestQueue<O> {
         Ok(attribute.value(number))
     }
 
-    /// Whether an attribute takes this text as it is: [`RequestQueue::set_attribute`] would bring a
-    /// number outside its range into it. What the queue's capacities do not allow is not asked.
+    /// Whether an attribute takes this text as it is; [`RequestQueue::set_attribute`] would clamp a
+    /// number outside its range. The queue's capacities are not checked.
     ///
     /// # Errors
-    /// [`AttributeError`] names the attribute, the text and what would be right.
+    /// [`AttributeError`] names the attribute, the text and what would be valid.
     pub fn check_attribute(&self, name: &str, text: &str) -> Result<(), AttributeError> {
         match self.find_attribute(name)? {
             Found::Queue(place) => QUEUE_ATTRIBUTES[place].check(text),
@@ -353,7 +353,7 @@ impl<O: Observer> RequestQueue<O> {
         name: &str,
         out: &mut dyn fmt::Write,
     ) -> Result<(), AttributeError> {
-        // A failing writer is the caller's own; it knows.
+        // A failing writer is the caller's own, which knows.
         let _written = match self.find_attribute(name)? {
             Found::Queue(place) => Self::KNOBS[place].show(self, &(), out),
             Found::Elevator(place) => self.elevator.show(&self.view, place, out),
@@ -379,7 +379,8 @@ impl<O: Observer> RequestQueue<O> {
         found.ok_or_else(|| AttributeError::Unknown { name: name.into() })
     }
 
-    /// Calls `each` with every attribute: its path below `queue/`, what it is, its value as shown.
+    /// Calls `each` with every attribute: its path below `queue/`, its description, its value as
+    /// shown.
     pub fn for_each_attribute(&self, mut each: impl FnMut(&str, &Attribute, &str)) {
         let mut shown = alloc::string::String::new();
         for knob in Self::KNOBS {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dispatching: requests leave the elevator for the dispatch list (`block/dispatch.rs`).
+//! Dispatching: requests move from the elevator to the dispatch list (`block/dispatch.rs`).
 
 use super::RequestQueue;
 use crate::block::dispatch::sort_in;
@@ -9,7 +9,7 @@ use crate::request::{RequestId, Stage};
 use crate::time::Nanos;
 
 impl<O: Observer> RequestQueue<O> {
-    /// Sorts a picked request in (BLK-12).
+    /// Inserts a picked request in order (BLK-12).
     #[inline(never)]
     pub(crate) fn add_to_dispatch(&mut self, id: RequestId) {
         self.view.requests[id].stage = Stage::Dispatched;
@@ -18,9 +18,9 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// Empties the elevator into the dispatch list, whatever its limits and idling say: a forced
-    /// dispatch, as an insertion at the back of the queue needs it (BLK-10). Sorted, unless the
-    /// elevator's own order is to stay (deadline; everything under mq rules). Returns how many
-    /// requests went.
+    /// dispatch, as needed for an insertion at the back of the queue (BLK-10). Sorted, unless the
+    /// elevator's own order is kept (deadline; everything under mq rules). Returns the number of
+    /// requests.
     pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
         self.advance(now);
         let mut count = 0;

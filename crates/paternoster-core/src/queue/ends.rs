@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends: what becomes of a command that the device has finished, or refused.
+//! Ends: what happens to a command that the device has finished, or refused.
 //!
 //! ```text
 //! complete ─▶ elevator told ─▶ bios to the done list ─▶ request free, a sleeper woken
-//! requeue  ─▶ elevator told ─▶ back to the head of it, or of the dispatch list
+//! requeue  ─▶ elevator told ─▶ back to its head, or to that of the dispatch list
 //! ```
 //!
-//! Invariants and the source are those of the file above.
+//! For invariants and source see `queue.rs`.
 
 use super::{RETRY_AFTER_REFUSAL, RequestQueue};
 use crate::answer::Stale;
@@ -22,7 +22,7 @@ use crate::time::Nanos;
 /// A request that has left the device.
 struct Left {
     id: RequestId,
-    /// Whether the present elevator knows of it.
+    /// Whether it was bound to the present elevator.
     bound: bool,
     /// The device time it took.
     measured: Nanos,
@@ -55,7 +55,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// A command other than a flush has ended; the elevator, if it is bound to that, has been told.
+    /// A command other than a flush has ended; if it was bound to the elevator, that has been told.
     fn command_ended(&mut self, id: RequestId, bound: bool, outcome: Outcome, served: Nanos) {
         let request = &self.view.requests[id];
         let run = request.bios();
@@ -80,7 +80,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// The device refused the command `tag`; it goes out again.
+    /// The device refused the command `tag`; it will be issued again.
     ///
     /// # Errors
     /// [`Stale`] when no such command is in the device.
@@ -96,7 +96,7 @@ impl<O: Observer> RequestQueue<O> {
             self.view.requests[id].stage = Stage::Waiting;
             self.elevator.insert(&mut self.view, id, Position::Head);
         } else {
-            // Also a flush, and what an earlier elevator had picked: it keeps its precedence
+            // A flush, or a request that an earlier elevator had picked: it keeps its precedence
             // (BLK-11).
             self.view.requests[id].stage = Stage::Dispatched;
             self.dispatch.push_front(&mut self.links, id.0);

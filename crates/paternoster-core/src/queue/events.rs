@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Telling: how the steps of the queue become the stream of events.
+//! Telling: how the queue's steps become the stream of events.
 //!
-//! Events and the elevator's notes share one numbering. Notes that were written before a step are
-//! told before it, so that a reason stands before what follows from it:
+//! Events and the elevator's notes share one numbering. Notes written before a step are emitted
+//! before it, so that a reason precedes its consequence:
 //!
 //! ```text
 //! elevator writes "batch begins"      queue issues         stream:  7 note   8 D
 //! ```
 //!
-//! With an observer that does not listen all of this is removed by the compiler.
+//! With an observer that does not listen the compiler removes all of this.
 
 use crate::client::ClientId;
 use crate::device::{Outcome, Status};
@@ -83,7 +83,7 @@ impl<O: Observer> RequestQueue<O> {
         self.observer.event(&event);
     }
 
-    /// Forwards what the elevator has written down.
+    /// Forwards the elevator's notes.
     pub(crate) fn tell_notes(&mut self) {
         if O::LISTENS && !self.view.notes.is_empty() {
             for note in self.view.notes.drain() {

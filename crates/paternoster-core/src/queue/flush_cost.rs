@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flush cost: what the queue does about what flushes cost. Who has written what is in
-//! `flush/writers.rs`, what each owes in `block/throttle.rs`; here the one is told by the other.
+//! Flush cost: how the queue charges for flushes. `flush/writers.rs` knows which client has written
+//! what, `block/throttle.rs` what each owes; this file connects the two.
 //!
 //! ```text
 //! flush ends ─▶ writers split its time ─▶ throttle charges them
@@ -41,8 +41,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// The flush that those in `list` asked for has ended and took `served`: its owners are
-    /// charged, and those who asked share the rest.
+    /// The flush for the clients in `list` has ended and took `served`: its owners are charged, and
+    /// the clients that requested it share the rest.
     pub(crate) fn settle_flush(&mut self, list: usize, good: bool, served: Nanos) {
         let pays = self.owners_pay();
         let RequestQueue { flush, throttle, view, elevator, links, .. } = self;
@@ -66,7 +66,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Whether a request has to wait for what its client owes; if so it does.
+    /// Whether a request has to wait because of its client's debt; if so it is held.
     #[inline(never)]
     pub(crate) fn throttles(&mut self, id: RequestId) -> bool {
         let client = self.view.requests[id].client().index();
@@ -83,8 +83,8 @@ impl<O: Observer> RequestQueue<O> {
         self.throttle.command_ended(&mut self.view, &mut self.elevator, served);
     }
 
-    /// Lets those go that owe nothing any more; if there are none but those that owe, also the one
-    /// that owes least, and what owes hardly more.
+    /// Releases the clients that owe nothing any more; if there are only clients that owe, also the
+    /// one that owes least, and those that owe hardly more.
     #[inline(never)]
     pub(crate) fn release_throttled(&mut self) {
         let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
@@ -97,12 +97,12 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// All requests of a client go; before all others, if the elevator can do that.
+    /// Releases all requests of a client; ahead of all others, if the elevator supports that.
     fn release(&mut self, client: u32) {
         self.throttle.release(client);
         let first = self.elevator.traits().inserts_at_head;
         let position = if first { Position::Head } else { Position::Sorted };
-        // Each goes to the head, so that the last must go first.
+        // Each goes to the head, so the last must go first.
         while let Some(index) = self.throttle.take(&mut self.links, client, first) {
             let id = RequestId(index);
             if self.view.requests[id].steps.is_sequenced() {
@@ -114,12 +114,12 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// When the queue has to look at the throttle again.
+    /// When the queue must check the throttle again.
     pub(crate) fn throttle_deadline(&self) -> Nanos {
         if self.tags.is_empty() { self.throttle.deadline(&self.view) } else { Nanos::MAX }
     }
 
-    /// All debts are forgiven, and all that waited goes.
+    /// Forgives all debts, and releases all that waited.
     pub(crate) fn forgive_debts(&mut self) {
         while let Some(client) = self.throttle.first() {
             self.release(client);

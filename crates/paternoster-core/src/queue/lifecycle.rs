@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What changes while requests are under way: elevators, clients, groups; and bios that are
-//! withdrawn.
+//! Changes while requests are outstanding: elevators, clients, groups; and withdrawn bios.
 //!
 //! # A change of elevator
-//! No request is lost and none waits for the device to become empty. The old elevator gives up
-//! what waits there, the new one takes it in; what is in the device or on the dispatch list
-//! stays, with the *epoch* of the elevator that picked it, so that its end is not reported to a
-//! successor who never knew it:
+//! No request is lost and none waits for the device to become empty. The old elevator gives up its
+//! waiting requests, the new one takes them in; requests in the device or on the dispatch list
+//! stay, with the *epoch* of the elevator that picked them, so that their ends are not reported to
+//! a successor that never knew them:
 //!
 //! ```text
 //!            old (epoch 4)                          new (epoch 5)
@@ -15,8 +14,8 @@
 //! in device  stays, epoch 4 ── complete ─▶ bios end; the new one is not told
 //! ```
 //!
-//! Source: own. Differs from Linux, where the legacy
-//! layer emptied the queue first and blk-mq froze it.
+//! Source: own. Differs from Linux, where the legacy layer emptied the queue first and blk-mq froze
+//! it.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -40,12 +39,12 @@ use crate::time::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddError {
-    /// The queue's capacity for it, fixed when it was made, is used up.
+    /// The queue's capacity for it, fixed when it was built, is used up.
     Full {
         /// That capacity.
         capacity: u32,
     },
-    /// The group it should belong to has gone.
+    /// The group it should belong to does not exist.
     NoGroup,
 }
 
@@ -66,7 +65,7 @@ impl core::error::Error for AddError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelError {
-    /// It has ended, or never was.
+    /// It has ended, or never existed.
     Stale,
     /// It is in the device, or on its way there.
     TooLate,
@@ -99,7 +98,7 @@ impl fmt::Display for InUse {
 impl core::error::Error for InUse {}
 
 impl<O: Observer> RequestQueue<O> {
-    /// Puts `elevator` in the place of the present one, which is returned empty. Nothing is lost
+    /// Replaces the present elevator by `elevator` and returns the old one, empty. Nothing is lost
     /// or reordered on its way to the device; attributes of the old one are gone with it.
     pub fn change_elevator(
         &mut self,
@@ -122,14 +121,14 @@ impl<O: Observer> RequestQueue<O> {
         old
     }
 
-    /// Rules or limits may have changed: everybody who sleeps may look again.
+    /// Rules or limits may have changed: wakes all sleepers to try again.
     pub(crate) fn apply_rules(&mut self) {
         self.reset_nr_requests();
         self.wake_all();
     }
 
-    /// What waits in the elevator, as a list in the order of a forced dispatch. The old elevator
-    /// knows of nothing afterwards, nor of what is plugged.
+    /// Takes everything that waits in the elevator, as a list in the order of a forced dispatch.
+    /// The old elevator knows nothing afterwards, not even what is plugged.
     fn take_everything_back(&mut self) -> List {
         let mut waiting = List::new();
         while let Some(id) = self.elevator.drain(&mut self.view) {
@@ -149,7 +148,7 @@ impl<O: Observer> RequestQueue<O> {
         self.view.requests.0.is_live(index) && self.view.slot(index).stage == Stage::Plugged
     }
 
-    /// The new elevator makes its tables and learns who is there.
+    /// The new elevator makes its tables and learns which clients and groups exist.
     pub(crate) fn introduce(&mut self) {
         self.elevator.attach(&mut self.view);
         for index in 0..self.view.limits.groups {
@@ -175,9 +174,9 @@ impl<O: Observer> RequestQueue<O> {
         while let Some(index) = waiting.pop_front(&mut self.links) {
             let id = RequestId(index);
             self.rebind(id);
-            // It may have been refused by the device once; the new elevator treats it as any other.
+            // The device may have refused it once; the new elevator treats it as any other.
             self.view.requests[id].was_started = false;
-            // Nor does it go past anybody: the new one charges it.
+            // Nor does it go ahead of others: the new one charges it.
             self.view.requests[id].past_throttle = false;
             self.insert(id);
         }
@@ -193,7 +192,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Adds a client.
     ///
     /// # Errors
-    /// [`AddError`] when there is no place or no such group.
+    /// [`AddError`] when there is no room or no such group.
     pub fn attach(&mut self, now: Nanos, spec: ClientSpec) -> Result<ClientId, AddError> {
         let group = spec.group.unwrap_or(self.view.root);
         self.view.groups.get(group.0).ok_or(AddError::NoGroup)?;
@@ -215,11 +214,11 @@ impl<O: Observer> RequestQueue<O> {
         Ok(id)
     }
 
-    /// Lets a client go: its plug is flushed, its bios end as usual, and with the last of them
-    /// and of its requests it is gone. It can submit nothing more.
+    /// Lets a client go: its plug is flushed, its bios end as usual, and it is removed with the
+    /// last of them and of its requests. It can submit nothing more.
     ///
     /// # Errors
-    /// [`Stale`] when it has gone already.
+    /// [`Stale`] when it no longer exists.
     pub fn detach(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
         self.advance(now);
         let client = self.view.clients.0.get_mut(id.0).ok_or(Stale)?;
@@ -246,10 +245,10 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Gives a client another class, level and weight.
+    /// Sets a client's class, level and weight.
     ///
     /// # Errors
-    /// [`Stale`] when it has gone.
+    /// [`Stale`] when it no longer exists.
     pub fn set_priority(
         &mut self,
         now: Nanos,
@@ -269,7 +268,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Moves a client to another group.
     ///
     /// # Errors
-    /// [`AddError::NoGroup`] when client or group has gone.
+    /// [`AddError::NoGroup`] when the client or the group does not exist.
     pub fn move_client(&mut self, now: Nanos, id: ClientId, to: GroupId) -> Result<(), AddError> {
         self.advance(now);
         self.view.groups.get(to.0).ok_or(AddError::NoGroup)?;
@@ -293,7 +292,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Adds a group.
     ///
     /// # Errors
-    /// [`AddError`] when there is no place or no such parent.
+    /// [`AddError`] when there is no room or no such parent.
     pub fn add_group(&mut self, now: Nanos, spec: GroupSpec) -> Result<GroupId, AddError> {
         let parent = spec.parent.unwrap_or(self.view.root);
         self.view.groups.get(parent.0).ok_or(AddError::NoGroup)?;
@@ -308,10 +307,10 @@ impl<O: Observer> RequestQueue<O> {
         Ok(id)
     }
 
-    /// Gives a group another weight (1 to 10 000).
+    /// Sets a group's weight (1 to 10 000).
     ///
     /// # Errors
-    /// [`Stale`] when it has gone.
+    /// [`Stale`] when it no longer exists.
     pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
         self.advance(now);
         self.view.groups.0.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
@@ -323,7 +322,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Removes a group without members.
     ///
     /// # Errors
-    /// [`InUse`] for the root, a group with members, or one that has gone.
+    /// [`InUse`] for the root, a group with members, or one that does not exist.
     pub fn remove_group(&mut self, now: Nanos, id: GroupId) -> Result<(), InUse> {
         self.advance(now);
         let group = self.view.groups.get(id.0).ok_or(InUse)?;
@@ -341,7 +340,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Withdraws a bio that has not started: it ends with `Status::Cancelled`.
     ///
     /// # Errors
-    /// [`CancelError`] says why it goes on.
+    /// [`CancelError`] says why it is not withdrawn.
     pub fn cancel(&mut self, now: Nanos, ticket: Ticket) -> Result<(), CancelError> {
         self.arrive(now);
         let index = ticket.0.index();
@@ -429,7 +428,7 @@ impl<O: Observer> RequestQueue<O> {
         request.flags = request.flags.without(Flags::NOMERGE);
     }
 
-    /// A client, to read its place.
+    /// A client, to read its properties.
     #[must_use]
     pub fn client(&self, id: ClientId) -> Option<&Client> {
         self.view.clients.get(id.0)
@@ -441,7 +440,7 @@ impl<O: Observer> RequestQueue<O> {
         self.view.groups.get(id.0)
     }
 
-    /// A request that waits, for tests of elevators.
+    /// A waiting request, for tests of elevators.
     #[must_use]
     pub fn request_with(&self, ticket: Ticket) -> Option<&Request> {
         let slot = self.bios.get(ticket.0)?;

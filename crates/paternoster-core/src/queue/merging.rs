@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Merging: what the merger finds (`block/merge.rs`) becomes one, if the elevator agrees.
+//! Merging: joins what the merger finds (`block/merge.rs`), if the elevator agrees.
 //!
 //! ```text
 //! bio ─▶ own plug? ─▶ merged last? ─▶ back? ─▶ front? ─▶ grow ─▶ the gap is closed: absorb
@@ -14,7 +14,7 @@ use crate::request::{Bio, RequestId};
 use crate::slab::NIL;
 
 impl<O: Observer> RequestQueue<O> {
-    /// Tries to make bio `index` part of a request. Whether it did.
+    /// Tries to make bio `index` part of a request; whether it succeeded.
     pub(crate) fn merge_bio(&mut self, index: u32, bio: &Bio) -> bool {
         if !self.merger.wants(bio) {
             return false;
@@ -52,8 +52,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Makes the bio part of a waiting request if all rules allow it; then closes a gap that this
-    /// filled.
+    /// Makes the bio part of a waiting request if all rules allow it; then closes the gap if this
+    /// filled one.
     #[inline(never)]
     fn grow(&mut self, id: RequestId, index: u32, bio: &Bio, side: Side) -> bool {
         if !self.may_join(id, bio) {
@@ -66,7 +66,7 @@ impl<O: Observer> RequestQueue<O> {
         true
     }
 
-    /// Whether block core and elevator allow the bio in the request.
+    /// Whether block core and elevator allow the bio to join the request.
     pub(crate) fn may_join(&mut self, id: RequestId, bio: &Bio) -> bool {
         self.merger.may_grow(&mut self.view, self.policy.rules, id, bio)
             && self.elevator.may_merge(&self.view, id, bio)
@@ -107,8 +107,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// A plug's request that begins where a waiting one ends becomes part of it (BLK-6, legacy).
-    /// Whether it did: then `id` has ended.
+    /// A request from a plug that begins where a waiting one ends becomes part of it (BLK-6,
+    /// legacy). Whether it did: then `id` has ended.
     pub(crate) fn absorb_before_insert(&mut self, id: RequestId) -> bool {
         if self.merger.nomerges >= 2 {
             return false;
@@ -128,7 +128,7 @@ impl<O: Observer> RequestQueue<O> {
         true
     }
 
-    /// `second`, which waits directly behind `first`, becomes part of it if all rules allow it.
+    /// `second`, which waits directly after `first`, becomes part of it if all rules allow it.
     fn absorb(&mut self, first: RequestId, second: RequestId) {
         let adjoin = self.view.requests[first].end() == self.view.requests[second].sector;
         let both = self.merger.contains(first) && self.merger.contains(second);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plugging: when requests are held back, and when they go on. What is held is in `block/plug.rs`.
+//! Plugging: when requests are held back, and when they go on. `block/plug.rs` holds them.
 
 use super::RequestQueue;
 use crate::answer::Stale;
@@ -24,7 +24,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// `client` has submitted what it had: its requests go to the elevator. Opens the device plug
+    /// `client` has submitted all its bios: its requests go to the elevator. Opens the device plug
     /// as well.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Makes the bio part of a request in its client's own plug. Whether it did.
+    /// Makes the bio part of a request in its client's own plug; whether it succeeded.
     pub(crate) fn merge_into_plug(&mut self, index: u32, bio: &Bio) -> bool {
         let plugged = || self.view.clients.at(bio.client.index()).plugged;
         if self.plugs.held() == 0 || !plugged() {
@@ -86,7 +86,7 @@ impl<O: Observer> RequestQueue<O> {
         false
     }
 
-    /// The first request of an empty queue plugs the device, if that is the policy.
+    /// The first request of an empty queue plugs the device, with that policy.
     #[inline(never)]
     pub(crate) fn plug_device(&mut self) {
         if self.plug.is_plugged() {
@@ -101,7 +101,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Opens the device plug when enough waits.
+    /// Opens the device plug when enough requests wait.
     #[inline(never)]
     pub(crate) fn unplug_device_if_enough(&mut self) {
         if DevicePlug::opens_at(self.elevator.waiting() + self.dispatch.len()) {

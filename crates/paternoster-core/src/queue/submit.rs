@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Intake: the way of a bio in, up to the elevator.
+//! Intake: how a bio gets to the elevator.
 //!
 //! ```text
-//! submit ─▶ valid? ─▶ a slot ─▶ merged ───────────────────────────▶ done with
+//! submit ─▶ valid? ─▶ a slot ─▶ merged ───────────────────────────▶ finished
 //!                       │        └ a request ─▶ plug, or throttle ─▶ elevator
 //!                       └ none: Busy, and its client sleeps
 //! ```
 //!
-//! Invariants and the source are those of the file above.
+//! For invariants and source see `queue.rs`.
 
 use super::RequestQueue;
 use crate::answer::SubmitError;
@@ -19,7 +19,7 @@ use crate::slab::Key;
 use crate::time::Nanos;
 
 impl<O: Observer> RequestQueue<O> {
-    /// Takes a bio in.
+    /// Submits a bio.
     ///
     /// # Errors
     /// [`SubmitError::Busy`] puts its client to sleep until an
@@ -33,7 +33,7 @@ impl<O: Observer> RequestQueue<O> {
         client.refused = None;
         let result = self.take_in(&bio);
         if result.is_err() {
-            // It is the caller's again.
+            // It belongs to the caller again.
             self.view.clients.0.at_mut(bio.client.index()).bios -= 1;
         }
         self.end_call();
@@ -64,7 +64,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// One Q event per bio, also when it has to be submitted again after a sleep.
+    /// One Q event per bio, even if it is submitted again after a sleep.
     fn announce(&mut self, bio: &Bio) {
         if O::LISTENS
             && self.view.clients.at(bio.client.index()).refused != Some((bio.sector, bio.sectors))
@@ -89,11 +89,11 @@ impl<O: Observer> RequestQueue<O> {
         })
     }
 
-    /// A bio that the flush machinery has nothing to do with: merged, or given a request of its
-    /// own; or the pool to sleep in.
+    /// A bio that does not concern the flush sequencer: merged, or given a request of its own; or
+    /// the pool to sleep in.
     pub(crate) fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         if self.merge_bio(key.index(), bio) {
-            // The client had been woken for a request that it does not take now.
+            // The client had been woken for a request that it does not need now.
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
         }
@@ -102,7 +102,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(Ticket(key))
     }
 
-    /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
+    /// Binds a new request for `bio`, and puts it into the client's plug or the elevator.
     fn begin(&mut self, id: RequestId, bio: &Bio) {
         self.elevator.bind(&mut self.view, id);
         if self.view.clients.at(bio.client.index()).plugged {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Balance: rotations of the tree, so that it stays low (I2).
 //!
-//! A leaf makes the subtrees above it higher, as far up as they were level before; who is taken out
-//! makes them lower. Wherever two siblings come to differ by two, a rotation lifts the higher one.
+//! A leaf makes the subtrees above it higher, up to the first that was not level; a removal makes
+//! them lower. Where the heights of two siblings come to differ by two, a rotation lifts the
+//! higher.
 //!
 //! Source: Adelson-Velsky and Landis 1962.
 
@@ -105,7 +106,7 @@ impl Root {
         top
     }
 
-    /// The child of `at` on `side` takes its place; returns it. Balances are the caller's.
+    /// The child of `at` on `side` takes its place, and is returned. The caller sets the balances.
     fn rotate<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32, side: usize) -> u32 {
         let parent = nodes.0[at as usize].parent;
         let top = nodes.0[at as usize].child[side];
@@ -124,8 +125,8 @@ impl Root {
         top
     }
 
-    /// The height of the subtree at `index`, if all balances in it are true (I2). As deep as the
-    /// tree is high.
+    /// The height of the subtree at `index`, if all balances in it are correct (I2). Recurses as
+    /// deep as the tree is high.
     pub(super) fn check_balance<K: TreeKey>(
         nodes: &Nodes<K>,
         index: u32,

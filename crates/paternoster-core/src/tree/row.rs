@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Row: a tree of few, which is kept as a chain of neighbours.
+//! Row: a tree of few slots, kept as a chain of neighbours.
 //!
-//! Most trees are small: a client has eight requests waiting, a group sixteen clients. To find a
-//! place among eight along their threads, from both ends at once, takes two steps on average; to
-//! put in and take out is to change four links, and nothing is ever turned:
+//! Most trees are small: a client has eight requests waiting, a group sixteen clients. Finding a
+//! place among eight along their threads, from both ends at once, takes two steps on average;
+//! inserting and removing change four links, and nothing is rotated:
 //!
 //! ```text
-//! 40 in:   8 <-> 96 <-> 200        from behind: 200, 96 are beyond; from the front: 96 is
+//! 40 in:   8 <-> 96 <-> 200        from the back: 200, 96 are beyond; from the front: 96 is
 //!          8 <-> 40 <-> 96 <-> 200
 //! ```
 //!
-//! With more than [`ROW_MOST`] a tree is planted on the row; when it has shrunk to [`ROW_AGAIN`]
-//! its top is forgotten, and the row remains. The two are apart, so that one who comes and goes
-//! does not plant each time.
+//! A row of more than [`ROW_MOST`] becomes a tree; a tree that has shrunk to [`ROW_AGAIN`] drops
+//! its top, and the row remains. The two limits differ, so that one slot that comes and goes does
+//! not build a tree each time.
 //!
 //! # Invariant
-//! In a row only threads, keys and membership are true; `child`, `parent` and `balance` are not.
+//! In a row only threads, keys and membership are valid; `child`, `parent` and `balance` are not.
 
 use super::{LEFT, Nodes, RIGHT, Root, TreeKey, some};
 use crate::slab::NIL;
 
-/// So many are in a row at most: four steps on average to a place among them.
+/// A row has at most this many slots: four steps on average to find a place among them.
 pub(super) const ROW_MOST: u32 = 16;
-/// So few are a row again.
+/// A tree of this few becomes a row again.
 pub(super) const ROW_AGAIN: u32 = 8;
 
 impl Root {
@@ -37,11 +37,11 @@ impl Root {
         self.len += 1;
     }
 
-    /// Between whom `key` comes to stand, behind all that are equal; `NIL`: nobody.
+    /// The neighbours of a new `key`, after all that are equal; `NIL`: none.
     fn place_in_row<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> [u32; 2] {
         let [mut low, mut high] = self.ends;
         let [mut before, mut behind] = [NIL; 2];
-        // The two never pass each other: whoever of them meets the place ends it.
+        // The two never pass each other: the first to reach the place ends the search.
         while let Some(back) = nodes.0.get(high as usize) {
             if !key.before(&back.key) {
                 return [high, behind];
@@ -81,13 +81,13 @@ impl Root {
         self.len -= 1;
     }
 
-    /// Takes slot `index` to where it belongs under another key.
+    /// Moves slot `index` to its place under another key.
     pub(super) fn move_in_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         self.thread_out(nodes, nodes.0[index as usize].thread);
         self.thread_at_key(nodes, index, key);
     }
 
-    /// Links slot `index` in where `key` belongs.
+    /// Links slot `index` in at the place of `key`.
     fn thread_at_key<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         let thread = self.place_in_row(nodes, &key);
         self.thread_between(nodes, thread, [index; 2]);
@@ -95,7 +95,7 @@ impl Root {
         (node.key, node.member, node.thread) = (key, true, thread);
     }
 
-    /// Makes a tree of a full row.
+    /// Turns a full row into a tree.
     #[inline(never)]
     pub(super) fn plant<K: TreeKey>(&mut self, nodes: &mut Nodes<K>) {
         let mut row = [NIL; ROW_MOST as usize];
@@ -107,8 +107,8 @@ impl Root {
 }
 
 impl<K: TreeKey> Nodes<K> {
-    /// Makes a subtree of a part of a row, as deep as the logarithm of its length. Returns its top
-    /// and its height.
+    /// Makes a subtree of a part of a row, recursing as deep as the logarithm of its length.
+    /// Returns its top and its height.
     fn plant_below(&mut self, parent: u32, row: &[u32]) -> (u32, i8) {
         let (before, rest) = row.split_at(row.len() / 2);
         let Some((&top, behind)) = rest.split_first() else { return (NIL, 0) };

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! AccessPattern: when a client's next request is expected, and whether it reads on where it stood.
+//! AccessPattern: when a client's next request is expected, and whether it continues where it left
+//! off.
 //!
 //! A client that waits for an answer before it asks again has nothing queued when the device
-//! becomes free, and would lose its turn for twenty microseconds of thinking. So its *think time*
-//! is measured, and behind each completion a *window* is open in which its next request is
-//! expected:
+//! becomes free, and would lose its turn over twenty microseconds of thinking. So its *think time*
+//! is measured, and each completion opens a *window* in which its next request is expected:
 //!
 //! ```text
 //! completed          arrived      completed                          think 20 us, +- 2
 //!     |--- think 20 us --|            |------ window 48 us ------|   2 * 20 + 4 * 2
 //! ```
 //!
-//! Nobody is expected who thinks for longer than his requests take: to wait for him would cost more
-//! than he would gain.
+//! A client that thinks for longer than its requests take is not expected: waiting for it would
+//! cost more than it would gain.
 //!
 //! # Invariants
-//! I1  `owed` counts completions that no arrival has answered, while the window is open.
-//! I2  Nobody is expected before his think time has been seen three times.
+//! I1  `owed` counts completions that no arrival has answered yet, while the window is open.
+//! I2  No client is expected before its think time has been seen three times.
 //!
 //! Source: R1, S2 of `docs/rules/adaptive.md`.
 
 use crate::request::Request;
 use crate::time::Nanos;
 
-/// A window is at least so long: what a submission takes to come through.
+/// The least window: the time that a submission takes to get through.
 const WINDOW_LEAST: Nanos = Nanos::from_micros(10);
-/// So many think times are seen before somebody is expected.
+/// Think times needed before a client is expected.
 const SAMPLES_LEAST: u8 = 3;
-/// Whole and threshold of `run`: 5 of the last 8 requests continue their predecessors.
+/// The whole and the threshold of `run`: 5 of the last 8 requests continue their predecessors.
 const RUN_WHOLE: u32 = 256;
 const RUN_IS_STREAM: u32 = 160;
-/// The first requests count for more: 256 * (1 - (3/4)^4) are 175, so that four behind the first
-/// one tell a stream.
+/// The first requests count for more: 256 * (1 - (3/4)^4) is 175, so that four after the first one
+/// are enough for a stream.
 const KNOWN_AFTER: u8 = 4;
-/// A stream that falls below this is none any more.
+/// A stream that falls below this is no longer one.
 const RUN_WAS_STREAM: u32 = 96;
 
-/// What is known of a client's ways.
+/// What is known of a client's behaviour.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct AccessPattern {
     /// Mean time from a completion to the next arrival, and mean deviation from it, in ns.
@@ -46,8 +46,9 @@ pub(super) struct AccessPattern {
     /// Mean time that a request is in the device, and mean device time, in ns.
     pub(super) latency: u64,
     pub(super) cost: u64,
-    /// What its requests took at least by their sorts, and how much longer they took, in ns (up to
-    /// four seconds): means over more of them, since chance must not tell which is crowded.
+    /// The least time for its sorts of requests, and how much longer its own took, in ns (up to
+    /// four seconds): means over more requests, so that chance does not decide which client is
+    /// crowded.
     least: u32,
     excess: u32,
     /// How many of 256 requests continue their predecessors, and how many have been seen.
@@ -55,7 +56,7 @@ pub(super) struct AccessPattern {
     seen: u8,
     pub(super) is_stream: bool,
     next_sector: u64,
-    /// Completions since the last arrival, and when the last of them was.
+    /// Completions since the last arrival, and the time of the last one.
     unanswered: u32,
     last_end: Nanos,
     /// Requests that are expected, and until when (I1).
@@ -65,13 +66,13 @@ pub(super) struct AccessPattern {
     pub(super) was_active: bool,
 }
 
-/// `mean` and `sample`, weighed 2^shift - 1 to 1.
+/// Mean of `mean` and `sample`, weighted 2^shift - 1 to 1.
 pub(super) const fn blend(mean: u64, sample: u64, shift: u32) -> u64 {
     if mean == 0 { sample } else { mean - (mean >> shift) + (sample >> shift) }
 }
 
 impl AccessPattern {
-    /// A request arrives; `busy` of its kin are in the device or wait.
+    /// A request arrives; `busy`: others of its client are in the device or wait.
     pub(super) fn arrived(&mut self, now: Nanos, request: &Request, busy: bool) {
         if self.unanswered > 0 {
             self.unanswered -= 1;
@@ -100,13 +101,13 @@ impl AccessPattern {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// A request has grown at its end: what continues it begins there.
+    /// A request has grown at its end: its continuation begins there.
     pub(super) const fn grown(&mut self, end: u64) {
         self.next_sector = end;
     }
 
-    /// A request has ended, after `latency` and for `cost`. R1: opens the window, if the next one
-    /// is worth to be expected within `limit`, or within what a request takes.
+    /// A request has ended, after `latency` and for `cost`. R1: opens the window, if the client
+    /// thinks for no longer than `limit`, or than a request takes.
     pub(super) fn ended(&mut self, now: Nanos, latency: u64, cost: u64, limit: u64) {
         if self.window <= now {
             self.expected = 0;
@@ -126,7 +127,7 @@ impl AccessPattern {
         }
     }
 
-    /// A request was in the device for `latency`, and one of its sort for `least` at least.
+    /// A request was in the device for `latency`; the least for its sort is `least`.
     pub(super) fn compare(&mut self, latency: u64, least: u64) {
         let mean = |mean: u32, sample: u64| {
             let sample = u32::try_from(sample).unwrap_or(u32::MAX);
@@ -136,12 +137,13 @@ impl AccessPattern {
         self.excess = mean(self.excess, latency.saturating_sub(least));
     }
 
-    /// Whether it asks again as soon as something of it ends: 8 times as soon as that took.
+    /// Whether it asks again as soon as one of its requests ends: within an 8th of the time that
+    /// took.
     pub(super) const fn is_greedy(&self) -> bool {
         self.samples >= SAMPLES_LEAST && 8 * self.think <= self.latency
     }
 
-    /// Whether its requests take more than so many percent of the least that they take.
+    /// Whether its requests take more than this many percent of the least time for them.
     pub(super) fn is_crowded(&self, percent: u64) -> bool {
         u64::from(self.excess) * 100 > u64::from(self.least) * percent.saturating_sub(100)
     }
@@ -153,13 +155,13 @@ impl AccessPattern {
         self.samples >= SAMPLES_LEAST && self.think > limit
     }
 
-    /// How many requests are expected that a slot may be kept for: nobody's who thinks for longer
-    /// than his requests take (R3).
+    /// For how many expected requests a slot may be kept: none of a client that thinks for longer
+    /// than its requests take (R3).
     pub(super) fn expected_soon(&self) -> u32 {
         if self.patience() > self.latency.max(self.cost) { 0 } else { self.expected }
     }
 
-    /// Whether it has asked often enough to be known for a stream, were it one.
+    /// Whether it has asked often enough to be recognised if it is a stream.
     pub(super) const fn is_known(&self) -> bool {
         self.seen > KNOWN_AFTER
     }
@@ -169,7 +171,7 @@ impl AccessPattern {
         self.expected > 0 && self.window > now
     }
 
-    /// The time that its next request is waited for, as a rule.
+    /// How long its next request is waited for, as a rule.
     pub(super) const fn patience(&self) -> u64 {
         self.think + 2 * self.deviation
     }
@@ -191,9 +193,9 @@ mod tests {
         request
     }
 
-    /// Is somebody expected once his think time of 20 us has been seen three times, for
-    /// 2 * 20 + 4 * deviation? The deviation starts at 10 us and falls by an eighth each time:
-    /// 10, 8.75, 7.65..., so that the window behind the third is about 71 us.
+    /// Is a client expected once its think time of 20 us has been seen three times, for 2 * 20 + 4
+    /// * deviation? The deviation starts at 10 us and falls by an eighth each time: 10, 8.75,
+    /// 7.65..., so that the window after the third is about 71 us.
     #[test]
     fn r1_a_window_opens_after_three_samples() {
         let mut pattern = AccessPattern::default();
@@ -209,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Is nobody expected who thinks for longer than his requests take?
+    /// Is a client that thinks for longer than its requests take not expected?
     #[test]
     fn r1_who_thinks_for_long_is_not_expected() {
         let mut pattern = AccessPattern::default();
@@ -221,13 +223,13 @@ mod tests {
             assert!(!pattern.is_expected(now), "round {round}");
             now += Nanos::from_micros(300);
         }
-        // The holder of a seat is waited for as long as leaving him would cost.
+        // The holder of a seat is waited for as long as leaving it would cost.
         pattern.ended(now, 200_000, 200_000, 10_000_000);
         assert!(pattern.is_expected(now));
     }
 
-    /// Is a client a stream after four requests that continue each other (256 * (1 - (3/4)^4) =
-    /// 175 >= 160), and none any more after a few that do not?
+    /// Is a client a stream after four requests that continue each other (256 * (1 - (3/4)^4) = 175
+    /// >= 160), and no longer after a few that do not?
     #[test]
     fn s2_streams_are_found_out() {
         let mut pattern = AccessPattern::default();

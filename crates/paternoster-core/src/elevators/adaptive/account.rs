@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Account: who has had how much of the device, in a tree of clients and groups (rule C).
+//! Account: how much of the device each client has had, in a tree of clients and groups (rule C).
 //!
-//! Everybody pays for the *device time* of his requests, divided by his weight. The account says
-//! how far he has come, his virtual time; whoever has come least far among those who wait goes
-//! next, in each group for itself:
+//! Each client pays for the *device time* of its requests, divided by its weight. The sum so far is
+//! its virtual time; in each group, the waiting client or group with the least goes next:
 //!
 //! ```text
 //! root ─┬─ A  weight 100   vt 40     waits        A goes: 40 < 55
@@ -13,31 +12,33 @@
 //! A's request takes 3 ms: A's vt + 3 ms / 100, in units in which nothing is lost to rounding
 //! ```
 //!
-//! The real price is known when a request ends. Until then its owner pays an estimate, so that
-//! nobody goes on and on while his first bill is out; at its end the account is set right.
+//! The real price is known when a request ends. Until then the client is charged an estimate, so
+//! that it cannot dispatch more and more before the first charge; at the end the account is
+//! corrected.
 //!
-//! Who comes back from a pause does not bring along what he did not use (C4): he starts where
-//! those stand who waited meanwhile. Who was expected back, and is in time, keeps the little he is
-//! behind.
+//! A client that returns from a pause does not bring the time that it did not use (C4): it starts
+//! at the floor of those that waited meanwhile. An expected client that returns in time keeps the
+//! little that it is behind.
 //!
-//! Requests wait as one of two *kinds*, streams and the crowd (see `seats.rs`), each in an order
-//! of its own; without seats the lesser of both goes.
+//! Requests wait as one of two *kinds*, streams and the crowd (see `seats.rs`), each in its own
+//! order; without seats the lesser of the two heads goes next.
 //!
 //! # Invariants
-//! I1  A node stands in its parent's order of a kind exactly while requests of that kind wait
-//!     below it, under its class and virtual time.
-//! I2  Counts of a group are the sums of its children's; `busy_weight` is the weight of the
-//!     children with something waiting or in the device, `held_weight` of those that have requests
+//! I1  A node is in its parent's order of a kind exactly while requests of that kind wait below it,
+//!     sorted by its class and virtual time.
+//! I2  The counts of a group are the sums of its children's; `busy_weight` is the weight of the
+//!     children with a request waiting or in the device, `held_weight` of those that hold requests
 //!     or sleep for one.
-//! I3  The floor of a group never falls, and nobody who waits in it stood below it when it rose.
+//! I3  The floor of a group never falls, and no waiting node of it was below the floor when it
+//!     rose.
 //! I4  What an account was charged is what its requests took, or their kinds cost (C5, C6), to the
 //!     nanosecond: the rest of each division is kept.
 //!
-//! One account is in `node.rs`, who stands where in `order.rs`, requests held and shares of them in
-//! `held.rs`, who goes first in `pick.rs`, the audit in `check.rs`.
+//! `node.rs` has a single account, `order.rs` the orders of waiting nodes, `held.rs` the requests
+//! held and the shares of them, `pick.rs` the choice of the first, `check.rs` the audit.
 //!
-//! Source: C1 to C4, G1, G2, G5 of `docs/rules/adaptive.md`. Differs: a tree instead of one
-//! level; the floor follows the least of all who wait, so that turns do not raise it.
+//! Source: C1 to C4, G1, G2, G5 of `docs/rules/adaptive.md`. Differs: a tree instead of one level;
+//! the floor follows the least of all waiting nodes, so that turns do not raise it.
 
 mod check;
 mod held;
@@ -54,33 +55,33 @@ use crate::tree::Nodes;
 
 pub(super) use node::{CLASSES, Group, Node, UNIT};
 
-/// After this time without any an idle-class request goes once, whoever waits.
+/// An idle-class request goes once after this long without one, whatever else waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
 
-/// In ns: two turns of the longest.
+/// In ns: two of the longest turns.
 const OWED_MOST: i64 = 320_000_000;
-/// Where there are no turns.
+/// The same where there are no turns, in requests.
 const OWED_REQUESTS: i64 = 64;
 
 /// The two kinds in which requests wait.
 pub(super) const CROWD: usize = 0;
 pub(super) const STREAM: usize = 1;
 
-/// What the end of a request leaves at the child of the root that it was of.
+/// After the end of a request: the state of the root's child to which it belongs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
     pub(super) top: u32,
     pub(super) class: u8,
     pub(super) weight: u32,
-    /// What all children of the root weigh who were busy until now.
+    /// The weight of all children of the root that were busy until now.
     pub(super) weights: u64,
-    /// The dearest request of late, in virtual time.
+    /// The most expensive recent request, in virtual time.
     pub(super) dearest: i64,
-    /// How many are still in the device, of all.
+    /// How many requests of all clients are still in the device.
     pub(super) flying: u32,
 }
 
-/// All accounts: clients by their numbers, groups behind them.
+/// All accounts: clients at their numbers, groups after them.
 #[derive(Debug)]
 pub(super) struct Accounts {
     pub(super) nodes: Vec<Node>,
@@ -124,7 +125,7 @@ impl Accounts {
         &mut self.nodes[node as usize]
     }
 
-    /// What a group knows of those in it; `node` is one.
+    /// The group data of `node`, which is a group.
     pub(super) fn group(&self, node: u32) -> &Group {
         &self.groups[(node - self.clients) as usize]
     }
@@ -133,18 +134,18 @@ impl Accounts {
         &mut self.groups[(node - self.clients) as usize]
     }
 
-    /// A number for which all that is known of a client has to be near.
+    /// Reads a client's account, to bring it into the cache; the number means nothing.
     pub(super) fn touch(&self, client: u32) -> u64 {
         u64::from(self.at(client).held) + u64::from(self.orders[CROWD].contains(client))
     }
 
-    /// Requests that wait, of both kinds, and that are in the device.
+    /// Requests that wait, by kind, and requests in the device.
     pub(super) fn totals(&self) -> ([u32; 2], u32) {
         let root = self.at(self.root);
         (root.queued, root.flying)
     }
 
-    /// A client or group comes to a place below `parent` (`NIL`: the root itself).
+    /// Opens the account of a client or group below `parent` (`NIL`: the root itself).
     pub(super) fn open(&mut self, node: u32, parent: u32, weight: u32, class: u8) {
         if node == self.root {
             return;
@@ -163,7 +164,7 @@ impl Accounts {
         self.at(node).is_known
     }
 
-    /// A client or group has gone; nothing of it waits or is in the device.
+    /// A client or group has gone; it has nothing waiting and nothing in the device.
     pub(super) fn close(&mut self, node: u32) {
         if node != self.root {
             debug_assert!(!self.at(node).is_busy(), "account {node} is closed with requests");
@@ -177,8 +178,8 @@ impl Accounts {
         }
     }
 
-    /// Class, weight and place may be others now. Who changes his place starts there as a newcomer;
-    /// his requests come along.
+    /// Sets class, weight and place. A node that changes its place starts there as a newcomer; its
+    /// requests move with it.
     pub(super) fn change(&mut self, node: u32, parent: u32, weight: u32, class: u8) {
         if node == self.root {
             return;
@@ -219,7 +220,7 @@ impl Accounts {
         }
     }
 
-    /// What is not known yet of what is in the device is owed from `group` on up.
+    /// Moves estimated charges of requests in the device to or from `group` and all above it.
     fn move_estimates(&mut self, group: u32, by: i64) {
         let mut at = group;
         while at != NIL {
@@ -229,7 +230,7 @@ impl Accounts {
         }
     }
 
-    /// Takes all of a node's requests out of the counts above it, and of its own.
+    /// Takes a node's requests out of its own counts and of all above it.
     fn lift_out(&mut self, node: u32, queued: [u32; 2], flying: u32) {
         let mut at = node;
         while at != NIL {
@@ -275,7 +276,7 @@ impl Accounts {
         }
     }
 
-    /// A request of a client begins to wait (C4 for whoever was idle on the way up).
+    /// A request of a client begins to wait (C4 for each node on the way up that was idle).
     #[inline(always)]
     pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
         let mut at = self.arrive_one(client, kind, now, slack);
@@ -285,13 +286,13 @@ impl Accounts {
         self.at_mut(at).queued[kind] += 1;
     }
 
-    /// As below, for a group: seldom, and not in the midst of what is often.
+    /// As `arrive_one`, for a group: rare, so it is kept out of the common path.
     #[inline(never)]
     fn arrive_above(&mut self, at: u32, kind: usize, now: Nanos, slack: i64) -> u32 {
         self.arrive_one(at, kind, now, slack)
     }
 
-    /// One step of the way up; returns the next. For most the first one is the last.
+    /// One step of the way up; returns the next node. For most clients there is only this one.
     #[inline(always)]
     fn arrive_one(&mut self, at: u32, kind: usize, now: Nanos, slack: i64) -> u32 {
         let node = &mut self.nodes[at as usize];
@@ -310,14 +311,14 @@ impl Accounts {
         node.parent
     }
 
-    /// A request waits no more, and nothing is charged for it.
+    /// A request no longer waits, and nothing is charged for it.
     pub(super) fn leave(&mut self, client: u32, kind: usize) {
         let mut queued = [0; 2];
         queued[kind] = 1;
         self.lift_out(client, queued, 0);
     }
 
-    /// A client's waiting requests are of another kind now.
+    /// A client's waiting requests change their kind.
     pub(super) fn change_kind(&mut self, client: u32, from: usize, to: usize) {
         let count = self.at(client).queued[from];
         let mut at = client;
@@ -334,7 +335,8 @@ impl Accounts {
         }
     }
 
-    /// A waiting request goes to the device: its owners pay the estimate (C1, C3).
+    /// A waiting request goes to the device: its client and groups are charged the estimate (C1,
+    /// C3).
     #[inline(always)]
     pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
         let mut at = self.dispatch_one(client, kind, estimate, now);
@@ -372,15 +374,15 @@ impl Accounts {
         parent
     }
 
-    /// A request goes to the device past everybody, having been refused or let in.
+    /// A request goes to the device ahead of all others: the device refused it, or it was let in.
     #[inline(never)]
     pub(super) fn bypass(&mut self, client: u32, estimate: i64, now: Nanos) {
         self.arrive(client, CROWD, now, 0);
         self.dispatch(client, CROWD, estimate, now);
     }
 
-    /// A request has ended, or was refused: the estimate is set right (C2). Returns what that
-    /// leaves at the top.
+    /// A request has ended, or was refused: the estimate is corrected (C2). Returns the state that
+    /// this leaves at the top.
     #[inline(always)]
     pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) -> Ended {
         let (mut parent, mut ended) = self.end_one(client, estimate, took);
@@ -430,8 +432,8 @@ impl Accounts {
         self.at_mut(at).charged += ns;
     }
 
-    /// A client who goes in step with another of his group is not further behind him than what
-    /// `ns` cost himself.
+    /// Two clients of a group go in step: moves the account of `client` up, so that it is at most
+    /// `ns` of its own device time behind `other`.
     pub(super) fn follow(&mut self, client: u32, other: u32, ns: i64) {
         let weight = i64::from(self.at(client).weight);
         let least = self.at(other).vt.saturating_sub(ns.saturating_mul(UNIT) / weight);
@@ -442,7 +444,7 @@ impl Accounts {
         }
     }
 
-    /// A client's next request is expected until then.
+    /// The client's next request is expected until then.
     #[inline(always)]
     pub(super) fn expect(&mut self, client: u32, until: Nanos) {
         self.at_mut(client).expected = until;
@@ -454,7 +456,7 @@ impl Accounts {
         }
     }
 
-    /// The weight of a node among its busy siblings: its own, and that of all of them with it.
+    /// The weight of a node, and that of its busy siblings and itself, and their parent.
     pub(super) fn among_busy(&self, node: u32) -> Option<(u64, u64, u32)> {
         let Node { parent, weight, .. } = *self.at(node);
         if parent == NIL {
@@ -465,13 +467,13 @@ impl Accounts {
         Some((own, self.group(parent).busy_weight - counted + own, parent))
     }
 
-    /// Whether something of a node waits or is in the device.
+    /// Whether a node has a request waiting or in the device.
     pub(super) fn is_busy(&self, node: u32) -> bool {
         self.at(node).is_busy()
     }
 
-    /// Whether a client that is idle has had less than all who wait beside it, or at most `ahead`
-    /// ns of device time more.
+    /// Whether an idle client has had less than all waiting siblings, or at most `ahead` ns of
+    /// device time more.
     #[inline(always)]
     pub(super) fn is_behind(&self, client: u32, ahead: i64) -> bool {
         let mut at = client;
@@ -488,7 +490,7 @@ impl Accounts {
     #[inline(always)]
     fn is_below_floor(&self, node: &Node, ahead: i64) -> bool {
         let floor = self.group(node.parent).floor[usize::from(node.class)];
-        // Without seats nobody may be ahead.
+        // Without seats no client may be ahead.
         let ahead =
             if ahead == 0 { 0 } else { ahead.saturating_mul(UNIT) / i64::from(node.weight) };
         node.vt.saturating_sub(ahead) < floor

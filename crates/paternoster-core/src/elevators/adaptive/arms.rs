@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arms: the settings that can be tried, and when each of them is due (rule L5).
 //!
-//! Six settings can be tried: no seats, one, two, four, eight for streams, and turns for everybody.
-//! Each is an *arm* with a gap of its own, in lengths of the probe that rejected it: what halves
-//! the throughput while it is tried is tried rarely, what is nearly as good more often.
+//! Six settings can be tried: no seats, one, two, four, eight for streams, and turns for all
+//! clients. Each is an *arm* with its own gap, in lengths of the probe that rejected it: a setting
+//! that halves the throughput while it is tried is tried rarely, one that is nearly as good more
+//! often.
 //!
 //! ```text
 //!             tried, 2 s long, loss 80 %: gap 128 · 0.8 = 102 lengths        next in 204 s
@@ -12,24 +13,24 @@
 //!             tried, 2 s long, no difference at all: 32, then 64 …            next in  64 s
 //! ```
 //!
-//! What is given up for something better has the gap of what it would lose. When the mix of clients
-//! changes, all are due again. So that clients who come and go do not make it try for ever, the
-//! pause between two such occasions doubles as long as nothing comes of them; and what was found
-//! out with streams is kept while there are random clients beside them, until these have gone.
+//! A setting given up for a better one has the gap for what it would lose. When the mix of clients
+//! changes, all are due again. So that clients that come and go do not cause endless trials, the
+//! pause between two such occasions doubles as long as no trial succeeds; and results found with
+//! streams alone are kept while random clients are present as well, until these have gone.
 //!
 //! # Invariants
-//! I1  What an arm loses by being tried is at most 1/128 of the time, behind its first rejection;
-//!     all five that are not accepted, 1/25.
+//! I1  Trying an arm costs at most 1/128 of the time, after its first rejection; trying all five
+//!     that are not accepted, 1/25.
 //!
-//! Source: L3, L5 of `docs/rules/adaptive.md`. Differs: a gap for each instead of one for
-//! all, so that a costly one is not repeated because a cheap one is.
+//! Source: L3, L5 of `docs/rules/adaptive.md`. Differs: a gap for each arm instead of one for all,
+//! so that a costly one is not repeated because a cheap one is.
 
 use crate::elevators::adaptive::seats::Setting;
 use crate::elevators::adaptive::throughput_gain::ONE;
 use crate::elevators::adaptive::workload_mix::WorkloadMix;
 use crate::time::Nanos;
 
-/// All that can be tried.
+/// All settings that can be tried.
 const ALL: [Setting; 6] = [
     Setting::Free,
     Setting::Streams(1),
@@ -38,7 +39,7 @@ const ALL: [Setting; 6] = [
     Setting::Streams(4),
     Setting::Streams(8),
 ];
-/// L5: the gap behind a first rejection, and the largest, in lengths of a probe.
+/// L5: the gap after a first rejection, and the largest, in lengths of a probe.
 const GAP_LEAST: u64 = 8;
 const GAP_MOST: u64 = 1024;
 /// The same if it made no difference, or one of less than 1 %: log2(1.01).
@@ -47,9 +48,9 @@ const NOTHING: i64 = 941;
 /// The same if it was nearly good enough: log2(1.03). To try it again costs nothing.
 const GAP_OF_PROMISE: u64 = 3;
 const PROMISE: i64 = 2795;
-/// L5: a loss is made up for by so many times its length.
+/// L5: a loss is made up for by this many times its length.
 const GAP_BY_LOSS: u64 = 128;
-/// Between two occasions to try everything again there are so many lengths, at least.
+/// At least this many lengths lie between two occasions to try everything again.
 const PAUSE_LEAST: u64 = 4;
 const PAUSE_MOST: u64 = 1024;
 
@@ -59,7 +60,7 @@ struct Arm {
     next: Nanos,
 }
 
-/// What was found out with another kind of mix.
+/// What was learned with another kind of mix.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kept {
     mix: WorkloadMix,
@@ -73,19 +74,19 @@ pub(super) struct Arms {
     arms: [Arm; ALL.len()],
     /// By kind of mix.
     kept: [Option<Kept>; WorkloadMix::KINDS],
-    /// No probe before.
+    /// No probe begins before this.
     pub(super) next: Nanos,
-    /// Nothing is due before, as far as was seen when it was last asked.
+    /// Nothing is due before this, as of the last check.
     pub(super) quiet_until: Nanos,
     /// The last probe's length, in ns.
     length: u64,
-    /// The next occasion for all, and the pause behind it, in lengths.
+    /// The next occasion to try all, and the pause after it, in lengths.
     occasion: Nanos,
     pause: u64,
 }
 
 impl Arms {
-    /// The setting that is due for the longest time, beside the accepted one.
+    /// The setting that has been due longest, except the accepted one.
     pub(super) fn due(
         &mut self,
         from: Setting,
@@ -95,7 +96,7 @@ impl Arms {
     ) -> Option<Setting> {
         let fits = |setting: Setting| is_near(from, setting) && differs(setting, mix, seeks);
         let all = self.arms.iter().zip(ALL).filter(|&(_, setting)| fits(setting));
-        // Where nobody reads on, turns for each are the quicker to tell.
+        // Without streams, turns for each client give a result sooner.
         let is_later = |setting| mix.streams == 0 && setting == Setting::Streams(1);
         let first = all.min_by_key(|&(arm, setting)| (arm.next, arm.gap, is_later(setting)));
         let at = first.map_or(Nanos::MAX, |(arm, _)| arm.next.max(self.next));
@@ -108,7 +109,8 @@ impl Arms {
         self.arms.get_mut(place)
     }
 
-    /// A probe of so many ns came to nothing; `loss` is the logarithm of what it lost.
+    /// A probe of `length` ns was rejected; `gain` is the logarithm of its gain, below zero for a
+    /// loss.
     pub(super) fn reject(&mut self, setting: Setting, now: Nanos, length: u64, gain: Option<i64>) {
         let by_loss = gap_by_loss(gain.map_or(0, |gain| -gain));
         let is_nothing = gain.is_some_and(|gain| gain.abs() < NOTHING);
@@ -127,8 +129,8 @@ impl Arms {
         }
     }
 
-    /// It was accepted: its neighbours are tried at once; the one that was given up in its turn, at
-    /// what it would lose.
+    /// A setting was accepted: its neighbours are tried at once; the one given up for it, after the
+    /// gap for what it would lose.
     pub(super) fn accept(&mut self, given_up: Setting, now: Nanos, length: u64, gain: i64) {
         (self.length, self.pause) = (length, PAUSE_LEAST);
         self.next = now + Nanos(length / 4);
@@ -139,7 +141,7 @@ impl Arms {
         }
     }
 
-    /// The device is another one: what was found out of the old one is no measure.
+    /// The device has changed: what was learned about the old one does not apply.
     pub(super) fn forget(&mut self, now: Nanos) {
         self.kept = [None; WorkloadMix::KINDS];
         self.begin(now);
@@ -150,8 +152,9 @@ impl Arms {
         (self.next, self.quiet_until) = (self.next.min(now), Nanos::ZERO);
     }
 
-    /// Others are there: what was found out of the former is no measure for them, but what was
-    /// found out of such as them is, with the same setting. Says whether it was of as many.
+    /// Another mix of clients is present: results for the former do not apply to it, but earlier
+    /// results for a mix of its kind do, with the same setting. Whether those were of as many
+    /// clients.
     pub(super) fn turn_to(
         &mut self,
         mix: WorkloadMix,
@@ -173,7 +176,7 @@ impl Arms {
         }
     }
 
-    /// Something is different: all of them are due at `at`, if that was not so just now.
+    /// Something has changed: all arms are due at `at`, unless that happened recently.
     pub(super) fn try_all(&mut self, now: Nanos, at: Nanos) {
         if now < self.occasion {
             return;
@@ -189,14 +192,14 @@ impl Arms {
     }
 }
 
-/// I1: how many lengths make up for what is lost, of which this is the logarithm. 1 - 2^-l is about
-/// 0.7 l, and at most 1.
+/// I1: how many lengths make up for a loss, of which `lost` is the logarithm. 1 - 2^-l is about 0.7
+/// l, and at most 1.
 fn gap_by_loss(lost: i64) -> u64 {
     let loss = (lost * 7 / 10).clamp(0, ONE).unsigned_abs();
     (GAP_BY_LOSS * loss) >> 16
 }
 
-/// L3: from no seats any number, from a number half and twice as many, or none.
+/// L3: from no seats to any number; from a number to half and twice as many, or none.
 const fn is_near(from: Setting, to: Setting) -> bool {
     match (from, to) {
         (Setting::Free, Setting::Free) | (Setting::All, Setting::All) => false,
@@ -208,21 +211,21 @@ const fn is_near(from: Setting, to: Setting) -> bool {
     }
 }
 
-/// Whether a setting makes a difference with those who are there.
+/// Whether a setting makes a difference with the clients present.
 const fn differs(setting: Setting, mix: WorkloadMix, seeks: bool) -> bool {
-    // Those in a shared stream are in the device one after the other, if there is one seat.
+    // With one seat, members of a shared stream are in the device one after the other.
     let together = mix.together as u32;
     if mix.streams + mix.others + together < 2 {
         return false;
     }
     match setting {
         Setting::Free => true,
-        // Sweep groups have turns, and each goes by sector. Sweep groups of one are what `All`
-        // makes of them.
+        // Sweep groups have turns, and each goes in sector order. With one client in each, they are
+        // what `All` does.
         Setting::Streams(1) if mix.streams == 0 => seeks && mix.sweep_groups < mix.others,
         Setting::Streams(1) => 1 < mix.parties() + together,
         Setting::Streams(seats) => mix.streams > 0 && seats < mix.parties(),
-        // Without seeks it is nearness for nothing, and everybody's tail (G8).
+        // Without seeks, nearness gains nothing and costs every client tail latency (G8).
         Setting::All => seeks && mix.others > 1,
     }
 }
@@ -241,9 +244,9 @@ mod tests {
     };
     const FOUR: WorkloadMix = WorkloadMix { streams: 4, others: 2, sweep_groups: 1, ..NOBODY };
 
-    /// L3: are from no seats all numbers tried that make a difference, from one seat its
-    /// neighbours? Four streams and a crowd are five parties: eight seats are as good as none. Who
-    /// has no disk does not try turns for everybody.
+    /// L3: from no seats, are all numbers tried that make a difference, and from one seat its
+    /// neighbours? Four streams and a crowd are five parties: eight seats are as good as none.
+    /// Without a disk, turns for all clients are not tried.
     #[test]
     fn l3_which_settings_are_tried() {
         let all = |from: Setting, mix: WorkloadMix, seeks: bool| -> alloc::vec::Vec<Setting> {
@@ -264,8 +267,8 @@ mod tests {
         );
     }
 
-    /// L5: a loss of a half (log2 = -1, about 0.7 by the rule) makes a gap of 128 * 0.7 = 89
-    /// lengths, a gain of 3 % (log2(1.03) = 2795 / 65536) 8, then 16.
+    /// L5: does a loss of a half (log2 = -1, about 0.7 by the rule) make a gap of 128 * 0.7 = 89
+    /// lengths, and a gain of 3 % (log2(1.03) = 2795 / 65536) one of 8, then 16?
     #[test]
     fn l5_each_has_its_gap() {
         let mut arms = Arms::default();
@@ -279,7 +282,7 @@ mod tests {
         // log2(1.06) * 65536 = 5509: nearly good enough.
         arms.reject(Setting::Streams(8), now, length, Some(5509));
         assert_eq!(arms.arms[5].next, now + Nanos(3 * length));
-        // What makes no difference need not be tried again so soon.
+        // A setting that makes no difference need not be tried again so soon.
         arms.reject(Setting::Streams(4), now, length, Some(0));
         assert_eq!(arms.arms[4].next, now + Nanos(32 * length));
         // Two seats have not been tried yet, and are due when a length has passed.
@@ -288,8 +291,8 @@ mod tests {
         assert_eq!(next, Some(Setting::Streams(2)));
     }
 
-    /// Is what was found out of streams known again when a random client has gone, unless there
-    /// are more of them, or the setting is another?
+    /// Are results found with streams used again when a random client has gone, unless there are
+    /// more streams, or the setting has changed?
     #[test]
     fn l5_what_was_found_out_is_kept() {
         let streams = WorkloadMix { streams: 4, ..NOBODY };
@@ -306,8 +309,8 @@ mod tests {
         assert_eq!(found(Setting::All, streams), (false, false));
     }
 
-    /// L5: when the mix changes all are due again, and soon after the beginning a second time; then
-    /// not before four lengths have passed, then eight.
+    /// L5: when the mix changes, are all due again, and soon after the beginning a second time;
+    /// then not before four lengths have passed, then eight?
     #[test]
     fn l5_who_comes_and_goes_does_not_make_it_try_for_ever() {
         let mut arms = Arms::default();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Audit: the invariants of paternoster, verified.
+//! Audit: verifies the invariants of paternoster.
 //!
-//! Everything that is counted is counted again: requests by client, what is estimated, what is
-//! owed; every order is walked. That what was charged is what was served (G1) is checked for each
-//! client: after its last completion nothing is estimated.
+//! All counters are counted again: requests by client, estimates, what is owed; every order is
+//! walked. That what was charged is what was served (G1) is checked for each client: after its last
+//! completion no estimate is left.
 //!
 //! Source: G1, G2, G5 of `docs/rules/adaptive.md`.
 
@@ -20,7 +20,7 @@ use crate::request::RequestId;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// What is counted of a client's requests.
+/// The counts of a client's requests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Counted {
     waiting: u32,
@@ -29,7 +29,7 @@ struct Counted {
 }
 
 impl Paternoster {
-    /// Verifies all invariants; in time that grows with everything there is.
+    /// Verifies all invariants; in time that grows with all clients and requests.
     pub(super) fn audit_all(&self, view: &QueueView) -> Result<(), Fault> {
         let (mut owed, mut charged) = (0, 0);
         let counted = self.count_jobs()?;
@@ -68,7 +68,7 @@ impl Paternoster {
         self.accounts.check()
     }
 
-    /// cooperate I1: whose seat is one are of one group and class, and streams.
+    /// cooperate I1: members of a shared stream are of one group and class, and are streams.
     fn audit_shared_streams(&self) -> Result<(), Fault> {
         self.shared_streams.check()?;
         for (client, number) in self.clients.iter().zip(0u32..) {
@@ -89,7 +89,7 @@ impl Paternoster {
         Ok(())
     }
 
-    /// While accounts alone decide nothing is kept, and nobody has a seat (I2 of the watchdog).
+    /// While accounts alone decide nothing is kept, and no client has a seat (I2 of the watchdog).
     fn audit_fallback(&self) -> Result<(), Fault> {
         if self.watchdog.has_fallen() && (self.seats.most.is_some() || self.keeping.is_some()) {
             return Err("watchdog I2: a rule is in force although it fell back".into());
@@ -97,10 +97,10 @@ impl Paternoster {
         Ok(())
     }
 
-    /// G2, in passing: of all who wait and may go, nobody has had less than `client`, who
-    /// goes. Who is held back by his shared stream is not passed over; of a shared stream its least
-    /// counts, whoever of it goes. While one of the idle class is to go before all others, for
-    /// having waited, that is not asked.
+    /// G2, checked at each choice: of all clients that wait and may go, none has had less than
+    /// `client`, which goes. A client held back by its shared stream is not passed over; for a
+    /// shared stream its least member counts, whichever member goes. Not checked while the idle
+    /// class has waited long enough to go before all others.
     pub(super) fn audit_choice(
         &self,
         view: &QueueView,
@@ -108,7 +108,7 @@ impl Paternoster {
         request: RequestId,
         now: Nanos,
     ) {
-        // O(n) for each request: with many clients a sixteenth of them will do.
+        // O(n) for each request: with many clients a sixteenth of the requests is enough.
         let looks = self.clients.len() <= 64 || request.index().is_multiple_of(16);
         if !AUDITS || !looks {
             return;
@@ -128,9 +128,9 @@ impl Paternoster {
         }
     }
 
-    /// gate I1 to I3, in passing: `client` is held, so at some level a sibling of its class is
-    /// in the device or about to ask, has nothing waiting, and stands lower. Looks at all, not at
-    /// those that are remembered.
+    /// gate I1 to I3, checked at each hold: `client` is held, so at some level a sibling of its
+    /// class is in the device or about to ask, has nothing waiting, and has a lower virtual time.
+    /// Looks at all siblings, not at the remembered ones.
     pub(super) fn audit_hold(&self, view: &QueueView, client: u32, now: Nanos) {
         let looks = self.clients.len() <= 64 || self.gate.holds.is_multiple_of(16);
         if !AUDITS || !looks {
@@ -152,7 +152,7 @@ impl Paternoster {
         assert!(at != NIL, "gate I2: {client} is held for nobody");
     }
 
-    /// Counts the requests of each client, and those that go past all others.
+    /// Counts the requests of each client, and those that go ahead of all others.
     fn count_jobs(&self) -> Result<Vec<Counted>, Fault> {
         let mut all = vec![Counted::default(); self.clients.len()];
         let mut bypassing = 0;

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Choose: who goes next, and who a slot of the device is kept for (rule R).
+//! Choose: which client goes next, and for which a slot of the device is kept (rule R).
 //!
-//! The *candidate* is whoever waits and has had least. But somebody may have had less and have
-//! nothing waiting, because he thinks: he is expected (see `access_pattern.rs`). A slot is kept for
-//! him, if he is worth it. On a device that takes one command at a time the only slot there is is
-//! kept, and the device idles; on one that takes 32 it is one of 32, and costs nothing:
+//! The *candidate* is the waiting client that has had least. But a client that has had even less
+//! may have nothing waiting because it is thinking: it is expected (see `access_pattern.rs`). A
+//! slot is kept for it if that is worth while. A device that takes one command at a time has only
+//! that slot, and idles; on one that takes 32 it is one of 32, and costs nothing:
 //!
 //! ```text
-//! depth 1    in the device 0, kept 1     0 + 1 + 1 > 1      wait for him
+//! depth 1    in the device 0, kept 1     0 + 1 + 1 > 1      wait for it
 //! depth 32   in the device 4, kept 1     4 + 1 + 1 <= 32    the candidate goes
 //! ```
 //!
-//! He is worth it if he thinks for less time than his requests take, and half as long as the
-//! candidate's would hold him up; and as long as there is *credit*: of each second of device time
-//! a 32nd may be idled away, and no more. Where it is a bargain, because he thinks for a quarter of
-//! his own request's time and a sixteenth of the candidate's, credit is not asked for.
+//! It is worth while if the client thinks for less time than its requests take, and for at most
+//! half the time that the candidate's request would hold it up; and as long as there is *credit*: a
+//! 32nd of each second of device time may be idled away, and no more. It is a bargain, which needs
+//! no credit, if the client thinks for a quarter of its own request's time and a 16th of the
+//! candidate's.
 //!
 //! # Invariants
-//! I1  Nobody goes before one who has had less, of those who wait (G2), within seats and
-//!     classes; but one in a shared stream for another of it.
-//! I2  The device idles although somebody waits only until the timer rings, which is set.
-//! I3  Who is expected and has nothing waiting is in the list of those; `total_expected` is the sum
-//! of
-//!     what is owed by them that a slot may be kept for.
+//! I1  No client goes before a waiting client that has had less (G2), within seats and classes;
+//!     except that a member of a shared stream may go for another member.
+//! I2  The device idles while requests wait only until the timer fires, and the timer is set.
+//! I3  Each expected client with nothing waiting is in the list of expected clients;
+//!     `total_expected` is the number of their requests that a slot may be kept for.
 //!
 //! Source: R1 to R5 of `docs/rules/adaptive.md`.
 
@@ -38,24 +38,24 @@ use crate::queue_view::QueueView;
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// Of those who are expected so many are looked at. More slots are not kept at a time.
+/// At most this many expected clients are examined, and at most this many slots kept at a time.
 pub(super) const LOOKS_MOST: usize = 64;
 /// R4: saved credit is at most this.
 pub(super) const CREDIT_MOST: i64 = 100_000_000;
 /// R5: a client that used less than its share within this time may come at any moment.
 const INTERACTIVE_FOR: Nanos = Nanos::from_millis(500);
 
-/// Since when somebody is waited for, and on whose account.
+/// Since when the device has been waiting for a client, and who pays for the wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
     since: Nanos,
-    /// Nothing is in the device.
+    /// The device is empty.
     idle: bool,
-    /// All of them are bargains.
+    /// Every client waited for is a bargain.
     bargain: bool,
 }
 
-/// What is kept for others.
+/// The slots kept for others.
 struct Reserved {
     slots: u32,
     until: Nanos,
@@ -63,7 +63,7 @@ struct Reserved {
 }
 
 impl Paternoster {
-    /// The answer to: which one next?
+    /// Which request goes next?
     pub(super) fn choose(&mut self, view: &mut QueueView) -> Pick {
         let now = view.exact_now();
         self.pay_for_waiting(now);
@@ -87,8 +87,8 @@ impl Paternoster {
         }
     }
 
-    /// Whose turn it is, of those who wait and may go. (Without seats there are no interactive
-    /// clients, and who is the first of all to go says whether anybody waits.)
+    /// Which of the waiting clients goes next. (Without seats there are no interactive clients, and
+    /// `candidate` already shows whether any client waits.)
     #[inline(always)]
     fn whose_turn(&mut self, view: &mut QueueView, now: Nanos) -> Option<u32> {
         if self.seats.most.is_some() {
@@ -100,8 +100,9 @@ impl Paternoster {
         candidate
     }
 
-    /// The same with seats. An interactive client has none and needs none: he has less than his
-    /// share, and one request. What he takes from the turn's nearness is his to take, and paid for.
+    /// The same with seats. An interactive client has no seat and needs none: it has had less than
+    /// its share and has one request. It may interrupt the turn of others, and pays for its request
+    /// as usual.
     #[inline(never)]
     fn whose_turn_in_seats(&mut self, view: &mut QueueView, now: Nanos) -> Option<u32> {
         if self.waiting() == 0 {
@@ -114,13 +115,14 @@ impl Paternoster {
         self.interactive.first().or(candidate)
     }
 
-    /// Somebody goes for whom it seemed that others had to come first.
+    /// Dispatches a client that had been held back for others, as nothing else can go.
     #[inline(never)]
     fn go_on_at_last(&mut self, view: &mut QueueView, first: u32, now: Nanos) -> Pick {
         self.go_on(view, first, now)
     }
 
-    /// It is somebody's turn: what goes, of his or of his shared stream's, if a slot may be used.
+    /// It is this client's turn: dispatches a request of it or of its shared stream, if a slot may
+    /// be used.
     #[inline(always)]
     fn go_on(&mut self, view: &mut QueueView, least: u32, now: Nanos) -> Pick {
         let member = self.goes_instead(view, least, now);
@@ -128,7 +130,7 @@ impl Paternoster {
         let taken = view.in_device().requests;
         let most = self.depth.room_for(|| self.is_shallow(client));
         if taken >= most {
-            // Whoever ends makes room.
+            // The next completion makes room.
             return self.pause(view, Nanos::MAX, Reason::Seats);
         }
         if let Some(until) = self.yields_inside(least, now) {
@@ -152,8 +154,8 @@ impl Paternoster {
         Pick::Dispatch(request, Place::Tail)
     }
 
-    /// Who goes instead of one whose turn it is, and with what. Nobody, if he is alone, and random
-    /// clients have no turns together.
+    /// The client that goes instead of the one whose turn it is, and its request. None if that
+    /// client is alone and random clients do not share turns.
     #[inline(always)]
     fn goes_instead(&self, view: &QueueView, least: u32, now: Nanos) -> Option<(u32, RequestId)> {
         if self.seats.most.is_none() && !self.clients[least as usize].is_together {
@@ -162,11 +164,11 @@ impl Paternoster {
         self.member_of(view, least, now).or_else(|| self.next_of_sweep_group(view, least))
     }
 
-    /// Who goes next, of those who may.
+    /// The client that goes next, of those that may.
     #[inline(always)]
     pub(super) fn candidate(&self, view: &QueueView, now: Nanos) -> Option<u32> {
         if self.seats.most.is_none() {
-            // Nobody holds back who is alone, as most are.
+            // A client that is alone, as most are, is not held back.
             let first = self.accounts.first_of_all(now)?;
             if !self.clients[first as usize].is_together {
                 return Some(first);
@@ -175,7 +177,8 @@ impl Paternoster {
         self.first_but(now, &|client| self.is_held_back(view, client, now))
     }
 
-    /// Who goes next, of those who have a seat or need none, but for those who wait for others.
+    /// The client that goes next, of those that have a seat or need none, except those that
+    /// `waits`.
     fn first_but(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
         if self.seats.most.is_some() {
             return self.first_seated(now, waits);
@@ -190,12 +193,12 @@ impl Paternoster {
         node.flying == 0 && node.waiting() <= 1
     }
 
-    /// Nothing goes until then, on purpose; unless that is against the rules (see `watchdog.rs`).
+    /// Dispatches nothing until then, on purpose, unless that breaks the rules (see `watchdog.rs`).
     fn pause(&mut self, view: &mut QueueView, until: Nanos, reason: Reason) -> Pick {
         let empty = view.in_device().requests == 0 && self.accounts.totals().1 == 0;
         if self.watchdog.pauses(view.exact_now(), until, empty, reason) {
             self.fall_back(view, Some(Distrust::Stuck));
-            // Nothing is kept any more: whoever waits goes.
+            // Nothing is kept any more: any waiting client may go.
             return self.choose(view);
         }
         if until == Nanos::MAX {
@@ -205,8 +208,8 @@ impl Paternoster {
         Pick::Idle
     }
 
-    /// Nobody with a seat has anything, or may go: what is theirs ends, or comes. If
-    /// nothing is in the device nor to come, nobody is held back (cooperate I3).
+    /// No seated client has a request that may go: wait until one of theirs ends or arrives. If
+    /// nothing is in the device and none is expected, no client is held back (cooperate I3).
     fn wait_for_what_comes(&mut self, view: &mut QueueView, now: Nanos) -> Pick {
         let comes = if self.seats.most.is_none() {
             self.hindmost_come(now)
@@ -239,7 +242,7 @@ impl Paternoster {
         self.pause(view, kept.until, reason)
     }
 
-    /// R4: what was waited since it was last asked.
+    /// R4: pays for the time waited since the last call.
     #[inline]
     fn pay_for_waiting(&mut self, now: Nanos) {
         if self.keeping.is_some() {
@@ -257,7 +260,7 @@ impl Paternoster {
         }
     }
 
-    /// R4: device time was spent; a part of it may be idled away.
+    /// R4: device time was used; a part of it may be idled away.
     pub(super) fn earn_credit(&mut self, took: u64) {
         if self.credit == CREDIT_MOST {
             return;
@@ -266,7 +269,7 @@ impl Paternoster {
         self.credit = (self.credit + part).min(CREDIT_MOST);
     }
 
-    /// R2: whether the slot that is free is kept for others. Not if there are more than enough.
+    /// R2: whether the free slot is kept for others. It is not if more than enough are free.
     #[inline]
     fn is_kept_from(
         &mut self,
@@ -303,7 +306,7 @@ impl Paternoster {
                 self.expect_no_more(other);
                 continue;
             }
-            // Those in a shared stream go by sector, and so do those of a sweep group.
+            // Clients of one shared stream, and those of one sweep group, go in sector order.
             let together = || self.share_one(other, client);
             if own.owed_soon == 0 || together() || self.are_of_one_sweep_group(other, client) {
                 continue;
@@ -320,7 +323,7 @@ impl Paternoster {
         (kept.slots > room).then_some(kept)
     }
 
-    /// R3: whether a client is worth being waited for by one whose request costs `price`; and
+    /// R3: whether a client is worth waiting for when a request that costs `price` is held up; and
     /// whether that is a bargain.
     fn is_worth(&self, client: u32, price: u64) -> Option<bool> {
         let pattern = &self.clients[client as usize].pattern;
@@ -337,8 +340,8 @@ impl Paternoster {
         (bargain || self.credit > 0).then_some(bargain)
     }
 
-    /// R5: the last slots are for clients with one request, while somebody uses less than his
-    /// share: none of 1, one of 32.
+    /// R5: while some client uses less than its share, the last slots are for clients with one
+    /// request: none of 1, one of 32.
     fn spares_slot(&self, room: u32, now: Nanos) -> bool {
         if self.interactive_until <= now || self.watchdog.has_fallen() {
             return false;
@@ -348,7 +351,7 @@ impl Paternoster {
         room < (top / sigma.max(1)).min(top / 8)
     }
 
-    /// Somebody comes who used less than his share, as one who has the least of all (R5, L4).
+    /// A client that used less than its share arrives with the least virtual time (R5, L4).
     pub(super) fn note_interactive(&mut self, now: Nanos, expected: bool) {
         self.depth.note_interactive(now + INTERACTIVE_FOR);
         if !expected {
@@ -356,13 +359,13 @@ impl Paternoster {
         }
     }
 
-    /// The next request of a client: on from where its last one was, unless one is too old.
+    /// The client's next request: the first from its last position on, unless one is too old.
     #[inline]
     pub(super) fn next_of(&self, view: &QueueView, client: u32, now: Nanos) -> RequestId {
         self.next_from(view, client, self.clients[client as usize].head, now)
     }
 
-    /// The next request of a client, from a sector on.
+    /// The client's next request from `head` on.
     #[inline]
     pub(super) fn next_from(
         &self,
@@ -373,13 +376,13 @@ impl Paternoster {
     ) -> RequestId {
         let own = &self.clients[client as usize];
         if own.lane.len() == 1 {
-            // Late or not, ahead or behind.
+            // Whether or not it is late, ahead or behind.
             return own.lane.first().unwrap_or(RequestId::from_index(0));
         }
         let late = own.lane.deadline(view).is_some_and(|deadline| deadline <= now);
         let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
         let found = onwards.or_else(|| if late { own.lane.oldest() } else { own.lane.first() });
-        // Who stands in an order has something waiting (account I1).
+        // A client in an order has a request waiting (account I1).
         found.unwrap_or(RequestId::from_index(0))
     }
 

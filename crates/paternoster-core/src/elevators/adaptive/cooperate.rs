@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cooperate: clients who read one stream between them share a seat, and nothing else.
+//! Cooperate: clients that read one stream between them share a seat, and nothing else.
 //!
-//! A dump with two readers, the threads of a file server: each of them jumps about, and together
-//! they read on. For each request it is seen whether it begins where *another* client of the group
-//! has just been; who does so with five of eight is in a shared stream:
+//! A dump with two readers, or the threads of a file server: each of them jumps about, and together
+//! they read sequentially. Each request is checked: does it begin where *another* client of the
+//! group has just been? A client for which that holds with five of eight is in a shared stream:
 //!
 //! ```text
 //! P   0   2   4   6 …     P and Q: each continues the other     one seat, one turn, in the order
 //! Q     1   3   5   7 …                                         of sectors: 0 1 2 3 4 5 6 7 …
 //! ```
 //!
-//! BFQ and CFQ make one queue of two, which has the share of one. Here everybody keeps his account
-//! and pays for his own: two readers of one file have what two readers have. But they go in step,
-//! and if the requests of one are larger, he pays more for the same stretch of the file. Then the
-//! other is not owed the difference for ever, or he would take the seat for both of them again and
-//! again: it is forgotten beyond a quantum.
+//! BFQ and CFQ merge the two queues into one, which has the share of one. Here each client keeps
+//! its account and pays for its own requests: two readers of one file get the share of two readers.
+//! But they go in step, and if the requests of one are larger, it pays more for the same stretch of
+//! the file. The other is not owed the difference for ever, or it would take the seat for both of
+//! them again and again: beyond a quantum it is forgotten.
 //!
-//! A shared stream is judged by the same measure all the time: whose requests do not continue the
-//! others' any more (two of eight), who reads on by himself, who was away for [`AWAY_MOST`], leaves
-//! it.
+//! Membership is checked all the time by the same measure: a client leaves the shared stream if its
+//! requests no longer continue the others' (two of eight), if it reads sequentially by itself, or
+//! if it was away for [`AWAY_MOST`].
 //!
-//! They go in step also where there are no seats, when the account of one of them is the least.
-//! Where seeks cost nothing nobody is looked for, and nothing of this happens.
+//! They go in step also without seats, when the account of one of them is the least. Where seeks
+//! cost nothing no shared stream is looked for, and none of this applies.
 //!
-//! Who is ahead is held back, in a shared stream's turn, until the hindmost has reached him:
+//! In a shared stream's turn a client that is ahead is held back until the hindmost has caught up:
 //!
 //! ```text
 //! P               8   10          P waits at 8      in step: 3 5 7 8 9 10 11 …
@@ -31,11 +31,11 @@
 //! ```
 //!
 //! # Invariants
-//! I1  A shared stream is of one group and class, and who is in one waits as a stream.
-//! I2  Nobody in a shared stream is more than a quantum, by his weight, behind one who has just
+//! I1  A shared stream is of one group and class, and its members wait as streams.
+//! I2  No member of a shared stream is more than a quantum, by its weight, behind one that has just
 //! gone.
-//! I3  Somebody is held back only while something is in the device, or until a window ends. While
-//!     accounts alone decide (see `watchdog.rs`), nobody is, and I2 rests.
+//! I3  A client is held back only while something is in the device, or until a window ends. While
+//!     accounts alone decide (see `watchdog.rs`), none is, and I2 does not apply.
 //!
 //! Source: own; the search by positions is that of `pick/positions.rs`, as in BFQ and CFQ
 //! (BFQ-125, CFQ-41).
@@ -49,24 +49,25 @@ use crate::queue_view::QueueView;
 use crate::request::{Request, RequestId};
 use crate::time::Nanos;
 
-/// How far from where another has been one continues him, at most: what BFQ calls a seek lies
-/// beyond it.
+/// How far from another's last position a request may begin to continue it: what BFQ calls a seek
+/// is beyond that.
 const NEAR: u64 = 800;
-/// For large requests: so many of them. Of four readers in step one may be three ahead.
+/// For large requests: this many of them. Of four readers in step one may be three ahead.
 const NEAR_REQUESTS: u64 = 4;
-/// Those who go in the same even steps may be so far apart, 64 MiB: what a disk reads in a turn.
-/// They can catch up.
+/// Clients that go in the same even steps may be this far apart, 64 MiB: what a disk reads in a
+/// turn. They can catch up.
 const FAR: u64 = 1 << 17;
-/// So many steps of the same length are even.
+/// This many steps of the same length are even.
 const STEPS_LEAST: u8 = 2;
-/// Whole and thresholds of `run`, as for streams (see `access_pattern.rs`): 5 of 8, and 3 of 8.
+/// The whole and the thresholds of `run`, as for streams (see `access_pattern.rs`): 5 of 8, and 3
+/// of 8.
 const RUN_WHOLE: u32 = 256;
 const RUN_BEGINS: u32 = 160;
 const RUN_ENDS: u32 = 96;
-/// Who was away for longer begins anew.
+/// A client that was away for longer begins anew.
 const AWAY_MOST: Nanos = Nanos::from_secs(1);
 
-/// How a client's requests lie to those of others.
+/// How a client's requests relate to those of others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cooperation {
     /// How many of 256 continue another's.
@@ -75,7 +76,7 @@ pub(super) struct Cooperation {
     /// Where its last request began, how far that was from the one before, and how often in a row.
     last: u64,
     step: u64,
-    /// Where its last request ended: who goes on there needs nobody.
+    /// Where its last request ended: a client that goes on from there needs no shared stream.
     end: u64,
     steps: u8,
 }
@@ -92,7 +93,7 @@ impl Cooperation {
         (self.last, self.step) = (sector, step);
     }
 
-    /// It continues another's, or not. What is done in even steps is no accident, and counts twice.
+    /// Notes whether it continues another's. One in even steps is no accident, and counts twice.
     fn saw(&mut self, near: bool) {
         let shift = if self.is_even() { 2 } else { 3 };
         self.run -= self.run >> shift;
@@ -135,7 +136,7 @@ impl Paternoster {
         own.saw(found.is_some());
         let (run, tied) = (own.run, own.run >= RUN_BEGINS);
         let by_himself = self.clients[client as usize].pattern.is_stream;
-        // Who is far away would wait there until the others came by.
+        // A client far away would wait there until the others came by.
         if by_himself || run < RUN_ENDS || nearest.is_none() {
             self.part(view, client);
         }
@@ -153,8 +154,8 @@ impl Paternoster {
         self.accounts.at(client).parent - self.accounts.of_group(0)
     }
 
-    /// Whether another has been where a request begins: near it, or, of two who go in the same
-    /// steps, not far.
+    /// Whether another client has been where a request begins: near it or, if both go in the same
+    /// steps, not far from it.
     fn is_beside(&self, client: u32, other: u32, request: &Request) -> bool {
         let place = self.positions.sector(other);
         let distance = place.map_or(u64::MAX, |place| place.abs_diff(request.sector()));
@@ -166,7 +167,7 @@ impl Paternoster {
         alike && (in_step || distance <= near)
     }
 
-    /// The last request of a client has grown: it has been further on.
+    /// The last request of a client has grown: the position moves on.
     pub(super) fn move_on(&mut self, client: u32, end: u64) {
         if self.positions.contains(client) {
             self.positions.place(client, self.tree_of(client), end);
@@ -174,7 +175,7 @@ impl Paternoster {
         }
     }
 
-    /// Two share a seat from now on, and those with them.
+    /// Two clients, and those with them, share a seat from now on.
     fn unite(&mut self, view: &mut QueueView, client: u32, other: u32) {
         let (from, into) =
             (self.shared_streams.leader_of(client), self.shared_streams.leader_of(other));
@@ -192,7 +193,7 @@ impl Paternoster {
         }
     }
 
-    /// A client goes its own way, if it is in a shared stream.
+    /// A client leaves its shared stream, if it is in one.
     pub(super) fn part(&mut self, view: &mut QueueView, client: u32) {
         let leader = self.shared_streams.leader_of(client);
         let Some(heir) = self.shared_streams.part(client) else { return };
@@ -208,7 +209,7 @@ impl Paternoster {
         }
     }
 
-    /// A client leaves, or changes its group or class: nobody is to find it where it was.
+    /// A client leaves, or changes its group or class: no other must find it at its last position.
     pub(super) fn forget_place(&mut self, view: &mut QueueView, client: u32) {
         self.part(view, client);
         self.positions.remove(client);
@@ -224,20 +225,20 @@ impl Paternoster {
         }
     }
 
-    /// Who stands for a client: he himself if he is alone.
+    /// The client that represents a client's shared stream: itself if it is alone.
     pub(super) fn leader_of(&self, client: u32) -> u32 {
         let is_together = self.clients[client as usize].is_together;
         if is_together { self.shared_streams.leader_of(client) } else { client }
     }
 
-    /// Whether two are of one shared stream, or the same.
+    /// Whether two are of one shared stream, or the same client.
     pub(super) fn share_one(&self, one: u32, other: u32) -> bool {
         one == other
             || self.clients[one as usize].is_together && self.shared_streams.share_one(one, other)
     }
 
-    /// Who goes instead of one whose turn it is, and with what: it may be he himself. Nobody, if
-    /// he is alone, or accounts alone decide.
+    /// The client that goes instead of the one whose turn it is, possibly itself, and its request.
+    /// None if it is alone, or accounts alone decide.
     pub(super) fn member_of(
         &self,
         view: &QueueView,
@@ -248,8 +249,8 @@ impl Paternoster {
         if together { self.next_of_shared_stream(view, client, now) } else { None }
     }
 
-    /// Who of a shared stream goes next, of those who have something waiting, and with what: on
-    /// from where they were, or what is too old.
+    /// The member of a shared stream that goes next, of those with something waiting, and its
+    /// request: from where they were on, or one that is too old.
     pub(super) fn next_of_shared_stream(
         &self,
         view: &QueueView,
@@ -257,8 +258,8 @@ impl Paternoster {
         now: Nanos,
     ) -> Option<(u32, RequestId)> {
         let head = self.shared_streams.head(client);
-        // What is too old comes first, the oldest of it before all; then who goes in even steps and
-        // has fallen behind, then what lies ahead, then the rest.
+        // What is too old comes first, oldest first; then a client that goes in even steps and has
+        // fallen behind, then what lies ahead, then the rest.
         let rank = |member: u32, request: RequestId| {
             let request = &view.requests[request];
             let deadline = Nanos(request.scratch[0]);
@@ -277,9 +278,10 @@ impl Paternoster {
         all.min_by_key(|&(member, request)| rank(member, request))
     }
 
-    /// Whether a shared stream waits for its hindmost: who is ahead goes when he is reached, or the
-    /// two would go to and fro for ever. The hindmost is one who has nothing waiting, goes in even
-    /// steps, and whose next would be before what could go; he is in the device, or expected.
+    /// Whether a shared stream waits for its hindmost: a member that is ahead goes when it has been
+    /// caught up with, or the two would go to and fro for ever. The hindmost has nothing waiting,
+    /// goes in even steps, and its next request would lie before what could go now; it has a
+    /// request in the device, or is expected.
     fn waits_for_hindmost(&self, view: &QueueView, leader: u32, now: Nanos) -> bool {
         let Some((_, request)) = self.next_of_shared_stream(view, leader, now) else {
             return false;
@@ -299,9 +301,10 @@ impl Paternoster {
         })
     }
 
-    /// Whether a client is held back by his shared stream: for the hindmost, or because one of them
-    /// is in the device already, and there are others, or one seat. Two who read on side by side
-    /// would never let a disk that chooses for itself go anywhere else.
+    /// Whether a client is held back by its shared stream: for the hindmost, or because one of them
+    /// has a request in the device already, and there are other clients, or one seat. Two
+    /// sequential readers next to each other would keep a disk that orders its own queue from going
+    /// anywhere else.
     pub(super) fn is_held_back(&self, view: &QueueView, client: u32, now: Nanos) -> bool {
         if !self.clients[client as usize].is_together || self.watchdog.has_fallen() {
             return false;
@@ -321,8 +324,8 @@ impl Paternoster {
             || self.waits_for_hindmost(view, client, now)
     }
 
-    /// Until when one of a shared stream is expected, the earliest, and which. O(expected clients);
-    /// asked only when all who wait are held back.
+    /// The earliest time until which a member of a shared stream is expected, and which. O(expected
+    /// clients); called only when all waiting clients are held back.
     pub(super) fn hindmost_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
         let all = self.expected.iter(&self.expected_links);
         let together = all.filter(|&client| self.clients[client as usize].is_together);
@@ -335,15 +338,15 @@ impl Paternoster {
         self.accounts.at(client).queued[STREAM] > 0
     }
 
-    /// Of those who share a seat and have something waiting, the one who has had least.
+    /// The client that has had least, of those that share a seat and have something waiting.
     pub(super) fn least_of(&self, leader: u32) -> Option<u32> {
         let waiting =
             self.shared_streams.members(leader).filter(|&member| self.waits_in_turn(member));
         waiting.reduce(|one, other| if self.accounts.precedes(other, one) { other } else { one })
     }
 
-    /// A request of a client has gone in its shared stream's turn: nobody of it stays behind for
-    /// more than a quantum (I2).
+    /// A request of a client has gone in its shared stream's turn: no member stays behind by more
+    /// than a quantum (I2).
     pub(super) fn keep_step(&mut self, client: u32, end: u64) {
         if !self.clients[client as usize].is_together || self.watchdog.has_fallen() {
             return;

@@ -3,34 +3,35 @@
 //!
 //! A device that works on k requests at once charges each of them 1/k of the time that passes. Once
 //! it is full most of that time is waiting, which is as long for a small request as for a large
-//! one, and a client that asks for little at a time pays for what others asked for:
+//! one, and a client that requests little at a time pays for what others requested:
 //!
 //! ```text
 //! 4 KiB and 64 KiB, 32 of each inside `nvme-pm9a3`      1/k: one costs as much as the other
-//! full of one of them                                   1.17 us each, and 10.06 us
+//! the device full of only one of them                   1.17 us each, and 10.06 us
 //! ```
 //!
-//! So a *kind* of request (reads, writes, discards by powers of two of their size) has a cost per
-//! sector. At first it is a guess, a constant part of 4 KiB and one by size. The guess is mended by
-//! *trials*: for four epochs one kind is charged twice, half, half and twice its cost. It gets less
-//! and more for that; what the others get more and less is what it costs:
+//! So each *kind* of request (reads, writes, discards by powers of two of their size) has a cost
+//! per sector. At first it is a guess, a constant part of 4 KiB and one by size. *Trials* correct
+//! the guess: in four epochs one kind is charged twice, half, half and twice its cost, and gets
+//! less or more for that; what the others get more or less is its cost:
 //!
 //! ```text
 //!              writes, at their cost   others, at theirs
 //! charged x 2       0.10 of the time     1.10               others gain 0.60, writes lose 0.20:
-//!         / 2       0.30                 0.50               they cost 3 times what was thought
+//!         / 2       0.30                 0.50               they cost 3 times the guess
 //! ```
 //!
-//! A client cannot lower the cost of what it does: that is told by what all others do. After each
+//! A client cannot lower the cost of its own requests: the others' gains determine it. After each
 //! epoch all costs are scaled so that together they make up the time that passed, as 1/k does.
 //!
 //! # Invariants
-//! I1  Costs are charged only with `prices=1`, where nothing rotates, several commands are taken,
-//!     there are no seats and requests took more than [`FULL`] percent of their least time in the
-//!     last epoch. Else nothing is counted, and what is charged is what was served.
-//! I2  What is charged is said when a request goes to the device, and stays so.
-//! I3  A trial takes as many epochs dear as cheap, and no cost changes by more than four times at
-//!     the first one of its kind, and by a half of itself later.
+//! I1  Costs are charged only with `prices=1`, where nothing rotates, the device takes several
+//!     commands, there are no seats and requests took more than [`FULL`] percent of their least
+//!     time in the last epoch. Otherwise nothing is counted, and what is charged is what was
+//!     served.
+//! I2  The charge is set when a request goes to the device, and does not change.
+//! I3  A trial has as many dear epochs as cheap ones, and a cost changes by at most a factor of
+//!     four in the first trial of its kind, and by half of itself later.
 //! I4  A few steps a request; O(kinds) at the end of an epoch; integers, no allocation.
 //!
 //! Source: measured on the models, see `docs/elevator.md`.
@@ -40,95 +41,95 @@ use crate::elevators::adaptive::learn::Phase;
 use crate::request::{Request, RequestId};
 use crate::time::Nanos;
 
-/// Each operation, by the power of two of its sectors.
+/// Kinds: each operation, by the power of two of its sectors.
 const SIZES: usize = 16;
 const KINDS: usize = 4 * SIZES;
-/// A request costs as much as so many sectors beside its own, as long as nothing is known.
+/// While nothing is known, a request costs as much as this many sectors more than it has.
 const CONSTANT: u64 = 8;
-/// Costs per sector are in ns with so many bits behind the point.
+/// Costs per sector are in ns with this many fraction bits.
 const POINT: u32 = 20;
-/// More than 16 ms a sector it is not: nothing overflows.
+/// At most 16 ms a sector, so that nothing overflows.
 const COST_MOST: u64 = 1 << 44;
-/// A device is full as soon as requests take so many percent of their least time; and it is not any
-/// more when they take less than [`EMPTY`].
+/// A device is full as soon as requests take this many percent of their least time, until they take
+/// less than [`EMPTY`].
 const FULL: u64 = 150;
 const EMPTY: u64 = 120;
-/// An epoch has at least so much time, so many mean latencies, so many requests.
+/// An epoch has at least this much time, this many mean latencies, this many requests.
 const EPOCH_LEAST: Nanos = Nanos::from_millis(10);
 const EPOCH_LATENCIES: u64 = 8;
 const EPOCH_REQUESTS: u64 = 64;
-/// A kind is tried that has at least one part in so many of the time.
+/// A kind is tried if it has at least one part in this many of the time.
 const PARTS_LEAST: u64 = 16;
-/// A trial tells nothing in which a kind lost less than one part in so many of the time.
+/// A trial proves nothing if the kind lost less than one part in this many of the time.
 const TELLS_LEAST: i64 = 32;
-/// So many trials of a kind follow each other soon, and are wide.
+/// This many trials of a kind follow each other soon, and have a wide range.
 const SOON: u8 = 4;
-/// Between trials there are so many epochs, at most.
+/// At most this many epochs lie between trials.
 const GAP_MOST: u32 = 16;
-/// 1, in parts of the time; and what costs are far from right come to at most, so that nothing
+/// 1, in parts of the time; and a limit for costs that are far from right, so that nothing
 /// overflows.
 const WHOLE: i64 = 1 << 16;
 const PART_MOST: i64 = 1 << 40;
 
-/// What was done in epochs of a trial: at their costs, in parts of the time.
+/// What was done in epochs of a trial: at the known costs, in parts of the time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Parts {
     own: i64,
     others: i64,
 }
 
-/// A kind whose cost is tried.
+/// The kind whose cost is being tried.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     kind: usize,
-    /// How many epochs of it are over.
+    /// How many of its epochs are over.
     epoch: u8,
     dear: Parts,
     cheap: Parts,
 }
 
-/// What each kind costs, and how that is found out.
+/// The cost of each kind, and the search for it.
 #[derive(Debug)]
 pub(super) struct Costs {
-    /// It was full in the last epoch.
+    /// The device was full in the last epoch.
     is_full: bool,
     /// By kind, per sector: as known, and as charged at present.
     known: [u64; KINDS],
     charged: [u64; KINDS],
-    /// Trials of a kind that told something; whether there was one of it.
+    /// By kind: trials that proved something; whether it was ever seen.
     tried: [u8; KINDS],
     seen: [bool; KINDS],
-    /// Of this epoch: sectors by kind, requests, and their latencies beside the least ones.
+    /// Of this epoch: sectors by kind, requests, their latencies, and the least ones for them.
     sectors: [u64; KINDS],
     ended: u64,
     latency: u64,
     least: u64,
-    /// The device is one on which costs are charged (I1).
+    /// Costs are charged on this device (I1).
     fits: bool,
-    /// Nothing is counted before it begins; it never does where costs are not charged.
+    /// Nothing is counted before this; it is never where costs are not charged.
     began: Nanos,
     until: Nanos,
     trial: Option<Trial>,
-    /// The kind that was tried last, and after how many epochs the next trial comes.
+    /// The kind that was tried last, and the number of epochs until the next trial.
     last: usize,
     gap: u32,
     left: u32,
     pub(super) trials: u64,
 }
 
-/// The kind of a request, of which this is the sort.
+/// The kind of a request of this sort.
 #[inline(always)]
 fn kind_of(request: &Request, sort: u8) -> usize {
     request.op() as usize * SIZES + usize::from(sort) % SIZES
 }
 
 impl Costs {
-    /// Of a device that takes so many commands.
+    /// For a device that takes this many commands.
     pub(super) fn new(depth: u32, rotational: bool) -> Costs {
         let mut known = [0; KINDS];
         for (place, cost) in known.iter_mut().enumerate() {
             let sectors = 1 << (place % SIZES);
-            // About 100 ns a sector, until it is known how many there are in a second.
+            // About 100 ns a sector, until the number of sectors a second is known.
             *cost = (((CONSTANT + sectors) * 100) << POINT) / sectors;
         }
         Costs {
@@ -152,7 +153,7 @@ impl Costs {
         }
     }
 
-    /// Costs are charged from now on, where it matters, or device time.
+    /// From now on charges costs, where the rules allow it, or else device time.
     pub(super) fn switch(&mut self, on: bool) {
         self.give_up();
         self.is_full = false;
@@ -176,18 +177,18 @@ impl Costs {
         (self.began, self.until) = (now, now + Nanos(length));
     }
 
-    /// What a kind did in this epoch at its cost, in ns.
+    /// The cost of what a kind did in this epoch, in ns.
     fn cost(&self, kind: usize) -> u64 {
         let cost = u128::from(self.known[kind]) * u128::from(self.sectors[kind]);
         u64::try_from(cost >> POINT).unwrap_or(u64::MAX)
     }
 
-    /// What all kinds did.
+    /// The same for all kinds.
     fn cost_of_all(&self) -> u64 {
         (0..KINDS).fold(0, |sum: u64, kind| sum.saturating_add(self.cost(kind)))
     }
 
-    /// All costs by this much more or less, within four times.
+    /// Scales all costs by `to / from`, within a factor of four.
     fn scale(&mut self, to: u64, from: u64) {
         let (to, from) = (to.clamp(from / 4, from.saturating_mul(4)), from.max(1));
         for cost in &mut self.known {
@@ -196,14 +197,13 @@ impl Costs {
         self.charged = self.known;
     }
 
-    /// Costs are as known, and no trial is under way.
+    /// Charges known costs, and ends any trial.
     fn give_up(&mut self) {
         self.trial = None;
         self.charged = self.known;
     }
 
-    /// The next kind that has a part of the time, behind the one that was tried last; none if it is
-    /// alone.
+    /// The next kind with a part of the time, after the one tried last; none if it is the only one.
     fn next_kind(&self, all: u64) -> Option<usize> {
         let counts = |&kind: &usize| self.cost(kind) > all / PARTS_LEAST;
         let mut order = (1..=KINDS).map(|step| (self.last + step) % KINDS).filter(counts);
@@ -211,7 +211,7 @@ impl Costs {
         order.next().map(|_| first)
     }
 
-    /// The kind of the trial is charged more or less.
+    /// Charges the kind of the trial more or less.
     fn try_on(&mut self) {
         let Some(Trial { kind, epoch, .. }) = self.trial else { return };
         let (much, little) = if self.tried[kind] < SOON { (2, 1) } else { (3, 2) };
@@ -221,7 +221,7 @@ impl Costs {
         self.charged[kind] = scaled(self.known[kind], to, from);
     }
 
-    /// An epoch with something tried is over.
+    /// An epoch of a trial is over.
     fn end_try(&mut self, time: u64, all: u64) {
         let Some(mut trial) = self.trial else { return };
         let own = self.cost(trial.kind);
@@ -241,7 +241,7 @@ impl Costs {
         self.try_on();
     }
 
-    /// What the others gained of what the kind lost is what it costs.
+    /// What the others gained, divided by what the kind lost, is its cost.
     fn end_trial(&mut self, trial: &Trial) {
         self.trials += 1;
         self.charged = self.known;
@@ -257,7 +257,7 @@ impl Costs {
             };
             let factor = (gained * WHOLE / lost).clamp(WHOLE / most, WHOLE * most);
             is_off = !(WHOLE * 3 / 4..=WHOLE * 4 / 3).contains(&factor);
-            // Far off, it is to be learned anew.
+            // Far off: it is to be learned anew.
             *tried = if is_off { 1 } else { tried.saturating_add(1) };
             let to = (WHOLE + (factor - WHOLE) / part).unsigned_abs();
             self.learn_cost(trial.kind, to);
@@ -267,8 +267,8 @@ impl Costs {
         self.left = self.gap;
     }
 
-    /// A kind costs `to` of [`WHOLE`] what was thought; and so do those like it that were never
-    /// here.
+    /// A kind costs `to` of [`WHOLE`] of what was assumed; and so do those of its operation that
+    /// have never been seen.
     fn learn_cost(&mut self, kind: usize, to: u64) {
         let first = kind / SIZES * SIZES;
         for place in first..first + SIZES {
@@ -279,7 +279,7 @@ impl Costs {
         self.charged = self.known;
     }
 
-    /// An epoch is over in which costs could be learned.
+    /// An epoch in which costs could be learned is over.
     fn end_epoch(&mut self, now: Nanos) {
         let time = (now - self.began).0;
         let from = if self.is_full { EMPTY } else { FULL };
@@ -322,7 +322,7 @@ impl Paternoster {
         self.costs.is_full && self.seats.most.is_none()
     }
 
-    /// A request of this sort that goes now pays its cost (I2), which is returned.
+    /// A request of this sort that goes now is charged its cost (I2), which is returned.
     #[inline(never)]
     pub(super) fn charge_cost(&mut self, request: RequestId, gone: &Request, sort: u8) -> i64 {
         let cost = self.costs.charge_for(gone, sort);
@@ -331,8 +331,8 @@ impl Paternoster {
         cost
     }
 
-    /// A request of this sort has ended, `latency` after it went to the device, and one like it
-    /// after `least` at least.
+    /// A request of this sort has ended, `latency` after it went to the device; the second value is
+    /// the least time for its sort.
     #[inline(always)]
     pub(super) fn learn_costs(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) {
         if now >= self.costs.began {
@@ -364,7 +364,7 @@ impl Paternoster {
         } else if self.costs.ended >= EPOCH_REQUESTS {
             self.costs.end_epoch(now);
         } else if now > self.costs.until + EPOCH_LEAST {
-            // Next to nothing goes on.
+            // Almost nothing is happening.
             self.costs.give_up();
             self.costs.is_full = false;
             self.costs.begin_epoch(now);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Depth: how many commands the device is given, where somebody waits for one (rule L4).
+//! Depth: how many commands the device is given while a client waits for a single one (rule L4).
 //!
-//! A device works best with all the commands that it takes, and whoever sends it one more waits
-//! behind all of them. On many devices some fewer do nearly as well. How many is tried, but only
-//! while a client is there that uses less than its share, and only while the depth is what others
-//! wait for: else nobody would gain.
+//! A device works best with all the commands that it takes, but a client that sends one more waits
+//! behind all of them. With some fewer, many devices do nearly as well. How many is tried, but only
+//! while a client is present that uses less than its share, and only while the depth is what others
+//! wait for: otherwise no client would gain.
 //!
 //! ```text
 //! depth   32 ────── 28 ────── 32 ──────           28: 99 % of 32, taken for now
-//!         28 … 28 ─ 32 ─ 24 ─ 32 ── 28 …          24: 95 %, taken; 20: 89 %, which is below 92
+//!         28 … 28 ─ 32 ─ 24 ─ 32 ── 28 …          24: 95 %, taken; 20: 89 %, which is below 95
 //! ```
 //!
-//! The throughput of a stretch of time is compared as in `throughput_gain.rs`. A level is taken if
-//! what it keeps is at least `bulk_kept` percent of what the full depth does, and is left as soon
-//! as it does not any more. The slots that are left over are for requests of clients with one
-//! alone.
+//! Stretches of time are compared by throughput, as in `throughput_gain.rs`. A level is taken if it
+//! keeps at least `bulk_kept` percent of the throughput at full depth, and is given up as soon as
+//! it does not. The slots left over are for clients with a single request.
 //!
 //! # Invariants
-//! I1  At most `used` commands of clients with more than one are given; at most `top` of all.
+//! I1  Clients with more than one request get at most `used` commands; all together get at most
+//!     `top`.
 //! I2  Without a shallow client, and where there are seats, the full depth is used.
 //!
 //! Source: L4 (phi), L5 (gaps) of `docs/rules/adaptive.md`.
@@ -28,15 +28,15 @@ use crate::elevators::adaptive::throughput_gain::{Tally, log2};
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// L4: an epoch lasts so long, and until so many times the full depth have ended.
+/// L4: an epoch lasts at least this long, and until this many times the full depth have ended.
 const EPOCH_LEAST: Nanos = Nanos::from_millis(20);
 const EPOCH_DEPTHS: u32 = 4;
-/// log2(1.12): two stretches at full depth that differ by more say nothing.
+/// log2(1.12): two stretches at full depth that differ by more prove nothing.
 const ALIKE: i64 = 10_715;
-/// L5: between two probes there are at most so many lengths of one.
+/// L5: between two probes there are at most this many lengths of one.
 const GAP_MOST: u64 = 64;
 
-/// Which of the three epochs of a probe it is.
+/// The step of a probe, which has three epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Step {
     #[default]
@@ -50,11 +50,11 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct Depth {
     top: u32,
-    /// What was taken, and what is in use at this moment of a probe.
+    /// The accepted level, and the one in use at this moment of a probe.
     level: u32,
     used: u32,
     interactive_until: Nanos,
-    /// Somebody had to wait because of the depth, in this epoch.
+    /// In this epoch a client had to wait because of the depth.
     is_binding: bool,
     step: Step,
     began: Nanos,
@@ -69,7 +69,7 @@ pub(super) struct Depth {
     gap: u64,
 }
 
-/// The next level below: four in an octave from 8 on, one by one beneath.
+/// The next level below: four in an octave from 8 on, single steps below.
 const fn below(depth: u32) -> u32 {
     if depth <= 8 {
         return if depth > 1 { depth - 1 } else { 1 };
@@ -115,7 +115,7 @@ impl Depth {
         self.used
     }
 
-    /// How many may be in the device for one more of a client to go, which may be shallow (I1).
+    /// The limit of requests in the device for a client, which may be shallow (I1).
     #[inline(always)]
     pub(super) fn room_for(&self, is_shallow: impl Fn() -> bool) -> u32 {
         if self.used == self.top || is_shallow() { self.top } else { self.used }
@@ -125,7 +125,7 @@ impl Depth {
         self.interactive_until = until;
     }
 
-    /// Nobody is to be spared: all the device takes.
+    /// No client needs low latency: uses all that the device takes.
     #[inline(never)]
     pub(super) fn use_all(&mut self, now: Nanos) {
         self.level = self.top;
@@ -138,7 +138,7 @@ impl Depth {
         self.is_binding = false;
     }
 
-    /// What was in the device when the epoch began has ended, and this many more: it is over.
+    /// Whether what was in the device when the epoch began has ended, and enough after it.
     fn is_over(&self, now: Nanos) -> bool {
         self.ended >= EPOCH_DEPTHS * self.top && now >= self.began + EPOCH_LEAST
     }
@@ -166,13 +166,13 @@ impl Paternoster {
         }
     }
 
-    /// Somebody is there who gains by fewer commands.
+    /// The same, while a client is present that gains from fewer commands.
     #[inline(never)]
     fn learn_shallow_depth(&mut self, now: Nanos, sort: u8, sectors: u32, took: u64) {
         let depth = &mut self.depth;
         depth.ended += 1;
         depth.is_binding |= self.accounts.totals().0 != [0; 2];
-        // The first requests of an epoch are those of the last one.
+        // The first requests of an epoch belong to the last one.
         if depth.ended > depth.top {
             depth.present.count(sort, sectors, took);
         }
@@ -212,7 +212,7 @@ impl Paternoster {
         }
     }
 
-    /// L4: one level down if it keeps enough; up if not, where it was tried from below.
+    /// L4: one level down if that keeps enough; one up if the present level does not.
     fn end_depth_probe(&mut self, now: Nanos, ratio: Option<i64>, kept: i64) {
         let depth = &mut self.depth;
         let present = depth.before.gain_of_device(&depth.rest);

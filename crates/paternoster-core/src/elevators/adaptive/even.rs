@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Even: on a disk random requests of one kind cost alike, whichever client asks (rule C6).
+//! Even: on a disk random requests of one kind cost the same for every client (rule C6).
 //!
-//! What a random request takes on a disk is seeks and turns of the platter, and those depend on
-//! which request came before it. The drive, and a sweep, go where most requests are; what lies
-//! apart is passed over, and the way there and back is counted as its time. A client that has few
-//! requests beside one that has many pays for being few:
+//! What a random request takes on a disk is seek and rotation, and those depend on the request
+//! before it. The drive, and a sweep, go where most requests are; an outlier is passed over, and
+//! the way there and back counts as its time. So a client with few requests pays for being the
+//! smaller one next to a client with many:
 //!
 //! ```text
 //! hdd-7200, 4 KiB random reads of 100 GiB, weights 800 and 100, 128 requests each
@@ -12,21 +12,22 @@
 //!   by kind           86 : 14                 228 : 30                    7.6 to 1
 //! ```
 //!
-//! So it is charged what requests of its *kind* take in the mean: what one takes goes into the
-//! kind's pot, and each is charged a 64th of that. All is charged, and soon. (The mean of the last
-//! 256 instead was late where a drive's cache fills and a write takes 20 ms, not 20 us: clients of
-//! one kind still paid the old price while those of another paid the new one, a thousand times as
-//! much, and one of eleven waited for 1.9 s: torture's load 765.)
+//! So it is charged the mean of what requests of its *kind* take: the time of each goes into the
+//! kind's pot, and each is charged a 64th of that. All time is charged, and soon. (The mean of the
+//! last 256 lagged where a drive's cache fills and a write takes 20 ms, not 20 us: clients of one
+//! kind still paid the old price while those of another paid the new one, a thousand times as much,
+//! and one of eleven waited for 1.9 s: load 765 of the torture test.)
 //!
-//! Of one kind are those of one sort, by clients that jump about as far: one that stays within a
-//! thousandth of the disk has shorter seeks, and pays for those. The way between clients is paid by
-//! all in proportion to what they have of the device, since that time belongs to none of them.
+//! A kind is one sort of requests, from clients whose jumps are about as long: a client that stays
+//! within a thousandth of the disk has shorter seeks, and pays for those. The way between clients
+//! is paid by all in proportion to their use of the device, since that time belongs to none of
+//! them.
 //!
-//! Streams pay what they took: the outer tracks give twice what the inner ones do in the same time,
-//! and turns keep one apart from another.
+//! Streams pay what they took: the outer tracks give twice as much as the inner ones in the same
+//! time, and turns keep streams apart.
 //!
 //! # Invariants
-//! I1  Nothing is charged so but what jumps about on a device that rotates, of a kind of which
+//! I1  Only random requests on a device that rotates are charged so, of a kind of which
 //!     [`KNOWN_AFTER`] were seen.
 //! I2  A few steps a request; integers, no allocation but at the start.
 //!
@@ -36,18 +37,18 @@ use alloc::vec::Vec;
 
 use crate::elevators::adaptive::throughput_gain::{Access, SIZES, SORTS};
 
-/// What one took is charged to so many of its kind, as a power of two.
+/// The time of one is charged to this many of its kind, as a power of two.
 const SPREAD: u32 = 6;
-/// So many of a kind are seen before others are charged for them, as a power of two.
+/// This many of a kind are seen before others are charged for them, as a power of two.
 const KNOWN_BITS: u32 = 4;
 const KNOWN_AFTER: u16 = 1 << KNOWN_BITS;
 /// How far a client jumps, by powers of eight sectors.
 const REACHES: usize = 12;
 const REACH_BITS: u32 = 3;
-/// The mean of so many jumps, as a power of two.
+/// The mean is over this many jumps, as a power of two.
 const JUMPS: u32 = 6;
 
-/// What requests of a kind took, in ns, and have not been charged for.
+/// Time that requests of a kind took, in ns, and that has not been charged.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     pot: i64,
@@ -55,8 +56,8 @@ struct Mean {
 }
 
 impl Mean {
-    /// One took so long; what is charged for it. All that is put in is charged for: half of it
-    /// before its own charge is told and half behind, so that the charge leans to neither side.
+    /// One took `served` ns; returns its charge. All that goes into the pot is charged: half of it
+    /// before the charge is computed and half after, so that the charge leans to neither side.
     fn charge(&mut self, served: i64) -> i64 {
         if self.count < KNOWN_AFTER {
             self.count += 1;
@@ -87,7 +88,7 @@ pub(super) struct Even {
 }
 
 impl Even {
-    /// For so many clients of a device.
+    /// For this many clients of a device.
     pub(super) fn new(clients: u32, rotates: bool) -> Even {
         let (means, clients) = if rotates { (SORTS * REACHES, clients) } else { (0, 0) };
         Even {
@@ -97,26 +98,26 @@ impl Even {
         }
     }
 
-    /// A client asks for something there.
+    /// A client asks for a request at `sector`.
     pub(super) fn jump(&mut self, client: u32, sector: u64) {
         if let Some(jumps) = self.jumps.get_mut(client as usize) {
             let Some(last) = jumps.last.replace(sector) else { return };
             let jump = last.abs_diff(sector);
             let kept = jumps.mean - (jumps.mean >> JUMPS);
-            // The first jumps are told from few.
+            // The first jumps are a mean of only a few.
             let grown = kept + (jump >> JUMPS);
             jumps.mean = if jumps.mean == 0 { jump } else { grown };
         }
     }
 
-    /// Another client has this number.
+    /// This number belongs to another client now.
     pub(super) fn forget(&mut self, client: u32) {
         if let Some(jumps) = self.jumps.get_mut(client as usize) {
             *jumps = Jumps::default();
         }
     }
 
-    /// What a client pays for a request of this sort that took `served` ns.
+    /// The charge to a client for a request of this sort that took `served` ns.
     #[inline(always)]
     pub(super) fn charge(&mut self, client: u32, sort: u8, served: u64) -> u64 {
         if self.rotates { self.charge_kind(client, sort, served) } else { served }
@@ -138,7 +139,7 @@ impl Even {
 mod tests {
     use super::*;
 
-    /// A read of 4 KiB that jumps about, and a write, and one of a stream.
+    /// A random read of 4 KiB, such a write, and such a read of a stream.
     const READ: u8 = 3;
     const WRITE: u8 = 48 + 3;
     const STREAM: u8 = 16 + 3;
@@ -149,8 +150,8 @@ mod tests {
         }
     }
 
-    /// C6: do two clients that jump as far pay alike, although one is passed over? Of 9 requests 8
-    /// take 2 ms and one takes 11: in the mean 3 ms.
+    /// C6: do two clients that jump as far pay the same, although one is passed over? Of 9 requests
+    /// 8 take 2 ms and one takes 11: a mean of 3 ms.
     #[test]
     fn c6_the_one_that_is_passed_over_pays_what_all_pay() {
         let mut even = Even::new(2, true);
@@ -160,21 +161,21 @@ mod tests {
         for nth in 0..9000_u32 {
             let (client, took) = if nth % 9 == 8 { (1, 11_000_000) } else { (0, 2_000_000) };
             let charge = even.charge(client, READ, took);
-            // Once the pot is of this load: 7200 and 900 requests.
+            // Once the pot reflects this load: 7200 and 900 requests.
             if nth >= 900 {
                 paid[client as usize] += charge;
             }
         }
         let [one, other] = [paid[0] / 7200, paid[1] / 900];
-        // 2 % of 3 ms. One that takes 8 ms more pays a 128th of that itself, 0.06 ms; the rest is
-        // paid by those behind it.
+        // 2 % of 3 ms. One that takes 8 ms more pays a 128th of that itself, 0.06 ms; those after
+        // it pay the rest.
         for each in [one, other] {
             assert!((2_940_000..=3_060_000).contains(&each), "{one} and {other}");
         }
     }
 
     /// C6: does a client that stays near pay for short seeks, a write what writes take, a stream
-    /// what it took, and all of them that where nothing rotates?
+    /// what it took, and does each pay what it took where nothing rotates?
     #[test]
     fn c6_kinds_are_told_apart() {
         let mut even = Even::new(2, true);
@@ -185,7 +186,7 @@ mod tests {
             even.charge(1, READ, 4_000_000);
             even.charge(0, WRITE, 1_000_000);
         }
-        // A request of 5 ns lowers its own charge by 1/128, and those behind it make up the rest.
+        // A request of 5 ns lowers its own charge by 1/128, and those after it make up the rest.
         for (client, sort, took) in
             [(0, READ, 9_000_000), (1, READ, 4_000_000), (0, WRITE, 1_000_000)]
         {
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// C6: is what it took charged as long as little is known? 16 are looked at.
+    /// C6: is the time taken charged as long as little is known? 16 are seen first.
     #[test]
     fn c6_what_is_not_known_is_not_charged() {
         let mut even = Even::new(1, true);

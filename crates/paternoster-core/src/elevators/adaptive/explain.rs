@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Explain: why a request still waits, in words.
+//! Explain: says in words why a request still waits.
 //!
-//! The clause names the first thing that stands between a request and the device: a seat that its
-//! client does not have, the gate, a slot that is kept, a client that has had less, others of its
-//! own client.
+//! The clause names the first obstacle between a request and the device: a seat that its client
+//! does not have, the gate, a kept slot, a client that has had less, or other requests of its own
+//! client.
 
 use core::fmt;
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Face: what the queue asks of the elevator, and what it tells it.
+//! Face: the calls between the queue and the elevator.
 //!
-//! Each call is handed to the component whose business it is; what a call means is said where the
-//! trait is ([`crate::elevator`]), and what is done about it in the files that are named there.
+//! Each call is passed to the component that handles it; the trait says what a call means
+//! ([`crate::elevator`]), and the files named here say what is done about it.
 //!
 //! ```text
 //! insert, grown, shrunk, absorbed     what waits        job, lane, account
-//! pick                                who goes          choose
+//! pick                                what goes         choose
 //! started, requeued, completed        what it cost      account, access pattern, seats, learn
 //! client_*, group_*                   the tree          account
 //! ```
 //!
-//! Invariants and the source are those of the file above.
+//! For invariants and source see `mod.rs`.
 
 use core::fmt;
 use core::hint::black_box;
@@ -80,8 +80,8 @@ impl Elevator for Paternoster {
         self.limit_depth(view);
     }
 
-    /// Nobody has more than his share of the requests there are, or one who comes later would wait
-    /// for a request however much he weighs.
+    /// No client may hold more than its share of the requests, or one that comes later would wait
+    /// for a request whatever its weight.
     fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
         let most = view.nr_requests();
         if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
@@ -91,8 +91,8 @@ impl Elevator for Paternoster {
         }
     }
 
-    /// A client that is refused, or finds that none is left, is going to sleep for a request: it
-    /// counts among those that share them, also if it holds none.
+    /// A client that is refused, or finds that no request is left, will sleep for one: it counts
+    /// among those that share them, even if it holds none.
     fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
         let admission = self.would_admit(view, client, op, flags);
         if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
@@ -101,8 +101,8 @@ impl Elevator for Paternoster {
         admission
     }
 
-    /// Where there are thousands of clients nothing of this one is near. What will be asked for is
-    /// asked for at once, so that it comes while the bio is looked at, and not one after the other.
+    /// With thousands of clients, none of this one's data is in the cache. Everything that will be
+    /// needed is requested at once, to be loaded while the bio is examined, not piece by piece.
     fn bio_comes(&mut self, _: &mut QueueView, bio: &Bio) {
         if self.clients.len() < FEW {
             return;
@@ -110,20 +110,21 @@ impl Elevator for Paternoster {
         let client = bio.client.index();
         let own = &self.clients[client as usize];
         let listed = self.interactive_links.contains(client);
-        // Of a client both lines: in the one are its access patterns, in the other its lane.
+        // Both cache lines of a client: one has its access patterns, the other its lane.
         let known = own.pattern.think + u64::from(own.lane.len()) + u64::from(listed);
         black_box(known + self.accounts.touch(client));
     }
 
-    /// By account, as requests go: where there are few, a client that gets one goes next. Of
-    /// different classes the one that has slept longer: the others are to have their turn, too.
+    /// By account, as for dispatch: where requests are few, a client that gets one goes next.
+    /// Between different classes the one that has slept longer, so that the others get their turn,
+    /// too.
     fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
         self.accounts.has_had_less(one.index(), other.index())
     }
 
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let alike = view.requests[request].is_sync() || !bio.is_sync();
-        // One that is still in its client's plug has not come here yet.
+        // A request that is still in its client's plug has not been inserted yet.
         let grows = self.waits(request) || view.requests[request].stage == request::Stage::Plugged;
         alike && grows && self.client_of(request) == bio.client.index()
     }
@@ -138,7 +139,7 @@ impl Elevator for Paternoster {
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
         let client = view.requests[request].client().index();
         let job = &mut self.jobs[request.index() as usize];
-        // The rest is said when it goes to the device.
+        // The rest is set when it goes to the device.
         (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
         self.accounts.hold(client, 1);
         self.accounts.ask_no_more(client);
@@ -204,7 +205,7 @@ impl Elevator for Paternoster {
     }
 
     fn started(&mut self, view: &mut QueueView, request: RequestId) {
-        // Under legacy rules one that was refused comes again by this alone.
+        // Under legacy rules a request that was refused comes again through this call alone.
         if self.jobs[request.index() as usize].stage == Stage::Elsewhere {
             self.fly_past(view, request);
         }
@@ -226,8 +227,8 @@ impl Elevator for Paternoster {
             return;
         }
         let now = view.exact_now();
-        // What was said when it went, if that was a price (C5), and else what it took, or its kind
-        // does (C6).
+        // The charge set at dispatch, if that was final (C5), or else what it took, or what its
+        // kind takes (C6).
         let took = self.even.charge(client, sort, served.0);
         let charge = if is_priced { estimate } else { i64::try_from(took).unwrap_or(i64::MAX) };
         let took = charge.unsigned_abs();
@@ -270,7 +271,7 @@ impl Elevator for Paternoster {
         let job = &mut self.jobs[request.index() as usize];
         let (client, was_bound) = (job.client, core::mem::take(&mut job.is_bound));
         if core::mem::replace(&mut job.stage, Stage::Elsewhere) == Stage::Flying {
-            // It ends without having been told of.
+            // It ends without a completion.
             self.drop_job(request, view.exact_now());
         }
         if was_bound {
@@ -278,8 +279,8 @@ impl Elevator for Paternoster {
         }
     }
 
-    /// With a share of f the others are to have `cost * (1 - f) / f`; shares multiply on the way up
-    /// the tree, among those who are there.
+    /// With a share of f the others get `cost * (1 - f) / f`; shares multiply on the way up the
+    /// tree, among busy siblings.
     fn charge(
         &mut self,
         _: &mut QueueView,

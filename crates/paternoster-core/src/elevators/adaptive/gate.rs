@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gate: a client that is ahead waits, while a sibling that is owed has all that it asks for in the
+//! Gate: a client that is ahead waits, while a sibling that is owed has all its requests in the
 //! device (rule L6).
 //!
-//! Accounts decide which of the clients that *wait* goes next. A deep device takes everybody's
-//! requests at once: nobody waits, and no order matters. Of what the device does each client then
-//! has the part that its requests are of all that are inside (Little's law), whatever it weighs:
+//! Accounts decide which of the *waiting* clients goes next. A deep device takes all clients'
+//! requests at once: no client waits, and no order matters. Each client then gets the part of the
+//! device's work that its requests are of all inside (Little's law), whatever its weight:
 //!
 //! ```text
 //! weights 1 1 1 1 2 2 4 4, 32 requests each, all 256 inside      parts 1/8, 1/8 ... 1/8
@@ -12,15 +12,15 @@
 //! gate: a client that is ahead of it waits, until that is so     parts 1/16 ... 2/16 ... 4/16
 //! ```
 //!
-//! D need not be known. A client is *owed* if nothing of it waits, it asks again as soon as
-//! something of it ends, and its virtual time is the least of such siblings. One that stands more
-//! than [`SLACK`] requests above it is *ahead*, and waits; so commands become fewer just as long as
-//! the accounts drift apart. What holds between siblings holds at each level of groups, and within
-//! a class: classes have an order of their own.
+//! D need not be known. A client is *owed* if nothing of it waits, it asks again as soon as one of
+//! its requests ends, and its virtual time is the least of such siblings. A client more than
+//! [`SLACK`] requests above it is *ahead*, and waits; so there are fewer commands inside just as
+//! long as the accounts drift apart. This holds between siblings at each level of groups, and
+//! within a class: classes have their own order.
 //!
-//! Where there is room for more nobody is owed anything: a client with one request at a time has a
-//! 30th of an NVMe drive because it asks for no more. What tells is how long requests take,
-//! compared with the least that such requests ever took:
+//! While the device has room for more, no client is owed anything: a client with one request at a
+//! time gets a 30th of an NVMe drive because it asks for no more. The sign is how long requests
+//! take, compared with the least time that such requests ever took:
 //!
 //! ```text
 //! D      16   32   64   96  128  192     commands inside, of random reads on `nvme-pm9a3`
@@ -28,22 +28,20 @@
 //! wait  106  115  139  167  200  270     % of the least: about D / X(D)
 //! ```
 //!
-//! Below `weights_from` percent nobody is owed. That is where on the curve between exact shares
-//! (100) and throughput one wants to be: the device is emptied to what `weights_from` says, and no
-//! further.
+//! Below `weights_from` percent no client is owed. That sets the point on the curve between exact
+//! shares (100) and throughput: the device is emptied to what `weights_from` says, and no further.
 //!
-//! Classes are no matter of accounts: a client of the idle class waits while siblings of a better
-//! class have anything in the device, but for one request in 200 ms.
+//! Classes do not depend on accounts: a client of the idle class waits while siblings of a better
+//! class have anything in the device, except for one request in 200 ms.
 //!
 //! # Invariants
 //! I1  No client is held while the device is empty, while there are seats, while a probe tries
 //!     another setting, or in fallback. The other epochs of a probe, with the accepted setting, are
 //!     half of all time where probes follow each other: the gate works in them too.
-//! I2  None is held for a client of which something waits, or that is neither inside nor
-//!     expected; nor for longer after its last dispatch than [`PATIENCE`] times as long as its
-//!     requests take.
-//! I3  A client that is owed is of the group and class for which it is remembered, or does not
-//!     count.
+//! I2  No client is held for one that has something waiting, or that is neither inside nor
+//!     expected; nor for longer after that one's last dispatch than [`PATIENCE`] times as long as
+//!     its requests take.
+//! I3  An owed client is of the group and class for which it is remembered, or does not count.
 //! I4  O(1) a call, and a step for each level of groups; no allocation.
 //!
 //! Source: measured on the models, see `docs/elevator.md`; Little's law.
@@ -58,13 +56,13 @@ use crate::queue_view::QueueView;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// A client that is ahead by no more than so many of the dearest requests of late is not ahead:
-/// equal ones are apart by fewer by chance.
+/// A client that is ahead by at most this many of the most expensive recent requests is not ahead:
+/// equal clients drift apart by fewer by chance.
 const SLACK: i64 = 8;
-/// I2: a request that is stuck in the device does not hold anybody up for long.
+/// I2: a request that is stuck in the device does not hold up others for long.
 const PATIENCE: u64 = 4;
 
-/// One that is owed, and until when it counts unless it sends something.
+/// An owed client or group, and until when it counts unless it sends something.
 #[derive(Debug, Clone, Copy)]
 struct Owed {
     node: u32,
@@ -73,12 +71,12 @@ struct Owed {
 
 const NOBODY: Owed = Owed { node: NIL, until: Nanos::ZERO };
 
-/// What is owed, by group and class; and how long requests take at least.
+/// What is owed, by group and class; and the least time that requests take.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// Of each group, by its number: one that was owed when it was last seen, by class.
+    /// For each group, by its number and by class: the node that was owed when last checked.
     owed: Vec<[Owed; CLASSES]>,
-    /// The least that a request of a sort was in the device, in ns; 0: none was.
+    /// The least time that a request of a sort was in the device, in ns; 0: none was.
     least: [u64; SORTS],
     /// From then on nothing is owed, unless something is sent until then.
     until: Nanos,
@@ -87,13 +85,13 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Nobody is owed, in so many groups.
+    /// A gate for this many groups, in which nothing is owed.
     pub(super) fn new(groups: u32) -> Gate {
         let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
         Gate { owed, least: [0; SORTS], until: Nanos::ZERO, holds: 0 }
     }
 
-    /// A request of this sort was in the device for so long. Returns the least that one was.
+    /// A request of this sort was in the device for `latency`. Returns the least time for the sort.
     #[inline(always)]
     pub(super) const fn ended(&mut self, sort: u8, latency: u64) -> u64 {
         let least = &mut self.least[sort as usize];
@@ -103,7 +101,7 @@ impl Gate {
         *least
     }
 
-    /// Whether one that was remembered for a group and class is still owed (I2, I3).
+    /// Whether a node that was remembered for a group and class is still owed (I2, I3).
     #[inline]
     fn is_owed(accounts: &Accounts, owed: Owed, group: u32, class: u8, now: Nanos) -> bool {
         if owed.node == NIL || owed.until <= now {
@@ -114,9 +112,9 @@ impl Gate {
         (node.parent, node.class) == (group, class) && node.waiting() == 0 && inside
     }
 
-    /// A client has sent a request, and nothing of it waits: `asks_until` says until when it would
-    /// have more, `None` that it has all it asks for. The same goes for the groups that it is in,
-    /// as far up as nothing of theirs waits.
+    /// A client has sent a request, and nothing of it waits. `asks_until`: until when it would take
+    /// more; `None`: it has all it asks for. The same goes for the groups above it, up to the first
+    /// that has something waiting.
     #[inline(never)]
     fn note(&mut self, accounts: &Accounts, client: u32, asks_until: Option<Nanos>, now: Nanos) {
         let (mut at, mut asks_until) = (client, asks_until);
@@ -147,8 +145,8 @@ impl Gate {
         }
     }
 
-    /// Until when a group has more because one of its members has: what one client does not ask
-    /// for another of its group may.
+    /// Until when a group would take more because one of its members would: what one client does
+    /// not ask for, another of its group may.
     #[inline(never)]
     fn owed_in(&self, accounts: &Accounts, group: u32, now: Nanos) -> Option<Nanos> {
         let slots = self.owed[accounts.number_of(group) as usize];
@@ -157,11 +155,11 @@ impl Gate {
         members.map(|(_, slot)| slot.until).max()
     }
 
-    /// Until when a client is held at most that is ahead of one that is owed, itself or a group
-    /// that it is in.
+    /// Until when a client is held at most because it, or a group above it, is ahead of a sibling
+    /// that is owed.
     #[inline(always)]
     fn held_until(&self, accounts: &Accounts, client: u32, now: Nanos) -> Option<Nanos> {
-        // As it is on most devices, all the time.
+        // The usual case on most devices.
         if self.until <= now {
             return None;
         }
@@ -197,13 +195,13 @@ impl Paternoster {
         self.gate.note(&self.accounts, client, until, now);
     }
 
-    /// Until when one of the idle class waits for what better ones have in the device.
+    /// Until when an idle-class client waits for what better classes have in the device.
     #[inline(always)]
     pub(super) fn yields_inside(&self, client: u32, now: Nanos) -> Option<Nanos> {
         self.accounts.yields_until(client, now).filter(|_| !self.watchdog.has_fallen())
     }
 
-    /// Until when it is not `client`'s turn, since it is ahead of one that is owed (I1).
+    /// Until when `client` is held because it is ahead of one that is owed (I1).
     #[inline(always)]
     pub(super) fn held_by_gate(&self, view: &QueueView, client: u32, now: Nanos) -> Option<Nanos> {
         let until = self.gate.held_until(&self.accounts, client, now)?;

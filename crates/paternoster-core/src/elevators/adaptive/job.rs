@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Job: a request on its way through the device, and what its owner pays for it (C1, C2).
+//! Job: a request on its way through the device, and what its client pays for it (C1, C2).
 //!
 //! ```text
-//! bind ─▶ lane ─▶ begins: an estimate is paid, by its sort ─▶ ends: what it took, or nothing
-//!          └─▶ past all others, refused or let in ────┘
+//! bind ─▶ lane ─▶ begins: its sort's estimate is charged ─▶ ends: what it took, or nothing
+//!          └─▶ ahead of all others, refused or let in ┘
 //! ```
 //!
-//! Each sort of request has a price, the mean of what those took that have ended. It is paid when
-//! one goes to the device, and set right when it ends.
+//! Each sort of request has a price, the mean time of those that have ended. It is charged when a
+//! request goes to the device, and corrected when it ends.
 //!
 //! # Invariants
-//! I1  What goes in a turn, or as one of a sweep group's, is counted there until it ends.
+//! I1  A request dispatched in a turn, or as one of a sweep group, is counted there until it ends.
 //!
 //! Source: C1, C2 of `docs/rules/adaptive.md`.
 
@@ -22,7 +22,7 @@ use crate::request::{Request, RequestId};
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// C1: what a request is taken to cost of whose sort none has ended yet, in ns.
+/// C1: the assumed cost of a request of whose sort none has ended yet, in ns.
 const UNKNOWN_PRICE: u64 = 1000;
 
 /// Where a request is.
@@ -33,36 +33,36 @@ pub(super) enum Stage {
     Elsewhere,
     /// In its client's lane.
     Waiting,
-    /// Before all others.
+    /// Ahead of all others.
     Bypassing,
     /// In the device.
     Flying,
 }
 
-/// What is kept of a request.
+/// The data of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Job {
     pub(super) stage: Stage,
     /// It is the first of a stream's turn.
     pub(super) first: bool,
-    /// What its owner has paid is all that it pays: a cost (C5), or nothing, as the throttle
-    /// has charged for it.
+    /// What its client was charged is final: a cost (C5), or nothing, as the throttle has charged
+    /// for it.
     pub(super) is_priced: bool,
     /// It counts as held by its client.
     pub(super) is_bound: bool,
     pub(super) sort: u8,
     pub(super) kind: u8,
     pub(super) client: u32,
-    /// The group as whose sweep group's it was dispatched, or `NIL`.
+    /// The group with whose sweep group it was dispatched, or `NIL`.
     pub(super) sweep_group: u32,
     /// The epoch in which it was dispatched.
     pub(super) epoch: u32,
-    /// What its owner has paid for it so far, in ns.
+    /// What its client has been charged for it so far, in ns.
     pub(super) estimate: i64,
 }
 
 impl Paternoster {
-    /// What a request is taken to cost, in ns.
+    /// The assumed cost of a request, in ns.
     pub(super) fn price_of(&self, request: &Request, access: Access) -> u64 {
         self.price_of_sort(sort_of(request, access))
     }
@@ -74,7 +74,7 @@ impl Paternoster {
         }
     }
 
-    /// A request goes, in nobody's turn as yet. Returns what its owner pays for now.
+    /// A request goes, not yet as part of a turn. Returns what its client is charged for now.
     #[inline(always)]
     pub(super) fn begin_job(
         &mut self,
@@ -91,7 +91,7 @@ impl Paternoster {
         if self.charges_costs() { self.charge_cost(request, gone, sort) } else { estimate }
     }
 
-    /// Where there are seats a request is one of a turn, or of a sweep group's.
+    /// Where there are seats a request counts as part of a turn, or of a sweep group.
     #[inline(never)]
     pub(super) fn go_in_turn(&mut self, client: u32, request: RequestId) {
         let job = self.jobs[request.index() as usize];
@@ -103,7 +103,7 @@ impl Paternoster {
         (job.first, job.sweep_group) = (first, sweep_group);
     }
 
-    /// A request goes to the device past all others.
+    /// A request goes to the device ahead of all others.
     pub(super) fn fly_past(&mut self, view: &mut QueueView, request: RequestId) {
         let now = view.exact_now();
         let client = self.jobs[request.index() as usize].client;
@@ -116,7 +116,7 @@ impl Paternoster {
             self.sweep_groups.count(sweep_group, 1);
             self.jobs[request.index() as usize].sweep_group = sweep_group;
         }
-        // What the throttle has released has been paid for there.
+        // What the throttle has released was charged there.
         let estimate = if view.requests[request].past_throttle { 0 } else { estimate };
         self.accounts.bypass(client, estimate, now);
         self.count_busy(now);
@@ -125,13 +125,13 @@ impl Paternoster {
         job.is_priced |= view.requests[request].past_throttle;
     }
 
-    /// A request is in the device no more, and says nothing of what it took.
+    /// A request has left the device without a measurement.
     #[inline(never)]
     pub(super) fn drop_job(&mut self, request: RequestId, now: Nanos) {
         self.end_job(request, 0, now);
     }
 
-    /// A request is in the device no more: its price is what it took.
+    /// A request has left the device: its charge becomes what it took.
     #[inline(always)]
     pub(super) fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> (Job, Ended) {
         let job = &mut self.jobs[request.index() as usize];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Learn: how many seats are best, found out by trying (rule L).
+//! Learn: trials find the best number of seats (rule L).
 //!
 //! No description of a device says how many streams it serves best at a time, and the answer
-//! changes with the mix. So another number of seats is tried for a while, between two stretches, or
-//! *epochs*, of the present one:
+//! changes with the mix of clients. So another number of seats is tried for a while, between two
+//! stretches, or *epochs*, of the present one:
 //!
 //! ```text
 //!          base          changed         again                   rest, on probation
@@ -11,23 +11,24 @@
 //!                  |- turns of each -|   until it is as before
 //! ```
 //!
-//! The verdict goes by the lesser of both gains, so that a burst in one epoch decides nothing. More
-//! order must pay: at least 8 %. Less order is taken if it costs less than 3 %.
+//! The smaller of both gains decides, so that a burst in one epoch does not. More order must pay:
+//! at least 8 %. Less order is accepted if it costs less than 3 %.
 //!
-//! A disk has read ahead what somebody's turn left over, and serves it at once when turns are
-//! given up: for a moment anything looks good. So the last epoch is repeated until it is like the
-//! first; and what was accepted is watched: as long as it is on probation, it must keep its promise
-//! in each stretch, or it is given back.
+//! A disk still has read-ahead left over from turns, and serves it at once when turns are given up:
+//! for a moment any setting looks good. So the last epoch is repeated until it resembles the first;
+//! and an accepted setting is on probation: it must keep its promise in each stretch, or it is
+//! withdrawn.
 //!
-//! The same watch tells when the device is another one under the same clients (an array that
-//! rebuilds a disk): two stretches in a row that are a quarter off are reason to try all again.
+//! The same observation shows when the device has changed under the same clients (an array that
+//! rebuilds a disk): once a stretch is off by a quarter, two more in a row like it are reason to
+//! try all settings again.
 //!
-//! A probe is about those who are there. It does not begin before they are known for what they are,
-//! and is given up when others come (see `workload_mix.rs`).
+//! A probe is about the clients present. It does not begin before their kinds are known, and is
+//! given up when others come (see `workload_mix.rs`).
 //!
 //! # Invariants
 //! I1  A request counts in the epoch in which it was dispatched, or not at all.
-//! I2  Outside of probes the number of seats is the one last accepted.
+//! I2  Outside of probes the number of seats is the one accepted last.
 //!
 //! Source: L1, L3, L5 of `docs/rules/adaptive.md`. Differs: epochs overlap at
 //! their ends, since gains go by device time (see `throughput_gain.rs`); probation; the gaps of
@@ -41,59 +42,59 @@ use crate::elevators::adaptive::workload_mix::{COUNT_EVERY, WorkloadMix};
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// L3: log2(1.08) and log2(0.97), the least gains for more order and for less.
+/// L3: log2(1.08) and, below, log2(0.97), the least gains for more order and for less.
 const GAIN_FOR_SEATS: i64 = 7277;
-/// log2(1.15): where nothing seeks and many go at once, clients that got in step with each other
-/// look as if turns were better for them.
+/// log2(1.15): where there are no seeks and many requests run at once, clients that fell into step
+/// with each other make turns look better.
 const GAIN_AT_ONCE: i64 = 13_214;
 const GAIN_FOR_NONE: i64 = -2880;
-/// log2(1.12) and log2(1.25): within it two stretches are alike; beyond it the device is another.
+/// log2(1.12) and log2(1.25): within it two stretches are alike; beyond it the device has changed.
 const ALIKE: i64 = 10_715;
 const ANOTHER: i64 = 21_098;
-/// log2(2) and log2(0.6): so good, or so bad, that less is enough to tell.
+/// log2(2) and log2(0.6): so good, or so bad, that less evidence is enough.
 const TWICE: i64 = 1 << 16;
 const HOPELESS: i64 = -48_299;
-/// log2(1.01): chance, at least.
+/// log2(1.01): the least difference put down to chance.
 const CHANCE_LEAST: i64 = 941;
-/// L3: an epoch has at least so much device time, so many quanta, so many mean requests.
+/// L3: an epoch has at least this much device time, this many quanta, this many mean requests.
 const EPOCH_LEAST: u64 = 5_000_000;
 const EPOCH_QUANTA: u64 = 3;
 const EPOCH_REQUESTS: u64 = 8;
-/// The same where a drive that chooses for itself may pass somebody over for half of it.
+/// The same where a drive that orders its own queue may pass over a client for half of that.
 const EPOCH_OF_LUCK: u64 = 1_000_000_000;
-/// A stretch of rest is so many epochs long; so many of them are the probation.
+/// A stretch of rest is this many epochs long; probation is this many stretches.
 const REST_EPOCHS: u64 = 2;
 const REST_LEAST: u64 = REST_EPOCHS * EPOCH_LEAST;
 const PROBATION: u8 = 4;
-/// So many in a row that are alike, and unlike what was usual, are another device.
+/// This many in a row that are like the one before, and unlike the usual: the device has changed.
 const ODD_MOST: u8 = 2;
-/// So often the last epoch of a probe is repeated.
+/// The last epoch of a probe is repeated at most this often.
 const AGAIN_MOST: u8 = 3;
-/// So often both are tried in one probe, as long as it is not clear.
+/// Both settings are tried at most this often in one probe, while the result is not clear.
 const ROUNDS_MOST: u8 = 4;
-/// Seats are not given up for one look: what turns have left over in a disk's cache is served at
-/// once, and a stretch without seats looks as good as one with them.
+/// Seats are not given up after one look: what turns have left in a disk's cache is served at once,
+/// and a stretch without seats looks as good as one with them.
 const ROUNDS_FOR_NONE: u8 = 2;
-/// So many turns are seen before a number is hopeless, and one of so many parts of an epoch.
+/// A setting is called hopeless after this many turns, or one of this many parts of an epoch.
 const HOPELESS_TURNS: u64 = 3;
 const HOPELESS_PARTS: u64 = 4;
-/// Turns in an epoch with seats: one of everybody, within these bounds; if nobody but streams is
-/// there, who are all alike, so many.
+/// Turns in an epoch with seats: one of each party, within these bounds; if all parties are
+/// streams, which are all alike, at most the third.
 const TURNS_LEAST: u64 = 2;
 const TURNS_MOST: u64 = 12;
 const TURNS_OF_STREAMS: u64 = 16;
-/// Without seats an epoch counts when those who are there have mixed, so many changes for each.
+/// Without seats an epoch begins to count after this many switches between clients, for each party.
 const SWITCHES_EACH: u32 = 4;
-/// Of more who are there so many will do.
+/// At most this many parties count for that.
 const MIXES_MOST: u32 = 16;
-/// An epoch that takes so many times its length is given up: nobody comes.
+/// An epoch that takes this many times its length is given up: no requests come.
 const PATIENCE: u64 = 16;
-/// A probe is not given up for another mix again within this time, and within so many times as long
-/// as the one that was.
+/// A probe is not given up for another mix again within this time, nor within this many times the
+/// length of the one that was.
 const STALE_LEAST: Nanos = Nanos::from_secs(1);
 const STALE_PAUSE: u64 = 8;
 
-/// What is going on.
+/// What the search is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
     /// The accepted number of seats.
@@ -116,61 +117,61 @@ pub(super) struct Learn {
     base: Tally,
     changed: Tally,
     present: Tally,
-    /// What a stretch of rest is as a rule, and how many in a row were not.
+    /// The usual result of a stretch of rest, and how many in a row differed from it.
     pub(super) usual: Option<Tally>,
     odd: u8,
     /// The gain of the last stretch over the usual one.
     was_off: i64,
     began: Nanos,
     is_warm: bool,
-    /// What went before had turns: there may be something read ahead.
+    /// The epoch before had turns: read-ahead may be left over.
     was_seated: bool,
-    /// How often another client than the last one went in this epoch.
+    /// How often a request came from another client than the last one, in this epoch.
     switches: u32,
     last: u32,
     busy_before: u64,
     turns_before: u64,
-    /// At how many turns, or parts, it is looked at next whether what is tried is hopeless.
+    /// The number of turns, or parts, at which to check next whether the tried setting is hopeless.
     looked: u64,
     pub(super) accepted: Setting,
     tried: Setting,
-    /// What `accepted` replaced, and for how many stretches it can come back.
+    /// What `accepted` replaced, and for how many stretches it can still come back.
     given_up: Setting,
     probation: u8,
     repeated: u8,
     rounds: u8,
-    /// The most that stretches with the accepted number differed by, in this probe.
+    /// The largest difference between stretches with the accepted number, in this probe.
     chance: i64,
     /// The device does not seek, and takes more than one command at a time.
     goes_at_once: bool,
     pub(super) arms: Arms,
     probe_began: Nanos,
     pub(super) mix: WorkloadMix,
-    /// Who was there when all was last tried because of it.
+    /// The mix when all settings were last tried because of it.
     pub(super) tried_with: WorkloadMix,
     pub(super) next_count: Nanos,
-    /// Those who are there are known by then, or are taken for what they seem to be.
+    /// By then the clients present are known, or are taken for what they seem to be.
     pub(super) known_by: Nanos,
-    /// What was begun before is no measure.
+    /// What was begun before is not comparable.
     pub(super) is_stale: bool,
-    /// Before, an end is no reason to look at more than the length of a stretch. True because all
-    /// that it goes by changes in `learn_on` alone, and by `be_stale` and `stop`, which end it.
+    /// Until then, an end only checks whether a stretch is long enough. This holds because all that
+    /// the decision depends on changes only in `learn_on`, and in `be_stale` and `stop`, which
+    /// reset it.
     calm_until: Nanos,
     next_stale: Nanos,
-    /// Figures for people.
+    /// Figures for display.
     pub(super) probes: u64,
     pub(super) changes: u64,
 }
 
 impl Learn {
     /// How far off the threshold a gain may be by chance: a quarter in the first round, less in
-    /// each further one; and not more than twice what two stretches of the same kind differed by.
+    /// each further one; and at most twice the difference between two stretches of the same kind.
     fn doubt(&self) -> i64 {
         (ANOTHER / i64::from(self.rounds.max(1))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
-    /// At most ends there is nothing to decide but whether a stretch of rest is over: until then
-    /// nothing else is due.
+    /// Until then, an end has nothing to decide but whether a stretch of rest is over.
     fn is_calm_until(&self, is_free: bool) -> Nanos {
         if self.phase == Phase::Rest && (self.is_warm || !is_free) && !self.is_stale {
             self.next_count.min(self.arms.quiet_until)
@@ -179,16 +180,16 @@ impl Learn {
         }
     }
 
-    /// Clients have come together: what was begun before is no measure.
+    /// Clients have formed a shared stream: what was begun before is not comparable.
     pub(super) const fn be_stale(&mut self) {
         (self.is_stale, self.calm_until) = (true, Nanos::ZERO);
     }
 
-    /// What is tried must gain so much over what there was.
+    /// The least gain of the tried setting over `from`.
     const fn least_gain(&self, from: Setting) -> i64 {
         match (self.tried, from) {
             (Setting::Free, _) => GAIN_FOR_NONE,
-            // Turns for each sweep group instead of for each in it.
+            // Turns for each sweep group instead of for each client in it.
             (Setting::Streams(_), Setting::All) if self.mix.streams == 0 => GAIN_FOR_NONE,
             _ if self.goes_at_once => GAIN_AT_ONCE,
             _ => GAIN_FOR_SEATS,
@@ -219,12 +220,12 @@ impl Paternoster {
         }
     }
 
-    /// At the end of each request: is an epoch over, a probe due?
+    /// At the end of each request: is an epoch over, or a probe due?
     #[inline]
     pub(super) fn learn(&mut self, view: &mut QueueView) {
         let now = view.exact_now();
-        // While it is calm this is a stretch of rest, whose length is seldom worked out: it is
-        // not below so many of the least quanta.
+        // While it is calm this is a stretch of rest, whose exact length is rarely computed: it is
+        // not below this many of the least quanta.
         let served = self.learn.present.served;
         let rest_least = REST_LEAST.max(REST_EPOCHS * EPOCH_QUANTA * self.seats.quantum_least());
         let is_short = || served < rest_least || served < self.epoch_length();
@@ -266,8 +267,8 @@ impl Paternoster {
         }
     }
 
-    /// What a disk has read ahead in turns is used up first, and what somebody was behind is paid,
-    /// for which he has the device to himself: neither is this epoch's merit.
+    /// Waits until a disk's read-ahead from turns is used up, and until a client that was behind
+    /// has caught up, with the device to itself: neither is this epoch's merit.
     fn warm_up(&mut self, now: Nanos, least: u64) {
         let parties = self.learn.mix.parties_of(true).min(MIXES_MOST);
         let mixes = self.is_one_shared_stream() || self.learn.switches >= SWITCHES_EACH * parties;
@@ -278,15 +279,15 @@ impl Paternoster {
         }
     }
 
-    /// A number that is tried is far worse: a few turns are enough to see that; among streams, who
-    /// are all alike, a part of one. Asked once in a turn, or in such a part, at most.
+    /// Whether a tried setting is far worse, which a few turns are enough to show; among streams,
+    /// which are all alike, a part of one. Checked at most once in a turn, or in such a part.
     fn is_hopeless(&mut self, least: u64) -> bool {
         if self.learn.phase != Phase::Changed || self.seats.most.is_none() {
             return false;
         }
         let parts = HOPELESS_PARTS * self.learn.present.served / least;
         let (seen, wanted) = if self.learn.mix.others > 0 {
-            // What is random is not alike: each has one turn.
+            // Random clients are not alike: each has one turn.
             let turns = self.seats.turns - self.learn.turns_before;
             (turns, self.turns_wanted().max(HOPELESS_TURNS))
         } else {
@@ -308,15 +309,15 @@ impl Paternoster {
         if self.learn.phase == Phase::Rest { REST_EPOCHS * least } else { least }
     }
 
-    /// The first look at streams that have no seats is a short one: on a disk they lose nine tenths
-    /// of their time while it lasts, and where less is at stake there are more looks.
+    /// The first look at streams that have no seats is short: on a disk they lose nine tenths of
+    /// their throughput while it lasts, and where less is at stake there are more looks.
     const fn quanta_wanted(&self) -> u64 {
         let Learn { phase, rounds, mix, .. } = &self.learn;
         let is_first = matches!(phase, Phase::Base) && *rounds == 0;
         if is_first && mix.others == 0 && self.seats.most.is_none() { 1 } else { EPOCH_QUANTA }
     }
 
-    /// Without seats a disk's drive chooses among a stream, which costs it nothing, and random
+    /// Without seats a disk drive chooses between a stream, which costs it nothing, and random
     /// requests, which it passes over until they are old.
     const fn is_luck(&self) -> bool {
         let WorkloadMix { streams, others, .. } = self.learn.mix;
@@ -330,13 +331,13 @@ impl Paternoster {
 
     fn turns_wanted(&self) -> u64 {
         let WorkloadMix { others, .. } = self.learn.mix;
-        // Those of the idle class have their turns when there is time: nobody waits to see them.
+        // The idle class has its turns when there is time: the epoch does not wait for them.
         let parties = self.learn.mix.parties_of(self.seats.everyone);
         let parties = u64::from(parties.saturating_sub(self.learn.mix.idle));
         if self.seats.most.is_none() {
             1
         } else if self.is_one_shared_stream() || parties < 2 {
-            // There is nobody to give a seat up to.
+            // There is no other party to give a seat up to.
             0
         } else if others == 0 {
             parties.min(TURNS_OF_STREAMS)
@@ -345,12 +346,13 @@ impl Paternoster {
         }
     }
 
-    /// All who are there go together: there is nobody to give a seat up to, or to change with.
+    /// All clients present are one shared stream: there is no other party to give a seat up to, or
+    /// to switch to.
     const fn is_one_shared_stream(&self) -> bool {
         self.learn.mix.together && self.learn.mix.parties_of(true) == 1
     }
 
-    /// Tries another number of seats, if one is due.
+    /// Tries another setting, if one is due.
     fn begins_probe(&mut self, view: &mut QueueView, now: Nanos) -> bool {
         let learn = &mut self.learn;
         if learn.mix.strange && now < learn.known_by {
@@ -366,10 +368,10 @@ impl Paternoster {
         (learn.probation, learn.repeated, learn.rounds) = (0, 0, 0);
         learn.chance = ANOTHER;
         learn.changed = Tally::default();
-        // Among random requests there may be something read ahead of times that nobody knows of.
+        // Random clients may still profit from read-ahead of a time before the first stretch.
         let is_new = learn.usual.is_none() && learn.mix.others > 0;
         let setting = learn.accepted;
-        // Where there are seeks it may take a while until all arms have come.
+        // Where there are seeks it may take a while until all arms have arrived.
         self.seats.tries = view.facts().rotational;
         self.begin_epoch(view, now, setting);
         self.learn.was_seated |= is_new;
@@ -411,12 +413,12 @@ impl Paternoster {
                 learn.changed.add(&tally);
                 let gain = learn.base.gain(&learn.changed);
                 if learn.mix.others == 0 && gain.is_some_and(|gain| gain >= TWICE) {
-                    // Streams that do twice as much need no second look before probation has a
-                    // third. Beside random requests a drive that chooses for itself is a matter of
-                    // luck.
+                    // Streams that get twice as much need no second look before probation takes a
+                    // third. With random requests present, a drive that orders its own queue is a
+                    // matter of luck.
                     return self.end_probe(view, now, gain);
                 }
-                // So bad that it need not be looked at again.
+                // So bad that it need not be tried again.
                 if gain.is_none_or(|gain| gain <= learn.least_gain(learn.accepted) - learn.doubt())
                 {
                     return self.end_probe(view, now, gain);
@@ -462,20 +464,20 @@ impl Paternoster {
             (learn.probation, learn.usual) = (PROBATION, None);
             learn.changes += 1;
         } else {
-            // What took long for being nearly as good need not wait the longer for its next time.
+            // A long probe of a nearly equal setting need not delay the next one in proportion.
             let round = length / u64::from(learn.rounds.max(1));
             learn.arms.reject(learn.tried, now, round, gain);
         }
         self.rest(view, now);
     }
 
-    /// Gives a probe up that was begun with another mix; not if that happens all the time.
+    /// Gives up a probe that was begun with another mix, unless that happened recently.
     fn drop_probe(&mut self, view: &mut QueueView, now: Nanos) {
         let learn = &mut self.learn;
         if learn.phase == Phase::Rest || now < learn.next_stale {
             return;
         }
-        // So that those who come and go do not keep it from ever ending one.
+        // So that clients that come and go do not keep probes from ever finishing.
         let length = Nanos(STALE_PAUSE * (now - learn.probe_began).0);
         learn.next_stale = now + STALE_LEAST.max(length);
         learn.arms.next = now + COUNT_EVERY;
@@ -491,7 +493,7 @@ impl Paternoster {
     }
 
     /// A stretch of rest is over: does the accepted number keep its promise, and is the device
-    /// what it was?
+    /// unchanged?
     fn end_rest(&mut self, view: &mut QueueView, now: Nanos, tally: Tally) {
         let learn = &mut self.learn;
         let kept = learn.base.gain(&tally);
@@ -526,7 +528,7 @@ impl Paternoster {
 }
 
 impl Learn {
-    /// Everything is to be found out anew, without a limit until then.
+    /// Everything is to be learned anew, without a limit until then.
     pub(super) fn stop(&mut self) {
         let Learn { epoch, probes, changes, .. } = *self;
         *self = Learn { epoch: epoch.wrapping_add(1), probes, changes, ..Learn::default() };

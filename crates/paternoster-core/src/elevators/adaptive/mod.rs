@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! paternoster: one elevator for all devices, by device time, kept slots and seats.
 //!
-//! Everybody pays for the device time of his requests, and whoever has paid least for his weight
-//! goes next (`account`). Three things are added, each of them measured on the device itself:
+//! Each client pays for the device time of its requests, and the client that has paid least for its
+//! weight goes next (`account`). Three things are added, each measured on the device itself:
 //!
-//! * A slot of the device is *kept* for one who has had less and is about to ask again (`pattern`,
-//!   `choose`). On a disk without a queue that is idling; on an SSD it is one slot of 32.
-//! * *Seats* bound how many streams are served at a time, where the device does more so (`seats`).
-//!   Whether, and how many, is found out by trying (`learn`, `gain`). Clients who read one stream
-//!   between them share one (`cooperate`), and so do the random clients of a group (`sweep_group`).
-//! * Where the device takes all that everybody has, a *gate* holds a client that is ahead (`gate`).
+//! * A slot of the device is *kept* for a client that has had less and is about to ask again
+//!   (`pattern`, `choose`). On a disk without a queue that is idling; on an SSD it is one slot of
+//!   32.
+//! * *Seats* limit how many streams are served at a time, where that makes the device faster
+//!   (`seats`). Trials show whether, and how many (`learn`, `gain`). Clients that read one stream
+//!   between them share a seat (`cooperate`), and so do the random clients of a group
+//!   (`sweep_group`).
+//! * Where the device takes everything that all clients have, a *gate* holds a client that is ahead
+//!   (`gate`).
 //!
 //! ```text
-//! arrival ─▶ access pattern: expected? a stream? ─▶ account: waits, from where the others are
-//! pick    ─▶ seats: whose turn ─▶ account: who has had least ─▶ slot kept for another? ─▶ request
+//! arrival ─▶ access pattern: expected? a stream? ─▶ account: waits, from the others' floor on
+//! pick    ─▶ seats: whose turn ─▶ account: least served ─▶ slot kept for another? ─▶ request
 //! end   ─▶ account: the real price ─▶ access pattern: expected again until … ─▶ learn: epoch over?
 //! ```
 //!
-//! Within a client requests go in the order of sectors, on from the last one, and by age when they
-//! are too old.
+//! The requests of one client go in sector order, from the last one on, and by age when they are
+//! too old.
 //!
 //! # Invariants (see `audit.rs`)
-//! I1  Each request that waits stands in its client's lane, or among those that go past all others.
-//! I2  Counters equal what they count; what was charged is what was served and what is estimated.
-//! I3  The timer is set exactly while the device is kept for a client that is to come, or the gate
-//!     holds one.
+//! I1  Each waiting request is in its client's lane, or among those that go ahead of all others.
+//! I2  Counters equal what they count; what was charged is what was served plus what is estimated.
+//! I3  The timer is set exactly while the device is kept for an expected client, or the gate holds
+//!     a client.
 //!
 //! Source: own; its rules are `docs/rules/adaptive.md`.
 
@@ -83,33 +86,33 @@ use tunables::Tunables;
 use watchdog::Watchdog;
 use workload_mix::Present;
 
-/// After this time a request is the next of its client, wherever it lies.
+/// After this time a request is its client's next one, whatever its sector.
 const AGE_MOST: Nanos = Nanos::from_millis(500);
-/// One flush charges its owner as much as a long turn, at most.
+/// A flush charges its owner at most as much as a long turn.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
-/// What is kept of fewer clients is near whoever comes.
+/// With fewer clients than this, their data is in the cache anyway.
 const FEW: usize = 256;
-/// The level at which a client weighs what its weight says.
+/// The priority level at which the weight counts as it is.
 const LEVEL_PLAIN: u32 = 4;
 
-/// What is kept of a client, in two cache lines: behind its access patterns, in the second, what a
-/// dispatch has to know.
+/// The data of a client, in two cache lines: its access patterns come first, and the second line
+/// has what a dispatch needs.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 struct Client {
     pattern: AccessPattern,
     lane: Lane,
     owed_soon: u32,
-    /// The sector behind its last request.
+    /// The sector after its last request.
     head: u64,
-    /// As what its requests wait.
+    /// The kind as which its requests wait.
     is_stream: bool,
     /// It is in a shared stream (see `cooperate.rs`).
     is_together: bool,
-    /// Its only request came after a pause, in which it had less than all who wait: it is one of
-    /// the interactive clients.
+    /// Its only request came after a pause, in which it had less than all waiting clients: it is a
+    /// interactive client.
     is_interactive: bool,
-    /// It is one of those who are expected, and a slot may be kept for so many of its requests.
+    /// It is in the list of expected clients, and this many of its requests may have a slot kept.
     is_missed: bool,
 }
 
@@ -128,7 +131,7 @@ impl Client {
         }
     }
 
-    /// It reads on, alone or with others.
+    /// It reads sequentially, alone or with others.
     const fn reads_on(&self) -> bool {
         self.is_together || self.pattern.is_stream
     }
@@ -142,54 +145,54 @@ pub struct Paternoster {
     clients: Vec<Client>,
     jobs: Vec<Job>,
     lanes: LaneSpace,
-    /// Refused by the device, or let in before all others.
+    /// Requests that the device refused, or that were let in ahead of all others.
     bypass: List,
     bypass_links: Links,
-    /// Clients who have nothing waiting and whose next request is expected; and how many requests
-    /// of theirs a slot may be kept for.
+    /// Clients that have nothing waiting and whose next request is expected; and for how many of
+    /// their requests a slot may be kept.
     expected: List,
     expected_links: Links,
     total_expected: u32,
-    /// Clients who are interactive, in the order in which they came.
+    /// Interactive clients, in the order of their arrival.
     interactive: List,
     interactive_links: Links,
-    /// Who was here at the last count, or later.
+    /// Clients that were active at the last count or since.
     present: Present,
     /// The commands that the device takes, and how many of them are used.
     depth: Depth,
-    /// What is owed to clients of which nothing waits.
+    /// What is owed to clients that have nothing waiting.
     gate: Gate,
-    /// Mean device time by sort of request, and of all, in ns.
+    /// Mean device time by sort of request, and of all requests, in ns.
     prices: [u64; SORTS],
     mean_cost: u64,
     /// C5: what is charged where the device is full.
     costs: Costs,
     /// C6: what random requests cost on a disk.
     even: Even,
-    /// R4: what may be idled away, in ns; below zero it has been exceeded.
+    /// R4: what may be idled away, in ns; below zero it is overdrawn.
     credit: i64,
     keeping: Option<Reservation>,
-    /// Time for which a slot was kept although somebody waited.
+    /// Time for which a slot was kept while requests waited.
     kept_time: u64,
     interactive_until: Nanos,
-    /// Time with something in the device; since when there is.
+    /// Time with something in the device; since when there has been something.
     busy: u64,
     busy_since: Option<Nanos>,
-    /// Device time of all that has ended.
+    /// Device time of all requests that have ended.
     served: i64,
-    /// What of it was charged to those who have left.
+    /// How much of it was charged to clients that have left.
     departed: i64,
     seats: Seats,
     seat_time: SeatTime,
     learn: Learn,
     watchdog: Watchdog,
-    /// Who goes in step with whom; and where everybody has been, by group, to find that out.
+    /// Which clients go in step; and the last positions of all clients, by group, to find that out.
     shared_streams: SharedStreams,
     positions: Positions,
     cooperation: Vec<Cooperation>,
-    /// Who goes by sector together, where there are seats.
+    /// The clients that go in sector order together, where there are seats.
     sweep_groups: SweepGroups,
-    /// A rule that is broken on purpose.
+    /// A rule to break on purpose.
     #[cfg(test)]
     sabotage: watchdog::Sabotage,
 }
@@ -273,8 +276,8 @@ impl Paternoster {
         self.busy + self.busy_since.map_or(0, |since| (now - since).0)
     }
 
-    /// R1: what the end of a request says of its client; beside how long it was in the device
-    /// stands the least that one of its sort was.
+    /// R1: what the end of a request says about its client; `latency` is how long it was in the
+    /// device, and the least time of its sort.
     #[inline(always)]
     fn open_window(&mut self, client: u32, now: Nanos, latency: [u64; 2], took: u64) {
         let has_seats = self.seats.most.is_some();
@@ -293,7 +296,7 @@ impl Paternoster {
         }
     }
 
-    /// What is expected of a client has changed, or how many of its requests wait.
+    /// The expectation of a client, or the number of its waiting requests, has changed.
     #[inline(never)]
     fn recount_expected(&mut self, client: u32) {
         let own = &self.clients[client as usize];
@@ -303,7 +306,7 @@ impl Paternoster {
         }
     }
 
-    /// Whether a client is one of those who have nothing waiting and are about to ask.
+    /// Sets whether a client has nothing waiting and is about to ask.
     #[inline(always)]
     fn miss(&mut self, client: u32, comes: bool) {
         let own = &mut self.clients[client as usize];
@@ -318,7 +321,7 @@ impl Paternoster {
         }
     }
 
-    /// The time of a client is over.
+    /// The window in which a client was expected is over.
     fn expect_no_more(&mut self, client: u32) {
         self.clients[client as usize].pattern.expected = 0;
         self.recount_expected(client);
@@ -335,14 +338,14 @@ impl Paternoster {
         own.lane.insert(&mut self.lanes, view, request, now + AGE_MOST);
         let is_another = own.is_stream != own.reads_on();
         let mut slack = 0;
-        // Else nobody is looked for, and nobody takes turns.
+        // Otherwise no shared stream is looked for, and there are no turns.
         if is_another || view.facts().rotational || self.seats.most.is_some() {
             slack = self.take_place(view, client, request);
         }
         let behind = !busy && self.accounts.is_behind(client, slack);
         let own = &self.clients[client as usize];
-        // A stream that thinks for longer than a change costs is not waited for in a turn, and
-        // need not wait for one.
+        // A stream that thinks for longer than a change costs is not waited for in a turn, and need
+        // not wait for one.
         let too_slow = self.seats.most.is_some() && own.pattern.thinks_beyond(self.seats.change);
         let takes_turns = own.reads_on() && !too_slow;
         let (kind, is_interactive) = (own.kind(), behind && !expected && !takes_turns);
@@ -355,15 +358,15 @@ impl Paternoster {
         }
         self.accounts.arrive(client, kind, now, slack);
         if was_missed {
-            // Now he is here.
+            // Now it is here.
             self.miss(client, false);
         }
         self.jobs[request.index() as usize].stage = Stage::Waiting;
         self.watch_arrival(client);
     }
 
-    /// A request has come to its lane: whose owner is in a shared stream, as what he waits, and in
-    /// which sweep. Returns how far somebody may be ahead of the others, in ns.
+    /// A request has come to its lane: updates its client's shared stream, kind and sweep. Returns
+    /// how far a client may be ahead of the others, in ns.
     #[inline(never)]
     fn take_place(&mut self, view: &mut QueueView, client: u32, request: RequestId) -> i64 {
         self.even.jump(client, view.requests[request].sector());
@@ -376,11 +379,11 @@ impl Paternoster {
             return 0;
         }
         self.join_sweep(client, request, view.requests[request].sector());
-        // Turns let somebody be ahead of the others by a quantum; so may he be.
+        // Turns let a client be ahead of the others by a quantum; so may this one.
         i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX)
     }
 
-    /// A client is an interactive client from now on, or not any more.
+    /// A client becomes an interactive client, or stops being one.
     #[inline]
     fn set_interactive(&mut self, client: u32, is_interactive: bool) {
         if self.clients[client as usize].is_interactive != is_interactive {
@@ -398,7 +401,7 @@ impl Paternoster {
         }
     }
 
-    /// A waiting request begins elsewhere now.
+    /// A waiting request has a new first sector.
     fn moved(&mut self, view: &QueueView, request: RequestId) {
         let client = self.client_of(request);
         self.clients[client as usize].lane.resort(&mut self.lanes, view, request);
@@ -406,7 +409,7 @@ impl Paternoster {
         self.sweep_groups.resort(self.group_of(client), request, sector);
     }
 
-    /// A waiting request goes elsewhere, unpaid.
+    /// A waiting request leaves without being dispatched, and is not charged.
     fn take(&mut self, request: RequestId) {
         let client = self.client_of(request);
         let job = &mut self.jobs[request.index() as usize];
@@ -423,7 +426,7 @@ impl Paternoster {
         }
     }
 
-    /// The account, weight and class of a client: its level counts as its weight.
+    /// The account, weight and class of a client: its level scales its weight.
     fn place_of(&self, view: &QueueView, client: ClientId) -> (u32, u32, u8) {
         let own = view.clients.at(client.index());
         let level = u32::from(own.priority().level.min(7));
@@ -432,7 +435,7 @@ impl Paternoster {
         (parent, weight, own.priority().class as u8)
     }
 
-    /// Opens the account of a group, and of those above it first.
+    /// Opens the account of a group, after those above it.
     fn open_group(&mut self, view: &QueueView, group: u32) {
         let node = self.accounts.of_group(group);
         let own = view.groups.at(group);

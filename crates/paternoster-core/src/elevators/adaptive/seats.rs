@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Seats: how many streams are served at a time (rule S).
 //!
-//! A disk that reads one stream does 150 MB/s, and one that goes to and fro between two does 15.
-//! An array reads sixteen at once and wants them all. So the number of *seats* is found out by
-//! trying (see `learn.rs`). Without a limit there are none, and everybody goes by his account. With
-//! one, each stream needs a seat to be served, and those of a group who are no streams, its *sweep
+//! A disk that reads one stream does 150 MB/s, and one that alternates between two does 15. An
+//! array reads sixteen at once and needs them all. So trials find the number of *seats* (see
+//! `learn.rs`). Without a limit there are none, and each client goes by its account. With one, each
+//! stream needs a seat to be served, and the clients of a group that are no streams, its *sweep
 //! group* (see `sweep_group.rs`), need one together:
 //!
 //! ```text
@@ -12,14 +12,14 @@
 //!                                     ^ drained   ^ random requests, as many at a time as it likes
 //! ```
 //!
-//! A turn ends when its holder has had a quantum and is ahead of somebody who waits for a seat; so
-//! turns are short and accounts still decide who has how much. Or when nothing is to come from him.
-//! A seat is given anew when all that its last holder had in the device has ended: what a request
-//! costs is its own cost then.
+//! A turn ends when its holder has had a quantum and is ahead of a client that waits for a seat; so
+//! turns are short, and accounts still decide the shares. It also ends when nothing more is
+//! expected from the holder. A seat is reassigned when all requests of its last holder have left
+//! the device: from then on, a request's measured cost is its own.
 //!
-//! The quantum is sixteen times what a change costs, so that changes take 6 % of the time: the
-//! device time of the first request of a turn, less what the others take. One that weighs little
-//! has shorter turns, since it waits the longer for the next one:
+//! The quantum is sixteen times the cost of a change, so that changes take 6 % of the time. That
+//! cost is the device time of the first half of a turn, less that of the second. A client of low
+//! weight has shorter turns, since it waits longer for the next one:
 //!
 //! ```text
 //! weights 100 and 1500, 160 ms    turns 160 and 160 ms: the light one waits for 2.4 s
@@ -28,7 +28,8 @@
 //!
 //! # Invariants
 //! I1  At most `most` seats are taken, none of them twice by the same holder.
-//! I2  With a limit, what is in the device is the holders' (but for what went past everybody).
+//! I2  With a limit, all requests in the device are the holders' (except those that went ahead of
+//!     all others).
 //!
 //! Source: S1 to S5 of `docs/rules/adaptive.md`.
 
@@ -40,40 +41,41 @@ use crate::queue_view::QueueView;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// More are never tried: beyond it there is no telling from no limit.
+/// More are never tried: beyond this the difference from no limit cannot be measured.
 pub(super) const SEATS_MOST: usize = 8;
 /// S5: a change costs a 17th of the time, 6 %.
 const QUANTUM_CHANGES: u64 = 16;
-/// S5: with n who wait, the last waits n times as long.
+/// S5: with n clients waiting, the last waits n times as long.
 const QUANTUM_MOST: u64 = 160_000_000;
-/// S5: of 8 to 16 who wait, unless changes would take more than a 9th of the time.
+/// S5: the same with 8 to 16 clients waiting, unless changes would take more than a 9th of the
+/// time.
 const QUANTUM_MANY: u64 = 100_000_000;
-/// All turns of up to 8 together; of 16 and more it is twice as much.
+/// All turns of up to 8 parties together; of 16 and more it is twice as much.
 const ROUND_MOST: u64 = 800_000_000;
-/// The turn of one that weighs little is a quantum divided by so much, at least.
+/// The turn of a client of low weight is at least a quantum divided by this.
 const LIGHT_MOST: u64 = 8;
-/// So few parties may all have the longest turns.
+/// Up to this many parties may all have the longest turns.
 const PARTIES_FEW: u64 = ROUND_MOST / QUANTUM_MOST;
-/// S5: of a quantum while the cost of a change is not known.
+/// S5: bounds of a quantum while the cost of a change is not known.
 const FLOOR_LEAST: u64 = 500_000;
 const FLOOR_MOST: u64 = 160_000_000;
 const FLOOR_TRIED: u64 = 4;
 const FLOOR_REQUESTS: u64 = 16;
 
-/// Who takes turns.
+/// Which clients take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Setting {
-    /// Nobody: there is no limit.
+    /// None: there is no limit.
     #[default]
     Free,
-    /// Streams, so many at a time, and the crowd as one of them.
+    /// Streams, this many at a time, and the crowd as one of them.
     Streams(u32),
-    /// Everybody, one at a time: where also random requests of one lie close to each other.
+    /// All clients, one at a time: where even the random requests of one client lie close together.
     All,
 }
 
 impl Setting {
-    /// How many at a time.
+    /// How many hold a seat at a time.
     pub(super) const fn most(self) -> Option<u32> {
         match self {
             Setting::Free => None,
@@ -83,10 +85,10 @@ impl Setting {
     }
 }
 
-/// Who has a seat.
+/// The holder of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// A client, for himself or for his shared stream.
+    /// A client, for itself or for its shared stream.
     One(u32),
     /// The random clients of the group with this number.
     SweepGroup(u32),
@@ -97,10 +99,10 @@ struct Seat {
     holder: Holder,
     /// Device time in this turn, estimates included.
     served: i64,
-    /// It dispatches no more (S4).
+    /// It dispatches nothing more (S4).
     leaving: bool,
-    /// What the requests of the first half of the quantum took, and of those after it: in ns of
-    /// device time, and in sectors.
+    /// What the requests of the first half of the quantum took, and the later ones: in ns of device
+    /// time, and in sectors.
     early: (u64, u64),
     late: (u64, u64),
 }
@@ -117,22 +119,22 @@ impl Default for Seat {
     }
 }
 
-/// Who is served at present.
+/// The seats and their present holders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seats {
     /// `None`: no limit.
     pub(super) most: Option<u32>,
-    /// Everybody takes turns as if he were a stream, and there is no crowd.
+    /// All clients take turns as if they were streams, and there is no crowd.
     pub(super) everyone: bool,
     seats: [Seat; SEATS_MOST],
     taken: usize,
-    /// What a change costs (x), in ns of device time.
+    /// The cost of a change (x), in ns of device time.
     pub(super) change: u64,
-    /// Mean device time of requests without a limit, and mean time that they are in the device, in
+    /// Without a limit: mean device time of requests, and mean time that they are in the device, in
     /// ns.
     pub(super) cost: u64,
     pub(super) latency: u64,
-    /// Turns are long, while it is found out what changes cost.
+    /// Turns are long, while the cost of a change is being measured.
     pub(super) tries: bool,
     /// How many take turns; and whether none of them is a stream.
     pub(super) parties: u32,
@@ -142,21 +144,21 @@ pub(super) struct Seats {
 }
 
 impl Seats {
-    /// S5: so much device time has a turn, at least.
+    /// S5: the least device time of a turn.
     pub(super) fn quantum(&self) -> u64 {
         let floor = if self.tries { FLOOR_TRIED * self.floor() } else { self.floor() };
         let most = QUANTUM_MOST.min(self.most_by_round());
         (QUANTUM_CHANGES * self.change).max(floor).min(most)
     }
 
-    /// No quantum is below that, which is quickly told.
+    /// A lower bound of the quantum that is quick to compute.
     #[inline]
     pub(super) fn quantum_least(&self) -> u64 {
         let are_few = u64::from(self.parties) <= PARTIES_FEW;
         if are_few { self.to_fill().min(FLOOR_MOST) } else { 0 }
     }
 
-    /// With many parties the last waits long: turns are shorter then, if changes allow it.
+    /// With many parties the last waits long: turns are shorter then, if changes allow that.
     fn most_by_round(&self) -> u64 {
         let parties = u64::from(self.parties);
         if parties <= PARTIES_FEW {
@@ -165,8 +167,8 @@ impl Seats {
         (self.round() / parties).max(QUANTUM_CHANGES / 2 * self.change)
     }
 
-    /// All turns together: the more there are, the longer they wait for each other without turns,
-    /// too.
+    /// All turns together: the more clients there are, the longer they wait for each other without
+    /// turns, too.
     fn round(&self) -> u64 {
         (u64::from(self.parties) * QUANTUM_MANY).clamp(ROUND_MOST, 2 * ROUND_MOST)
     }
@@ -196,17 +198,17 @@ impl Seats {
         self.all().iter().any(|seat| seat.holder == holder)
     }
 
-    /// Who holds the only seat there is is waited for as long as a change would cost (R1).
+    /// The holder of the only seat is waited for as long as a change would cost (R1).
     pub(super) fn patience_for(&self, client: u32) -> u64 {
         if self.most == Some(1) && self.has(Holder::One(client)) { self.change } else { 0 }
     }
 
-    /// There are so many from now on. Turns that were begun end.
+    /// Sets the number of seats. All turns end.
     pub(super) fn set(&mut self, setting: Setting) {
         (self.most, self.everyone, self.taken) = (setting.most(), setting == Setting::All, 0);
     }
 
-    /// Who takes turns at present.
+    /// The present setting.
     pub(super) const fn setting(&self) -> Setting {
         match self.most {
             None => Setting::Free,
@@ -215,7 +217,7 @@ impl Seats {
         }
     }
 
-    /// What was the seat of `old` is that of `new`, who may have one already.
+    /// The seat of `old` passes to `new`, which may have one already.
     pub(super) fn rename(&mut self, old: u32, new: u32) {
         let (old, new) = (Holder::One(old), Holder::One(new));
         let has_one = self.has(new);
@@ -250,7 +252,7 @@ impl Seats {
         }
     }
 
-    /// A turn of a stream is over: what the first half of it took more than the second.
+    /// A turn of a stream is over: learns how much more its first half took than its second.
     fn learn_change(&mut self, seat: &Seat) {
         let ((early, begin), (late, rest)) = (seat.early, seat.late);
         if !matches!(seat.holder, Holder::One(_)) || begin == 0 || rest == 0 {
@@ -276,7 +278,7 @@ impl Seats {
 }
 
 impl Paternoster {
-    /// From now on these take turns.
+    /// Applies another setting.
     pub(super) fn seat(&mut self, view: &mut QueueView, setting: Setting) {
         self.seats.set(setting);
         for client in 0..view.limits().clients {
@@ -287,8 +289,8 @@ impl Paternoster {
         view.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
     }
 
-    /// Who has the seat of a client whose requests wait as `kind`: one of a shared stream has it
-    /// for all of them, and so has a sweep group.
+    /// The holder of the seat of a client whose requests wait as `kind`: the leader of a shared
+    /// stream for all its members, or a sweep group.
     pub(super) fn holder_of(&self, client: u32, kind: usize) -> Holder {
         if kind == STREAM {
             Holder::One(self.leader_of(client))
@@ -297,7 +299,7 @@ impl Paternoster {
         }
     }
 
-    /// A client may be of another kind now: its requests wait as that.
+    /// A client may have changed its kind: its requests then wait as the new one.
     pub(super) fn sort_client(&mut self, client: u32) {
         let everyone = self.seats.everyone;
         let own = &mut self.clients[client as usize];
@@ -358,7 +360,7 @@ impl Paternoster {
         }
     }
 
-    /// S3: who of those without a seat is to have the next one.
+    /// S3: the client without a seat that is entitled to the next one.
     fn rightful(&self, now: Nanos) -> Option<u32> {
         let seats = &self.seats;
         let has = |client| seats.has(Holder::One(self.leader_of(client)));
@@ -375,7 +377,7 @@ impl Paternoster {
         self.accounts.first_of_sweep_group(self.accounts.of_group(group), now)
     }
 
-    /// S4: the turn ends.
+    /// S4: whether the turn ends.
     fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
         if self.is_finished(seat, now) {
             return true;
@@ -388,14 +390,13 @@ impl Paternoster {
         let served = u64::try_from(seat.served).unwrap_or(0);
         let had = served >= self.seats.quantum() / LIGHT_MOST && served >= self.turn_of(own);
         let accounts = &self.accounts;
-        // While the idle class is due it is the next of all, whatever else waits.
+        // An idle class that is due comes before all others, whatever else waits.
         let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
         accounts.outranks(next, own) || had && comes()
     }
 
-    /// S5: a turn of a client: a quantum, or its share of all turns together if that is less. One
-    /// that weighs little waits for its next turn until all others have had as much for their
-    /// weight.
+    /// S5: a client's turn: a quantum, or its share of all turns together if that is less. A client
+    /// of low weight waits for its next turn until all others have had as much for their weight.
     fn turn_of(&self, client: u32) -> u64 {
         let quantum = self.seats.quantum();
         let all_turns = self.seats.round().max(u64::from(self.seats.parties) * quantum);
@@ -406,8 +407,8 @@ impl Paternoster {
         share.clamp(quantum / LIGHT_MOST, quantum)
     }
 
-    /// Nothing waits, nothing is in the device, and nothing is to come; or the holder is no stream
-    /// any more.
+    /// Nothing waits, nothing is in the device, and nothing is expected; or the holder is no longer
+    /// a stream.
     fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
         match seat.holder {
             Holder::SweepGroup(group) => {
@@ -428,7 +429,7 @@ impl Paternoster {
         }
     }
 
-    /// What a holder has in the device.
+    /// How many requests a holder has in the device.
     fn flying_of(&self, seat: &Seat) -> u32 {
         match seat.holder {
             Holder::SweepGroup(group) => self.sweep_groups.flying(group),
@@ -440,25 +441,25 @@ impl Paternoster {
         }
     }
 
-    /// What is in the device and in the way of one who comes: what is no holder's. In the way of
-    /// random requests are only those of streams, which have been drained.
+    /// Requests in the device that are no holder's, and that a new turn has to wait for. Random
+    /// requests have to wait only for those of streams, which have drained.
     fn strangers(&self, is_stream: bool) -> u32 {
         if self.takes_turns_at_random() && !is_stream {
             return 0;
         }
         let (_, flying) = self.accounts.totals();
         let theirs: u32 = self.seats.all().iter().map(|seat| self.flying_of(seat)).sum();
-        // One who was random when he asked, and has a seat as a stream now, is counted twice.
+        // A client that was random when it asked, and now has a seat as a stream, is counted twice.
         flying.saturating_sub(theirs)
     }
 
-    /// Each is alone in the device, and random requests have turns among themselves.
+    /// Each client has the device to itself, and random requests have turns among themselves.
     const fn takes_turns_at_random(&self) -> bool {
         self.seats.everyone || self.seats.all_random
     }
 
-    /// Both are random: the first of the one go beside the last of the other, so that the queue of
-    /// the device stays full. A stream begins and ends alone.
+    /// Both are random: the first requests of the one overlap the last of the other, so that the
+    /// device's queue stays full. A stream begins and ends alone.
     fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
         let random = |client: u32| !self.clients[client as usize].reads_on();
         let was_random = match seat.holder {
@@ -468,7 +469,7 @@ impl Paternoster {
         self.takes_turns_at_random() && was_random && next.is_some_and(random)
     }
 
-    /// Who of the holders goes next; not one whose shared stream `waits`.
+    /// The holder's client that goes next, unless its shared stream `waits`.
     pub(super) fn first_seated(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<u32> = None;
         for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
@@ -485,7 +486,7 @@ impl Paternoster {
         best
     }
 
-    /// Until when the next request of a holder is expected, the earliest, and whose it is.
+    /// The earliest time until which a holder's next request is expected, and the client.
     pub(super) fn holders_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
         let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
         let windows = seats.filter_map(|seat| match seat.holder {
@@ -500,7 +501,7 @@ impl Paternoster {
         windows.min()
     }
 
-    /// Whether a client may go at all, as far as seats are concerned. Who is leaving may not.
+    /// Whether a client may go at all, as far as seats are concerned. A leaving holder may not.
     pub(super) fn is_admitted(&self, client: u32) -> bool {
         let holder = self.holder_of(client, self.clients[client as usize].kind());
         let stays = |seat: &Seat| seat.holder == holder && !seat.leaving;
@@ -512,9 +513,9 @@ impl Paternoster {
 mod tests {
     use super::*;
 
-    /// S5: is what a change costs what the first half of a turn took more than the second? Four
-    /// arms that come one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the
-    /// first 20, 20 ms for the other 20. The first request alone would have said 10.
+    /// S5: is the cost of a change what the first half of a turn took more than the second? Four
+    /// arms that arrive one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the
+    /// first 20, 20 ms for the other 20. The first request alone would have shown 10.
     #[test]
     fn s5_all_arms_are_part_of_a_change() {
         let mut seats = Seats::default();
@@ -529,7 +530,7 @@ mod tests {
         assert_eq!(seats.change, 40_000_000);
         // 16 * 40 ms are more than a turn may last.
         assert_eq!(seats.quantum(), QUANTUM_MOST);
-        // A sweep group has no place of its own: nothing is learned of its turns.
+        // A sweep group has no position of its own: nothing is learned from its turns.
         seats.learn_change(&Seat {
             holder: Holder::SweepGroup(0),
             early: (1, 1),
@@ -539,9 +540,9 @@ mod tests {
         assert_eq!(seats.change, 40_000_000);
     }
 
-    /// S5: are turns shorter with many, as far as changes allow? 0.8 s by 8 are 100 ms, as are
-    /// 1.6 s by 16, where 16 changes of 10 ms are 160; with changes of 15 ms at least eight times
-    /// that, 120 ms. 1.6 s by 20 are 80 ms.
+    /// S5: are turns shorter with many parties, as far as changes allow? 0.8 s / 8 are 100 ms, as
+    /// are 1.6 s / 16, where 16 changes of 10 ms are 160; with changes of 15 ms the quantum is at
+    /// least eight of them, 120 ms. 1.6 s / 20 are 80 ms.
     #[test]
     fn s5_many_have_short_turns() {
         let quantum = |parties, change| Seats { parties, change, ..Seats::default() }.quantum();

@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared streams: clients that read one stream between them, in a ring each.
+//! Shared streams: clients that read one stream between them; each shared stream is a ring.
 //!
-//! A client is alone, or one of a shared stream; one of the shared stream, its *leader*, stands for
-//! all of them where there is room for one name only: on a seat.
+//! A client is alone, or in a shared stream; one member of the shared stream, its *leader*,
+//! represents all of them where there is room for one name only: on a seat.
 //!
 //! ```text
 //! leader_of   a: a   b: a   c: a      d: d        a ─▶ b ─▶ c ─▶ (a)      d ─▶ (d)
 //!           one shared stream of three    alone
 //! ```
 //!
-//! Who it is makes no difference to what is decided; if the leader goes its own way, the next in
-//! the ring is the leader.
+//! Which member is the leader makes no difference to any decision; if the leader leaves, the next
+//! in the ring is the leader.
 //!
 //! # Invariants
-//! I1  All in a ring have the same leader, who is in it; the leader knows how many they are, at
-//! most
-//!     [`MEMBERS_MOST`].
+//! I1  All members of a ring have the same leader, which is one of them; the leader has the number
+//!     of members, at most [`MEMBERS_MOST`].
 //!
-//! Source: own; BFQ and CFQ make one queue of several instead (CFQ-41, BFQ-122).
+//! Source: own; BFQ and CFQ merge the queues into one instead (CFQ-41, BFQ-122).
 
 use alloc::vec::Vec;
 
 use crate::time::Nanos;
 
-/// More would make a long walk of each choice.
+/// With more, each choice would be a long walk.
 pub(super) const MEMBERS_MOST: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Member {
     leader: u32,
     next: u32,
-    /// Of a leader: how many they are.
+    /// Of a leader: the number of members.
     count: u32,
-    /// Of a leader: the sector behind the last request that went in the shared stream's turn.
+    /// Of a leader: the sector after the last request that went in the shared stream's turn.
     head: u64,
-    /// Of a leader: the last count that counted them.
+    /// Of a leader: the last count that counted the shared stream.
     counted: Nanos,
 }
 
@@ -44,12 +43,12 @@ impl Member {
     }
 }
 
-/// Who belongs to whom.
+/// The shared streams of all clients.
 #[derive(Debug)]
 pub(super) struct SharedStreams(Vec<Member>);
 
 impl SharedStreams {
-    /// So many clients, each of them alone.
+    /// Shared streams for this many clients, each of them alone.
     pub(super) fn new(clients: u32) -> SharedStreams {
         SharedStreams((0..clients).map(Member::alone).collect())
     }
@@ -62,17 +61,17 @@ impl SharedStreams {
         &mut self.0[client as usize]
     }
 
-    /// Who stands for a client: he himself if he is alone.
+    /// The client that represents a client's shared stream: itself if it is alone.
     pub(super) fn leader_of(&self, client: u32) -> u32 {
         self.at(client).leader
     }
 
-    /// Whether two are of one shared stream, or the same.
+    /// Whether two are of one shared stream, or the same client.
     pub(super) fn share_one(&self, one: u32, other: u32) -> bool {
         self.leader_of(one) == self.leader_of(other)
     }
 
-    /// How many there are in a client's shared stream, he included.
+    /// The number of clients in a client's shared stream, itself included.
     pub(super) fn count(&self, client: u32) -> u32 {
         self.at(self.leader_of(client)).count
     }
@@ -87,17 +86,17 @@ impl SharedStreams {
         self.0.iter().zip(0u32..).filter(|&(member, number)| member.next != number).count() as u64
     }
 
-    /// Who stands behind a client in the ring.
+    /// The next client in the ring.
     pub(super) fn after(&self, client: u32) -> u32 {
         self.at(client).next
     }
 
-    /// A client and those with him.
+    /// A client and the other members of its shared stream.
     pub(super) fn members(&self, client: u32) -> Members<'_> {
         Members { all: self, next: client, left: self.count(client) }
     }
 
-    /// Where the shared stream of a client has come to.
+    /// The position of a client's shared stream.
     pub(super) fn head(&self, client: u32) -> u64 {
         self.at(self.leader_of(client)).head
     }
@@ -107,13 +106,13 @@ impl SharedStreams {
         self.at_mut(leader).head = sector;
     }
 
-    /// Whether a client is the first of his shared stream that is counted at `now`.
+    /// Whether a client is the first of its shared stream to be counted at `now`.
     pub(super) fn comes_first(&mut self, client: u32, now: Nanos) -> bool {
         let leader = self.leader_of(client);
         core::mem::replace(&mut self.at_mut(leader).counted, now) != now
     }
 
-    /// `one` and those with him come to the shared stream of `other`. Not if they would be too
+    /// `one` and its shared stream join the shared stream of `other`, unless they would be too
     /// many.
     pub(super) fn unite(&mut self, one: u32, other: u32) -> bool {
         let (from, into) = (self.leader_of(one), self.leader_of(other));
@@ -122,7 +121,7 @@ impl SharedStreams {
             return false;
         }
         self.name_leader(from, into);
-        // Two rings that exchange their nexts are one.
+        // Two rings that exchange their next pointers are one.
         let (next, other) = (self.at(from).next, self.at(into).next);
         self.at_mut(from).next = other;
         self.at_mut(into).next = next;
@@ -142,7 +141,7 @@ impl SharedStreams {
         }
     }
 
-    /// A client is alone from now on. Returns the leader of those he leaves, if there are any.
+    /// A client is alone from now on. Returns the leader of those it leaves, if there are any.
     pub(super) fn part(&mut self, client: u32) -> Option<u32> {
         let heir = self.at(client).next;
         if heir == client {
@@ -208,7 +207,7 @@ mod tests {
         found
     }
 
-    /// Do shared streams unite and part, and is there always one leader, who is one of them?
+    /// Do shared streams unite and part, and is there always one leader, which is one of them?
     #[test]
     fn i1_rings_unite_and_part() {
         let mut all = SharedStreams::new(6);
@@ -225,7 +224,8 @@ mod tests {
         all.check().unwrap();
     }
 
-    /// Is one who is left behind alone, and nobody left behind by one who was alone?
+    /// Is a client alone when the other one leaves, and does a client that was alone leave none
+    /// behind?
     #[test]
     fn i1_the_last_two_part() {
         let mut all = SharedStreams::new(2);
@@ -236,7 +236,7 @@ mod tests {
         all.check().unwrap();
     }
 
-    /// Is there a limit, for those who come one by one and for two shared streams?
+    /// Is there a limit, for clients that come one by one and for two shared streams?
     #[test]
     fn i1_sixteen_at_most() {
         let mut all = SharedStreams::new(40);

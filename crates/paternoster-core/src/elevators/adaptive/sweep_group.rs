@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sweep group: the random clients of one group, who take their turns together and go by sector.
+//! Sweep group: the random clients of one group, which take their turns together and go by sector.
 //!
-//! Sixteen sessions that ask one file for blocks here and there are best served in one sweep over
-//! all that they have waiting; each for itself would be a sweep of its own, sixteen times as long:
+//! Sixteen sessions that read blocks here and there in one file are best served in one sweep over
+//! everything that they have waiting; one by one it would be sixteen sweeps:
 //!
 //! ```text
 //! one by one        a 10 ─────────────▶ 90      b 20 ─────────────▶ 80      2 sweeps, 4 requests
 //! as a sweep group  a 10 ▶ b 20 ──────────────────▶ b 80 ▶ a 90             1 sweep,  4 requests
 //! ```
 //!
-//! So where there are seats the random clients of a group have one between them. Accounts say when
-//! the sweep group has its turn, against other groups and streams, and each of it pays for its own.
-//! In its turn requests go in the order of sectors, upwards, and from the lowest again; but none
-//! goes that is more than a quantum ahead of the one that has had least: that one goes then. Where
-//! seeks cost nothing the one that has had least always goes.
+//! So where there are seats the random clients of a group share one. Accounts decide when the sweep
+//! group has its turn, among other groups and streams, and each member pays for its own requests.
+//! In its turn requests go in sector order, upwards, and then from the lowest again; but if the
+//! next is of a member more than a quantum ahead of the one that has had least, that one goes
+//! instead. Where seeks cost nothing the one that has had least always goes.
 //!
 //! # Invariants
-//! I1  While there are seats the sweep of a group holds what waits of its random clients, and
-//!     without seats nothing.
-//! I2  `flying` is what went to the device in a sweep group's turn and has not ended.
-//! I3  None of a sweep group goes that is more than a quantum ahead of the least of it.
+//! I1  While there are seats the sweep of a group holds the waiting requests of its random clients;
+//!     without seats it is empty.
+//! I2  `flying` is the number of requests dispatched in a sweep group's turn that have not ended.
+//! I3  No member of a sweep group goes that is more than a quantum ahead of its least.
 //!
 //! Source: own; S2 of `docs/rules/adaptive.md` has one crowd, in which accounts alone decide.
 
@@ -36,9 +36,9 @@ use crate::tree::{Nodes, Root};
 /// The sweep group of a group.
 #[derive(Debug, Clone, Copy, Default)]
 struct SweepGroup {
-    /// What waits, by sector.
+    /// Waiting requests, by sector.
     sweep: Root,
-    /// The sector behind the last request that went in its turn.
+    /// The sector after the last request that went in its turn.
     head: u64,
     flying: u32,
     /// The last count that counted it.
@@ -53,7 +53,7 @@ pub(super) struct SweepGroups {
 }
 
 impl SweepGroups {
-    /// For so many groups and slots of requests.
+    /// For this many groups and request slots.
     pub(super) fn new(groups: u32, requests: u32) -> SweepGroups {
         let sweep_groups =
             (0..groups).map(|_| SweepGroup { counted: Nanos::MAX, ..SweepGroup::default() });
@@ -64,7 +64,7 @@ impl SweepGroups {
         &mut self.sweep_groups[group as usize]
     }
 
-    /// A request waits, if it does not stand there already.
+    /// A request waits, unless it is in the sweep already.
     pub(super) fn insert(&mut self, group: u32, request: RequestId, sector: u64) {
         if !self.nodes.contains(request.index()) {
             let sweep_group = &mut self.sweep_groups[group as usize];
@@ -72,7 +72,7 @@ impl SweepGroups {
         }
     }
 
-    /// A request stands there no more, if it did.
+    /// A request is no longer in the sweep, if it was.
     pub(super) fn remove(&mut self, group: u32, request: RequestId) {
         if self.nodes.contains(request.index()) {
             let sweep_group = &mut self.sweep_groups[group as usize];
@@ -80,7 +80,7 @@ impl SweepGroups {
         }
     }
 
-    /// The start of a request is another one.
+    /// The first sector of a request has changed.
     pub(super) fn resort(&mut self, group: u32, request: RequestId, sector: u64) {
         if self.nodes.contains(request.index()) {
             let sweep_group = &mut self.sweep_groups[group as usize];
@@ -88,14 +88,14 @@ impl SweepGroups {
         }
     }
 
-    /// What comes next on the way up, or the lowest.
+    /// The next request upwards, or the lowest.
     pub(super) fn next(&self, group: u32) -> Option<RequestId> {
         let SweepGroup { sweep, head, .. } = &self.sweep_groups[group as usize];
         let onwards = sweep.lower_bound(&self.nodes, head);
         onwards.or_else(|| sweep.first()).map(RequestId::from_index)
     }
 
-    /// A sweep group has been up to there.
+    /// A sweep group has come to this sector.
     pub(super) fn set_head(&mut self, group: u32, sector: u64) {
         self.at(group).head = sector;
     }
@@ -105,12 +105,12 @@ impl SweepGroups {
         self.sweep_groups[group as usize].sweep.is_empty()
     }
 
-    /// Requests in the device that went as a sweep group's.
+    /// Requests in the device that were dispatched for a sweep group.
     pub(super) fn flying(&self, group: u32) -> u32 {
         self.sweep_groups[group as usize].flying
     }
 
-    /// One of a sweep group's goes to the device, or is there no more.
+    /// A request of a sweep group goes to the device, or has left it.
     pub(super) fn count(&mut self, group: u32, by: i32) {
         if group != NIL {
             let flying = &mut self.at(group).flying;
@@ -131,7 +131,7 @@ impl SweepGroups {
         Ok(self.sweep_groups.iter().map(|sweep_group| sweep_group.sweep.len()).sum())
     }
 
-    /// Whether a request stands in a sweep, and under its sector. O(log n).
+    /// Whether a request is in a sweep, at this sector. O(log n).
     pub(super) fn has(&self, request: RequestId, sector: u64) -> bool {
         self.nodes.key(request.index()) == Some(sector)
     }
@@ -143,7 +143,7 @@ impl Paternoster {
         self.accounts.at(client).parent - self.accounts.of_group(0)
     }
 
-    /// A request that waits as one of a sweep group's takes its place there, if there are seats.
+    /// A random request that waits joins its group's sweep, if there are seats.
     pub(super) fn join_sweep(&mut self, client: u32, request: RequestId, sector: u64) {
         let is_random = self.clients[client as usize].kind() == CROWD;
         if is_random && self.seats.most.is_some() {
@@ -151,7 +151,7 @@ impl Paternoster {
         }
     }
 
-    /// The same for all that a client has waiting: it, or what has turns, is another now.
+    /// The same for all waiting requests of a client: its kind, or the setting, has changed.
     pub(super) fn join_sweep_with_all(&mut self, client: u32) {
         let mut next = self.clients[client as usize].lane.from_sector(&self.lanes, 0);
         while let Some(request) = next {
@@ -161,7 +161,7 @@ impl Paternoster {
         }
     }
 
-    /// A request waits no more.
+    /// A request no longer waits.
     #[inline]
     pub(super) fn leave_sweep_with(&mut self, client: u32, request: RequestId) {
         if self.seats.most.is_some() {
@@ -169,7 +169,7 @@ impl Paternoster {
         }
     }
 
-    /// All that a client has waiting stands in no sweep any more.
+    /// Removes all waiting requests of a client from its sweep.
     pub(super) fn leave_sweep(&mut self, client: u32) {
         let lane = self.clients[client as usize].lane;
         if lane.is_empty() {
@@ -183,9 +183,9 @@ impl Paternoster {
         }
     }
 
-    /// Which of a sweep group goes instead of the one that has had least of it, and with what;
-    /// none, if that one goes itself: as an interactive client, on a device without seeks, or
-    /// because the next by sector is a quantum ahead of it (I3).
+    /// The member of a sweep group that goes instead of the one that has had least, and its
+    /// request. None if that one goes itself: as an interactive client, on a device without seeks,
+    /// or because the next by sector is a quantum ahead of it (I3).
     pub(super) fn next_of_sweep_group(
         &self,
         view: &QueueView,
@@ -218,7 +218,7 @@ impl Paternoster {
         self.seats.most.is_some() && crowd(one) && crowd(other) && parent(one) == parent(other)
     }
 
-    /// Until when a client of a sweep group is expected, the latest, and which.
+    /// The latest time until which a client of a sweep group is expected, and the client.
     pub(super) fn sweep_group_comes(&self, group: u32, now: Nanos) -> Option<(Nanos, u32)> {
         let all = self.expected.iter(&self.expected_links).take(super::choose::LOOKS_MOST);
         let theirs = all.filter(|&client| self.group_of(client) == group);
@@ -230,7 +230,7 @@ impl Paternoster {
         windows.max()
     }
 
-    /// I1: what stands in sweeps is what waits in crowds, if there are seats.
+    /// I1: sweeps hold what waits as the crowd, if there are seats.
     pub(super) fn audit_sweep_groups(&self, view: &QueueView) -> Result<(), &'static str> {
         let mut wanted = 0;
         for client in self.clients.iter().filter(|client| client.kind() == CROWD) {

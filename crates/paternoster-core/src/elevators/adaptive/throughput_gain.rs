@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput gain: whether the device did more in one stretch of time than in another.
 //!
-//! Bytes cannot say it: they change whenever shares do, and one who reads 128 KiB at a time outdoes
-//! ten who read 4. So each *sort* of requests (read or not, by kind of access, by size) is compared
-//! with itself: the sectors that it got for a second of device time. The gain is the product of all
-//! these ratios, each to the power of its sort's share of the time (a Nash product), and of the
-//! ratio of the time in which the device was busy at all:
+//! Bytes cannot tell: they change whenever shares do, and one client that reads 128 KiB at a time
+//! outweighs ten that read 4. So each *sort* of requests (read or not, kind of access, size) is
+//! compared with itself: the sectors that it got per second of device time. The gain is the product
+//! of all these ratios, each to the power of its sort's share of the time (a Nash product), and of
+//! the ratio of the fractions of time in which the device was busy:
 //!
 //! ```text
 //!            before                         after                        ratio
@@ -14,42 +14,41 @@
 //!                                                                       gain      3.5
 //! ```
 //!
-//! No price list is needed, nor any unit; and it makes no difference who had how much of the
-//! time. Logarithms are to base 2, in fixed point with 16 fraction bits.
+//! This needs no price list, nor any unit; and it makes no difference which client had how much of
+//! the time. Logarithms are to base 2, in fixed point with 16 fraction bits.
 //!
-//! Writes into the cache of a disk are no measure. They cost next to nothing until it is full,
-//! which may take ten seconds, and a seek each from then on; whatever is tried meanwhile seems to
-//! be the reason. Where reads have at least a quarter of the time they alone are compared:
+//! Writes into a disk's cache cannot be compared. They cost next to nothing until it is full, which
+//! may take ten seconds, and a seek each from then on; whatever is tried meanwhile seems to be the
+//! cause. Where reads have at least a quarter of the time only they are compared:
 //!
 //! ```text
 //!            cache half empty               cache full                     ratio
-//! reads      80 sectors in 40 ms     2/ms   120 sectors in 40 ms     3/ms  1.5    what was gained
-//! writes     800 sectors in 10 ms   80/ms   480 sectors in 40 ms    12/ms  0.15   says nothing
+//! reads      80 sectors in 40 ms     2/ms   120 sectors in 40 ms     3/ms  1.5    the gain
+//! writes     800 sectors in 10 ms   80/ms   480 sectors in 40 ms    12/ms  0.15   meaningless
 //! ```
 //!
-//! Source: L2 of `docs/rules/adaptive.md`. Differs: per device time
-//! instead of per time, so that an epoch need not begin and end with everybody's request; writes
-//! into a cache, see above.
+//! Source: L2 of `docs/rules/adaptive.md`. Differs: per device time instead of per time, so that an
+//! epoch need not begin and end with a request of every client; writes into a cache, see above.
 
 use crate::request::{Op, Request};
 
 /// Read or not, three kinds of access, sixteen sizes.
 pub(super) const SORTS: usize = 96;
 pub(super) const SIZES: usize = 16;
-/// Behind these are those that are not reads.
+/// From here on the sorts are not reads.
 const READS: usize = 48;
-/// Reads that have at least one part in so many of the device time tell enough.
+/// Reads with at least one part in this many of the device time are enough to compare.
 const READS_LEAST: u64 = 4;
 
-/// How a client goes about it.
+/// A client's access pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// It jumps about.
     Random,
-    /// It reads on.
+    /// It reads sequentially.
     Sequential,
-    /// It reads on in a shared stream. What those get is no measure for a stream that is alone:
-    /// together they can keep a disk from it.
+    /// It reads sequentially in a shared stream. What a shared stream gets says nothing about a
+    /// stream that is alone: together they can keep a disk from it.
     Together,
 }
 
@@ -64,7 +63,7 @@ pub(super) fn sort_of(request: &Request, access: Access) -> u8 {
 }
 
 /// The logarithm of `value` (0 counts as 1): its whole part is the place of the highest bit; each
-/// squaring of what is left gives one bit of the fraction.
+/// squaring of the remainder gives one bit of the fraction.
 pub(super) fn log2(value: u64) -> i64 {
     let value = value.max(1);
     let whole = value.ilog2();
@@ -88,12 +87,12 @@ pub(super) struct Tally {
     /// Sectors and device time, in ns, by sort.
     sectors: [u64; SORTS],
     times: [u64; SORTS],
-    /// Device time of all.
+    /// Device time of all sorts.
     pub(super) served: u64,
     /// Time in which something was in the device, and all time.
     pub(super) busy: u64,
     pub(super) elapsed: u64,
-    /// What a write takes says more of how full the device's cache is than of anything else.
+    /// What a write takes depends more on how full the device's cache is than on anything else.
     pub(super) is_cached: bool,
 }
 
@@ -131,19 +130,19 @@ impl Tally {
         self.times[..READS].iter().sum()
     }
 
-    /// Reads alone are to be compared, and there are enough.
+    /// Whether only reads are to be compared, and there are enough of them.
     fn goes_by_reads(&self) -> bool {
         self.is_cached && READS_LEAST * self.read() >= self.served.max(1)
     }
 
-    /// The logarithm of what `after` is better than this one; `None` if they have less than half of
-    /// their time in common.
+    /// The logarithm of how much better `after` is than this one; `None` if they have less than
+    /// half of their time in common.
     pub(super) fn gain(&self, after: &Tally) -> Option<i64> {
         let busy = |tally: &Tally| log2(tally.busy) - log2(tally.elapsed);
         self.gain_of_device(after).map(|gain| gain + busy(after) - busy(self))
     }
 
-    /// The same, whatever the device was idle for.
+    /// The same, whatever time the device was idle.
     pub(super) fn gain_of_device(&self, after: &Tally) -> Option<i64> {
         let (mut sum, mut common, mut whole) = (0i64, 0u64, 1 << 16);
         let mut sorts = 0..SORTS;
@@ -175,7 +174,7 @@ impl Tally {
         self.elapsed += next.elapsed;
     }
 
-    /// Adds another stretch to half of what was known before.
+    /// Halves what was known and adds another stretch.
     pub(super) fn blend(&mut self, next: &Tally) {
         self.sectors.iter_mut().chain(&mut self.times).for_each(|sum| *sum /= 2);
         (self.served, self.busy, self.elapsed) = (self.served / 2, self.busy / 2, self.elapsed / 2);
@@ -197,7 +196,7 @@ mod tests {
         assert!((log2(1_000_000) - log2(999_000)).abs() < 100);
     }
 
-    /// The essay's example: (256 / 21.33)^0.55 * 1.04^0.45 by the real shares. Shares: 12/20 and
+    /// The module's example: (256 / 21.33)^0.55 * 1.04^0.45 with the real shares. Shares: 12/20 and
     /// 1/2, mean 0.55; log2(12) * 0.55 + log2(1.04) * 0.45 = 1.972 + 0.025 = 1.997.
     #[test]
     fn l2_the_gain_of_turns() {
@@ -212,16 +211,16 @@ mod tests {
         let gain = before.gain(&after).unwrap();
         assert!((gain - 130_875).abs() < 300, "{gain}");
         assert_eq!(after.gain(&before), Some(-gain));
-        // A device that was busy for half of the time has done half as much: one off the log.
+        // A device that was busy for half of the time has done half as much: the log falls by one.
         after.busy = 100;
         assert_eq!(before.gain(&after), Some(gain - ONE));
     }
 
-    /// The essay's example: do reads alone count where there is a cache, log2(1.5) * 65536 = 38336,
-    /// and everything elsewhere? There reads have 40/50 and 40/80 of the time, 0.65 in the mean:
-    /// 0.65 * log2(1.5) + 0.35 * log2(0.15) = 0.380 - 0.958 = -0.578, times 65536 -37865. With
-    /// reads of 10 ms in 90, less than a quarter, writes count too: 0.455 * 2.585 for reads that
-    /// seem six times as good (0.8 and 0.111), 0.544 * -2.737: -0.313, -20550.
+    /// The module's example: do reads alone count where there is a cache, log2(1.5) * 65536 =
+    /// 38336, and all sorts elsewhere? There reads have 40/50 and 40/80 of the time, a mean of
+    /// 0.65: 0.65 * log2(1.5) + 0.35 * log2(0.15) = 0.380 - 0.958 = -0.578, times 65536 -37865.
+    /// With reads of 10 ms in 90, less than a quarter, writes count too: 0.455 * 2.585 for reads
+    /// that seem six times as good (0.8 and 0.111), 0.544 * -2.737: -0.313, -20550.
     #[test]
     fn l2_writes_into_a_cache_are_no_measure() {
         let (mut before, mut after) = (Tally::default(), Tally::default());
@@ -245,7 +244,7 @@ mod tests {
         assert!(near(all, -20_550), "{all:?}");
     }
 
-    /// Does it say nothing of two stretches that have nothing in common?
+    /// Are two stretches that have no sort in common not compared?
     #[test]
     fn l2_what_cannot_be_compared() {
         let (mut before, mut after) = (Tally::default(), Tally::default());

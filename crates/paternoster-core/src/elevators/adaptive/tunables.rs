@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tunables: the policy that can be set, and the figures that were found out, a row of [`KNOBS`]
-//! each.
+//! Tunables: the policy settings and the learned figures, a row of [`KNOBS`] each.
 //!
-//! Nothing here describes the device: what it is like is measured.
+//! Nothing here describes the device: its properties are measured.
 //!
 //! Source: R4 of `docs/rules/adaptive.md` (sigma).
 
@@ -10,21 +9,22 @@ use crate::attribute::Attribute;
 use crate::elevators::adaptive::Paternoster;
 use crate::knob::{self, Knob};
 
-/// What can be set.
+/// The settings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tunables {
-    /// One part in so many of the device time may be idled away for fairness (1 / sigma).
+    /// One part in this many of the device time may be idled away for fairness (1 / sigma).
     pub(super) strictness: u64,
-    /// L4: so much of the throughput is kept, in percent, when a shallow client waits less for it
-    /// (phi).
+    /// L4: when a shallow client would wait less, this much of the throughput must be kept, in
+    /// percent (phi).
     pub(super) bulk_kept: u64,
-    /// L6: whose requests take less than so many percent of the least that they take is not owed.
+    /// L6: a client whose requests take less than this many percent of their least time is not
+    /// owed.
     pub(super) weights_from: u64,
-    /// Whether no client has more than its share of the requests there are.
+    /// Whether each client is limited to its share of the requests.
     pub(super) tag_shares: bool,
     /// C5: whether a request is charged its kind's cost where the device is full.
     pub(super) prices: bool,
-    /// So many commands are given, if the device takes them; 0: as many as are found best.
+    /// This many commands are given, if the device takes them; 0: as many as are found best.
     pub(super) depth_max: u64,
 }
 
@@ -41,13 +41,13 @@ impl Default for Tunables {
     }
 }
 
-/// How many there are.
+/// How many knobs there are.
 pub(super) const COUNT: usize = 17;
 
 /// An attribute of this elevator.
 type Row = Knob<Paternoster>;
 
-/// All of them, in the order of the listing.
+/// All knobs, in the order of the listing.
 pub(super) static KNOBS: [Row; COUNT] = [
     Row::number(
         "strictness",

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watchdog: does paternoster keep its own rules? If not, it shares plainly, and says so.
+//! Watchdog: does paternoster keep its own rules? If not, it falls back to plain sharing, and says
+//! so.
 //!
-//! Kept slots and seats make the device wait although somebody asks. That is meant to pay, and is
-//! bounded. A fault in it would cost everybody, and nobody would know why. So somebody looks on who
-//! does not share the rules' reasoning, only their bounds:
+//! Kept slots and seats make the device wait while requests are queued. That is meant to pay off,
+//! and is bounded. A fault in it would cost every client, and nothing would show why. So the
+//! watchdog looks on; it does not share the rules' reasoning, only their bounds:
 //!
 //! ```text
-//! stuck     nothing in the device, somebody waits, and nothing will come that could change it
+//! stuck     nothing in the device, requests wait, and nothing will come that could change it
 //! idle      more was idled away than the credit allows, or than bargains could cost
-//! unfair    one who had something waiting all the time got less than his weight's part
+//! unfair    a client that had something waiting all the time got less than its weight's part
 //! ```
 //!
-//! The first is seen at once. The other two are judged by *windows* of 2 s of device time, or 64
-//! turns if that is longer. In each of them one child of the root is looked at, the *sampled
-//! child*: by turns the one that has had least, which finds what goes wrong behind the accounts,
-//! and the one that comes first, which finds what goes wrong in them.
+//! The first is seen at once. The other two are judged over *windows* of 2 s of device time, or 64
+//! turns if that is longer. Each window looks at one child of the root, the *sampled child*: in one
+//! window the child that has had least, which finds errors that the accounts do not see, in the
+//! next the child whose request arrives first, which finds errors in the accounts.
 //!
 //! ```text
-//! three children of equal weight, one of them the sampled child, 2 s      right: 667 ms
+//! three children of equal weight, one of them the sampled child, 2 s      fair part: 667 ms
 //!   it must have 3/4 of that, less two turns and the requests in the device
 //! ```
 //!
-//! One who is behind that much is rarely so by chance, and the same one twice running never: turns
-//! on disks that differ have been seen to come unevenly for ten seconds, and to make up for it.
-//! Then the elevator *falls back*: no seats, no kept slots, no trying; accounts alone decide, which
-//! is plain fair queueing. After a gap, which doubles each time, the rules are tried again.
+//! A child is rarely that far behind by chance, and the same one never twice running (turns on
+//! disks have been seen to come unevenly for ten seconds, and then to even out). If it is, the
+//! elevator *falls back*: no seats, no kept slots, no probes; accounts alone decide, which is plain
+//! fair queueing. After a gap, which doubles each time, the rules are tried again.
 //!
 //! # Invariants
 //! I1  O(1) a call (and a step for each level of groups), integers, no allocation.
-//! I2  While it has fallen back there are no seats, nothing is kept, and nobody is watched.
-//! I3  No request is waited for, with an empty device, longer than the last window that was opened.
+//! I2  In fallback there are no seats, nothing is kept, and no child is sampled.
+//! I3  With an empty device, no request is waited for beyond the last window that was opened.
 //!
 //! Source: G3, G4, G7 of `docs/rules/adaptive.md`.
 
@@ -42,26 +43,26 @@ use crate::queue_view::QueueView;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// A window has at least so much device time, and so many turns.
+/// A window has at least this much device time, and this many turns.
 const WINDOW_LEAST: u64 = 2_000_000_000;
 const WINDOW_TURNS: u64 = 64;
-/// I3 holds but for this: nobody is accused for a timer that is late.
+/// Tolerance for I3: a late timer is no fault.
 const GRACE: Nanos = Nanos::from_secs(1);
 /// The first gap until the rules are tried again; it doubles up to this: 10 s, and 2.8 hours.
 const GAP_FIRST: u64 = 10_000_000_000;
 const GAP_MOST: u64 = GAP_FIRST << 10;
-/// Whoever kept the rules for so many gaps starts with the first one again.
+/// After this many gaps without a fault the first gap applies again.
 const GAPS_CALM: u64 = 8;
 
-/// Why the device waits although somebody asks.
+/// Why the device waits while requests are queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// R2: a slot is kept, and paid for from the credit.
     Credit,
     /// R3: a slot is kept, and that is a bargain.
     Bargain,
-    /// R5, S3, S4, L6: the last slots are spared, a seat's holder comes, what was its drains; a
-    /// client that is ahead is held.
+    /// R5, S3, S4, L6: the last slots are spared, a seat's holder is expected, the last holder's
+    /// requests drain, or a client that is ahead is held.
     Seats,
 }
 
@@ -70,19 +71,19 @@ pub(super) enum Reason {
 struct Pause {
     since: Nanos,
     until: Nanos,
-    /// Nothing is in the device.
+    /// The device is empty.
     empty: bool,
     reason: Reason,
 }
 
-/// Who is looked at.
+/// The child of the root that is observed.
 #[derive(Debug, Clone, Copy)]
 struct Sampled {
     node: u32,
-    /// Device time that it had, and that those had who stand no higher than it.
+    /// Device time that it had, and that all children of its class or a lower one had.
     served: u64,
     all: u64,
-    /// The most that everybody weighed who asked at a time.
+    /// The largest sum of weights of the children that were busy at the same time.
     weights: u64,
 }
 
@@ -96,14 +97,14 @@ struct Window {
     longest: u64,
     /// The longest quantum, while there were seats.
     quantum: u64,
-    /// The dearest request in virtual time.
+    /// The most expensive request, in virtual time.
     dearest: i64,
     /// The least weight of a child of the root that was served.
     lightest: Option<u32>,
     sampled: Option<Sampled>,
 }
 
-/// The one who looks on.
+/// The state of the watchdog.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Watchdog {
     /// The rules are off.
@@ -112,25 +113,25 @@ pub(super) struct Watchdog {
     again: Nanos,
     gap: u64,
     armed_since: Nanos,
-    /// No window of R1 is open behind this.
+    /// No window of R1 is open after this.
     latest: Nanos,
-    /// Since when somebody waits although nothing is in the device.
+    /// Since when requests have been waiting while the device is empty.
     empty_since: Option<Nanos>,
     pause: Option<Pause>,
     window: Window,
-    /// The sampled child of this window is to be the one that comes first.
+    /// The sampled child of this window is the one whose request arrives first.
     by_arrival: bool,
-    /// Of each sort of sampled child: who had too little last time, and is looked at again.
+    /// For each sort of sampled child: the one that had too little last time, to be sampled again.
     suspects: [Option<u32>; 2],
 }
 
 impl Watchdog {
-    /// Accounts alone decide.
+    /// Whether accounts alone decide.
     pub(super) const fn has_fallen(&self) -> bool {
         self.fallen
     }
 
-    /// Weights or policy are others: what was counted says nothing.
+    /// Weights or policy have changed: the counts of this window mean nothing.
     pub(super) fn look_anew(&mut self) {
         self.window = Window::default();
     }
@@ -140,7 +141,7 @@ impl Watchdog {
         self.latest = self.latest.max(until);
     }
 
-    /// What was waited since the last pick, as far as it was meant.
+    /// Counts the wait since the last pick, up to its planned end.
     #[inline]
     pub(super) fn resume(&mut self, now: Nanos, depth: u32) {
         if self.pause.is_some() {
@@ -163,12 +164,12 @@ impl Watchdog {
         }
     }
 
-    /// A request goes: nobody is stuck.
+    /// A request is dispatched: the device is not stuck.
     pub(super) fn goes(&mut self) {
         self.empty_since = None;
     }
 
-    /// Nothing goes until then, although somebody waits. Whether that breaks I3.
+    /// Nothing is dispatched until then although requests wait. Whether that breaks I3.
     pub(super) fn pauses(&mut self, now: Nanos, until: Nanos, empty: bool, reason: Reason) -> bool {
         self.pause = Some(Pause { since: now, until, empty, reason });
         if !empty {
@@ -184,7 +185,7 @@ impl Watchdog {
         let window = &self.window;
         let saved = CREDIT_MOST.unsigned_abs();
         let earned = window.busy / strictness.max(1);
-        // A bargain waits for half of what its own request then takes, at most.
+        // A bargain waits for at most half the time that its own request takes then.
         window.credit > earned + earned / 4 + saved + window.longest
             || window.bargains > window.busy / 2 + window.busy / 4 + saved
     }
@@ -204,7 +205,7 @@ impl Watchdog {
 }
 
 impl Paternoster {
-    /// A request arrives: perhaps its owner is the next sampled child.
+    /// A request arrives: its client may belong to the next sampled child.
     pub(super) fn watch_arrival(&mut self, client: u32) {
         if self.watchdog.by_arrival && self.watchdog.window.sampled.is_none() {
             let top = self.accounts.top_of(client);
@@ -234,7 +235,7 @@ impl Paternoster {
         }
     }
 
-    /// A window is over.
+    /// A window is over: judges it.
     #[inline(never)]
     fn judge_window(&mut self, view: &mut QueueView) {
         let window = &self.watchdog.window;
@@ -270,19 +271,19 @@ impl Paternoster {
         }
         let Some(sampled) = &mut window.sampled else { return self.choose_sampled() };
         let own = self.accounts.at(sampled.node);
-        // Who is above it owes it nothing; and whoever asks for nothing is owed nothing.
+        // A child owes nothing to a lower class, and is owed nothing while it asks for nothing.
         sampled.all += if class >= own.class { took } else { 0 };
         sampled.served += if top == sampled.node { took } else { 0 };
-        // Who has just had his answer is about to ask again, and counts.
+        // A child whose last request has just ended is about to ask again, and counts.
         sampled.weights = sampled.weights.max(ended.weights);
-        // In a shared stream one has no more than its pace allows.
+        // In shared stream a client has no more than the shared stream's pace allows.
         let together = self.clients.get(sampled.node as usize).is_some_and(|one| one.is_together);
         if own.waiting() == 0 || own.parent == NIL || together {
             window.sampled = None;
         }
     }
 
-    /// The device was kept for a client that has a seat, for so long: it paid for that.
+    /// The device was kept this long for a client with a seat, which paid for it.
     pub(super) fn watch_seat_time(&mut self, client: u32, waited: u64) {
         let Some(sampled) = self.watchdog.window.sampled else { return };
         let top = self.accounts.top_of(client);
@@ -293,7 +294,7 @@ impl Paternoster {
         }
     }
 
-    /// Nobody is looked at, and it is not for those who come to be it.
+    /// Samples the next child, unless that is left to the next arrival.
     #[inline(always)]
     fn choose_sampled(&mut self) {
         if !self.watchdog.by_arrival && self.waiting() > 0 {
@@ -304,7 +305,7 @@ impl Paternoster {
         }
     }
 
-    /// From now on accounts alone decide; until some time, or until told, without a reason.
+    /// From now on accounts alone decide: for a gap, or without a reason until further notice.
     pub(super) fn fall_back(&mut self, view: &mut QueueView, why: Option<Distrust>) {
         let now = view.exact_now();
         let dog = &mut self.watchdog;
@@ -339,20 +340,20 @@ impl Paternoster {
     }
 }
 
-/// A rule that is broken on purpose, so that the watchdog is seen to bark; until it has.
+/// A rule to break on purpose until the watchdog reacts, to test that it does.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Sabotage {
-    /// None is.
+    /// No rule is broken.
     #[default]
     None,
     /// R4: a slot is kept whatever the credit.
     Spendthrift,
-    /// S3: nobody with a seat is let go.
+    /// S3: no client with a seat is dispatched.
     EmptySeats,
-    /// G2: this client goes only if nobody else waits.
+    /// G2: this client goes only if no other waits.
     PassesOver(u32),
-    /// cooperate I3: whoever is in a shared stream is held back, whatever for.
+    /// cooperate I3: each client in a shared stream is held back, for no reason.
     HoldsBack,
     /// G1: this client pays four times what its requests take.
     Overcharges(u32),
@@ -360,7 +361,7 @@ pub(super) enum Sabotage {
 
 #[cfg(test)]
 impl Paternoster {
-    /// Who goes instead of `right`.
+    /// The client that goes instead of `right`.
     pub(super) fn sabotaged_choice(&self, right: Option<u32>, now: Nanos) -> Option<u32> {
         use crate::elevators::adaptive::account::{CROWD, STREAM};
         match self.sabotage {
@@ -372,7 +373,7 @@ impl Paternoster {
         }
     }
 
-    /// What is paid instead of `right` for a request.
+    /// The charge for a request instead of `right`.
     pub(super) fn sabotaged_charge(&self, request: crate::request::RequestId, right: i64) -> i64 {
         let client = Sabotage::Overcharges(self.client_of(request));
         if self.sabotage == client && !self.watchdog.fallen { 4 * right } else { right }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workload mix: who is there, and what it means that others are.
+//! Workload mix: which clients are active, and what a change of them means.
 //!
-//! Every tenth of a second those are counted of whom a request ended or is here: streams, others,
-//! and the groups that these are in. What was found out (see `learn.rs`) holds for the mix that it
-//! was found out with:
+//! Every tenth of a second it counts the clients that had a request here or ended one: streams,
+//! others, and the groups of the others. What was learned (see `learn.rs`) holds for the mix that
+//! it was learned with:
 //!
 //! ```text
-//! an eighth more or fewer       all is tried again soon, what was bad for longer the later
-//! the first stream, or random   all is tried anew; a probe that is under way is given up
-//! as it was before that         what was found out then is known again
+//! an eighth more or fewer       all is tried again soon, those with long gaps last
+//! the first stream, or random   all is tried anew; a probe in progress is given up
+//! the former mix comes back     what was learned with it applies again
 //! ```
 //!
 //! # Invariants
-//! I1  Everybody who has a request here is one of those who are present.
+//! I1  Each client that has a request here is one of those present.
 //!
-//! Source: L5 of `docs/rules/adaptive.md` (when it is that probes are due again).
+//! Source: L5 of `docs/rules/adaptive.md` (when probes are due again).
 
 use alloc::vec::Vec;
 
@@ -23,22 +23,22 @@ use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::learn::Phase;
 use crate::time::Nanos;
 
-/// Who is there is counted so often; a change of it leads to a probe within this time.
+/// The interval between counts; a changed mix leads to a probe within this time.
 pub(super) const COUNT_EVERY: Nanos = Nanos::from_millis(100);
-/// One more or less of so many makes no difference.
+/// One more or fewer of this many makes no difference: with seeks, and without.
 const ALIKE_OF_SEEKS: u32 = 8;
 const ALIKE: u32 = 2;
-/// So long nothing is tried because of strangers.
+/// For this long at most, clients not yet known prevent probes.
 const STRANGE_MOST: Nanos = Nanos::from_secs(2);
 
-/// Those of whom something waited or was in the device at the last count, or later: a bit for each
-/// client. To note somebody down touches no memory that is far away, and to go along all of them is
-/// to go along the clients in their order.
+/// Clients of which something waited or was in the device at the last count, or since: a bit for
+/// each. Adding a client touches no distant memory, and walking the bits walks the clients in the
+/// order of their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Present(Vec<u64>);
 
 impl Present {
-    /// Nobody, of so many clients.
+    /// None present, of this many clients.
     pub(super) fn new(clients: u32) -> Present {
         Present((0..clients.div_ceil(64)).map(|_| 0).collect())
     }
@@ -70,42 +70,42 @@ impl Present {
     }
 }
 
-/// Who has been active of late.
+/// The clients that have been active lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct WorkloadMix {
     pub(super) streams: u32,
     pub(super) others: u32,
     /// Groups that the others are in.
     pub(super) sweep_groups: u32,
-    /// Those of them all who are of the idle class, and have no turns.
+    /// Clients among all of these that are of the idle class, and have no turns.
     pub(super) idle: u32,
-    /// Some have asked too seldom to be known for what they are.
+    /// Some clients have sent too few requests for their kind to be known.
     pub(super) strange: bool,
-    /// Some of the streams are shared streams, whose members have a seat one after the other.
+    /// Some of the streams are shared streams, whose members use a seat one after the other.
     pub(super) together: bool,
 }
 
 impl WorkloadMix {
-    /// What would take turns: each stream, and each sweep group.
+    /// The parties that would take turns: each stream, and each sweep group.
     pub(super) const fn parties(self) -> u32 {
         self.parties_of(false)
     }
 
-    /// The same, where perhaps each of the others is one.
+    /// The same; with `everyone` each other client is a party, too.
     pub(super) const fn parties_of(self, everyone: bool) -> u32 {
         self.streams + if everyone { self.others } else { self.sweep_groups }
     }
 
-    /// How many kinds there are.
+    /// How many kinds of mix there are.
     pub(super) const KINDS: usize = 4;
 
-    /// Streams or none, random requests or none: each is another question.
+    /// Streams or none, random requests or none: each combination is a separate question.
     pub(super) const fn kind(self) -> usize {
         (self.streams > 0) as usize * 2 + (self.others > 0) as usize
     }
 
-    /// More or fewer who would take turns, by more than an eighth; without seeks, twice as many:
-    /// turns have never paid then, and who comes would pay for finding that out again.
+    /// Whether the parties are more or fewer by over an eighth; without seeks, by over a half:
+    /// turns have never paid off there, and a client that comes would pay for learning that again.
     pub(super) const fn is_another(self, other: WorkloadMix, seeks: bool) -> bool {
         let (one, two) = (self.parties(), other.parties());
         let most = if one > two { one } else { two };
@@ -115,16 +115,16 @@ impl WorkloadMix {
 }
 
 impl Paternoster {
-    /// Counts who is there. Another mix is tried out soon. `seeks`: on a device that has them.
+    /// Counts the active clients. A changed mix is tried out soon. `seeks`: the device has seeks.
     pub(super) fn update_workload_mix(&mut self, now: Nanos, seeks: bool) {
         let mix = self.count_present(now);
         self.seats.parties = mix.parties_of(self.seats.everyone);
         self.seats.all_random = mix.streams == 0;
         let learn = &mut self.learn;
         learn.next_count = now + COUNT_EVERY;
-        // Another mix, or other times: what is due is looked at again.
+        // The mix or the times may have changed: what is due is checked again.
         learn.arms.quiet_until = Nanos::ZERO;
-        // Without seeks a random client is one more, and no other question.
+        // Without seeks a random client is just one more, not a separate question.
         let is_of_another_kind = seeks && mix.kind() != learn.mix.kind();
         if learn.phase != Phase::Rest {
             learn.is_stale |= is_of_another_kind;
@@ -145,7 +145,8 @@ impl Paternoster {
         }
     }
 
-    /// Who is there. Who was not since the last time is not asked for again until he comes.
+    /// Counts the clients present. One without a request since the last time is dropped until it
+    /// returns.
     fn count_present(&mut self, now: Nanos) -> WorkloadMix {
         let mut mix = WorkloadMix::default();
         let mut next = self.present.from(0);
@@ -154,7 +155,7 @@ impl Paternoster {
             let client = &mut self.clients[number as usize];
             let active = core::mem::take(&mut client.pattern.was_active);
             if active || self.accounts.is_busy(number) {
-                // Those who share a seat are one.
+                // Clients that share a seat count once.
                 let counts = !client.is_together || self.shared_streams.comes_first(number, now);
                 mix.together |= client.is_together;
                 mix.strange |= !client.pattern.is_known();
@@ -178,7 +179,7 @@ impl Paternoster {
 mod tests {
     use super::*;
 
-    /// Are all found who were added and not removed, in order, at the ends of words too?
+    /// Are all clients found that were added and not removed, in order, at the ends of words too?
     #[test]
     fn i1_who_is_present() {
         let mut present = Present::new(130);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wait queue: the clients that sleep for a request, in the order in which they came, and which of
-//! them is woken when one becomes free.
+//! Wait queue: the clients that sleep for a request, in order of arrival, and which of them is
+//! woken when one becomes free.
 //!
 //! ```text
 //! front ─ asleep ─ asleep ─ asleep ─ back      a free tag: the first that could use it is woken
-//!   ▲                                          told ─ it asks again, and has the tag
-//!   └── back to its own place, if another had it sooner
+//!   ▲                                          told ─ it asks again, and gets the tag
+//!   └── back to its own place, if another got it sooner
 //! ```
 //!
-//! Invariants and laws (I2 to I4, R1, R2, R4) and the source are those of the file above.
+//! For invariants and laws (I2 to I4, R1, R2, R4) and the source see `queue/admission.rs`.
 
 use super::{BATCH_REQUESTS, POOL_ASYNC, POOL_BIOS, POOL_SYNC};
 use crate::client::{ClientId, POOLS, Sleep};
@@ -16,15 +16,15 @@ use crate::elevator::{Admission, Rules};
 use crate::event::Observer;
 use crate::queue::RequestQueue;
 
-/// So many sleepers are asked at the front of a line, and as many farther back, whether they could
-/// use a request that became free: Linux wakes one each of eight wait queues in turn.
+/// This many sleepers are examined at the front of a line, and as many further back, for one that
+/// could use a free request: Linux wakes one from each of eight wait queues in turn.
 const LOOK: u32 = 4;
 
-/// A client that sleeps: its turn, its pool, its number.
+/// A sleeping client: its turn, its pool, its number.
 type Sleeper = (u64, u8, u32);
 
 impl<O: Observer> RequestQueue<O> {
-    /// A client that was woken for a tag has been told, or tries without, or does not try.
+    /// A client woken for a tag has been told, or tries before that, or does not try.
     pub(super) fn expect_no_more(&mut self, index: u32) {
         let client = self.view.clients.0.at_mut(index);
         self.allocator.expected -= u32::from(client.expected);
@@ -32,8 +32,8 @@ impl<O: Observer> RequestQueue<O> {
         (client.expected, client.kept) = (false, false);
     }
 
-    /// A client returns to the place that it had among the sleepers: several that return at once
-    /// stay in their order, so that none of them is the last for ever.
+    /// A client returns to its former place among the sleepers: several that return at once stay in
+    /// their order, so that none of them is always the last.
     pub(super) fn back_into_line(&mut self, number: usize, index: u32) {
         let turn = self.view.clients.at(index).turn;
         let (list, links) =
@@ -54,7 +54,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// One request of `pool` became free: at most one sleeper is woken for it, and all whom nobody
+    /// One request of `pool` became free: wakes at most one sleeper for it, and all that nothing
     /// else would wake.
     #[inline(never)]
     pub(super) fn wake_for(&mut self, pool: u8) {
@@ -69,8 +69,8 @@ impl<O: Observer> RequestQueue<O> {
         self.wake_if_nobody_will();
     }
 
-    /// Wakes those for whom there is room: under legacy rules the first sleeper of each pool that
-    /// has some, other than `except`; under mq rules whom the free tags are for.
+    /// Wakes sleepers for which there is room: under legacy rules the first sleeper of each pool
+    /// with room, other than `except`; under mq rules those that the free tags are for.
     pub(super) fn wake_where_there_is_room(&mut self, except: Option<u8>) {
         if self.allocator.nobody_sleeps() {
             return;
@@ -93,8 +93,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Wakes for each free tag, those apart that others have been woken for, the first in line that
-    /// could use one now (R1, R2), of those behind `after` in line.
+    /// For each free tag, except those for which others have been woken, wakes the first in line
+    /// behind `after` that could use one now (R1, R2).
     pub(super) fn wake_in_turn(&mut self, after: u64) {
         while self.free_tags() > self.allocator.expected {
             let [one, other] = [POOL_SYNC, POOL_ASYNC].map(|pool| self.first_able(pool, after));
@@ -107,14 +107,14 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Which of two sleepers is woken, of whom `first` has slept longer.
+    /// Which of two sleepers is woken; `first` has slept longer.
     fn sooner(&self, first: Sleeper, second: Sleeper) -> Sleeper {
         let id = |(_, _, index): Sleeper| ClientId(self.view.clients.key_at(index));
         if self.elevator.wakes_rather(id(second), id(first)) { second } else { first }
     }
 
-    /// The first sleeper of a pool that could use one of the free tags, and its turn. Asked are the
-    /// first in line, and then some farther back, each time others.
+    /// The first sleeper of a pool that could use one of the free tags, and its turn. Examines the
+    /// first in line, and then some further back, different ones each time.
     fn first_able(&mut self, pool: u8, after: u64) -> Option<Sleeper> {
         let number = usize::from(pool);
         let first = self.allocator.sleepers[number].first();
@@ -133,8 +133,8 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Asks so many sleepers of a pool, from one on; the first that could use a free tag, or one
-    /// that the elevator rather wakes, and the next one to be asked.
+    /// Examines [`LOOK`] sleepers of a pool, starting with one: returns the first that could use a
+    /// free tag, or one that the elevator prefers, and the next one to examine.
     fn ask(&self, pool: u8, mut place: Option<u32>, after: u64) -> (Option<Sleeper>, Option<u32>) {
         let mut found: Option<Sleeper> = None;
         for _ in 0..LOOK {
@@ -167,7 +167,7 @@ impl<O: Observer> RequestQueue<O> {
         self.allocator.positions.first(limit).is_some()
     }
 
-    /// If a pool's sleepers have nobody whose end would wake them, they are woken now (I3).
+    /// Wakes a pool's sleepers if there is no request whose end would wake them (I3).
     pub(crate) fn wake_if_nobody_will(&mut self) {
         let [first, second] = self.allocator.pools;
         if first.allocated + second.allocated == 0 {
@@ -183,7 +183,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Everybody who sleeps is woken: limits or rules have changed.
+    /// Wakes all sleepers: limits or rules have changed.
     pub(crate) fn wake_all(&mut self) {
         while self.policy.rules == Rules::Mq {
             let first = [POOL_SYNC, POOL_ASYNC].map(|pool| {
@@ -206,7 +206,7 @@ impl<O: Observer> RequestQueue<O> {
         true
     }
 
-    /// A sleeper of `pool` is woken.
+    /// Wakes a sleeper of `pool`.
     fn wake(&mut self, pool: u8, index: u32) {
         let number = usize::from(pool);
         let links = &mut self.allocator.sleeper_links[number];
@@ -238,7 +238,7 @@ impl<O: Observer> RequestQueue<O> {
         Some(ClientId(self.view.clients.key_at(index)))
     }
 
-    /// `client` does not use what it was woken for: another may.
+    /// `client` does not use its wake: another client may.
     pub(crate) fn pass_on_wakes(&mut self, client: ClientId) {
         self.expect_no_more(client.index());
         for pool in [POOL_ASYNC, POOL_SYNC, POOL_BIOS] {
@@ -250,7 +250,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// A client that leaves is no sleeper any more.
+    /// A leaving client is no longer a sleeper.
     pub(crate) fn stop_sleeping(&mut self, client: ClientId) {
         let index = client.index();
         self.expect_no_more(index);
@@ -275,7 +275,7 @@ impl<O: Observer> RequestQueue<O> {
         let gone = client.is_gone();
         if !self.allocator.sleepers[usize::from(POOL_BIOS)].is_empty() {
             self.wake_first(POOL_BIOS);
-            // Nobody holds a bio any more whose end would wake the others (I3).
+            // No bio is left whose end would wake the others (I3).
             while self.bios.is_empty() && self.wake_first(POOL_BIOS) {}
         }
         if gone {
@@ -289,7 +289,7 @@ impl<O: Observer> RequestQueue<O> {
         self.policy.rules == Rules::Legacy && self.allocator.pools[usize::from(sync)].congested
     }
 
-    /// Requests allocated, async (or held to a limit) and sync (or others).
+    /// Requests allocated: async (or limited) and sync (or others).
     #[must_use]
     pub const fn allocated(&self) -> (u32, u32) {
         (self.allocator.pools[0].allocated, self.allocator.pools[1].allocated)

@@ -9,7 +9,7 @@ use crate::client::Class;
 use crate::elevator::Fault;
 use crate::slab::NIL;
 
-/// What the children of a group have together.
+/// The sums over the children of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     queued: [u32; 2],

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that clients hold, wherever they are, and which client has its share of them.
+//! Requests that clients hold, wherever those are, and whether a client has its share of them.
 //!
-//! A queue has `nr_requests`; the first client that came could have them all. Each level shares
-//! them by weight among those that hold any: of 128, two groups of equal weight have 64 each, and
-//! two clients of one of them 32. One that sleeps for a request *asks*, and counts as well:
+//! A queue has `nr_requests`; the first client to arrive could take them all. Each level shares
+//! them by weight among those that hold any: of 128, two groups of equal weight get 64 each, and
+//! two clients of one of them 32. A client that sleeps for a request *asks*, and counts as well:
 //!
 //! ```text
-//! 2 requests, two writers      asleep is not counted    A holds both, B has one now and then
-//!                              asleep counts            A holds one, B has the other
+//! 2 requests, two writers      sleeper not counted      A holds both, B has one now and then
+//!                              sleeper counted          A holds one, B has the other
 //! ```
 //!
 //! # Invariant
-//! The held requests of a group are those of its children; `held_weight` is the weight of the
-//! children that hold or ask, and `asking` how many ask (I2 of the accounts).
+//! A group holds the requests that its children hold; `held_weight` is the weight of the children
+//! that hold or ask, and `asking` how many ask (I2 of the accounts).
 
 use super::{Accounts, Node};
 use crate::slab::NIL;
 
-/// One request in so many is left for those who have less than their share.
+/// One in this many requests is left for clients that have less than their share.
 const LEFT_FOR_OTHERS: u32 = 16;
 
 impl Accounts {
-    /// A client has so many requests more, or less, wherever they are.
+    /// A client holds this many requests more, or fewer, wherever they are.
     #[inline(always)]
     pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
         let mut at = self.hold_one(client, by);
         while at != self.root && at != NIL {
             at = self.hold_above(at, by);
         }
-        // Who left before its requests has no parent any more.
+        // A client that left before its requests no longer has a parent.
         if at != NIL {
             let all = &mut self.at_mut(at).held;
             *all = all.wrapping_add_signed(by);
@@ -71,7 +71,7 @@ impl Accounts {
         }
     }
 
-    /// A client has what it slept for, or does without.
+    /// A client has the request that it slept for, or no longer needs one.
     #[inline]
     pub(in super::super) fn ask_no_more(&mut self, client: u32) {
         if self.at(client).asks {
@@ -95,15 +95,15 @@ impl Accounts {
         }
     }
 
-    /// Whether none of `most` requests is left.
+    /// Whether all of `most` requests are held.
     #[inline]
     pub(in super::super) fn holds_all(&self, most: u32) -> bool {
         self.at(self.root).held >= most
     }
 
-    /// Whether a client, or a group that it is in, has its share of `most` requests already, by
-    /// weight among those that have some or ask for one. While there are enough left for one that
-    /// comes, nobody has too many.
+    /// Whether a client, or a group above it, already holds its share of `most` requests, by weight
+    /// among those that hold some or ask for one. While enough are left for a newcomer, no client
+    /// has too many.
     pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
         if self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) < most {
             return false;
@@ -119,7 +119,7 @@ impl Accounts {
         false
     }
 
-    /// The part of `most` that is a node's: the product on the way up.
+    /// A node's share of `most`: the product of the shares on the way up.
     fn share_of(&self, node: u32, most: u32) -> u64 {
         let (mut limit, mut at) = (u64::from(most), node);
         while at != self.root {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One account: what a client or group was charged, and what it has waiting and in the device.
+//! One account: what a client or group was charged, and its requests that wait or are in the
+//! device.
 //!
 //! # Invariant
-//! `rest` is what the divisions by the weight have left over, below the weight: nothing that was
-//! charged is lost to rounding (I4 of the accounts).
+//! `rest` is the remainder of the divisions by the weight, and less than the weight: nothing that
+//! was charged is lost to rounding (I4 of the accounts).
 
 use super::{CROWD, IDLE_WAITS_MOST, STREAM};
 use crate::client::Class;
@@ -11,14 +12,14 @@ use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::Root;
 
-/// Virtual time of one nanosecond at weight 1. With it a client of weight 1 that has the device to
-/// itself for four years is still within 64 bits.
+/// Virtual time of one nanosecond at weight 1. It lets a client of weight 1 that has the device to
+/// itself for four years stay within 64 bits.
 pub(in super::super) const UNIT: i64 = 64;
 
 /// How many classes there are.
 pub(in super::super) const CLASSES: usize = 3;
 
-/// Who goes before whom: the better class, and in it who has come least far.
+/// The order of nodes: by class, the better first, and then by virtual time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in super::super) struct Key {
     pub(in super::super) class: u8,
@@ -31,29 +32,29 @@ impl Key {
     }
 }
 
-/// The account of a client, or of a group and everybody in it: one cache line, since with thousands
-/// of clients each request is of one whose account is nowhere near.
+/// The account of a client, or of a group and all in it: one cache line, because with thousands of
+/// clients the account of the next request is rarely in the cache.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(in super::super) struct Node {
     pub(in super::super) parent: u32,
     pub(in super::super) weight: u32,
     pub(in super::super) vt: i64,
-    /// What the last division left over, below the weight (I4).
+    /// The remainder of the last division, less than the weight (I4).
     pub(super) rest: u32,
     pub(in super::super) class: u8,
     pub(super) is_known: bool,
     /// It, or a client in it, sleeps for a request.
     pub(super) asks: bool,
-    /// Requests that wait, by kind, and that are in the device.
+    /// Requests that wait, by kind, and requests in the device.
     pub(in super::super) queued: [u32; 2],
     pub(in super::super) flying: u32,
-    /// Requests allocated.
+    /// Requests held.
     pub(super) held: u32,
-    /// Device time charged, and what of it is only an estimate.
+    /// Device time charged, and how much of it is only an estimate.
     pub(in super::super) charged: i64,
     pub(in super::super) estimated: i64,
-    /// Until then its next request is expected.
+    /// Its next request is expected until then.
     pub(in super::super) expected: Nanos,
 }
 
@@ -89,7 +90,7 @@ impl Node {
         self.queued[CROWD] + self.queued[STREAM]
     }
 
-    /// It counts among those that share the requests there are.
+    /// It counts among those that share the requests.
     pub(super) const fn shares(&self) -> bool {
         self.held > 0 || self.asks
     }
@@ -98,20 +99,20 @@ impl Node {
         self.waiting() + self.flying > 0
     }
 
-    /// One that waited goes to the device.
+    /// A waiting request goes to the device.
     pub(super) const fn begin(&mut self, kind: usize, estimate: i64) {
         self.queued[kind] -= 1;
         self.flying += 1;
         self.estimated += estimate;
     }
 
-    /// One is in the device no more.
+    /// A request has left the device.
     pub(super) const fn finish(&mut self, estimate: i64) {
         self.flying -= 1;
         self.estimated -= estimate;
     }
 
-    /// Pays for `ns` of device time, or gets them back. (The root has nobody beside it, and no
+    /// Charges `ns` of device time, or refunds it if below zero. (The root has no siblings, and no
     /// virtual time.)
     #[inline(always)]
     pub(super) fn charge(&mut self, ns: i64) {
@@ -126,8 +127,9 @@ impl Node {
         self.rest = rest;
     }
 
-    /// By the weight, rounded down, and the rest. Below zero counted from the other end, as in
-    /// -1 / 100 = -1, rest 99: one division either way, a short one for nearly all that is due.
+    /// Divided by the weight, rounded down, and the remainder. Below zero it counts from the other
+    /// end, as in -1 / 100 = -1, rest 99: one division either way, and a short one for nearly all
+    /// values.
     #[inline(always)]
     fn divided(&self, due: i64) -> (i64, u32) {
         let (size, weight) = (if due < 0 { !due } else { due }.cast_unsigned(), self.weight);
@@ -138,8 +140,8 @@ impl Node {
         if due < 0 { (!whole, weight - 1 - rest) } else { (whole, rest) }
     }
 
-    /// What `took` ns are in virtual time, if that is more than `least`, or else `least`. Neither
-    /// is below zero.
+    /// `took` ns as virtual time, if that is more than `least`, or else `least`. Neither is below
+    /// zero.
     #[inline(always)]
     pub(super) fn price_above(&self, took: i64, least: i64) -> i64 {
         let weight = i64::from(self.weight);
@@ -150,12 +152,12 @@ impl Node {
         } else {
             (took.saturating_mul(UNIT), least.saturating_add(1).saturating_mul(weight))
         };
-        // A product instead of a division, most of the time.
+        // A multiplication instead of a division, most of the time.
         if due < more { least } else { due / weight }
     }
 }
 
-/// What a short division cannot do: apart, so that this is not made ready each time.
+/// For values too large for a short division: apart, to keep its setup off the common path.
 #[cold]
 #[inline(never)]
 fn long_division(size: u64, weight: u32) -> (i64, u32) {
@@ -163,10 +165,10 @@ fn long_division(size: u64, weight: u32) -> (i64, u32) {
     ((size / weight).cast_signed(), u32::try_from(size % weight).unwrap_or(0))
 }
 
-/// What a group knows of those in it.
+/// What is known of a group's children.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Group {
-    /// Who waits, by kind and class.
+    /// Waiting children, by kind and class.
     pub(super) ready: [[Root; CLASSES]; 2],
     /// By class.
     pub(super) floor: [i64; CLASSES],
@@ -174,21 +176,21 @@ pub(in super::super) struct Group {
     /// The weight of the children that hold requests or ask for one, and how many ask.
     pub(super) held_weight: u64,
     pub(super) asking: u32,
-    /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
+    /// The most expensive recent request, in virtual time: fades by 1/256 with each one that ends.
     pub(in super::super) dearest: i64,
-    /// The dearest of longer ago, and since when it fades.
+    /// The most expensive request of longer ago, and since when it fades.
     pub(super) dearest_then: i64,
     pub(super) then: Nanos,
     pub(super) idle_class_served: Nanos,
-    /// Requests in the device of those of the idle class right in it.
+    /// Requests in the device of its direct children of the idle class.
     pub(super) idlers_flying: u32,
-    /// Steps to the root, and groups right in it.
+    /// Steps to the root, and groups directly below it.
     pub(super) depth: u32,
     pub(super) groups: u32,
 }
 
 impl Group {
-    /// The dearest request is remembered for longer than [`Group::dearest`] does.
+    /// Remembers the most expensive request for longer than [`Group::dearest`] does.
     #[inline(always)]
     pub(super) const fn remember_dearest(&mut self, now: Nanos) {
         if self.dearest >= self.faded(now) {
@@ -196,14 +198,14 @@ impl Group {
         }
     }
 
-    /// What is left of the dearest of longer ago: a half every 2^28 ns, a quarter of a second.
+    /// What is left of the older maximum: it halves every 2^28 ns, a quarter of a second.
     #[inline(always)]
     const fn faded(&self, now: Nanos) -> i64 {
         let halvings = now.0.saturating_sub(self.then.0) >> 28;
         self.dearest_then >> if halvings < 63 { halvings } else { 63 }
     }
 
-    /// The dearest request of the last second or so.
+    /// The most expensive request of the last second or so.
     pub(super) fn dearest_lately(&self, now: Nanos) -> i64 {
         self.dearest.max(self.faded(now))
     }
@@ -213,7 +215,7 @@ impl Group {
         self.idle_class_served + IDLE_WAITS_MOST
     }
 
-    /// Who of those who wait as a kind is the first.
+    /// The first waiting child of a kind.
     pub(super) fn first(&self, kind: usize) -> Option<u32> {
         self.ready[kind].iter().find_map(Root::first)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who stands where among his siblings: the orders of those who wait, and their floor (C3).
+//! The orders of the waiting children of a group, and their floor (C3).
 //!
 //! # Invariants
-//! A node stands in its parent's order of a kind and of its class exactly while requests of that
-//! kind wait below it (I1 of the accounts).
+//! A node is in its parent's order of a kind and of its class exactly while requests of that kind
+//! wait below it (I1 of the accounts).
 
 use super::node::Key;
 use super::{Accounts, CROWD, Group, Node, OWED_MOST, OWED_REQUESTS, STREAM, UNIT};
@@ -28,14 +28,14 @@ impl Accounts {
         }
     }
 
-    /// The virtual time of a node, which has a parent, is another one.
+    /// Re-sorts a node, which has a parent, after its virtual time has changed.
     pub(super) fn reorder(&mut self, node: u32) {
         let Accounts { nodes, groups, orders, clients, .. } = self;
         let own = &nodes[node as usize];
         groups[(own.parent - *clients) as usize].reorder(orders, node, own);
     }
 
-    /// Who stands behind `node` among those of its group who wait as a kind.
+    /// The node behind `node` among those of its group that wait as a kind.
     pub(super) fn next_in_order(&self, group: &Group, node: u32, kind: usize) -> Option<u32> {
         let behind = usize::from(self.at(node).class) + 1;
         let others = || group.ready[kind][behind..].iter().find_map(Root::first);
@@ -44,7 +44,7 @@ impl Accounts {
 }
 
 impl Group {
-    /// The virtual time of one in it is another one.
+    /// Re-sorts a child whose virtual time has changed.
     #[inline(always)]
     pub(super) fn reorder(&mut self, orders: &mut [Nodes<i64>; 2], node: u32, own: &Node) {
         let class = usize::from(own.class);
@@ -56,9 +56,9 @@ impl Group {
         }
     }
 
-    /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
-    /// of a better one does. `goes` is about to go, of a kind, and so many wait of the other one:
-    /// mostly it is the first of all, and the floor is where it stands.
+    /// C3: the floor of a class is the least virtual time of its waiting nodes, while none of a
+    /// better class waits. `goes` is about to go, of a kind, and `others` wait of the other kind:
+    /// mostly it is the first of all, and the floor becomes its virtual time.
     #[inline(always)]
     pub(super) fn raise_floor(&mut self, nodes: &[Node], goes: u32, kind: usize, others: u32) {
         let own = nodes[goes as usize].key();
@@ -70,7 +70,7 @@ impl Group {
         }
     }
 
-    /// Where the first of all stands who wait; somebody does.
+    /// The least key of all waiting nodes; there is at least one.
     #[inline(never)]
     fn least(&self, nodes: &[Node]) -> Key {
         let firsts = [CROWD, STREAM].into_iter().filter_map(|kind| self.first(kind));
@@ -78,12 +78,12 @@ impl Group {
         keys.reduce(|one, other| if other.before(&one) { other } else { one }).unwrap_or_default()
     }
 
-    /// C4: what was not used is released, but for the little that one is behind that is expected. A
-    /// client that always has something in the device, and nothing waiting, has all that it asks
-    /// for: what it is owed for that is at most [`OWED_MOST`], and without turns [`OWED_REQUESTS`]
-    /// of the dearest requests: of the last second or so, not only of the last few hundred, or a
-    /// client with many small requests would forgive one with large ones what it is ahead. The rest
-    /// the gate did not get for it, and is nobody's.
+    /// C4: releases unused time, except the little that an expected client is behind. A client that
+    /// always has something in the device, and nothing waiting, gets all that it asks for. What it
+    /// is owed for that is at most [`OWED_MOST`], and without turns at most [`OWED_REQUESTS`] times
+    /// the most expensive request of the last second or so. (If only the last few hundred requests
+    /// counted, a client with many small ones would forgive one with large ones its lead.) The rest
+    /// the gate did not collect for it, and it lapses.
     pub(super) fn lift(&self, own: &mut Node, now: Nanos, slack: i64) {
         let floor = self.floor[usize::from(own.class)];
         if own.vt >= floor {
@@ -100,7 +100,7 @@ impl Group {
         }
     }
 
-    /// How far behind the floor one may be that has something in the device.
+    /// How far behind the floor a client with something in the device may be.
     fn debt_most(&self, weight: u32, now: Nanos, slack: i64) -> i64 {
         let turns = self.dearest + OWED_MOST * UNIT / i64::from(weight);
         if slack > 0 { turns } else { turns.min(OWED_REQUESTS * self.dearest_lately(now)) }

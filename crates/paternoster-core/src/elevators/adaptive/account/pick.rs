@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who goes first: by class and virtual time, group by group, and how two stand to each other.
+//! Which client goes first: by class and virtual time, group by group, and how two compare.
 //!
-//! Two clients are compared where their ways to the root part:
+//! Two clients are compared where their paths to the root meet:
 //!
 //! ```text
 //! root ─┬─ A ── a1        a1 and b2 are compared as A and B
@@ -17,8 +17,8 @@ use crate::slab::NIL;
 use crate::time::Nanos;
 
 impl Accounts {
-    /// Who goes next by virtual times alone, of one kind or of both; passing over those who are
-    /// `skipped`, who are few.
+    /// The client that goes next by virtual times alone, of one kind or of both, leaving out those
+    /// that are `skipped`, which are few.
     pub(in super::super) fn first(
         &self,
         kinds: &[usize],
@@ -28,11 +28,11 @@ impl Accounts {
         self.first_in(self.root, kinds, now, skipped)
     }
 
-    /// Who goes next by virtual times alone, of all who wait.
+    /// The client that goes next by virtual times alone, of all that wait.
     #[inline]
     pub(in super::super) fn first_of_all(&self, now: Nanos) -> Option<u32> {
         if self.at(self.root).queued[STREAM] == 0 {
-            // As it is most of the time.
+            // The common case.
             let first = self.head(self.group(self.root), CROWD, now)?;
             if self.is_client(first) {
                 return Some(first);
@@ -41,7 +41,7 @@ impl Accounts {
         self.first_below(now)
     }
 
-    /// The same, as often as groups are nested.
+    /// The same, for nested groups.
     #[inline(never)]
     fn first_below(&self, now: Nanos) -> Option<u32> {
         let mut group = self.root;
@@ -58,7 +58,7 @@ impl Accounts {
             if self.is_client(child) {
                 return Some(child);
             }
-            // A group that waits as both kinds may be asked for both.
+            // In a group that waits as both kinds, both may be looked at.
             let queued = self.at(child).queued;
             crowd = !streams || crowd && queued[CROWD] > 0;
             stream = streams || stream && queued[STREAM] > 0;
@@ -66,7 +66,7 @@ impl Accounts {
         }
     }
 
-    /// As deep as groups are nested, which is bounded by their number.
+    /// Recurses as deep as groups are nested, which is bounded by their number.
     fn first_in(
         &self,
         group: u32,
@@ -84,7 +84,7 @@ impl Accounts {
             let found = if self.is_client(child) {
                 (!skipped(child)).then_some(child)
             } else {
-                // A group that waits as both kinds is asked for this one alone.
+                // In a group that waits as both kinds, only this kind is looked at.
                 let both = kinds.len() > 1 && self.at(child).queued[1 - kind] > 0;
                 let asked = if both { kinds } else { core::slice::from_ref(&kind) };
                 self.first_in(child, asked, now, skipped)
@@ -97,7 +97,7 @@ impl Accounts {
         None
     }
 
-    /// The first of a kind in a group; one of the idle class if they have waited for too long.
+    /// The first of a kind in a group; one of the idle class if that has waited for too long.
     #[inline]
     fn head(&self, group: &Group, kind: usize, now: Nanos) -> Option<u32> {
         let idler = group.ready[kind][Class::Idle as usize].first();
@@ -119,8 +119,8 @@ impl Accounts {
         }
     }
 
-    /// Who goes next of the clients right in a group, of those who wait as the crowd. Those of
-    /// groups in it are passed over.
+    /// The client directly in a group that goes next, of those that wait as the crowd. Clients of
+    /// its subgroups are left out.
     pub(in super::super) fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
         let node = self.group(group);
         let mut next = self.head(node, CROWD, now);
@@ -130,7 +130,7 @@ impl Accounts {
         next
     }
 
-    /// Who goes next of the crowd, but for those right in a group that is `seated`.
+    /// The client of the crowd that goes next, except those directly in a group that is `seated`.
     pub(in super::super) fn first_of_sweep_groups(
         &self,
         now: Nanos,
@@ -139,7 +139,8 @@ impl Accounts {
         self.first_of_sweep_groups_in(self.root, now, seated)
     }
 
-    /// As deep as groups are nested. In a seated group of many clients and groups, O(clients).
+    /// Recurses as deep as groups are nested. O(clients) in a seated group of many clients and
+    /// groups.
     fn first_of_sweep_groups_in(
         &self,
         group: u32,
@@ -166,8 +167,8 @@ impl Accounts {
         None
     }
 
-    /// Whether a client is of the same class as a sibling who has had least, and at most `ns` of
-    /// that one's device time ahead of him.
+    /// Whether a client is of the same class as its sibling `least`, which has had least, and at
+    /// most `ns` of that sibling's device time ahead of it.
     pub(in super::super) fn is_within(&self, client: u32, least: u32, ns: u64) -> bool {
         let (own, least) = (self.at(client), self.at(least));
         let ns = i64::try_from(ns).unwrap_or(i64::MAX);
@@ -175,19 +176,20 @@ impl Accounts {
         own.class == least.class && own.vt.saturating_sub(least.vt) <= most
     }
 
-    /// Steps to the root of who is in this group; of the root itself, and who has left, none.
+    /// Steps to the root for a child of this group; none for the root itself, and for one that has
+    /// left.
     fn depth_below(&self, group: u32) -> u32 {
         if group == NIL { 0 } else { self.group(group).depth + 1 }
     }
 
-    /// The child of the root that is next by virtual time, if somebody waits.
+    /// The child of the root that is next by virtual time, if any waits.
     pub(in super::super) fn first_child(&self) -> Option<u32> {
         let root = self.group(self.root);
         let firsts = [root.first(CROWD), root.first(STREAM)];
         firsts[self.lesser(firsts)?]
     }
 
-    /// The child of the root that a client is below of, or is.
+    /// The child of the root that a client is, or is below.
     pub(in super::super) fn top_of(&self, client: u32) -> u32 {
         let mut at = client;
         while self.at(at).parent != self.root && self.at(at).parent != NIL {
@@ -196,7 +198,7 @@ impl Accounts {
         at
     }
 
-    /// The two children of the last common group of two clients.
+    /// The two children of the nearest common group that lead to two clients.
     fn siblings(&self, one: u32, other: u32) -> (u32, u32) {
         let (mut one, mut other) = (one, other);
         let (mut over_one, mut over_other) = (self.at(one).parent, self.at(other).parent);
@@ -212,26 +214,26 @@ impl Accounts {
         (one, other)
     }
 
-    /// Whether `one` has had less than `other`, or is of a better class, where their ways part.
+    /// Whether `one` has had less than `other`, or is of a better class, where their paths meet.
     pub(in super::super) fn precedes(&self, one: u32, other: u32) -> bool {
         let (one, other) = self.siblings(one, other);
         one != other && self.at(one).key().before(&self.at(other).key())
     }
 
-    /// Whether `one` has had less than `other`, of the same class, where their ways part.
+    /// Whether `one` has had less than `other`, of the same class, where their paths meet.
     pub(in super::super) fn has_had_less(&self, one: u32, other: u32) -> bool {
         let (one, other) = self.siblings(one, other);
         let (one, other) = (self.at(one), self.at(other));
         one.class == other.class && one.vt < other.vt
     }
 
-    /// Whether `one` is of a better class than `other` where their ways part.
+    /// Whether `one` is of a better class than `other` where their paths meet.
     pub(in super::super) fn outranks(&self, one: u32, other: u32) -> bool {
         let (one, other) = self.siblings(one, other);
         self.at(one).class < self.at(other).class
     }
 
-    /// Whether `one` is of the idle class and `other` is not, where their ways part, and it has
+    /// Whether `one` is of the idle class and `other` is not, where their paths meet, and it has
     /// waited for long enough to go first.
     pub(in super::super) fn is_idler_due(&self, one: u32, other: u32, now: Nanos) -> bool {
         let (one, other) = self.siblings(one, other);
@@ -240,8 +242,8 @@ impl Accounts {
         one.class == idle && other.class != idle && self.group(one.parent).idlers_due_at() <= now
     }
 
-    /// Until when a client of the idle class waits for what siblings of a better class have in the
-    /// device: not longer than the idle class ever does.
+    /// Until when an idle-class client waits for what siblings of a better class have in the
+    /// device: no longer than the idle class ever waits.
     #[inline(always)]
     pub(in super::super) fn yields_until(&self, client: u32, now: Nanos) -> Option<Nanos> {
         let Node { class, parent, .. } = *self.at(client);
@@ -254,8 +256,8 @@ impl Accounts {
         (better && due > now).then_some(due)
     }
 
-    /// Whether one of the idle class has waited for long enough to go before all others where the
-    /// ways of two part. O(n).
+    /// Whether an idle-class node has waited for long enough to go before all others in the group
+    /// where the paths of two clients meet. O(n).
     pub(in super::super) fn idlers_turn(&self, one: u32, other: u32, now: Nanos) -> bool {
         let parent = self.at(self.siblings(one, other).0).parent;
         let idles = |node: &Node| {
@@ -264,7 +266,7 @@ impl Accounts {
         self.group(parent).idlers_due_at() <= now && self.nodes.iter().any(idles)
     }
 
-    /// The weights of two where their ways part.
+    /// The weights of two where their paths meet.
     pub(in super::super) fn weights(&self, one: u32, other: u32) -> (u64, u64) {
         let (one, other) = self.siblings(one, other);
         (u64::from(self.at(one).weight), u64::from(self.at(other).weight))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accounts, asked directly.
+//! Accounts, tested directly.
 
 use super::*;
 
 const NOW: Nanos = Nanos::from_millis(1000);
-/// The root is group 0, behind four clients.
+/// The root is group 0, after four clients.
 const ROOT: u32 = 4;
 
 /// Four clients in the root, of these weights.
@@ -20,8 +20,8 @@ fn first(accounts: &Accounts) -> Option<u32> {
     accounts.first(&[CROWD, STREAM], NOW, &|_| false)
 }
 
-/// C1, G2: does each request go to whoever has had least for his weight? Weights 1, 1, 2, 4 and
-/// requests of 8 us: in 8 of them 1, 1, 2 and 4.
+/// C1, G2: does each request come from the client that has had least for its weight? Weights 1, 1,
+/// 2, 4 and requests of 8 us: of each 8 they get 1, 1, 2 and 4.
 #[test]
 fn g2_the_least_goes_first() {
     let mut accounts = four([1, 1, 2, 4]);
@@ -44,8 +44,8 @@ fn g2_the_least_goes_first() {
     assert_eq!(went, [1, 1, 2, 4]);
 }
 
-/// C2: is the estimate set right? Ten guesses of 1 us for what takes 7: 70 us of 64ths at weight
-/// 100 are 44.8, and the rest of the division is kept.
+/// C2: is the estimate corrected? Ten guesses of 1 us for requests that take 7: 70 us in 64ths at
+/// weight 100 are 44.8, and the remainder of the division is kept.
 #[test]
 fn c2_i4_nothing_is_lost_to_rounding() {
     let mut accounts = four([100; 4]);
@@ -59,8 +59,8 @@ fn c2_i4_nothing_is_lost_to_rounding() {
     assert_eq!((accounts.at(0).charged, accounts.at(0).estimated), (70, 0));
 }
 
-/// Are charges exact with every weight, also large ones and those that are paid back? -1 / 3 is -1,
-/// rest 2; what is charged in parts is what is charged at once.
+/// Are charges exact with every weight, also large charges and refunds? -1 / 3 is -1, rest 2;
+/// charges in parts add up to one charge.
 #[test]
 fn i4_charges_in_parts_are_the_whole() {
     for weight in [1, 3, 100, 999_983, u32::MAX] {
@@ -82,8 +82,8 @@ fn i4_charges_in_parts_are_the_whole() {
     assert_eq!((back.vt, back.rest), (-1, 2 * 64));
 }
 
-/// C4, G5: does one who was away start where those are who waited; and keep what he is behind, if
-/// he is in time?
+/// C4, G5: does a client that was away start at the floor of those that waited, and does one that
+/// is in time keep what it is behind?
 #[test]
 fn c4_g5_who_was_away_starts_at_the_floor() {
     let mut accounts = four([1; 4]);
@@ -94,20 +94,20 @@ fn c4_g5_who_was_away_starts_at_the_floor() {
         accounts.dispatch(1, CROWD, 1000, NOW);
         accounts.end(1, 1000, 1000);
     }
-    // The floor is where client 1 was before its second: 64 000.
+    // The floor is client 1's virtual time before its second request: 64 000.
     assert!(accounts.is_behind(0, 0));
     accounts.arrive(0, CROWD, NOW, 0);
     assert_eq!(accounts.at(0).vt, 64_000);
     accounts.expect(2, NOW + Nanos(1));
     accounts.arrive(2, CROWD, NOW, 0);
-    // At most two of the dearest requests behind: it keeps all of its 0.
+    // At most two of the most expensive requests behind: it keeps all of its 0.
     assert_eq!(accounts.at(2).vt, 0);
     assert_eq!(accounts.check(), Ok(()));
 }
 
-/// Is what a client is owed that has something in the device counted in the dearest requests of the
-/// last second, though many small ones have ended since? One of 1 ms, weight 1, is 64 000 000; 64
-/// of them may be owed. 1 ms is 16 half-lives later less than any of the small ones.
+/// Is the debt to a client with something in the device limited by the most expensive requests of
+/// the last second, though many small ones have ended since? One of 1 ms, weight 1, is 64 000 000;
+/// 64 of them may be owed. After 16 half-lives 1 ms counts for less than any of the small ones.
 #[test]
 fn c4_a_dear_request_counts_for_a_while() {
     let owed = |later: u64| {
@@ -119,18 +119,18 @@ fn c4_a_dear_request_counts_for_a_while() {
             accounts.dispatch(1, CROWD, took, NOW);
             accounts.end(1, took, took);
         }
-        // The floor is where client 1 stands that goes, and client 0 is far below it.
+        // The floor is where client 1 is when it goes, and client 0 is far below it.
         accounts.groups[0].floor[1] = 1 << 40;
         accounts.arrive(0, CROWD, NOW + Nanos(later << 28), 0);
         (1 << 40) - accounts.at(0).vt
     };
     assert_eq!(owed(0), 64 * 64_000_000);
     assert_eq!(owed(1), 64 * 32_000_000);
-    // 64 of those of 1000 ns.
+    // 64 of the small ones, of 1000 ns.
     assert_eq!(owed(16), 64 * 64_000);
 }
 
-/// Do requests and accounts come along to another group, and to another kind?
+/// Do requests and accounts move along to another group, and to another kind?
 #[test]
 fn i1_i2_moves_keep_the_counts() {
     let mut accounts = four([100, 200, 300, 400]);
@@ -148,8 +148,7 @@ fn i1_i2_moves_keep_the_counts() {
     accounts.change_kind(3, CROWD, STREAM);
     assert_eq!(accounts.check(), Ok(()));
     assert_eq!(accounts.totals(), ([4, 4], 4));
-    // In a group of 50 beside 100, 200 and 400: it is owed a 15th of 12, if those are all there
-    // are.
+    // In a group of 50 next to 100, 200 and 400: its share of 12 requests in all is a 15th.
     assert!(accounts.has_its_share(2, 12) && !accounts.has_its_share(2, 75));
     accounts.leave(3, STREAM);
     for client in 0..4 {
@@ -159,8 +158,8 @@ fn i1_i2_moves_keep_the_counts() {
     assert_eq!(accounts.first(&[STREAM], NOW, &|client| client == 3), Some(2));
 }
 
-/// What is one of two groups to leave to the other? The essay of `ratio.rs`: its weight among all
-/// who are busy.
+/// What must one of two groups leave to the other? The example of `ratio.rs`: by its weight among
+/// all that are busy.
 #[test]
 fn charge_weights_count_who_is_busy() {
     let mut accounts = four([100, 300, 300, 300]);

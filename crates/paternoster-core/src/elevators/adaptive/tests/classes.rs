@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Classes, and what a person is told.
+//! Classes, and explanations for people.
 
 use super::*;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use alloc::string::String;
 const CARD: Price = Price { base: 1_000_000, sector: 0, seek: 0 };
 
 /// Does a real-time client go before all others? It takes 1 ms, and waits for at most the one
-/// that is in the device.
+/// request in the device.
 #[test]
 fn classes_are_strict() {
     let mut world = World::new(1, CARD);
@@ -21,8 +21,8 @@ fn classes_are_strict() {
     assert!(longest <= 2_000_000, "{longest} ns");
 }
 
-/// Does the idle class have something, though others always wait: one request in 200 ms, ten in
-/// two seconds?
+/// Does the idle class get something, though others always wait: one request in 200 ms, ten in two
+/// seconds?
 #[test]
 fn the_idle_class_is_not_starved() {
     let mut world = World::new(1, CARD);
@@ -33,7 +33,7 @@ fn the_idle_class_is_not_starved() {
     assert!((8..=12).contains(&ended), "{ended}");
 }
 
-/// G7: does a client of weight 1 beside one of 1000 go in its turn: once in 1001 ms?
+/// G7: does a client of weight 1 next to one of 1000 get its turn: once in 1001 ms?
 #[test]
 fn g7_the_lightest_is_served() {
     let mut world = World::new(1, CARD);
@@ -43,7 +43,7 @@ fn g7_the_lightest_is_served() {
     assert!((4..=8).contains(&world.actors[light].ended), "{}", world.actors[light].ended);
 }
 
-/// Is the reason told for which a request waits?
+/// Is the reason given for which a request waits?
 #[test]
 fn waiting_is_explained() {
     let mut world = World::new(1, CARD);

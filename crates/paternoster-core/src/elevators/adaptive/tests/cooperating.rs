@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared streams: who shares a seat, who leaves it, and what everybody pays.
+//! Shared streams: which clients share a seat, which leave it, and what each pays.
 
 use super::*;
 
 use crate::elevators::adaptive::watchdog::Sabotage;
 
-/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+/// A disk: 0.2 ms, 3 us a sector, 10 ms for a seek.
 const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
 
-/// Readers of these sizes who read one stream by turns, a piece each.
+/// Readers that read one stream in turn, a piece of these sizes each.
 fn by_turns(world: &mut World, sizes: &[u32]) -> Vec<usize> {
     let whole: u64 = sizes.iter().map(|&sectors| u64::from(sectors)).sum();
     let (mut region, mut at) = (None, 0);
@@ -17,7 +17,7 @@ fn by_turns(world: &mut World, sizes: &[u32]) -> Vec<usize> {
         let place = world.add(Patterns { skip, ..stream(sectors) });
         let actor = &mut world.actors[place];
         actor.region = *region.get_or_insert(actor.region);
-        // Its first step is over the others' pieces, too.
+        // Its first step also skips the others' pieces.
         actor.at = actor.region + whole + at - skip;
         at += u64::from(sectors);
         place
@@ -25,7 +25,7 @@ fn by_turns(world: &mut World, sizes: &[u32]) -> Vec<usize> {
     all.collect()
 }
 
-/// Sectors a second since they were counted anew.
+/// Sectors a second since the last `count_anew`.
 fn rate(world: &World, places: &[usize], since: Nanos) -> u64 {
     let sectors = |&place: &usize| {
         let actor = &world.actors[place];
@@ -34,14 +34,14 @@ fn rate(world: &World, places: &[usize], since: Nanos) -> u64 {
     places.iter().map(sectors).sum::<u64>() * 1000 / (world.now - since).as_millis()
 }
 
-/// How many are in a shared stream.
+/// How many clients are in a shared stream.
 fn in_shared_streams(world: &World) -> u64 {
     world.attribute("in_shared_streams")
 }
 
-/// Are two readers of one stream found, who alone jump about, and then have the disk as one stream?
-/// A piece takes 0.2 + 128 * 0.003 = 0.584 ms; one of them thinks while the other is served, so
-/// that 1712 of 128 sectors go in a second: 219 000.
+/// Are two readers of one stream found, each of which alone jumps about, and do they then use the
+/// disk like one stream? A piece takes 0.2 + 128 * 0.003 = 0.584 ms; one thinks while the other is
+/// served, so that 1712 pieces of 128 sectors go in a second: 219 000.
 #[test]
 fn two_readers_of_one_stream() {
     let mut world = World::new(1, DISK);
@@ -53,10 +53,11 @@ fn two_readers_of_one_stream() {
     assert!(rate(&world, &both, ms(1_000)) > 210_000, "{}", rate(&world, &both, ms(1_000)));
 }
 
-/// Have they, beside a plain stream, one seat between them, and the disk what two plain streams
-/// have? And does each of them have what one client has, a third, where bfq's shared queue has a
-/// half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less a 17th
-/// for changes. (Four of them on a model of a disk: `paternoster-sim/tests/all/cooperators.rs`.)
+/// Next to a plain stream, do they have one seat between them, and the disk's throughput of two
+/// plain streams? And does each of them get one client's share, a third, where bfq's shared queue
+/// gets a half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less
+/// a 17th for changes. (Four of them on a model of a disk:
+/// `paternoster-sim/tests/all/cooperators.rs`.)
 #[test]
 fn shared_stream_has_a_seat_and_its_members_have_accounts() {
     let mut world = World::new(1, DISK);
@@ -73,14 +74,14 @@ fn shared_stream_has_a_seat_and_its_members_have_accounts() {
     }
 }
 
-/// Do those leave a shared stream who go elsewhere, and are they found again?
+/// Do members leave a shared stream when they go elsewhere, and are they found again?
 #[test]
 fn who_goes_his_own_way_leaves() {
     let mut world = World::new(1, DISK);
     let all = by_turns(&mut world, &[128, 128, 128]);
     world.run(ms(1_000));
     assert_eq!(in_shared_streams(&world), 3);
-    // He reads on by himself, far from here.
+    // It reads sequentially by itself, far from here.
     let before = world.actors[all[2]].patterns;
     world.actors[all[2]].patterns = stream(128);
     (world.actors[all[2]].region, world.actors[all[2]].at) = (8 << 22, 8 << 22);
@@ -92,7 +93,7 @@ fn who_goes_his_own_way_leaves() {
     assert_eq!(in_shared_streams(&world), 3);
 }
 
-/// Are two random readers of large files, and two plain streams side by side, in nobody's shared
+/// Are two random readers of large files, and two plain streams next to each other, in no shared
 /// stream?
 #[test]
 fn strangers_stay_alone() {
@@ -105,7 +106,7 @@ fn strangers_stay_alone() {
     assert_eq!(in_shared_streams(&world), 0);
 }
 
-/// Does nobody share a seat with a client of another group, whatever he reads?
+/// Does no client share a seat with a client of another group, whatever it reads?
 #[test]
 fn shared_streams_are_of_one_group() {
     let mut world = World::new(1, DISK);
@@ -117,11 +118,11 @@ fn shared_streams_are_of_one_group() {
     assert_eq!(in_shared_streams(&world), 0);
 }
 
-/// I2: where one's pieces are seven times as large, does he not pass on what the other has less:
-/// are strangers beside them as well off as with anybody else? Of three clients each has a third;
-/// the shared stream goes by the one who pays more, and the other has what he asks for at that
-/// pace: 0.224 ms for each 0.872, 77 of 300 thousandths, and the stranger and he who pays more the
-/// same.
+/// I2: where one member's pieces are seven times as large, is a third client not charged for what
+/// the other member uses less: is it as well off as next to any other client? Of three clients each
+/// has a third; the shared stream's pace is that of the member that pays more, and the other gets
+/// what it asks for at that pace: 0.224 ms for each 0.872, 77 of 300 thousandths; the third client
+/// and the member that pays more get the same.
 #[test]
 fn i2_unequal_pieces() {
     let mut world = World::new(1, DISK);
@@ -136,7 +137,7 @@ fn i2_unequal_pieces() {
     assert!(small < large / 2, "{small} {large} {stranger}");
 }
 
-/// Can a shared stream end at any time: with its lead, with all of them, with requests under way?
+/// Can a shared stream end at any time: with its lead, with all members, with requests in progress?
 #[test]
 fn members_come_and_go() {
     let mut world = World::new(1, DISK);
@@ -144,7 +145,7 @@ fn members_come_and_go() {
     world.add(stream(128));
     world.run(ms(3_000));
     for (n, &place) in all.iter().enumerate() {
-        // His last request ends, and he is gone.
+        // Its last request ends, and it is gone.
         world.run(world.now + ms(300));
         let id = world.actors[place].id;
         world.leave(place);
@@ -158,9 +159,9 @@ fn members_come_and_go() {
     assert_eq!(in_shared_streams(&world), 0);
 }
 
-/// I3: whoever holds them back, and for whatever, does somebody go once nothing is in the device
-/// nor to come, although nobody has complained (the watchdog)? Each of the two thinks for 20 us:
-/// the disk waits for 70 us at most for each, behind each 584, and does 1500 a second.
+/// I3: whatever the reason for which members are held back, does a request go once nothing is in
+/// the device nor expected, without the watchdog's help? Each of the two thinks for 20 us: the disk
+/// waits at most 70 us for each, after each 584, and does 1500 a second.
 #[test]
 fn i3_nobody_waits_for_ever() {
     let elevator = Paternoster { sabotage: Sabotage::HoldsBack, ..Paternoster::new() };
@@ -175,7 +176,7 @@ fn i3_nobody_waits_for_ever() {
 }
 
 /// Are two plain streams that begin close together, in steps of the same length, at no time taken
-/// for a shared stream, not even before they are known for streams (the first eight requests)?
+/// for a shared stream, not even before they are known to be streams (the first eight requests)?
 #[test]
 fn plain_streams_side_by_side_are_none() {
     let mut world = World::new(1, DISK);

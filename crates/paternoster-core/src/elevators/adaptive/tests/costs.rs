@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule C5: what kinds of requests cost, beside a device of which that is known.
+//! Rule C5: learned costs of request kinds, compared with a device whose costs are known.
 
 use super::*;
 
 /// Reads and writes of 4 KiB, and reads of 128 KiB.
 const KIND: [usize; 3] = [3, SIZES + 3, 8];
 
-/// Of an SSD, with `prices=1`.
+/// Costs of an SSD, with `prices=1`.
 fn charged() -> Costs {
     let mut costs = Costs::new(64, false);
     costs.switch(true);
     costs
 }
 
-/// A full device whose requests of each of [`KIND`] take `cost` ns a sector, and as many clients
-/// with equal accounts. In each epoch each client has the same of what is charged; a client with
-/// fixed ways does the same whatever that is. `noise` in 1000 more or less time passes.
+/// A full device whose requests of each of [`KIND`] take `cost` ns a sector, with as many clients
+/// with equal accounts. In each epoch each client is charged the same; a client that is `fixed`
+/// does the same work whatever the charge. The time that passes varies by `noise` in 1000.
 fn go_on(costs: &mut Costs, cost: [u64; 3], fixed: bool, noise: u64, epochs: u64) {
     for epoch in 0..epochs {
         let charged = KIND.map(|kind| if fixed { 1 << 24 } else { costs.charged[kind] });
-        // So many sectors that nothing is lost to rounding.
+        // Enough sectors that nothing is lost to rounding.
         let sectors = charged.map(|charged| (1 << 44) / charged);
         let time: u64 = sectors.iter().zip(cost).map(|(sectors, cost)| sectors * cost).sum();
         let time = time * (1000 + noise * (epoch * 7 % 3) - noise) / 1000;
@@ -32,15 +32,15 @@ fn go_on(costs: &mut Costs, cost: [u64; 3], fixed: bool, noise: u64, epochs: u64
     }
 }
 
-/// What a request costs of one of [`KIND`], in percent of a read of 4 KiB.
+/// The cost of a request of one of [`KIND`], in percent of a read of 4 KiB.
 fn percent(costs: &Costs, place: usize) -> u64 {
     let of = |kind: usize| costs.known[kind] << (kind % SIZES);
     of(KIND[place]) * 100 / of(KIND[0])
 }
 
-/// Are costs found that are far from the guess, which is as for a read, and 16.5 times that? A read
-/// of 4 KiB takes 1,600 ns, a write 12,800 ns, 128 KiB 12,800 ns. Also, within 15 %, if each epoch
-/// lasts up to 3 % more or less than what was done in it?
+/// Are costs found that are far from the guess, which is that of a read, and 16.5 times that? A
+/// read of 4 KiB takes 1,600 ns, a write 12,800 ns, 128 KiB 12,800 ns. Also, within 15 %, if each
+/// epoch lasts up to 3 % more or less than the work in it?
 #[test]
 fn c5_costs_are_found_out() {
     for (noise, off) in [(0, 40), (30, 120)] {
@@ -50,14 +50,14 @@ fn c5_costs_are_found_out() {
             let found = percent(&costs, place);
             assert!(found.abs_diff(800) <= off, "{place}: {found} % with noise of {noise}");
         }
-        // What was charged is what passed.
+        // What was charged is the time that passed.
         let read = costs.known[KIND[0]] >> POINT;
         assert!(read.abs_diff(200) <= 200 * off / 800, "{read}");
     }
 }
 
-/// Are costs as they were, in relation, if clients do the same whatever they are charged? Then
-/// nothing is told by what they do.
+/// Do costs keep their proportions if clients do the same whatever they are charged? Then their
+/// work proves nothing.
 #[test]
 fn c5_nothing_is_learned_of_what_does_not_give_way() {
     let mut costs = charged();
@@ -68,7 +68,7 @@ fn c5_nothing_is_learned_of_what_does_not_give_way() {
 }
 
 /// Do trials become rare once costs are known? Then 16 epochs of each eight are counted between two
-/// of four: of 4,000 that are counted 4 * 200 are of trials, and of the time 4 of 132 parts.
+/// trials of four: of 4,000 that are counted 4 * 200 are of trials, and of the time 4 of 132 parts.
 #[test]
 fn c5_trials_become_rare() {
     let mut costs = charged();
@@ -78,8 +78,8 @@ fn c5_trials_become_rare() {
     assert!(costs.trials - before <= 210, "{}", costs.trials - before);
 }
 
-/// Is device time charged, and nothing counted, by default, on what rotates or takes one command,
-/// and once `prices` is 0 again?
+/// Is device time charged, and nothing counted, by default, on a device that rotates or takes one
+/// command, and once `prices` is 0 again?
 #[test]
 fn c5_is_off_unless_asked_for() {
     let is_off = |costs: &Costs| !costs.is_full && costs.began == Nanos::MAX;

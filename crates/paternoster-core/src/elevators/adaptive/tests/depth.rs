@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule L4, and who goes without a seat.
+//! Rule L4, and requests that go without a seat.
 
 use super::*;
 
-/// 100 us each, wherever it is.
+/// 100 us for each request, wherever it is.
 const FLASH: Price = Price { base: 100_000, sector: 0, seek: 0 };
-/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+/// A disk: 0.2 ms, 3 us a sector, 10 ms for a seek.
 const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
 
-/// A device that takes 32 requests and works at four of them.
+/// A device that takes 32 requests and works on four of them at once.
 fn queueing() -> World {
     let mut world = World::new(32, FLASH);
     world.servers.truncate(4);
     world
 }
 
-/// One request, and then 5 ms of something else.
+/// One request at a time, and then 5 ms of thinking.
 const fn paced() -> Patterns {
     Patterns { think: Nanos::from_millis(5), ..random(8) }
 }
 
-/// Is the device given fewer commands than it takes, where that loses nothing and somebody waits
-/// for one answer at a time? Behind 32 commands of 100 us, four at a time, it would wait for 800
-/// us; eight commands keep four servers busy.
+/// Is the device given fewer commands than it takes, where that loses nothing and a client waits
+/// for one answer at a time? After 32 commands of 100 us, four at a time, it would wait for 800 us;
+/// eight commands keep four servers busy.
 #[test]
 fn l4_a_shallow_client_shortens_the_queue() {
     let mut world = queueing();
@@ -39,8 +39,8 @@ fn l4_a_shallow_client_shortens_the_queue() {
     assert!(world.actors[waits].longest <= 900_000, "{} ns", world.actors[waits].longest);
 }
 
-/// Is all of it used where the device does as many at a time as it takes, and where nobody is
-/// shallow (I2)?
+/// Is the full depth used where the device works on as many requests as it takes, and where no
+/// client is shallow (I2)?
 #[test]
 fn l4_i2_otherwise_the_full_depth() {
     let mut parallel = World::new(32, FLASH);
@@ -58,8 +58,8 @@ fn l4_i2_otherwise_the_full_depth() {
     assert_eq!(alone.attribute("depth"), 32);
 }
 
-/// Is a device that says it takes 32 given so many as `depth_max` says, from then on, and all again
-/// at 0? A client with 64 under way always has that many waiting.
+/// Is a device that takes 32 given as many as `depth_max` says, from then on, and all again at 0? A
+/// client with 64 requests outstanding always has that many waiting.
 #[test]
 fn l4_depth_max_is_what_the_device_takes() {
     let mut world = queueing();
@@ -71,9 +71,9 @@ fn l4_depth_max_is_what_the_device_takes() {
     }
 }
 
-/// Does one who asks now and then, and has had least, go without a seat? Two streams on a disk have
-/// turns of 160 ms: for his own turn he would wait that long, and not only for what is in the
-/// device: 0.97 ms, a seek of 10 ms, and his own 10.2.
+/// Does a client that rarely asks, and has had least, go without a seat? Two streams on a disk have
+/// turns of 160 ms: for its own turn it would wait that long, and not only for what is in the
+/// device: 0.97 ms, a seek of 10 ms, and its own 10.2.
 #[test]
 fn s3_a_interactive_needs_no_seat() {
     let mut world = World::new(1, DISK);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule L6: weights inside the device.
 //!
-//! The device takes many more commands than it works on at once, so that nobody's requests wait
-//! outside: the case in which the order of those that wait decides nothing.
+//! The device takes many more commands than it works on at once, so that no request waits outside:
+//! the case in which the order of waiting requests decides nothing.
 
 use super::*;
 use proptest::prelude::*;
 
 /// An SSD: 100 us, and 1 us a sector.
 const FLASH: Price = Price { base: 100_000, sector: 1_000, seek: 0 };
-/// Asks again at once.
+/// A client that asks again at once.
 const fn greedy(depth: u32) -> Patterns {
     Patterns { think: Nanos::ZERO, ..deep(depth, 8) }
 }
 
-/// A device that takes 256 commands and works on so many of them, which end one after the other.
+/// A device that takes 256 commands and works on `servers` of them, which end one after the other.
 fn queueing(servers: usize) -> World {
     let mut world = World::new(256, FLASH);
     world.servers.truncate(servers);
@@ -32,7 +32,7 @@ fn shares(world: &mut World) -> Vec<u64> {
     (0..world.actors.len()).map(|place| world.share(place)).collect()
 }
 
-/// Each one's part of a thousand, by weight.
+/// Each client's part of a thousand, by weight.
 fn entitled(weights: &[u32]) -> Vec<u64> {
     let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
     weights.iter().map(|&weight| 1000 * u64::from(weight) / all).collect()
@@ -41,11 +41,11 @@ fn entitled(weights: &[u32]) -> Vec<u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Has each client its weight's part, whatever the weights, and how many it asks for, and is
-    /// the device as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms.
-    /// What it has outstanding must be able to be its part: the heaviest with q of weight w has it
-    /// while at most D* = q * W / w commands are inside, which keeps four servers and their queues
-    /// busy from 16 on.
+    /// Does each client get its weight's part, whatever the weights and depths, and is the device
+    /// as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms. A client's
+    /// outstanding requests must be able to make up its part: one with q requests and weight w has
+    /// it while at most D* = q * W / w commands are inside, which keeps four servers and their
+    /// queues busy from 16 on.
     #[test]
     fn l6_shares_are_weights(
         clients in prop::collection::vec((1u32..=10, 4u32..=32), 2..=7)
@@ -68,8 +68,8 @@ proptest! {
     }
 }
 
-/// At each level of groups: A and B of equal weight, and in A one of weight 300 beside one of 100?
-/// All that there is fits inside.
+/// At each level of groups: A and B of equal weight, and in A a client of weight 300 next to one of
+/// 100? All requests fit inside.
 #[test]
 fn l6_within_groups() {
     let mut world = queueing(4);
@@ -85,8 +85,8 @@ fn l6_within_groups() {
     }
 }
 
-/// Do weights count within 20 ms of the arrival of two that weigh four times what the four others
-/// do? They are owed 8 of 12 parts.
+/// Do weights count within 20 ms of the arrival of two clients that weigh four times as much as the
+/// four others? They are owed 8 of 12 parts.
 #[test]
 fn l6_weights_count_at_once() {
     let mut world = queueing(8);
@@ -103,7 +103,7 @@ fn l6_weights_count_at_once() {
     assert!((316..=350).contains(&part), "{part} thousandths, not a third");
 }
 
-/// Are equal ones never held? Eight of equal weight and depth.
+/// Are equal clients hardly ever held? Eight of equal weight and depth.
 #[test]
 fn l6_equal_ones_are_not_held() {
     let mut world = queueing(8);
@@ -118,8 +118,8 @@ fn l6_equal_ones_are_not_held() {
     assert!(held <= 370, "{held} holds");
 }
 
-/// Is nobody held where there is room for more? 32 servers, and 16 under way of one beside two of
-/// one that weighs as much: the one with two asks for no more.
+/// Is no client held where there is room for more? 32 servers, and a client with 16 requests
+/// outstanding next to one of equal weight with two, which asks for no more.
 #[test]
 fn l6_where_there_is_room_nobody_is_held() {
     let mut world = queueing(32);
@@ -129,7 +129,7 @@ fn l6_where_there_is_room_nobody_is_held() {
     assert_eq!(world.attribute("holds"), 0);
 }
 
-/// Is nobody held for one that paces itself? It asks 5 ms after each answer, four at a time.
+/// Is no client held for one that paces itself? It asks 5 ms after each answer, four at a time.
 #[test]
 fn l6_who_thinks_is_not_owed() {
     let mut world = queueing(4);
@@ -140,8 +140,8 @@ fn l6_who_thinks_is_not_owed() {
     assert_eq!(world.attribute("holds"), 0);
 }
 
-/// Does a client of one class never hold another's? Real-time goes first anyway, and a client of
-/// a lower class is not measured by its account.
+/// Does a client of one class never hold one of another? Real-time goes first anyway, and a client
+/// of a lower class is not measured by its account.
 #[test]
 fn l6_classes_are_apart() {
     let mut world = queueing(4);
@@ -151,8 +151,8 @@ fn l6_classes_are_apart() {
     assert_eq!(world.attribute("holds"), 0);
 }
 
-/// `weights_from`: is it a way back to what the device gives by itself, where it is very large?
-/// 32 of each, weights 100 and 300: a half each.
+/// `weights_from`: does a very large value restore what the device gives by itself? 32 requests
+/// each, weights 100 and 300: a half each.
 #[test]
 fn l6_a_knob_says_from_where_on() {
     for (from, right) in [("100", 250), ("1000000", 500)] {
@@ -165,10 +165,10 @@ fn l6_a_knob_says_from_where_on() {
     }
 }
 
-/// `prices`: has each its part by what its requests cost the device, and not by how long they are
-/// inside? Two read 4 KiB and two 128 KiB, all 16 deep: 108 us and 356 us, 3.3 times as much, where
-/// the first guess is 16.5 times. By the time inside they have as many requests as the others, and
-/// a small one has 108 / 464 / 2 = 116 of 1000 of the device instead of 250.
+/// `prices`: does each client get its part by what its requests cost the device, and not by how
+/// long they are inside? Two read 4 KiB and two 128 KiB, all 16 deep: 108 us and 356 us, 3.3 times
+/// as much, where the first guess is 16.5 times. By the time inside they get as many requests as
+/// the others, and a small one gets 108 / 464 / 2 = 116 of 1000 of the device instead of 250.
 #[test]
 fn c5_parts_are_by_cost_inside() {
     for (prices, small) in [("0", 116), ("1", 250)] {

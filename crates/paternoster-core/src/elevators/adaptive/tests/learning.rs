@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules S and L: seats, and how they are found out.
+//! Rules S and L: seats, and how their number is learned.
 
 use super::*;
 
-/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+/// A disk: 0.2 ms, 3 us a sector, 10 ms for a seek.
 const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
 
-/// The same price for everybody, wherever he reads.
+/// The same price for all, wherever they read.
 const FLASH: Price = Price { base: 200_000, sector: 3_000, seek: 0 };
 
-/// Are four streams read one after the other on a disk? By turns of one request each takes 10.97
-/// ms, 91 in a second; in seats 0.97 ms, and a 17th goes for changes: 970.
+/// Are four streams read one after the other on a disk? With turns of one request each takes 10.97
+/// ms, 91 in a second; with seats 0.97 ms, and a 17th goes for changes: 970.
 #[test]
 fn s1_l3_a_disk_gets_one_seat() {
     let mut world = World::new(1, DISK);
@@ -27,25 +27,25 @@ fn s1_l3_a_disk_gets_one_seat() {
     for &place in &all {
         assert!((220..=280).contains(&world.share(place)), "{}", world.share(place));
     }
-    // S5: sixteen changes of 10 ms are its quantum.
+    // S5: its quantum is sixteen changes of 10 ms.
     let quantum = world.attribute("quantum_us");
     assert!((120_000..=160_000).contains(&quantum), "{quantum} us");
 }
 
-/// Are two streams enough? Behind turns one is owed a quantum, and has the disk to itself without
-/// seats, too, until it is even: that is not the merit of having none.
+/// Are two streams enough? After turns one is owed a quantum, and without seats, too, has the disk
+/// to itself until they are even: that is not the merit of having no seats.
 #[test]
 fn l1_debts_of_turns_are_paid_before_it_counts() {
     let mut world = World::new(1, DISK);
     world.add(stream(256));
     world.add(stream(256));
     world.run(ms(3_000));
-    // One accepted, and not given up again (a probe may be going on).
+    // One change accepted, and not given up again (a probe may be in progress).
     assert_eq!(world.attribute("changes"), 1);
 }
 
-/// Is nobody made to wait for a turn where that gains nothing? And is what the trying costs
-/// small: less than a 20th of eight streams on eight servers, 1 ms each?
+/// Does no client wait for a turn where that gains nothing? And do probes cost little: less than a
+/// 20th of eight streams on eight servers, 1 ms each?
 #[test]
 fn l3_l5_a_parallel_device_has_no_limit() {
     let mut world = World::new(8, FLASH);
@@ -61,8 +61,8 @@ fn l3_l5_a_parallel_device_has_no_limit() {
     assert!((1..=40).contains(&world.attribute("probes")), "{}", world.attribute("probes"));
 }
 
-/// Has a stream half of a disk beside random readers, and they, who are one crowd of two, a
-/// quarter each of three equal accounts: a third each?
+/// Does a stream get its share of a disk next to random readers, and do these, which are one crowd
+/// of two, get theirs of three equal accounts: a third each?
 #[test]
 fn s2_s4_accounts_decide_between_seats_too() {
     let mut world = World::new(1, DISK);
@@ -77,9 +77,9 @@ fn s2_s4_accounts_decide_between_seats_too() {
     assert!(world.actors[0].ended > 12 * 1012 / 3 * 8 / 10, "{}", world.actors[0].ended);
 }
 
-/// Is a device that becomes another one noticed, long before a probe would be due? Where seats pay
+/// Is it noticed that the device has changed, long before a probe would be due? Where seats gain
 /// tenfold, having none is tried every 128 * 0.9 lengths of a probe, which is minutes; and when
-/// seeks cost nothing any more, nobody is to wait for a turn after ten seconds or so.
+/// seeks no longer cost anything, no client should wait for a turn after ten seconds or so.
 #[test]
 fn l5_another_device_is_noticed() {
     let mut world = World::new(1, DISK);

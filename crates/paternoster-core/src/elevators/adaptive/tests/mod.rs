@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of paternoster, one by one, on a small device in virtual time.
 //!
-//! A [`World`] is a queue, a device of some servers, and clients who each keep so many requests
-//! under way. The device takes `base` for a request, `sector` for each of its sectors, and `seek`
-//! more if it does not begin where the last one of that server ended. The queue audits itself in
-//! passing, with the feature `audit`.
+//! A [`World`] is a queue, a device of some servers, and clients that each keep a number of
+//! requests outstanding. The device takes `base` for a request, `sector` for each of its sectors,
+//! and `seek` more if it does not begin where the last one of that server ended. With the feature
+//! `audit`, the queue audits itself at each call.
 
 use super::*;
 use crate::answer::Output;
@@ -29,17 +29,17 @@ mod sweep_groups;
 /// What a client does.
 #[derive(Debug, Clone, Copy)]
 struct Patterns {
-    /// Requests that it keeps under way.
+    /// Requests that it keeps outstanding.
     depth: u32,
     sectors: u32,
-    /// Reads on where the last one ended, or so many sectors further; otherwise far from it, in
-    /// steps of its own of eight times so many, if it has some.
+    /// Sequential: reads on where the last one ended, or `skip` sectors further. Otherwise far from
+    /// it, in steps of its own of eight times `skip`, if that is not 0.
     sequential: bool,
     skip: u64,
     think: Nanos,
 }
 
-/// A reader of `sectors` at random places, one at a time, who thinks for 20 us.
+/// A reader of `sectors` at random places, one at a time, that thinks for 20 us.
 const fn random(sectors: u32) -> Patterns {
     Patterns { depth: 1, sectors, sequential: false, skip: 0, think: Nanos::from_micros(20) }
 }
@@ -62,7 +62,7 @@ struct Actor {
     /// Requests and the longest wait of one, in ns.
     ended: u64,
     longest: u64,
-    /// He asks no more.
+    /// It asks no more.
     gone: bool,
 }
 
@@ -74,7 +74,7 @@ struct Price {
     seek: u64,
 }
 
-/// Device time by client, in ns; and what the watchdog said.
+/// Device time by client, in ns; and what the watchdog reported.
 #[derive(Debug, Default)]
 struct Served(Vec<u64>, Vec<Note>);
 
@@ -98,19 +98,19 @@ struct World {
     queue: RequestQueue<Served>,
     now: Nanos,
     price: Price,
-    /// What a way of one sector takes the arm, in ns, beside a seek.
+    /// What moving the arm by one sector takes, in ns, on top of a seek.
     travel: u64,
-    /// Of each server: when it is free, and where it stands.
+    /// Of each server: when it is free, and its position.
     servers: Vec<(Nanos, u64)>,
     flying: Vec<(Nanos, Tag, usize)>,
-    /// Submissions to come: when and whose.
+    /// Future submissions: when and whose.
     pending: Vec<(Nanos, usize)>,
     actors: Vec<Actor>,
-    /// Nobody asks again.
+    /// No client asks again.
     closing: bool,
-    /// When the queue wants to be asked again.
+    /// When the queue wants to be called again.
     timer: Option<Nanos>,
-    /// For how long something was in the device, in ns, up to the last end of all.
+    /// How long something was in the device, in ns, up to the last time that all had ended.
     busy: u64,
     busy_since: Nanos,
 }
@@ -121,7 +121,7 @@ impl World {
     }
 
     fn of(elevator: Paternoster, depth: u32, price: Price) -> World {
-        // What has seeks rotates.
+        // A device with seeks rotates.
         let facts = DeviceFacts { depth, rotational: price.seek > 0, ..DeviceFacts::default() };
         let limits = Limits { requests: 512, clients: 32, groups: 24, ..Limits::default() };
         let mut queue = RequestQueue::builder(facts, Box::new(elevator))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules C and R: device time by weight, slots that are kept.
+//! Rules C and R: device time by weight, and kept slots.
 
 use super::*;
 
@@ -9,9 +9,9 @@ const CARD: Price = Price { base: 1_100_000, sector: 6_000, seek: 0 };
 /// An SSD: 100 us, and 1 us a sector.
 const FLASH: Price = Price { base: 100_000, sector: 1_000, seek: 0 };
 
-/// Has each of two readers half of the device, whatever their sizes? One of 4 KiB takes 1.15 ms and
-/// one of 128 KiB 2.64; by turns they would have 30 % and 70 %. Each of them has nothing waiting
-/// when the other's ends, so that it takes kept slots.
+/// Does each of two readers get half of the device, whatever their sizes? One of 4 KiB takes 1.15
+/// ms and one of 128 KiB 2.64; alternating they would get 30 % and 70 %. Each of them has nothing
+/// waiting when the other's ends, so that it takes kept slots.
 #[test]
 fn c2_r2_half_of_the_device_each() {
     let mut world = World::new(1, CARD);
@@ -21,7 +21,7 @@ fn c2_r2_half_of_the_device_each() {
     world.run(ms(5500));
     assert!((490..=510).contains(&world.share(small)), "{}", world.share(small));
     assert!((490..=510).contains(&world.share(large)), "{}", world.share(large));
-    // G4: it idled for it. 20 us in 1.15 ms are a bargain; at most a 20th of the time.
+    // G4: it idled for that. 20 us in 1.15 ms are a bargain; at most a 20th of the time.
     let kept = world.attribute("kept_us");
     assert!(kept > 0 && kept < 5_500_000 / 20, "{kept} us");
 }
@@ -40,7 +40,8 @@ fn c1_weights_are_shares() {
     }
 }
 
-/// Is a group one to the others, however many are in it? Eight in one group have half.
+/// Does a group count as one to the others, however many clients it has? Eight in one group get
+/// half.
 #[test]
 fn c1_a_group_is_one() {
     let mut world = World::new(4, FLASH);
@@ -56,9 +57,9 @@ fn c1_a_group_is_one() {
     assert!((490..=510).contains(&world.share(alone)), "{}", world.share(alone));
 }
 
-/// Are nearly all requests used although some have their share of them? Sixteen sessions of one
-/// group, with 32 under way each, beside one client of another: each session's share is
-/// 256 / 2 / 16 = 8, but that counts only while fewer than 256 / 16 = 16 are left. Who was refused
+/// Are nearly all requests used although some clients have their share of them? Sixteen sessions of
+/// one group, with 32 outstanding each, next to one client of another: each session's share is 256
+/// / 2 / 16 = 8, but that counts only while fewer than 256 / 16 = 16 are left. A client refused
 /// then is asked again when one becomes free.
 #[test]
 fn who_has_his_share_is_not_refused_for_ever() {
@@ -72,14 +73,14 @@ fn who_has_his_share_is_not_refused_for_ever() {
     world.run(ms(20));
     world.count_anew();
     world.run(ms(60));
-    // What comes back thinks for 20 us of 128: of 240, a sixth is not there.
+    // A client thinks for 20 us of 128: of 240, a sixth is absent.
     assert!(world.flying.len() >= 190, "{}", world.flying.len());
-    // 32 of its own all the time: 40 ms by 128 us.
+    // 32 of its own all the time: 40 ms / 128 us.
     let own = world.actors[victim].ended;
     assert!(own >= 32 * 40_000 / 128 * 95 / 100, "{own}");
 }
 
-/// G8: does nobody wait on a parallel device that has a slot for everybody? Eight of depth 1 on 32
+/// G8: does no request wait on a parallel device that has a slot for each? Eight of depth 1 on 32
 /// servers take 108 us each, and none of them longer.
 #[test]
 fn g8_a_parallel_device_adds_nothing() {
@@ -92,8 +93,8 @@ fn g8_a_parallel_device_adds_nothing() {
     assert_eq!(world.attribute("kept_us"), 0);
 }
 
-/// C4, G5: does one who was away for a second come back without a second's worth of turns? The
-/// other, who had the device meanwhile, waits for a few requests at most.
+/// C4, G5: does a client that was away for a second return without a second's worth of turns? The
+/// other, which had the device meanwhile, waits for a few requests at most.
 #[test]
 fn c4_g5_idleness_is_not_saved() {
     let mut world = World::new(1, CARD);
@@ -108,8 +109,8 @@ fn c4_g5_idleness_is_not_saved() {
 }
 
 /// R4: is the time that is idled away bounded by the credit, where it is no bargain? The reader
-/// thinks for 0.4 of the 1.15 ms that it takes, beside requests of 2.64: half of the device would
-/// mean to idle 0.4 ms for most of them, a tenth of the time. It may be a 32nd.
+/// thinks for 0.4 of the 1.15 ms that it takes, next to requests of 2.64: for half of the device it
+/// would have to idle 0.4 ms for most of them, a tenth of the time. It may be a 32nd.
 #[test]
 fn r4_credit_bounds_idling() {
     let mut world = World::new(1, CARD);
@@ -121,8 +122,8 @@ fn r4_credit_bounds_idling() {
     assert_eq!(world.attribute("fallback"), 0);
 }
 
-/// Is one who waits for a request let in, though another has more of them than he may? Of 128 each
-/// may have his share by weight; the one who comes later does not wait behind 400.
+/// Is a client that waits for a request admitted, though another has more than its share? Of 128
+/// each may have its share by weight; the one that comes later does not wait behind 400.
 #[test]
 fn requests_are_shared_by_weight() {
     let mut world = World::new(2, FLASH);
@@ -138,7 +139,7 @@ fn requests_are_shared_by_weight() {
     assert!((52..=66).contains(&world.share(late)), "{}", world.share(late));
 }
 
-/// G1: once nothing is in the device, has everybody paid for what his requests took, exactly?
+/// G1: once nothing is in the device, has each client paid exactly for what its requests took?
 #[test]
 fn g1_charges_are_what_was_served() {
     let mut world = World::new(4, FLASH);
@@ -150,12 +151,12 @@ fn g1_charges_are_what_was_served() {
     world.pending.clear();
     world.run(ms(400));
     assert!(world.flying.is_empty());
-    // The audit compares: estimates are zero, and the sum of charges is that of what was served.
+    // The audit checks that estimates are zero, and that the sum of charges is what was served.
     assert_eq!(world.queue.audit(), Ok(()));
 }
 
-/// Do two bios of a plugged client that adjoin become one request? What is read ahead of a read
-/// comes so; as commands of their own they would take turns with everybody else's.
+/// Do two adjacent bios of a plugged client become one request? Read-ahead comes that way; as
+/// separate commands they would alternate with those of all others.
 #[test]
 fn i1_what_is_plugged_may_grow() {
     let mut world = World::new(1, Price { base: 1_000_000, sector: 0, seek: 0 });
@@ -169,8 +170,8 @@ fn i1_what_is_plugged_may_grow() {
     assert_eq!((command.sector, command.sectors), (0, 16));
 }
 
-/// G7: has everybody something where there are fewer requests than clients, and whoever has been
-/// answered asks again at once? Six on one server with four requests: a sixth each.
+/// G7: does each client get something where there are fewer requests than clients, and a client
+/// that has been answered asks again at once? Six on one server with four requests: a sixth each.
 #[test]
 fn g7_requests_go_round() {
     let mut world = World::new(1, Price { base: 1_000_000, sector: 0, seek: 0 });

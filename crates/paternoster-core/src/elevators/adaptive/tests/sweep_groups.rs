@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sweep groups: the random clients of a group, who take turns as one and go by sector.
+//! Sweep groups: the random clients of a group, which take turns as one and go by sector.
 
 use super::*;
 use crate::elevators::adaptive::sweep_group::SweepGroups;
 
-/// A disk: 100 us, 1 ms for a seek, and 5 ns for each sector of the way: 10 ms from one end of a
-/// region to the other.
+/// A disk: 100 us, 1 ms for a seek, and 5 ns for each sector of arm movement: 10 ms from one end of
+/// a region to the other.
 const DISK: Price = Price { base: 100_000, sector: 0, seek: 1_000_000 };
 const TRAVEL: u64 = 5;
 
-/// Eight sessions of one group that ask one region here and there, beside one client of depth 8 in
-/// a group of the same weight, whose region is another. The places of all.
+/// Eight sessions of one group that read one region here and there, next to one client of depth 8
+/// in a group of the same weight, with a region of its own. Returns the places of all.
 fn sessions(world: &mut World) -> (usize, Vec<usize>) {
     world.travel = TRAVEL;
     let victim = world.weighing(100, deep(8, 8));
     let group =
         world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
     let join = |n: u64| {
-        // Steps of more than 64 MiB, each of them another, in which nobody goes with anybody.
+        // Steps of more than 64 MiB, all different, so that no two form a shared stream.
         let patterns = Patterns { skip: 20_011 + 4_002 * n, ..random(8) };
         let place = world.join(ClientSpec::new().group(group), patterns);
         let region = world.actors[victim].region + (1 << 22);
@@ -30,10 +30,10 @@ fn sessions(world: &mut World) -> (usize, Vec<usize>) {
     (victim, all)
 }
 
-/// Do sessions get more of a disk as a sweep group, and does the other group have its half still?
-/// By accounts alone an arm goes a third of the region from one request to the next, 700 000
-/// sectors or 3.5 ms, and with the seek and the rest 4.6 ms; among eight who go by sector an
-/// eighth, 1.3 ms or 2.4 ms in all: nearly twice as many.
+/// Do sessions get more of a disk as a sweep group, and does the other group still get its half? By
+/// accounts alone an arm moves a third of the region from one request to the next, 700 000 sectors
+/// or 3.5 ms, and with the seek and the rest 4.6 ms; among eight that go by sector an eighth, 1.3
+/// ms or 2.4 ms in all: nearly twice as many.
 #[test]
 fn sweep_group_goes_by_sector() {
     let mut world = World::new(1, DISK);
@@ -44,19 +44,19 @@ fn sweep_group_goes_by_sector() {
     world.run(ms(32_000));
     assert!((480..=520).contains(&world.share(victim)), "{}", world.share(victim));
     let sum: u64 = all.iter().map(|&place| world.actors[place].ended).sum();
-    // Half of 20 s by 4.6 ms are 2 174; by 2.4 ms 4 167.
+    // Half of 20 s are 2 174 requests of 4.6 ms, or 4 167 of 2.4 ms.
     assert!(sum > 3_300, "{sum}");
-    // I3, C6: each of eight has an eighth of what the sweep group did, whatever its steps took the
-    // arm; a quantum of 160 ms is 1.6 % of the 10 s that are the sweep group's, and an eighth 12.5
-    // %.
+    // I3, C6: each of eight has an eighth of the sweep group's requests, whatever arm movement its
+    // steps took; a quantum of 160 ms is 1.6 % of the 10 s that are the sweep group's, and an
+    // eighth 12.5 %.
     for &place in &all {
         let eighths = world.actors[place].ended * 1000 / sum;
         assert!(eighths.abs_diff(125) <= 18, "{eighths}");
     }
 }
 
-/// I3: does one who weighs three times as much have three times as much of a sweep group's turns,
-/// although sectors decide who goes?
+/// I3: does a client that weighs three times as much get three times as much of a sweep group's
+/// turns, although sectors decide the order?
 #[test]
 fn sweep_group_i3_weights_hold() {
     let mut world = World::new(1, DISK);
@@ -76,8 +76,8 @@ fn sweep_group_i3_weights_hold() {
     world.run(ms(12_000));
     world.count_anew();
     world.run(ms(42_000));
-    // Half of the time is the sweep group's, and of what it does three quarters are the heavy
-    // one's: both are random, and pay alike (C6), whatever the arm's ways were.
+    // Half of the time is the sweep group's, and three quarters of its requests are the heavy
+    // client's: both are random, and pay the same (C6), whatever the arm movements were.
     assert!(world.share(alone).abs_diff(500) <= 20, "{}", world.share(alone));
     let (heavy, light) = (world.actors[heavy].ended, world.actors[light].ended);
     let part = heavy * 1000 / (heavy + light);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What paternoster guarantees, G1 to G9 of the design, asked of random mixes.
+//! What paternoster guarantees, G1 to G9 of the design, tested on random mixes.
 //!
 //! | | what | how it is known |
 //! |---|---|---|
 //! | G1 | charges are what was served | an equation of the audit; a naive model of the accounts |
-//! | G2 | who goes has had least | asserted at each choice; the model |
+//! | G2 | the client that goes has had least | asserted at each choice; the model |
 //! | G3 | shares, within 2 % | tested on random mixes |
 //! | G4 | idling has a reason and a bound | watched in all builds; tested |
 //! | G5 | idleness is not saved | the model |
-//! | G6 | trying costs at most a 32nd | tested beside the same without trying |
-//! | G7 | nobody starves | tested against a bound that is not proved |
-//! | G8 | on a parallel device nobody waits | tested |
+//! | G6 | probes cost at most a 32nd | tested against the same without probes |
+//! | G7 | no client starves | tested against a bound that is not proved |
+//! | G8 | on a parallel device no request waits | tested |
 //! | G9 | the same calls, the same choices | tested |
 //!
-//! A failure prints the mix that it happened with, as small as proptest can make it.
+//! A failure prints the mix that caused it, as small as proptest can make it.
 //!
 //! Source: G1 to G9 of `docs/rules/adaptive.md`.
 
@@ -30,12 +30,12 @@ mod watchdog;
 const CARD: Price = Price { base: 1_100_000, sector: 6_000, seek: 0 };
 /// An SSD: 100 us, and 1 us a sector.
 const FLASH: Price = Price { base: 100_000, sector: 1_000, seek: 0 };
-/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+/// A disk: 0.2 ms, 3 us a sector, 10 ms for a seek.
 const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
 
-/// Few cases each, as one is seconds of virtual time, and always the same ones: some bounds are not
-/// proved, and a test that fails one day in a hundred helps nobody. More of them, or others, with
-/// `PROPTEST_CASES` and `PROPTEST_RNG_SEED`.
+/// Few cases each, since one takes seconds of virtual time, and always the same ones: some bounds
+/// are not proved, and a test that fails one day in a hundred is useless. For more of them, or
+/// others, set `PROPTEST_CASES` and `PROPTEST_RNG_SEED`.
 fn cases(few: u32) -> ProptestConfig {
     let asked = ProptestConfig::default();
     let cases = if asked.cases == 256 { few } else { asked.cases };
@@ -43,12 +43,12 @@ fn cases(few: u32) -> ProptestConfig {
         RngSeed::Random => RngSeed::Fixed(0x7061_7465),
         fixed @ RngSeed::Fixed(_) => fixed,
     };
-    // A mix that fails is made smaller a few times only: each time is seconds again.
+    // A failing mix is shrunk a few times only: each time takes seconds again.
     let max_shrink_iters = asked.max_shrink_iters.min(64);
     ProptestConfig { cases, rng_seed, max_shrink_iters, failure_persistence: None, ..asked }
 }
 
-/// Has the watchdog nothing to say?
+/// Whether the watchdog has reported nothing.
 fn is_quiet(world: &World) -> bool {
     world.queue.observer().1.is_empty()
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accounts beside a naive model: G1, G2, G5 as they are written down.
+//! Accounts compared with a naive model: G1, G2, G5 as they are written down.
 //!
-//! The model keeps each account as an exact fraction, `paid / weight`, and looks for the least by
-//! looking at everybody. Random arrivals, dispatches of whoever is first, ends and changes of
-//! weight go to both.
+//! The model keeps each account as an exact fraction, `paid / weight`, and finds the least by
+//! looking at all. Random arrivals, dispatches of the first client, ends and changes of weight go
+//! to both.
 //!
 //! ```text
 //! root ─┬─ clients 0, 1, 2
@@ -16,24 +16,24 @@ use super::*;
 use crate::slab::NIL;
 
 const CLIENTS: u32 = 6;
-/// Groups stand behind the clients.
+/// Groups come after the clients.
 const ROOT: u32 = CLIENTS;
 const PARENTS: [u32; 9] = [ROOT, ROOT, ROOT, ROOT + 1, ROOT + 1, ROOT + 2, NIL, ROOT, ROOT + 1];
 const BEST_EFFORT: u8 = Class::BestEffort as u8;
 const NOW: Nanos = Nanos::from_millis(1000);
 
-/// What happens.
+/// A step of a random history.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// A request of a client comes, of one of the two kinds.
+    /// A request of a client arrives, of one of the two kinds.
     Arrive(u32, usize),
-    /// Whoever is first goes, for an estimate.
+    /// The first client goes, for an estimate.
     Go(i64),
-    /// What has gone first ends, and took so long.
+    /// The request dispatched first ends, and took this long.
     End(i64),
     /// One of a client's waiting requests is cancelled.
     Leave(u32),
-    /// A client's next request is expected, or not any more.
+    /// A client's next request is expected, or no longer.
     Expect(u32, bool),
 }
 
@@ -55,13 +55,13 @@ struct Plain {
     weight: i128,
     /// Virtual time times the weight, in units.
     paid: i128,
-    /// What was charged since the beginning, in ns.
+    /// Total charge so far, in ns.
     charged: i128,
     waiting: [u32; 2],
     flying: u32,
     floor: i128,
     dearest: i128,
-    /// Of longer ago; no time passes here.
+    /// The same of longer ago; no time passes here.
     dearest_then: i128,
     expected: bool,
 }
@@ -93,9 +93,9 @@ impl Model {
         (0..9).filter(waits).map(|at| self.all[at].vt()).min()
     }
 
-    /// C4 and G5: who was idle starts at the floor, or two of the dearest behind it; who had
-    /// something in the device, but nothing waiting, two turns behind it and one of the dearest, or
-    /// 64 of the dearest of longer ago if that is less.
+    /// C4 and G5: an idle client starts at the floor, or two of the most expensive requests behind
+    /// it; one that had something in the device, but nothing waiting, two turns and one of the most
+    /// expensive behind it, or 64 of the most expensive of longer ago if that is less.
     fn arrive(&mut self, client: u32, kind: usize) {
         for at in Model::ways(client) {
             let own = self.all[at];
@@ -153,11 +153,11 @@ impl Plain {
     }
 }
 
-/// Both, side by side.
+/// The accounts and the model.
 struct Pair {
     accounts: Accounts,
     model: Model,
-    /// Who is in the device, for what estimate.
+    /// The clients in the device, and their estimates.
     flying: Vec<(u32, i64)>,
     took: i128,
 }
@@ -177,7 +177,7 @@ impl Pair {
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Arrive(client, kind) => {
-                // A client waits as one kind at a time; its other requests stay what they are.
+                // A client waits as one kind at a time; its other requests keep theirs.
                 self.accounts.arrive(client, kind, NOW, 0);
                 self.model.arrive(client, kind);
             }
@@ -198,7 +198,8 @@ impl Pair {
                 }
             }
             Step::Expect(client, comes) => {
-                // On the way up the latest counts: groups are not told that nobody comes.
+                // On the way up the latest time counts: groups do not learn that no request will
+                // come.
                 self.accounts.expect(client, if comes { NOW + Nanos(1) } else { Nanos::ZERO });
                 self.model.all[client as usize].expected = comes;
                 for at in Model::ways(client).skip(1) {
@@ -215,7 +216,7 @@ impl Pair {
             prop_assert!(!self.model.all[ROOT as usize].waits(), "somebody waits");
             return Ok(());
         };
-        // G2: at each level nobody who waits has had less.
+        // G2: at each level no waiting node has had less.
         for at in Model::ways(client).filter(|&at| PARENTS[at] != NIL) {
             let least = self.model.least_waiting(PARENTS[at]);
             prop_assert_eq!(Some(self.model.all[at].vt()), least, "{} goes", at);
@@ -246,7 +247,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     /// Do accounts do what the rules say, step by step, whatever happens (G2, G5)? And have all
-    /// together paid what was taken, once nothing is in the device (G1)?
+    /// clients together paid for what was used, once nothing is in the device (G1)?
     #[test]
     fn g1_g2_g5_accounts_are_the_models(
         weights in prop::collection::vec(1u32..=1000, 9),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! G1, G3, G6: what is charged, who has how much, and what trying costs.
+//! G1, G3, G6: charges, shares, and the cost of probes.
 
 use super::*;
 
-/// What everybody had beside his part by weight: the worst of them, in thousandths of his part.
-/// All of them could use more.
+/// How far the worst client fell short of its part by weight, in thousandths of that part. All of
+/// them could use more.
 fn worst(world: &World, all: &[(usize, u32)]) -> u64 {
     let served = &world.queue.observer().0;
     let had = |place: usize| served[world.actors[place].id.index() as usize];
     let sum: u64 = all.iter().map(|&(place, _)| had(place)).sum();
     let weights: u64 = all.iter().map(|&(_, weight)| u64::from(weight)).sum();
     let off = |&(place, weight): &(usize, u32)| {
-        // Who has more than his part has it from one who has less.
+        // What one has above its part, another lacks.
         let right = sum * u64::from(weight) / weights;
         right.saturating_sub(had(place)) * 1000 / right
     };
@@ -21,9 +21,9 @@ fn worst(world: &World, all: &[(usize, u32)]) -> u64 {
 proptest! {
     #![proptest_config(cases(6))]
 
-    /// G3: on a device that takes one request at a time, have random readers of all sizes and
-    /// weights their parts within 2 %, who think for 20 us (2 % of what the least request takes)
-    /// or always have some waiting? Over 100 rounds of everybody's requests: 6 of up to 4.2 ms, by
+    /// G3: on a device that takes one request at a time, do random readers of all sizes and weights
+    /// get their parts within 2 %, whether they think for 20 us (2 % of what the least request
+    /// takes) or always have some waiting? Over 100 rounds of all requests: 6 of up to 4.2 ms, by
     /// weights up to 1 to 8, are 100 * 8 * 6 * 4.2 ms = 20 s. Estimates are learned before.
     #[test]
     fn g3_shares_on_one_server(
@@ -42,8 +42,8 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G3: and on a device that takes 8, of clients who each could fill it: all have more waiting
-    /// than their part of it? Parts of 8 slots by weights 1 to 3.
+    /// G3: and on a device that takes 8, with clients that could each fill it: all have more
+    /// waiting than their part of it? Parts of 8 slots by weights 1 to 3.
     #[test]
     fn g3_shares_on_eight_servers(
         clients in prop::collection::vec((1u32..=512, 1u32..=3), 2..=5)
@@ -61,9 +61,9 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G1: is the sum of all charges the time for which the device was busy, but for the nanosecond
-    /// that a division leaves over for each request? The audit compares accounts with what was
-    /// served after all calls.
+    /// G1: is the sum of all charges the time for which the device was busy, except for the
+    /// nanosecond that a division leaves over for each request? The audit compares accounts with
+    /// what was served after all calls.
     #[test]
     fn g1_charges_are_busy_time(
         servers in 1u32..=8,
@@ -86,9 +86,9 @@ proptest! {
     }
 }
 
-/// G3: have streams on a disk equal parts, turns and all: eight of them, who need one seat, over a
-/// hundred rounds of eight turns of 160 ms? The first 20 s, in which the seat is found, are not
-/// counted.
+/// G3: do streams on a disk get equal parts, turns included: eight of them, which need one seat,
+/// over a hundred rounds of eight turns of 160 ms? The first 20 s, in which the seat is found, are
+/// not counted.
 #[test]
 fn g3_shares_of_turns() {
     let mut world = World::new(1, DISK);
@@ -101,9 +101,9 @@ fn g3_shares_of_turns() {
     assert!(is_quiet(&world));
 }
 
-/// G6: is what trying costs at most a 32nd of the time, where it gains nothing? Beside the same
-/// world that has been told to try nothing: streams on servers of a disk's price without seeks.
-/// Counted from the end of the first round on, with some requests' worth of chance.
+/// G6: do probes cost at most a 32nd of the time, where they gain nothing? Compared with the same
+/// world with probes turned off: streams on servers of a disk's price without seeks. Counted from
+/// the end of the first round on, with a tolerance of some requests.
 #[test]
 fn g6_trying_costs_a_32nd_at_most() {
     for (servers, streams) in [(4, 4), (8, 12), (2, 6)] {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! G4, G7, G8, G9 and R5: who waits, for how long, and always the same.
+//! G4, G7, G8, G9 and R5: which clients wait, for how long, and that it is repeatable.
 
 use super::*;
 
-/// A card or an SSD, by the number of servers: the device time of a request in ns.
+/// The device time of a request in ns.
 fn price_of(price: Price, sectors: u32) -> u64 {
     price.base + price.sector * u64::from(sectors)
 }
 
-/// Think times in us: half of them such that somebody is expected.
+/// Think times in us: half of them short enough for a client to be expected.
 fn thoughts() -> impl Strategy<Value = u64> {
     prop_oneof![0u64..50, 50u64..3_000]
 }
@@ -16,8 +16,8 @@ fn thoughts() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(cases(8))]
 
-    /// G8: does nobody wait on a device that takes 32, whatever 31 requests under way are like, and
-    /// whoever thinks for how long? Each takes its own time, to the nanosecond.
+    /// G8: does no request wait on a device that takes 32, whatever the up to 31 requests
+    /// outstanding, and whatever the think times? Each takes its own time, to the nanosecond.
     #[test]
     fn g8_nobody_waits_on_a_parallel_device(
         clients in prop::collection::vec((1u32..=256, 1u32..=4, thoughts()), 1..=7)
@@ -35,10 +35,10 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G4: does the device idle for a 32nd of the time at most, and the 100 ms that are saved up,
-    /// and one wait more? Beside floods of large requests one thinks for 0.3 to 1 ms of the 1.15
-    /// that his take, which is no bargain (4 * 0.3 > 1.15): to give him his part would cost up to a
-    /// fifth of the time. Floods always have something waiting.
+    /// G4: does the device idle for a 32nd of the time at most, plus the 100 ms that are saved up,
+    /// and one wait more? Next to floods of large requests a client thinks for 0.3 to 1 ms of the
+    /// 1.15 that its requests take, which is no bargain (4 * 0.3 > 1.15): to give it its part would
+    /// cost up to a fifth of the time. Floods always have something waiting.
     #[test]
     fn g4_idling_is_bounded(
         think in 300u64..=1_000,
@@ -52,13 +52,13 @@ proptest! {
         world.run(ms(10_000));
         let kept = 1000 * world.attribute("kept_us");
         let most = world.busy / 32 + 100_000_000 + 10_000_000;
-        // Who thinks for nearly as long as his requests take may not be worth it.
+        // A client that thinks for nearly as long as its requests take may not be worth it.
         prop_assert!(kept <= most && (kept > 0 || think > 500), "{kept} of {most} ns");
         prop_assert!(is_quiet(&world));
     }
 
-    /// G4: and bargains included? Each waits for half of what the waiter's own requests take, at
-    /// most, so that all of them are less than half of the time that the device is busy.
+    /// G4: and bargains included? Each waits for at most half of what the waiting client's own
+    /// requests take, so that all of them are less than half of the time that the device is busy.
     #[test]
     fn g4_bargains_are_bounded(
         clients in prop::collection::vec((1u32..=256, 1u32..=3, 0u64..3_000), 2..=6)
@@ -74,10 +74,10 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G7: is each request of a client with one at a time answered after a turn of everybody else?
-    /// Until it goes, each other may have one request on top of what its weight gives it, and the
-    /// same again for having come back behind (C4: two of the dearest); then there is what is in
-    /// the device, and its own. Not proved; estimates are off for a while.
+    /// G7: is each request of a client with one at a time answered after a turn of each other
+    /// client? Until it goes, each other may have one request on top of what its weight gives it,
+    /// and the same again for having come back behind (C4: two of the most expensive); then there
+    /// is what is in the device, and its own. Not proved; estimates are off for a while.
     #[test]
     fn g7_nobody_starves(
         servers in 1u32..=4,
@@ -103,7 +103,7 @@ proptest! {
         prop_assert!(world.actors[late].ended > 0 && is_quiet(&world));
     }
 
-    /// G9: do the same calls lead to the same choices: who had what, who waited, what was tried?
+    /// G9: do the same calls lead to the same choices: shares, waits, probes?
     #[test]
     fn g9_the_same_again(
         servers in 1u32..=8,
@@ -126,9 +126,9 @@ proptest! {
     }
 }
 
-/// G7, with turns: does each of six streams on a disk wait for no more than the others' turns?
-/// Each of 160 ms and a request more, and a change of 10 ms; twice, as those who come behind may
-/// have a second one first (C4).
+/// G7, with turns: does each of six streams on a disk wait for no more than the others' turns? Each
+/// of 160 ms and a request more, and a change of 10 ms; twice, as those that come behind may have a
+/// second one first (C4).
 #[test]
 fn g7_nobody_starves_between_turns() {
     let mut world = World::new(1, DISK);
@@ -143,8 +143,8 @@ fn g7_nobody_starves_between_turns() {
     assert!(is_quiet(&world));
 }
 
-/// R5: does one find a slot at once who comes as he likes, every 5 ms, while a flood of 64 would
-/// take all of 32? One slot of 32 is open to those with one request. And does the flood keep the
+/// R5: does a client that sends a request every 5 ms find a slot at once, while a flood of 64 would
+/// take all of 32? One slot of 32 is open to clients with one request. And does the flood keep the
 /// other 31: 108 us each, 31 at a time, are 287 000 a second?
 #[test]
 fn r5_an_interactive_client_finds_a_slot() {
@@ -166,7 +166,7 @@ fn r5_an_interactive_client_finds_a_slot() {
     assert!(is_quiet(&world));
 }
 
-/// R5: and where nobody is interactive is the last slot used: 32 at a time are 296 000 a second?
+/// R5: and is the last slot used where no client is interactive: 32 at a time are 296 000 a second?
 #[test]
 fn r5_the_last_slot_is_not_spared_for_nobody() {
     let mut world = World::new(32, FLASH);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The watchdog: does it bark at each rule that is broken, does plain fair queueing follow, and is
+//! The watchdog: does it notice each rule that is broken, does plain fair queueing follow, and is
 //! it quiet otherwise?
 //!
 //! A rule is broken on purpose ([`Sabotage`]) until the watchdog has noticed.
@@ -13,7 +13,7 @@ fn broken(sabotage: Sabotage, depth: u32, price: Price) -> World {
     World::of(Paternoster { sabotage, ..Paternoster::new() }, depth, price)
 }
 
-/// The first thing that the watchdog said.
+/// The first thing that the watchdog reported.
 fn said(world: &World) -> Option<Note> {
     world.queue.observer().1.first().copied()
 }
@@ -22,9 +22,9 @@ fn fell(why: Distrust) -> Option<Note> {
     Some(Note::FellBack { why })
 }
 
-/// Is it noticed that the device idles for more than the credit? A reader who thinks for 1 of the
-/// 1.15 ms that he takes, beside requests of 2.64 ms: with him waited for, a quarter of the time.
-/// Granted are a 32nd and, at a time, 100 ms. And does nobody wait for him any more?
+/// Is it noticed that the device idles for more than the credit? A reader thinks for 1 of the 1.15
+/// ms that it takes, next to requests of 2.64 ms: waiting for it costs a quarter of the time.
+/// Allowed are a 32nd, and 100 ms at once. And is it then no longer waited for?
 #[test]
 fn g4_too_much_idling_is_noticed() {
     let mut world = broken(Sabotage::Spendthrift, 1, CARD);
@@ -40,9 +40,9 @@ fn g4_too_much_idling_is_noticed() {
     assert_eq!(world.attribute("kept_us"), kept);
 }
 
-/// Is it noticed, at once, that nobody goes although somebody waits, and is the device not left to
-/// itself for good? Streams on a disk get seats in the first seconds, and here nobody with a seat
-/// is let go. Without seats they take turns of one request, 10.97 ms each: 91 in a second.
+/// Is it noticed, at once, that no request goes although some wait, and does the device not stay
+/// idle for good? Streams on a disk get seats in the first seconds, and here no seated client is
+/// dispatched. Without seats they take turns of one request, 10.97 ms each: 91 in a second.
 #[test]
 fn g4_a_standstill_is_noticed() {
     let mut world = broken(Sabotage::EmptySeats, 1, DISK);
@@ -59,7 +59,7 @@ fn g4_a_standstill_is_noticed() {
     }
 }
 
-/// Is it noticed that somebody is passed over, and has he his third then?
+/// Is it noticed that a client is passed over, and does it get its third then?
 #[test]
 fn g3_who_is_passed_over_is_noticed() {
     let mut world = broken(Sabotage::PassesOver(1), 2, FLASH);
@@ -67,8 +67,7 @@ fn g3_who_is_passed_over_is_noticed() {
     world.run(ms(1_900));
     assert_eq!(said(&world), None);
     assert!(world.share(all[1]) < 50, "{}", world.share(all[1]));
-    // He is the sampled child of every other window, of 2 s each, and the second one that is bad
-    // counts.
+    // It is the sampled child of every other window, of 2 s each, and the second bad window counts.
     world.run(ms(9_000));
     assert_eq!(said(&world), fell(Distrust::Unfair));
     world.count_anew();
@@ -78,8 +77,9 @@ fn g3_who_is_passed_over_is_noticed() {
     }
 }
 
-/// Is it noticed that accounts are wrong? Who pays four times has 1/4 of what each of two others
-/// has, a ninth instead of a third. The accounts do not tell; what he was served does.
+/// Is it noticed that accounts are wrong? A client that pays four times as much gets 1/4 of what
+/// each of two others gets, a ninth instead of a third. The accounts do not show it; its service
+/// does.
 #[test]
 fn g1_wrong_charges_are_noticed() {
     let mut world = broken(Sabotage::Overcharges(1), 1, FLASH);
@@ -90,8 +90,8 @@ fn g1_wrong_charges_are_noticed() {
     assert!(world.queue.observer().1.contains(&Note::FellBack { why: Distrust::Unfair }));
 }
 
-/// Are the rules tried again after 10 s, and after 20 when they are still broken? Or at once, if
-/// somebody says so; and never of themselves if somebody had said to fall back.
+/// Are the rules tried again after 10 s, and after 20 when they are still broken? Or at once on
+/// request; and never by themselves if the fallback was requested.
 #[test]
 fn rules_are_tried_again() {
     let mut world = broken(Sabotage::PassesOver(0), 1, FLASH);
