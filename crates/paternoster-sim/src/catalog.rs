@@ -26,6 +26,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("nvme-pm9a3", include_str!("../devices/nvme-pm9a3.toml")),
     ("raid0-4-hdd", include_str!("../devices/raid0-4-hdd.toml")),
     ("ssd-870evo", SSD_870EVO),
+    ("ssd-870evo-aged", include_str!("../devices/ssd-870evo-aged.toml")),
     ("ssd-pm883", include_str!("../devices/ssd-pm883.toml")),
     ("ssd-px256m5s", include_str!("../devices/ssd-px256m5s.toml")),
     ("ssd-px256m5s-gc", include_str!("../devices/ssd-px256m5s-gc.toml")),

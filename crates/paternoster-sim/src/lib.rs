@@ -35,4 +35,4 @@ pub mod transfer;
 pub use description::{Description, DeviceFileError};
 pub use drive::drive;
 pub use faults::Rule;
-pub use model::{Blueprint, Model, Simulated};
+pub use model::{Blueprint, Figure, Model, Simulated};

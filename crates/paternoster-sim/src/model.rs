@@ -13,6 +13,15 @@ use std::fmt::Debug;
 
 use paternoster_core::{Command, Completion, Device, DeviceFacts, Nanos, Refused};
 
+/// Something that a model counted and no request shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// In words joined by `_`, the last of which may be `bytes`, or `part` of a whole.
+    pub name: &'static str,
+    /// How much.
+    pub value: f64,
+}
+
 /// A device as a state machine. Calls come in order of time.
 pub trait Model: Debug + Send {
     /// What it says of itself.
@@ -30,6 +39,11 @@ pub trait Model: Debug + Send {
     /// Does what is due at `now` and returns the first completion of that, if any. Called again
     /// until it returns `None`.
     fn advance(&mut self, now: Nanos) -> Option<Completion>;
+
+    /// What it counted so far that no request shows, for the report of a run.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
 }
 
 /// A model's numbers, read and checked, from which any number of fresh devices are made.
@@ -53,6 +67,10 @@ impl Model for Box<dyn Model> {
 
     fn advance(&mut self, now: Nanos) -> Option<Completion> {
         (**self).advance(now)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        (**self).figures()
     }
 }
 

@@ -180,7 +180,7 @@ fn extra(
             })
         })
         .collect();
-    json!({
+    let mut extra = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "device": subject.device,
         "scheduler": subject.scheduler,
@@ -190,5 +190,10 @@ fn extra(
         "refused_by_device": result.device.refused,
         "event_hash": event_hash.map(|hash| format!("{hash:016x}")),
         "sections": sections,
-    })
+    });
+    if !result.figures.is_empty() {
+        let figures = result.figures.iter().map(|&(name, value)| (name.to_owned(), json!(value)));
+        extra["device_figures"] = Value::Object(figures.collect());
+    }
+    extra
 }

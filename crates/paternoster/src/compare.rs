@@ -411,7 +411,7 @@ fn runs_json(runs: &[Told], watched: &[Watched]) -> Vec<Value> {
                     "device_idle": section.idle,
                 })
             };
-            json!({
+            let mut told = json!({
                 "device": outcome.report.device,
                 "scheduler": outcome.report.scheduler,
                 "seed": outcome.report.seed,
@@ -420,7 +420,11 @@ fn runs_json(runs: &[Told], watched: &[Watched]) -> Vec<Value> {
                 "waits": watched.get(nth).map(Watched::document),
                 "jobs": jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
                 "sections": outcome.shares.iter().map(section).collect::<Vec<_>>(),
-            })
+            });
+            if let Some(figures) = outcome.report.extra.get("device_figures") {
+                told["device_figures"] = figures.clone();
+            }
+            told
         })
         .collect()
 }

@@ -29,6 +29,7 @@ mod compare;
 mod complete;
 #[cfg(feature = "serve")]
 mod ctl;
+mod device_figures;
 mod devices;
 #[cfg(feature = "serve")]
 mod emulate;

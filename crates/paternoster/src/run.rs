@@ -24,6 +24,7 @@ use paternoster_workload::{Queue, io_tester, layout, report};
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare::{self, Told};
+use crate::device_figures;
 use crate::entitled::{self, Entitled};
 use crate::evidence::{Evidence, Which};
 use crate::page::{self, Watched};
@@ -350,10 +351,13 @@ impl<'a> Plan<'a> {
         }
         let mut most = String::new();
         let _absent = queue.show_attribute("nr_requests", &mut most);
-        Ok(most.trim().parse().map_or_else(
+        let mut notes = most.trim().parse().map_or_else(
             |_| Vec::new(),
             |most| entitled::notes(outcome, jobs, result, &device.facts, most),
-        ))
+        );
+        let run = format!("{} on {}", outcome.report.scheduler, device.name);
+        notes.extend(device_figures::sentence(&run, &result.figures));
+        Ok(notes)
     }
 }
 

@@ -262,7 +262,15 @@ impl Setting {
         let on = (jobs, &settings, scheduler);
         let done = match device.as_real() {
             Some(file) => self.drive(on, &mut file.open(self.seed())?, observer, &mut onlooker),
-            None => self.drive(on, &mut self.fresh(device)?, observer, &mut onlooker),
+            None => {
+                let mut model = self.fresh(device)?;
+                let done = self.drive(on, &mut model, observer, &mut onlooker);
+                done.map(|(mut result, observer, queue)| {
+                    let figures = model.model().figures().into_iter();
+                    result.figures = figures.map(|figure| (figure.name, figure.value)).collect();
+                    (result, observer, queue)
+                })
+            }
         };
         onlooker.display.clear();
         done

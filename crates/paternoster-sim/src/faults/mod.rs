@@ -45,7 +45,7 @@ use std::collections::BinaryHeap;
 
 use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Refused, Status};
 
-use crate::model::Model;
+use crate::model::{Figure, Model};
 
 pub use self::rule::{Effect, Rule, Watch};
 
@@ -239,6 +239,10 @@ impl Model for Faulty {
         self.inside += 1;
         self.judge(now, command);
         Ok(())
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.inner.figures()
     }
 
     fn next_event(&self) -> Option<Nanos> {

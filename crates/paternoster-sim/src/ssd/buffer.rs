@@ -5,7 +5,8 @@
 //! unit is programmed on the die that has been without a program for longest. In the steady
 //! state of a full drive room for it must be made first: units are read together and programmed
 //! elsewhere. That is the *write amplification*: so many programs for each unit of random
-//! writes. A stream overwrites whole erase blocks and needs its own program only.
+//! writes. A stream overwrites whole erase blocks and needs its own program only. A drive with a
+//! mapping of its own (`collection`) has no such factor: it says what each write owes.
 //!
 //! ```text
 //! unit 16 KiB, amplification 2.5, random writes of 4 KiB:
@@ -19,7 +20,7 @@
 //!
 //! # Invariants
 //! I1  Bytes used = bytes of open units + of units that wait + of units in programming.
-//! I2  Programs begun = units + collections owed, rounded down.
+//! I2  Programs begun = units + collections owed, rounded down, + units of what was moved.
 //!
 //! # Not here
 //! Garbage collection as a process that goes on in idle time, SLC caching, wear, and reads from
@@ -30,6 +31,7 @@
 
 use std::collections::VecDeque;
 
+use super::collection::Bill;
 use super::durable::{Durability, Epoch};
 
 /// Streams that are told from random writes at a time.
@@ -43,14 +45,27 @@ const UNITS_AHEAD: u64 = 1 << 14;
 #[derive(Debug, Clone, Copy)]
 struct Unit {
     collections: u64,
+    erases: u64,
     bytes: u64,
     epoch: Epoch,
+}
+
+/// What a die is to do with its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Program a unit of the host.
+    Host,
+    /// Program a unit that is moved.
+    Move,
+    /// Erase a block.
+    Erase,
 }
 
 /// What a die is to program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Program {
-    /// Of the buffer; 0 for a unit that is only moved.
+    pub(super) work: Work,
+    /// Of the buffer; 0 unless it is the host's.
     pub(super) bytes: u64,
     /// When the unit was closed.
     pub(super) epoch: Epoch,
@@ -67,6 +82,8 @@ pub(super) struct WriteBuffer {
     open: [u64; 2],
     /// Thousandths of a program.
     owed: u64,
+    /// What the collection moved and erased, and no unit carries yet: bytes, blocks.
+    bill: Bill,
     full: VecDeque<Unit>,
     in_programming: u32,
     /// Where recent writes ended; the next one to forget.
@@ -86,6 +103,7 @@ impl WriteBuffer {
             used: 0,
             open: [0; 2],
             owed: 0,
+            bill: Bill::default(),
             full: VecDeque::with_capacity(usize::try_from(units).unwrap_or(0)),
             in_programming: 0,
             streams: [u64::MAX; STREAMS],
@@ -128,10 +146,19 @@ impl WriteBuffer {
             let more = self.amplification - ONE_PROGRAM;
             self.owed += more.saturating_mul(bytes) / self.unit_bytes;
         }
-        let collections = self.owed / ONE_PROGRAM;
+        let moved = self.bill.moved / self.unit_bytes;
+        self.bill.moved %= self.unit_bytes;
+        let erases = std::mem::take(&mut self.bill.erased);
+        let collections = self.owed / ONE_PROGRAM + moved;
         self.owed %= ONE_PROGRAM;
         let epoch = self.durability.unit_closed();
-        self.full.push_back(Unit { collections, bytes, epoch });
+        self.full.push_back(Unit { collections, erases, bytes, epoch });
+    }
+
+    /// What a collection moved and erased for a write: it goes before the next full unit.
+    pub(super) const fn owe(&mut self, bill: Bill) {
+        self.bill.moved += bill.moved;
+        self.bill.erased += bill.erased;
     }
 
     /// Closes the open units, so that everything in the buffer is on its way to the dies.
@@ -155,11 +182,15 @@ impl WriteBuffer {
         self.in_programming += 1;
         if unit.collections > 0 {
             unit.collections -= 1;
-            return Some(Program { bytes: 0, epoch: unit.epoch });
+            return Some(Program { work: Work::Move, bytes: 0, epoch: unit.epoch });
+        }
+        if unit.erases > 0 {
+            unit.erases -= 1;
+            return Some(Program { work: Work::Erase, bytes: 0, epoch: unit.epoch });
         }
         let Unit { bytes, epoch, .. } = *unit;
         self.full.pop_front();
-        Some(Program { bytes, epoch })
+        Some(Program { work: Work::Host, bytes, epoch })
     }
 
     /// A program has ended.

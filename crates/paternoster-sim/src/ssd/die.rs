@@ -55,6 +55,13 @@ impl DieTimes {
     }
 }
 
+impl DieTimes {
+    /// The tR of the slowest kind of page.
+    pub(super) fn slowest_read(&self) -> Nanos {
+        self.reads.iter().copied().max().unwrap_or(Nanos::ZERO)
+    }
+}
+
 /// Which of `kinds` a page is: its address, well stirred (the finalizer of splitmix64).
 fn kind(page: u64, kinds: usize) -> usize {
     let mut mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);

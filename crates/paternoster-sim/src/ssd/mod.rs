@@ -18,10 +18,10 @@
 //! ```
 //!
 //! # Parts, a file each
-//! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels
-//! and link), `buffer` (write buffer, amplification), `durable` (what flushes wait for),
-//! `calendar` (events), `numbers` (the section of a device file). This file is the way of a
-//! command through them.
+//! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels and
+//! link), `buffer` (write buffer, amplification), `collection` (where pages lie, what collecting
+//! them costs), `durable` (what flushes wait for), `calendar` (events), `tally` (what is told at the
+//! end), `numbers` (the section of a device file). This file is the way of a command through them.
 //!
 //! # Flush
 //! A drive whose flush cannot be queued (SATA; the fact `flush_queueable`) refuses a flush while
@@ -29,7 +29,7 @@
 //! Without power-loss protection a write with forced unit access ends when its unit is
 //! programmed. A flush with nothing written since the last one costs only its way over the link.
 //! A drive may be busy with its flush so that a read that comes meanwhile takes longer
-//! (`flush_read_delay`).
+//! (`flush_read_delay`). A discard that cannot be queued (`discard_queueable`) is alone likewise.
 //!
 //! # Invariants
 //! I1  At most `depth` commands are in the device; each ends exactly once.
@@ -48,10 +48,12 @@
 
 mod buffer;
 mod calendar;
+mod collection;
 mod die;
 mod durable;
 mod layout;
 mod numbers;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -61,13 +63,15 @@ use std::collections::VecDeque;
 use paternoster_core::device::ServiceClock;
 use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused};
 
-use crate::model::Model;
+use crate::model::{Figure, Model};
 
-use self::buffer::{Program, WriteBuffer};
+use self::buffer::{Program, Work, WriteBuffer};
 use self::calendar::{Calendar, Happening};
+use self::collection::Collection;
 use self::die::Die;
 use self::layout::Layout;
 use self::numbers::Numbers;
+use self::tally::Tally;
 use self::wire::{Link, Wire};
 
 /// A command in the device.
@@ -98,12 +102,15 @@ pub struct Ssd {
     /// Dies without a program, the one that has been so for longest first.
     resting: VecDeque<u32>,
     buffer: WriteBuffer,
+    /// Where pages lie, if the drive collects them.
+    collection: Option<Collection>,
+    tally: Tally,
     /// In slots of its own: who has several devices behind one queue has tags of them all.
     inside: Vec<Option<Inside>>,
     free: Vec<u32>,
     /// Writes that found no room.
     blocked: VecDeque<u32>,
-    /// A flush that cannot be queued is under way.
+    /// A flush or discard that cannot be queued is under way.
     alone: bool,
     written_since_flush: bool,
     /// Flushes under way that have something to do.
@@ -126,6 +133,8 @@ impl Ssd {
             programs: vec![None; dies as usize],
             resting: (0..dies).collect(),
             buffer: WriteBuffer::new(numbers.buffer, unit, numbers.amplification, facts.depth),
+            collection: numbers.collection.as_ref().map(Collection::new),
+            tally: Tally::default(),
             inside: vec![None; depth],
             free: (0..facts.depth).rev().collect(),
             blocked: VecDeque::with_capacity(depth),
@@ -177,7 +186,7 @@ impl Ssd {
                 self.make_room(now);
             }
             Op::Flush => self.flush(now, slot),
-            _ => self.calendar.enter(now + self.numbers.discard, Happening::Ended { slot }),
+            _ => self.discard(now, slot, &command),
         }
         None
     }
@@ -201,6 +210,10 @@ impl Ssd {
     /// A write goes into the buffer. Whether that is all: it has no need to wait for durability.
     fn store(&mut self, now: Nanos, slot: u32) -> bool {
         let Some(Inside { command, .. }) = self.inside[slot as usize] else { return false };
+        if let Some(collection) = self.collection.as_mut() {
+            self.buffer.owe(collection.write(command.sector, command.sectors));
+            self.tally.host += bytes(&command);
+        }
         self.buffer.take(command.sector, command.sectors);
         self.written_since_flush = true;
         let durable = command.flags.contains(Flags::FUA) && !self.numbers.power_loss_protection;
@@ -234,6 +247,14 @@ impl Ssd {
         }
     }
 
+    /// Pages that are trimmed need not be moved any more.
+    fn discard(&mut self, now: Nanos, slot: u32, command: &Command) {
+        if let (Op::Discard, Some(collection)) = (command.op, self.collection.as_mut()) {
+            collection.trim(command.sector, command.sectors);
+        }
+        self.calendar.enter(now + self.numbers.discard, Happening::Ended { slot });
+    }
+
     /// Gives programs to dies that have none.
     fn feed(&mut self, now: Nanos) {
         while let Some(&die) = self.resting.front() {
@@ -241,12 +262,32 @@ impl Ssd {
             self.resting.pop_front();
             // The next unit crosses the channel while the last one is programmed (a die has a
             // register for each), so that it costs the channel's time and not the die's.
-            let moved = if program.bytes > 0 { program.bytes } else { self.layout.unit_bytes() };
+            let (moved, time) = self.work(&program);
             let channel = self.layout.channel(die) as usize;
             self.channels[channel].carry(now, self.numbers.channel.time(moved));
-            let at = self.dies[die as usize].program(now, self.numbers.times.program);
+            let at = self.dies[die as usize].program(now, time);
             self.programs[die as usize] = Some(program);
             self.calendar.enter(at, Happening::Programmed { die });
+        }
+    }
+
+    /// What a program carries over the channel, and how long it keeps the die busy.
+    fn work(&mut self, program: &Program) -> (u64, Nanos) {
+        let unit = self.layout.unit_bytes();
+        let program_time = self.numbers.times.program;
+        match (program.work, &self.numbers.collection) {
+            (Work::Host, _) => (program.bytes, program_time),
+            // A factor is fitted to what comes out with it, reads of collection among that.
+            (Work::Move, None) => (unit, program_time),
+            (Work::Move, Some(_)) => {
+                self.tally.moved += unit;
+                // Read on one die, out over the channel, in again: here all on the same one.
+                (2 * unit, program_time + self.numbers.times.slowest_read())
+            }
+            (Work::Erase, of) => {
+                self.tally.erases += 1;
+                (0, of.as_ref().map_or(Nanos::ZERO, |of| of.erase))
+            }
         }
     }
 
@@ -319,8 +360,11 @@ impl Model for Ssd {
     }
 
     fn submit(&mut self, now: Nanos, command: &Command) -> Result<(), Refused> {
-        let flush = command.op == Op::Flush;
-        let alone = flush && !self.facts.flush_queueable;
+        let alone = match command.op {
+            Op::Flush => !self.facts.flush_queueable,
+            Op::Read | Op::Write => false,
+            _ => !self.numbers.discard_queueable,
+        };
         if self.alone || (alone && !self.is_empty()) {
             return Err(Refused);
         }
@@ -350,6 +394,10 @@ impl Model for Ssd {
         };
         self.calendar.enter(arrives + controller, Happening::Understood { slot });
         Ok(())
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.collection.as_ref().map_or_else(Vec::new, |of| self.tally.figures(of.occupied()))
     }
 
     fn next_event(&self) -> Option<Nanos> {

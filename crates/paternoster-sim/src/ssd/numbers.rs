@@ -21,9 +21,10 @@
 //! flush = { value = "15 us", source = "…" }           # beside the programs it waits for
 //! flush_read_delay = { value = "0 us", source = "…" } # of a read that comes while one runs
 //! discard = { value = "0 us", source = "…" }          # beside link and controller
+//! discard_queueable = { value = true, source = "…" }  # whether it is queued beside others
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
@@ -35,6 +36,7 @@ use crate::transfer::Transfer;
 
 use super::Ssd;
 use super::buffer::ONE_PROGRAM;
+use super::collection::{Collection, CollectionNumbers};
 use super::die::DieTimes;
 use super::wire::LinkCosts;
 
@@ -65,16 +67,36 @@ pub(super) struct Numbers {
     pub(super) flush: Nanos,
     pub(super) flush_read_delay: Nanos,
     pub(super) discard: Nanos,
+    pub(super) discard_queueable: bool,
+    /// Where pages lie and what collecting them costs, if the drive has no fixed amplification.
+    pub(super) collection: Option<CollectionNumbers>,
 }
 
-impl Blueprint for Numbers {
+/// A drive as its file describes it; with a past, that is made once.
+#[derive(Debug)]
+struct Described {
+    numbers: Numbers,
+    past: OnceLock<Collection>,
+}
+
+impl Blueprint for Described {
     fn build(&self, facts: DeviceFacts) -> Box<dyn Model> {
-        Box::new(Ssd::new(facts, self))
+        let mut ssd = Ssd::new(facts, &self.numbers);
+        if let Some(numbers) = &self.numbers.collection {
+            ssd.collection = Some(self.past.get_or_init(|| Collection::new(numbers)).clone());
+        }
+        Box::new(ssd)
     }
 }
 
 impl Numbers {
-    fn take(fields: &mut Fields<'_>) -> Result<Numbers, DeviceFileError> {
+    fn take(fields: &mut Fields<'_>, collects: bool) -> Result<Numbers, DeviceFileError> {
+        if collects && fields.has("amplification") {
+            let why = "the file has a section [collection], out of which amplification comes: one \
+                       of both would do";
+            return Err(fields.wrong("amplification", why));
+        }
+        let factor = collects.then_some(ONE_PROGRAM);
         Ok(Numbers {
             channels: fields.number("channels", None, 1..=64)?,
             dies: fields.number("dies", None, 1..=4096)?,
@@ -93,11 +115,13 @@ impl Numbers {
             },
             controller: fields.time("controller", None)?,
             buffer: fields.size("buffer", None)?,
-            amplification: fields.read("amplification", amplification)?,
+            amplification: fields.read_or("amplification", factor, amplification)?,
             power_loss_protection: fields.switch("power_loss_protection", false)?,
             flush: fields.time("flush", None)?,
             flush_read_delay: fields.time("flush_read_delay", Some(Nanos::ZERO))?,
             discard: fields.time("discard", Some(Nanos::ZERO))?,
+            discard_queueable: fields.switch("discard_queueable", true)?,
+            collection: None,
         })
     }
 }
@@ -106,12 +130,13 @@ impl Ssd {
     /// Reads the section `[ssd]` of a device file.
     pub(crate) fn read(
         sections: &mut Sections<'_>,
-        _: &DeviceFacts,
+        facts: &DeviceFacts,
     ) -> Result<Arc<dyn Blueprint>, DeviceFileError> {
         let mut fields = sections.open("ssd");
-        let numbers = Numbers::take(&mut fields)?;
+        let mut numbers = Numbers::take(&mut fields, sections.has("collection"))?;
         fields.finish()?;
-        Ok(Arc::new(numbers))
+        numbers.collection = CollectionNumbers::read(sections, facts, numbers.dies)?;
+        Ok(Arc::new(Described { numbers, past: OnceLock::new() }))
     }
 }
 

@@ -36,6 +36,8 @@ fn numbers() -> Numbers {
         flush: Nanos::from_millis(3),
         flush_read_delay: Nanos::ZERO,
         discard: Nanos::from_micros(5),
+        discard_queueable: true,
+        collection: None,
     }
 }
 
@@ -181,6 +183,28 @@ fn a_flush_that_cannot_be_queued_is_alone() {
     // 20.192 + 2 us on the link; the open unit's program 500 us, flush time 3 ms.
     assert_eq!(rig.end(), (20_192 + 2_000 + 500_000 + 3_000_000, flush.tag));
     assert_eq!(rig.device.submit(read), Ok(()));
+}
+
+/// Q3. So is a discard that cannot be queued; one that can be goes beside a read. 2 us on the link,
+/// 10 in the controller, 5 for itself; a read of 4 KiB takes 74.288 us.
+#[test]
+fn a_discard_that_cannot_be_queued_is_alone() {
+    let mut rig = Rig::new(&Numbers { discard_queueable: false, ..numbers() }, facts());
+    rig.send(Op::Read, 0, 8);
+    let discard = rig.command(Op::Discard, 64, 8, Flags::NONE);
+    assert_eq!(rig.device.submit(discard), Err(Refused));
+    assert_eq!(rig.end().0, 74_288);
+    assert_eq!(rig.device.submit(discard), Ok(()));
+    let read = rig.command(Op::Read, 0, 8, Flags::NONE);
+    assert_eq!(rig.device.submit(read), Err(Refused));
+    assert_eq!(rig.end(), (74_288 + 17_000, discard.tag));
+    assert_eq!(rig.device.submit(read), Ok(()));
+    rig.end();
+    let mut rig = Rig::new(&numbers(), facts());
+    let read = rig.send(Op::Read, 0, 8);
+    let discard = rig.send(Op::Discard, 64, 8);
+    assert_eq!(rig.end(), (17_000, discard));
+    assert_eq!(rig.end(), (74_288, read));
 }
 
 /// Q3. No more commands than the depth are taken, and again one when one has ended.

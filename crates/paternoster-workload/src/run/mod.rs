@@ -138,6 +138,8 @@ pub struct RunResult {
     pub sections: Vec<SectionResult>,
     /// Sums of the device.
     pub device: DeviceMeter,
+    /// What the device counted that no request shows, by name; the device's maker fills it in.
+    pub figures: Vec<(&'static str, f64)>,
     /// When the last job had ended.
     pub ended: Nanos,
 }
@@ -526,7 +528,8 @@ impl Run {
             })
             .collect();
         let device = self.queue.observer().0.device(now);
-        RunResult { processes, sections: self.sections.clone(), device, ended: now }
+        let (sections, figures) = (self.sections.clone(), Vec::new());
+        RunResult { processes, sections, device, figures, ended: now }
     }
 }
 
