@@ -22,6 +22,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("lab-flash", include_str!("../devices/lab-flash.toml")),
     ("null", include_str!("../devices/null.toml")),
     ("nvme-7300", include_str!("../devices/nvme-7300.toml")),
+    ("nvme-9100", include_str!("../devices/nvme-9100.toml")),
     ("nvme-kc3000", include_str!("../devices/nvme-kc3000.toml")),
     ("nvme-pm9a3", include_str!("../devices/nvme-pm9a3.toml")),
     ("raid0-4-hdd", include_str!("../devices/raid0-4-hdd.toml")),

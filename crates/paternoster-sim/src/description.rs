@@ -143,11 +143,11 @@ impl Description {
     }
 
     /// A fresh device of this kind, with the faults of its file and `more`; `seed` decides what
-    /// they leave to chance.
+    /// it and they leave to chance.
     #[must_use]
     pub fn faulty_model(&self, more: &[Rule], seed: u64) -> Box<dyn Model> {
         if self.faults.is_empty() && more.is_empty() {
-            self.sound_model()
+            self.blueprint.build_seeded(self.facts, seed)
         } else {
             Box::new(self.faulty(more, seed))
         }
@@ -158,10 +158,10 @@ impl Description {
     #[must_use]
     pub fn faulty(&self, more: &[Rule], seed: u64) -> Faulty {
         let rules = [self.faults.as_slice(), more].concat();
-        Faulty::new(self.sound_model(), &rules, seed)
+        Faulty::new(self.blueprint.build_seeded(self.facts, seed), &rules, seed)
     }
 
-    /// A fresh device of this kind without the faults of its file.
+    /// A fresh device of this kind without the faults of its file; its draws are those of seed 0.
     #[must_use]
     pub fn sound_model(&self) -> Box<dyn Model> {
         self.blueprint.build(self.facts)

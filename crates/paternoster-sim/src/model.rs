@@ -50,6 +50,11 @@ pub trait Model: Debug + Send {
 pub trait Blueprint: Debug + Send + Sync {
     /// A device that has done nothing yet and says `facts` of itself.
     fn build(&self, facts: DeviceFacts) -> Box<dyn Model>;
+
+    /// The same, where `seed` decides what the device leaves to chance.
+    fn build_seeded(&self, facts: DeviceFacts, _seed: u64) -> Box<dyn Model> {
+        self.build(facts)
+    }
 }
 
 impl Model for Box<dyn Model> {

@@ -20,8 +20,9 @@
 //! # Parts, a file each
 //! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels and
 //! link), `buffer` (write buffer, amplification), `collection` (where pages lie, what collecting
-//! them costs), `durable` (what flushes wait for), `calendar` (events), `tally` (what is told at the
-//! end), `numbers` (the section of a device file). This file is the way of a command through them.
+//! them costs), `durable` (what flushes wait for), `calendar` (events), `quantiles` (times that are
+//! drawn), `tally` (what is told at the end), `numbers` (the section of a device file). This file
+//! is the way of a command through them.
 //!
 //! # Flush
 //! A drive whose flush cannot be queued (SATA; the fact `flush_queueable`) refuses a flush while
@@ -53,6 +54,7 @@ mod die;
 mod durable;
 mod layout;
 mod numbers;
+mod quantiles;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -63,6 +65,7 @@ use std::collections::VecDeque;
 use paternoster_core::device::ServiceClock;
 use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused};
 
+use crate::chance::Chance;
 use crate::model::{Figure, Model};
 
 use self::buffer::{Program, Work, WriteBuffer};
@@ -105,6 +108,8 @@ pub struct Ssd {
     /// Where pages lie, if the drive collects them.
     collection: Option<Collection>,
     tally: Tally,
+    /// Draws what dies take, where that is not the same each time.
+    chance: Chance,
     /// In slots of its own: who has several devices behind one queue has tags of them all.
     inside: Vec<Option<Inside>>,
     free: Vec<u32>,
@@ -135,6 +140,7 @@ impl Ssd {
             buffer: WriteBuffer::new(numbers.buffer, unit, numbers.amplification, facts.depth),
             collection: numbers.collection.as_ref().map(Collection::new),
             tally: Tally::default(),
+            chance: Chance::new(0, 0),
             inside: vec![None; depth],
             free: (0..facts.depth).rev().collect(),
             blocked: VecDeque::with_capacity(depth),
@@ -195,9 +201,12 @@ impl Ssd {
     fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
         let mut parts = 0;
         for piece in self.layout.pieces(command.sector, command.sectors) {
-            let times = &self.numbers.times;
-            let die = &mut self.dies[piece.die as usize];
-            let at = die.read(now, times.read(&piece), times.suspend);
+            let Numbers { times, read_spread, .. } = &self.numbers;
+            let time = match read_spread {
+                Some(spread) => spread.draw(&mut self.chance),
+                None => times.read(&piece),
+            };
+            let at = self.dies[piece.die as usize].read(now, time, times.suspend);
             let (die, sectors) = (piece.die, piece.sectors);
             self.calendar.enter(at, Happening::Sensed { slot, die, sectors });
             parts += 1;
@@ -274,7 +283,10 @@ impl Ssd {
     /// What a program carries over the channel, and how long it keeps the die busy.
     fn work(&mut self, program: &Program) -> (u64, Nanos) {
         let unit = self.layout.unit_bytes();
-        let program_time = self.numbers.times.program;
+        let program_time = match &self.numbers.program_spread {
+            Some(spread) => spread.draw(&mut self.chance),
+            None => self.numbers.times.program,
+        };
         match (program.work, &self.numbers.collection) {
             (Work::Host, _) => (program.bytes, program_time),
             // A factor is fitted to what comes out with it, reads of collection among that.

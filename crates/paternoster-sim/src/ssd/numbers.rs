@@ -7,8 +7,10 @@
 //! dies = { value = 32, source = "…" }                 # in all, dealt to the channels in turn
 //! planes = { value = 1, source = "…" }                # pages that a die works on at a time
 //! page = { value = "16 KiB", source = "…" }
-//! read = { value = ["75 us"], source = "…" }          # tR of each kind of page
+//! read = { value = ["75 us"], source = "…" }          # tR of each kind of page, or instead:
+//! read_quantiles = { value = ["50 % 75 us", "99 % 90 us"], source = "…" }    # tR, drawn
 //! program = { value = "700 us", source = "…" }        # tPROG of a unit (a page on each plane)
+//! program_quantiles = { value = ["50 % 700 us"], source = "…" }   # instead of `program`
 //! suspend = { value = "20 us", source = "…" }         # until a program lies aside; 0: never
 //! channel_rate = { value = "800 MB/s", source = "…" }
 //! link_rate = { value = "560 MB/s", source = "…" }
@@ -29,6 +31,7 @@ use std::sync::{Arc, OnceLock};
 use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
 
+use crate::chance::Chance;
 use crate::model::{Blueprint, Model};
 use crate::quantity;
 use crate::sections::{DeviceFileError, Fields, Sections};
@@ -38,12 +41,15 @@ use super::Ssd;
 use super::buffer::ONE_PROGRAM;
 use super::collection::{Collection, CollectionNumbers};
 use super::die::DieTimes;
+use super::quantiles::Quantiles;
 use super::wire::LinkCosts;
 
 /// Kinds of pages: bits of a cell, and some.
 const KINDS_MAX: usize = 16;
 /// A factor beyond this is a mistake.
 const AMPLIFICATION_MAX: u64 = 1000 * ONE_PROGRAM;
+/// The place of a drive among what draws from a run's seed.
+const DRAWS: u64 = 0x55d;
 /// A larger page would not fit the arithmetic of sectors, nor any drive.
 const PAGE_BYTES_MAX: u64 = 1 << 26;
 
@@ -56,6 +62,9 @@ pub(super) struct Numbers {
     /// In bytes.
     pub(super) page: u64,
     pub(super) times: DieTimes,
+    /// Of what tR and tPROG are drawn, if they are not the same each time.
+    pub(super) read_spread: Option<Quantiles>,
+    pub(super) program_spread: Option<Quantiles>,
     pub(super) channel: Transfer,
     pub(super) link: LinkCosts,
     pub(super) controller: Nanos,
@@ -81,7 +90,12 @@ struct Described {
 
 impl Blueprint for Described {
     fn build(&self, facts: DeviceFacts) -> Box<dyn Model> {
+        self.build_seeded(facts, 0)
+    }
+
+    fn build_seeded(&self, facts: DeviceFacts, seed: u64) -> Box<dyn Model> {
         let mut ssd = Ssd::new(facts, &self.numbers);
+        ssd.chance = Chance::new(seed, DRAWS);
         if let Some(numbers) = &self.numbers.collection {
             ssd.collection = Some(self.past.get_or_init(|| Collection::new(numbers)).clone());
         }
@@ -97,16 +111,30 @@ impl Numbers {
             return Err(fields.wrong("amplification", why));
         }
         let factor = collects.then_some(ONE_PROGRAM);
+        let read_spread = Quantiles::read(fields, "read_quantiles")?;
+        let program_spread = Quantiles::read(fields, "program_quantiles")?;
+        for (name, other) in [("read", "read_quantiles"), ("program", "program_quantiles")] {
+            if fields.has(name) && fields.has(other) {
+                let why = format!("`{other}` says how long that takes, too: one of both would do");
+                return Err(fields.wrong(name, &why));
+            }
+        }
+        let program = program_spread.as_ref().map(Quantiles::median);
         Ok(Numbers {
             channels: fields.number("channels", None, 1..=64)?,
             dies: fields.number("dies", None, 1..=4096)?,
             planes: fields.number("planes", Some(1), 1..=8)?,
             page: fields.read("page", page)?,
             times: DieTimes {
-                reads: reads(fields)?,
-                program: fields.time("program", None)?,
+                reads: match &read_spread {
+                    Some(spread) => vec![spread.median()],
+                    None => reads(fields)?,
+                },
+                program: fields.time("program", program)?,
                 suspend: fields.time("suspend", Some(Nanos::ZERO))?,
             },
+            read_spread,
+            program_spread,
             channel: fields.rate("channel_rate", None)?,
             link: LinkCosts {
                 rate: fields.rate("link_rate", None)?,

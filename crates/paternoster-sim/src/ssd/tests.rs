@@ -27,6 +27,8 @@ fn numbers() -> Numbers {
             program: Nanos::from_micros(500),
             suspend: Nanos::ZERO,
         },
+        read_spread: None,
+        program_spread: None,
         channel: rate(1000),
         link: LinkCosts { rate: rate(500), command: Nanos::from_micros(2), duplex: false },
         controller: Nanos::from_micros(10),

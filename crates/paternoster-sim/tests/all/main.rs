@@ -17,3 +17,4 @@ mod power_cuts;
 #[cfg(feature = "planted-bugs")]
 mod power_planted;
 mod ssd_figures;
+mod ssd_tails;

@@ -25,7 +25,7 @@ const NO_HOST: Nanos = Nanos::ZERO;
 const HOST: Nanos = Nanos::from_micros(3);
 
 /// Reports the figure, and fails if it is off by more than `per_cent`.
-fn near(what: &str, found: f64, published: f64, per_cent: f64) {
+pub(crate) fn near(what: &str, found: f64, published: f64, per_cent: f64) {
     let off = (found / published - 1.0) * 100.0;
     println!("{what}: {found:.1}, published {published:.1}: {off:+.1} %");
     assert!(off.abs() <= per_cent, "{what}: {found:.1} is {off:+.1} % off {published:.1}");

@@ -55,8 +55,21 @@ impl Figures {
 
     /// A percentile of the latencies in us.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
-        let place = (self.latencies.len() * percent / 100).min(self.latencies.len() - 1);
+        self.quantile(percent, 100)
+    }
+
+    /// The latency in us that `part` of so many of the latencies reach.
+    pub(crate) fn quantile(&self, part: usize, of: usize) -> f64 {
+        let place = (self.latencies.len() * part / of).min(self.latencies.len() - 1);
         self.latencies[place].0 as f64 / 1000.0
+    }
+
+    /// The standard deviation of the latencies in us.
+    pub(crate) fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let square = |latency: &Nanos| (latency.0 as f64 / 1000.0 - mean).powi(2);
+        let sum: f64 = self.latencies.iter().map(square).sum();
+        (sum / self.latencies.len().max(1) as f64).sqrt()
     }
 }
 
