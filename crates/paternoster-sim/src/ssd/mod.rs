@@ -20,9 +20,9 @@
 //! # Parts, a file each
 //! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels and
 //! link), `buffer` (write buffer, amplification), `collection` (where pages lie, what collecting
-//! them costs), `durable` (what flushes wait for), `calendar` (events), `quantiles` (times that are
-//! drawn), `tally` (what is told at the end), `numbers` (the section of a device file). This file
-//! is the way of a command through them.
+//! them costs), `slc` (a cache of fast cells), `durable` (what flushes wait for), `calendar`
+//! (events), `quantiles` (times that are drawn), `tally` (what is told at the end), `numbers` (the
+//! section of a device file). This file is the way of a command through them.
 //!
 //! # Flush
 //! A drive whose flush cannot be queued (SATA; the fact `flush_queueable`) refuses a flush while
@@ -42,7 +42,7 @@
 //!
 //! # Where it stops being valid
 //! `docs/models/ssd.md` says it, with measured beside published figures. In short: no garbage
-//! collection in idle time, no SLC cache, no reads from the buffer, no read-ahead, no mapping
+//! collection in idle time, no reads from the buffer, no read-ahead, no mapping
 //! misses.
 //!
 //! Source: own; `docs/rules/devices.md`.
@@ -55,6 +55,7 @@ mod durable;
 mod layout;
 mod numbers;
 mod quantiles;
+mod slc;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -74,6 +75,7 @@ use self::collection::Collection;
 use self::die::Die;
 use self::layout::Layout;
 use self::numbers::Numbers;
+use self::slc::Slc;
 use self::tally::Tally;
 use self::wire::{Link, Wire};
 
@@ -107,6 +109,10 @@ pub struct Ssd {
     buffer: WriteBuffer,
     /// Where pages lie, if the drive collects them.
     collection: Option<Collection>,
+    /// Cells of one bit in front of the others, if it has them.
+    slc: Option<Slc>,
+    /// Since when no command is inside.
+    quiet_since: Nanos,
     tally: Tally,
     /// Draws what dies take, where that is not the same each time.
     chance: Chance,
@@ -139,6 +145,8 @@ impl Ssd {
             resting: (0..dies).collect(),
             buffer: WriteBuffer::new(numbers.buffer, unit, numbers.amplification, facts.depth),
             collection: numbers.collection.as_ref().map(Collection::new),
+            slc: numbers.slc.map(Slc::new),
+            quiet_since: Nanos::ZERO,
             tally: Tally::default(),
             chance: Chance::new(0, 0),
             inside: vec![None; depth],
@@ -221,8 +229,8 @@ impl Ssd {
         let Some(Inside { command, .. }) = self.inside[slot as usize] else { return false };
         if let Some(collection) = self.collection.as_mut() {
             self.buffer.owe(collection.write(command.sector, command.sectors));
-            self.tally.host += bytes(&command);
         }
+        self.tally.host += bytes(&command);
         self.buffer.take(command.sector, command.sectors);
         self.written_since_flush = true;
         let durable = command.flags.contains(Flags::FUA) && !self.numbers.power_loss_protection;
@@ -288,7 +296,11 @@ impl Ssd {
             None => self.numbers.times.program,
         };
         match (program.work, &self.numbers.collection) {
-            (Work::Host, _) => (program.bytes, program_time),
+            (Work::Host, _) => {
+                let unused = self.collection.as_ref().map(Collection::unused_bytes);
+                let slc = self.slc.as_mut().and_then(|slc| slc.take(program.bytes, unused));
+                (program.bytes, slc.unwrap_or(program_time))
+            }
             // A factor is fitted to what comes out with it, reads of collection among that.
             (Work::Move, None) => (unit, program_time),
             (Work::Move, Some(_)) => {
@@ -356,6 +368,7 @@ impl Ssd {
         let Inside { command, entered, flushes, .. } = self.inside[slot as usize].take()?;
         self.flushing -= u32::from(flushes);
         self.free.push(slot);
+        self.quiet_since = now;
         self.alone = false;
         let served = self.clock.leave(now, entered);
         Some(Completion { tag: command.tag, at: now, outcome: Outcome::OK.served(served) })
@@ -385,6 +398,9 @@ impl Model for Ssd {
             while let Some((at, what)) = self.calendar.due(now) {
                 let _none_inside = self.happen(at, what);
             }
+            if let Some(slc) = self.slc.as_mut() {
+                slc.quiet(now - self.quiet_since);
+            }
         }
         let slot = self.free.pop().ok_or(Refused)?;
         let entered = self.clock.enter(now);
@@ -409,7 +425,8 @@ impl Model for Ssd {
     }
 
     fn figures(&self) -> Vec<Figure> {
-        self.collection.as_ref().map_or_else(Vec::new, |of| self.tally.figures(of.occupied()))
+        let occupied = self.collection.as_ref().map(Collection::occupied);
+        self.tally.figures(occupied, self.slc.as_ref().map(Slc::bytes))
     }
 
     fn next_event(&self) -> Option<Nanos> {

@@ -42,6 +42,7 @@ use super::buffer::ONE_PROGRAM;
 use super::collection::{Collection, CollectionNumbers};
 use super::die::DieTimes;
 use super::quantiles::Quantiles;
+use super::slc::SlcNumbers;
 use super::wire::LinkCosts;
 
 /// Kinds of pages: bits of a cell, and some.
@@ -79,6 +80,8 @@ pub(super) struct Numbers {
     pub(super) discard_queueable: bool,
     /// Where pages lie and what collecting them costs, if the drive has no fixed amplification.
     pub(super) collection: Option<CollectionNumbers>,
+    /// Cells that hold one bit for a while.
+    pub(super) slc: Option<SlcNumbers>,
 }
 
 /// A drive as its file describes it; with a past, that is made once.
@@ -150,6 +153,7 @@ impl Numbers {
             discard: fields.time("discard", Some(Nanos::ZERO))?,
             discard_queueable: fields.switch("discard_queueable", true)?,
             collection: None,
+            slc: None,
         })
     }
 }
@@ -164,6 +168,7 @@ impl Ssd {
         let mut numbers = Numbers::take(&mut fields, sections.has("collection"))?;
         fields.finish()?;
         numbers.collection = CollectionNumbers::read(sections, facts, numbers.dies)?;
+        numbers.slc = SlcNumbers::read(sections)?;
         Ok(Arc::new(Described { numbers, past: OnceLock::new() }))
     }
 }

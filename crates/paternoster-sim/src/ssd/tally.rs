@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tally: what a drive that collects tells of itself when a run has ended.
+//! Tally: what a drive that collects or folds tells of itself when a run has ended.
 //!
 //! ```text
-//! host 1.0 GB, moved 4.3 GB:  write amplification (1.0 + 4.3) / 1.0 = 5.3
+//! host 1.0 GB, moved 4.3 GB, folded 1.0 GB:  write amplification (1.0 + 4.3 + 1.0) / 1.0 = 6.3
 //! ```
 //!
 //! Moved bytes are counted when a die begins with them, so that what is still owed is in none of
@@ -22,15 +22,27 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// For the report; `occupied` is a part of the capacity.
-    pub(super) fn figures(&self, occupied: f64) -> Vec<Figure> {
-        let mut told = vec![Figure { name: "occupied_part", value: occupied }];
-        if self.host > 0 {
-            let amplification = real(self.host + self.moved) / real(self.host);
-            told.push(Figure { name: "write_amplification", value: amplification });
-            told.push(Figure { name: "host_bytes", value: real(self.host) });
-            told.push(Figure { name: "moved_bytes", value: real(self.moved) });
-            told.push(Figure { name: "blocks_erased", value: real(self.erases) });
+    /// For the report: what part of the capacity holds data, if the drive collects, and what its
+    /// SLC holds and has folded, if it has one. Nothing of other drives.
+    pub(super) fn figures(&self, occupied: Option<f64>, slc: Option<(u64, u64)>) -> Vec<Figure> {
+        let mut told = Vec::new();
+        let mut tell = |name, value| told.push(Figure { name, value });
+        if let Some(occupied) = occupied {
+            tell("occupied_part", occupied);
+        }
+        let (held, folded) = slc.unwrap_or_default();
+        if self.host > 0 && (occupied.is_some() || slc.is_some()) {
+            let all = self.host + self.moved + folded;
+            tell("write_amplification", real(all) / real(self.host));
+            tell("host_bytes", real(self.host));
+        }
+        if self.host > 0 && occupied.is_some() {
+            tell("moved_bytes", real(self.moved));
+            tell("blocks_erased", real(self.erases));
+        }
+        if slc.is_some() {
+            tell("slc_held_bytes", real(held));
+            tell("slc_folded_bytes", real(folded));
         }
         told
     }

@@ -40,6 +40,7 @@ fn numbers() -> Numbers {
         discard: Nanos::from_micros(5),
         discard_queueable: true,
         collection: None,
+        slc: None,
     }
 }
 

@@ -16,5 +16,6 @@ mod power_cuts;
 // It needs bugs to plant: `./test` asks for the feature.
 #[cfg(feature = "planted-bugs")]
 mod power_planted;
+mod ssd_cliff;
 mod ssd_figures;
 mod ssd_tails;

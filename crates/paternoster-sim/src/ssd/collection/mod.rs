@@ -113,7 +113,6 @@ impl Collection {
     }
 
     /// Bytes of the address space that hold no data.
-    #[cfg(test)]
     pub(super) fn unused_bytes(&self) -> u64 {
         let unused = self.numbers.shape.logical - self.blocks.mapped();
         let page = u64::from(self.numbers.page_sectors) * 512;
