@@ -30,6 +30,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("ssd-870evo-aged", include_str!("../devices/ssd-870evo-aged.toml")),
     ("ssd-870qvo", include_str!("../devices/ssd-870qvo.toml")),
     ("ssd-pm883", include_str!("../devices/ssd-pm883.toml")),
+    ("ssd-s4500", include_str!("../devices/ssd-s4500.toml")),
     ("ssd-px256m5s", include_str!("../devices/ssd-px256m5s.toml")),
     ("ssd-px256m5s-gc", include_str!("../devices/ssd-px256m5s-gc.toml")),
 ];

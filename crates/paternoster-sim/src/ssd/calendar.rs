@@ -19,6 +19,8 @@ use std::collections::BinaryHeap;
 
 use paternoster_core::Nanos;
 
+use super::ahead::StreamId;
+
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
@@ -40,6 +42,22 @@ pub(super) enum Happening {
     Collected {
         /// Whose.
         slot: u32,
+        /// How many.
+        sectors: u32,
+    },
+    /// A die has sectors of a unit in its register that no command asked for yet.
+    Fetched {
+        /// Whose, if it goes on.
+        stream: StreamId,
+        /// Which die, and with it the channel.
+        die: u32,
+        /// How many.
+        sectors: u32,
+    },
+    /// Those are in the controller.
+    Buffered {
+        /// Whose.
+        stream: StreamId,
         /// How many.
         sectors: u32,
     },

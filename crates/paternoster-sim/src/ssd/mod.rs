@@ -19,10 +19,10 @@
 //!
 //! # Parts, a file each
 //! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels and
-//! link), `buffer` (write buffer, amplification), `collection` (where pages lie, what collecting
-//! them costs), `slc` (a cache of fast cells), `durable` (what flushes wait for), `calendar`
-//! (events), `quantiles` (times that are drawn), `tally` (what is told at the end), `numbers` (the
-//! section of a device file). This file is the way of a command through them.
+//! link), `ahead` (streams), `buffer` (write buffer, amplification), `collection` (where pages lie,
+//! what collecting them costs), `slc` (a cache of fast cells), `durable` (what flushes wait for),
+//! `calendar` (events), `quantiles` (times that are drawn), `tally` (what is told at the end),
+//! `numbers` (the section of a device file). This file is the way of a command through them.
 //!
 //! # Flush
 //! A drive whose flush cannot be queued (SATA; the fact `flush_queueable`) refuses a flush while
@@ -42,11 +42,11 @@
 //!
 //! # Where it stops being valid
 //! `docs/models/ssd.md` says it, with measured beside published figures. In short: no garbage
-//! collection in idle time, no reads from the buffer, no read-ahead, no mapping
-//! misses.
+//! collection in idle time, no reads from the buffer, no mapping misses.
 //!
 //! Source: own; `docs/rules/devices.md`.
 
+mod ahead;
 mod buffer;
 mod calendar;
 mod collection;
@@ -69,11 +69,12 @@ use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outco
 use crate::chance::Chance;
 use crate::model::{Figure, Model};
 
+use self::ahead::ReadAhead;
 use self::buffer::{Program, Work, WriteBuffer};
 use self::calendar::{Calendar, Happening};
 use self::collection::Collection;
 use self::die::Die;
-use self::layout::Layout;
+use self::layout::{Layout, Piece};
 use self::numbers::Numbers;
 use self::slc::Slc;
 use self::tally::Tally;
@@ -111,6 +112,8 @@ pub struct Ssd {
     collection: Option<Collection>,
     /// Cells of one bit in front of the others, if it has them.
     slc: Option<Slc>,
+    /// Streams of which more is fetched than was asked for, if it does that.
+    ahead: Option<ReadAhead>,
     /// Since when no command is inside.
     quiet_since: Nanos,
     tally: Tally,
@@ -146,6 +149,7 @@ impl Ssd {
             buffer: WriteBuffer::new(numbers.buffer, unit, numbers.amplification, facts.depth),
             collection: numbers.collection.as_ref().map(Collection::new),
             slc: numbers.slc.map(Slc::new),
+            ahead: ahead(numbers, &layout, &facts),
             quiet_since: Nanos::ZERO,
             tally: Tally::default(),
             chance: Chance::new(0, 0),
@@ -181,6 +185,19 @@ impl Ssd {
                 let at = self.link.carry_out(now, u64::from(sectors) * 512, first);
                 self.calendar.enter(at, Happening::Ended { slot });
             }
+            Happening::Fetched { stream, die, sectors } => {
+                let channel = self.layout.channel(die) as usize;
+                let time = self.numbers.channel.time(u64::from(sectors) * 512);
+                let at = self.channels[channel].carry(now, time);
+                self.calendar.enter(at, Happening::Buffered { stream, sectors });
+            }
+            Happening::Buffered { stream, sectors } => {
+                let ahead = self.ahead.as_mut()?;
+                ahead.come(stream, sectors);
+                while let Some((slot, sectors)) = ahead.ready() {
+                    self.calendar.enter(now, Happening::Collected { slot, sectors });
+                }
+            }
             Happening::Ended { slot } => return self.part_ended(now, slot),
             Happening::Programmed { die } => self.programmed(now, die),
         }
@@ -207,14 +224,29 @@ impl Ssd {
 
     /// Every piece of a read goes to its die.
     fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
-        let mut parts = 0;
-        for piece in self.layout.pieces(command.sector, command.sectors) {
-            let Numbers { times, read_spread, .. } = &self.numbers;
-            let time = match read_spread {
-                Some(spread) => spread.draw(&mut self.chance),
-                None => times.read(&piece),
-            };
-            let at = self.dies[piece.die as usize].read(now, time, times.suspend);
+        let (mut parts, mut sector, mut sectors) = (0, command.sector, command.sectors);
+        if let Some(found) =
+            self.ahead.as_mut().map(|ahead| ahead.read(slot, command.sector, command.sectors))
+        {
+            if found.sectors > 0 {
+                parts += 1;
+                sector += u64::from(found.sectors);
+                sectors -= found.sectors;
+                if found.is_here {
+                    let sectors = found.sectors;
+                    self.calendar.enter(now, Happening::Collected { slot, sectors });
+                }
+            }
+            if let Some((stream, range)) = found.fetch {
+                let all = u32::try_from(range.end - range.start).unwrap_or(0);
+                for piece in self.layout.pieces(range.start, all) {
+                    let (at, Piece { die, sectors, .. }) = (self.read_die(now, &piece), piece);
+                    self.calendar.enter(at, Happening::Fetched { stream, die, sectors });
+                }
+            }
+        }
+        for piece in self.layout.pieces(sector, sectors) {
+            let at = self.read_die(now, &piece);
             let (die, sectors) = (piece.die, piece.sectors);
             self.calendar.enter(at, Happening::Sensed { slot, die, sectors });
             parts += 1;
@@ -222,6 +254,16 @@ impl Ssd {
         if let Some(inside) = self.inside[slot as usize].as_mut() {
             inside.parts = parts;
         }
+    }
+
+    /// A die reads a piece; when it is in its register.
+    fn read_die(&mut self, now: Nanos, piece: &Piece) -> Nanos {
+        let Numbers { times, read_spread, .. } = &self.numbers;
+        let time = match read_spread {
+            Some(spread) => spread.draw(&mut self.chance),
+            None => times.read(piece),
+        };
+        self.dies[piece.die as usize].read(now, time, times.suspend)
     }
 
     /// A write goes into the buffer. Whether that is all: it has no need to wait for durability.
@@ -373,6 +415,12 @@ impl Ssd {
         let served = self.clock.leave(now, entered);
         Some(Completion { tag: command.tag, at: now, outcome: Outcome::OK.served(served) })
     }
+}
+
+/// What fetches ahead, if the drive does.
+fn ahead(numbers: &Numbers, layout: &Layout, facts: &DeviceFacts) -> Option<ReadAhead> {
+    let (sectors, unit) = (numbers.read_ahead / 512, layout.unit_bytes() / 512);
+    (sectors > 0).then(|| ReadAhead::new(sectors, unit, facts.capacity, facts.depth))
 }
 
 const fn bytes(command: &Command) -> u64 {

@@ -23,6 +23,7 @@
 //! flush = { value = "15 us", source = "…" }           # beside the programs it waits for
 //! flush_read_delay = { value = "0 us", source = "…" } # of a read that comes while one runs
 //! discard = { value = "0 us", source = "…" }          # beside link and controller
+//! read_ahead = { value = "128 KiB", source = "…" }    # of a stream; 0 B: none
 //! discard_queueable = { value = true, source = "…" }  # whether it is queued beside others
 //! ```
 
@@ -49,6 +50,8 @@ use super::wire::LinkCosts;
 const KINDS_MAX: usize = 16;
 /// A factor beyond this is a mistake.
 const AMPLIFICATION_MAX: u64 = 1000 * ONE_PROGRAM;
+/// More would be the buffer of some other drive.
+const READ_AHEAD_MAX: u64 = 1 << 26;
 /// The place of a drive among what draws from a run's seed.
 const DRAWS: u64 = 0x55d;
 /// A larger page would not fit the arithmetic of sectors, nor any drive.
@@ -78,6 +81,8 @@ pub(super) struct Numbers {
     pub(super) flush_read_delay: Nanos,
     pub(super) discard: Nanos,
     pub(super) discard_queueable: bool,
+    /// What it fetches of a stream before it is asked, in bytes; zero: nothing.
+    pub(super) read_ahead: u64,
     /// Where pages lie and what collecting them costs, if the drive has no fixed amplification.
     pub(super) collection: Option<CollectionNumbers>,
     /// Cells that hold one bit for a while.
@@ -152,6 +157,7 @@ impl Numbers {
             flush_read_delay: fields.time("flush_read_delay", Some(Nanos::ZERO))?,
             discard: fields.time("discard", Some(Nanos::ZERO))?,
             discard_queueable: fields.switch("discard_queueable", true)?,
+            read_ahead: fields.read_or("read_ahead", Some(0), read_ahead)?,
             collection: None,
             slc: None,
         })
@@ -177,6 +183,13 @@ fn page(text: &str) -> Result<u64, String> {
     match quantity::size(text)? {
         bytes if bytes > 0 && bytes.is_multiple_of(512) && bytes <= PAGE_BYTES_MAX => Ok(bytes),
         _ => Err("a page is a multiple of 512 bytes, at most 64 MiB (as `16 KiB`)".to_owned()),
+    }
+}
+
+fn read_ahead(text: &str) -> Result<u64, String> {
+    match quantity::size(text)? {
+        bytes if bytes.is_multiple_of(512) && bytes <= READ_AHEAD_MAX => Ok(bytes),
+        _ => Err("a multiple of 512 bytes, at most 64 MiB (as `128 KiB`)".to_owned()),
     }
 }
 

@@ -5,6 +5,7 @@
 use super::*;
 use crate::Simulated;
 use crate::ssd::die::DieTimes;
+use crate::ssd::slc::SlcNumbers;
 use crate::ssd::wire::LinkCosts;
 use crate::transfer::Transfer;
 use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue, Tag, elevators};
@@ -39,6 +40,7 @@ fn numbers() -> Numbers {
         flush_read_delay: Nanos::ZERO,
         discard: Nanos::from_micros(5),
         discard_queueable: true,
+        read_ahead: 0,
         collection: None,
         slc: None,
     }
@@ -300,6 +302,15 @@ fn any_numbers() -> impl Strategy<Value = Numbers> {
         };
         let link = LinkCosts { duplex, ..numbers().link };
         let buffer = buffer << 10;
+        let read_ahead = (suspend % 3) * (96 << 10);
+        let slc = power_loss_protection.then_some(SlcNumbers {
+            size: 3 * buffer,
+            dynamic: 0,
+            bits: 3,
+            program: Nanos::from_micros(100),
+            drain: rate(50),
+            rest: Nanos::from_micros(suspend),
+        });
         Numbers {
             channels,
             dies,
@@ -309,6 +320,8 @@ fn any_numbers() -> impl Strategy<Value = Numbers> {
             power_loss_protection,
             times,
             link,
+            read_ahead,
+            slc,
             ..numbers()
         }
     })
@@ -328,7 +341,11 @@ proptest! {
         let facts = DeviceFacts { depth, flush_queueable, ..facts() };
         let mut rig = Rig::new(&numbers, facts);
         let mut run = Run::default();
+        let mut last = 0;
         for (pause, op, sector, sectors, fua) in steps {
+            // Half of them go on where the last one ended.
+            let sector = if sector < 2500 { sector } else { last };
+            last = sector + u64::from(sectors);
             let until = rig.device.now() + Nanos::from_micros(pause);
             run.wait(&mut rig, Some(until));
             let op = [Op::Read, Op::Write, Op::Discard, Op::Flush, Op::Read, Op::Write, Op::Write,
@@ -347,6 +364,34 @@ proptest! {
         prop_assert_eq!((run.inside, run.ended), (0, run.begun));
         prop_assert_eq!(rig.device.wait(None), None);
         prop_assert!(run.busy.abs_diff(run.served) <= 2 * run.begun, "{:?}", run);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Q2. Is a stream of one read at a time never slower with read-ahead, and never faster than
+    /// the link and the controller: whatever its size and the drive's?
+    #[test]
+    fn a_stream_is_between_its_bounds(
+        numbers in any_numbers(), sectors in 1u32..400, ahead_kib in 1u64..600
+    ) {
+        let stream = |read_ahead: u64| {
+            let numbers = Numbers { read_ahead, ..numbers.clone() };
+            let mut rig = Rig::new(&numbers, facts());
+            let mut last = 0;
+            for nth in 0..60 {
+                rig.send(Op::Read, nth * u64::from(sectors), sectors);
+                last = rig.end().0;
+            }
+            last
+        };
+        let (without, with) = (stream(0), stream(ahead_kib << 10));
+        let link = numbers.link.command + numbers.link.rate.time(u64::from(sectors) * 512);
+        let floor = 60 * (numbers.controller + link).0;
+        prop_assert!(with >= floor - 60 * 8, "{with} is below {floor}");
+        // What is fetched beyond may be in the way of one read at each turn of the fetching.
+        prop_assert!(with <= without + without / 10, "{with} with, {without} without");
     }
 }
 

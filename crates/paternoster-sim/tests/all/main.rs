@@ -18,4 +18,5 @@ mod power_cuts;
 mod power_planted;
 mod ssd_cliff;
 mod ssd_figures;
+mod ssd_streams;
 mod ssd_tails;

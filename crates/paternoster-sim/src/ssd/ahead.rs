@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Read-ahead: what a drive fetches of a stream before it is asked.
+//!
+//! A read that begins where a recent one ended is a stream's, and the drive fetches what comes
+//! next, in whole units, side by side from its dies. What has been fetched goes over the link at
+//! once; what is on its way is waited for:
+//!
+//! ```text
+//! reads   |a|b|c|d|e|f|        a is the first of its kind, b goes on where it ended: fetch 32 KiB
+//! asked       ^^^^^^^|^^^^^^^  c to f find all they want; by the middle of what is asked the next
+//! come    ───────▲             d waits if it reaches beyond what has come
+//! ```
+//!
+//! # Invariants
+//! I1  A read waits at most for sectors that were asked for, and each of those comes.
+//! I2  Of a stream no more than twice the read-ahead and a unit is asked for beyond its last read.
+//! I3  A stream that a read waits for is kept.
+//!
+//! # Where it stops being valid
+//! Pieces come in any order and are counted as if they came in that of their sectors. Nothing is
+//! kept behind a stream, and a write does not change what was fetched: models hold no data.
+
+use std::ops::Range;
+
+/// Streams that are known at a time.
+const STREAMS: usize = 8;
+
+/// A stream, by its place and how often that was given to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamId {
+    place: u8,
+    times: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Stream {
+    times: u32,
+    /// Where the next read begins, if the stream goes on.
+    next: u64,
+    /// The sector behind the last that was asked for, and that has come.
+    asked: u64,
+    come: u64,
+    waiting: u32,
+}
+
+/// A read that waits for what is on its way.
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
+    id: StreamId,
+    until: u64,
+    slot: u32,
+    sectors: u32,
+}
+
+/// What becomes of a read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Sectors at its beginning that were fetched, or are on their way.
+    pub(super) sectors: u32,
+    /// Those of them have come.
+    pub(super) is_here: bool,
+    /// What is to be fetched, for which stream.
+    pub(super) fetch: Option<(StreamId, Range<u64>)>,
+}
+
+/// The streams of a drive.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    sectors: u64,
+    unit: u64,
+    capacity: u64,
+    streams: [Stream; STREAMS],
+    oldest: usize,
+    waiters: Vec<Waiter>,
+}
+
+impl ReadAhead {
+    /// Fetches so many sectors ahead, in whole units, of so many.
+    pub(super) fn new(sectors: u64, unit: u64, capacity: u64, depth: u32) -> ReadAhead {
+        let mut streams = [Stream::default(); STREAMS];
+        streams.iter_mut().for_each(|stream| stream.next = u64::MAX);
+        let waiters = Vec::with_capacity(depth as usize);
+        ReadAhead { sectors, unit: unit.max(1), capacity, streams, oldest: 0, waiters }
+    }
+
+    /// A read comes; it waits for those of its sectors that are on their way.
+    pub(super) fn read(&mut self, slot: u32, sector: u64, sectors: u32) -> Found {
+        let end = sector + u64::from(sectors);
+        let Some(place) = self.streams.iter().position(|stream| stream.next == sector) else {
+            self.begin(end);
+            return Found { sectors: 0, is_here: true, fetch: None };
+        };
+        let stream = &mut self.streams[place];
+        let id = StreamId { place: u8::try_from(place).unwrap_or(0), times: stream.times };
+        let until = stream.asked.min(end);
+        let found = u32::try_from(until.saturating_sub(sector)).unwrap_or(0);
+        stream.next = end;
+        // What it reads by itself counts as asked and come.
+        if stream.asked < end {
+            stream.come += end - stream.asked;
+            stream.asked = end;
+        }
+        let is_here = found == 0 || stream.come >= until;
+        if !is_here {
+            stream.waiting += 1;
+            self.waiters.push(Waiter { id, until, slot, sectors: found });
+        }
+        let fetch = (stream.asked - end <= self.sectors / 2).then(|| {
+            let target = (end + self.sectors).next_multiple_of(self.unit).min(self.capacity);
+            stream.asked..target.max(stream.asked)
+        });
+        let fetch = fetch.filter(|range| !range.is_empty());
+        if let Some(range) = &fetch {
+            stream.asked = range.end;
+        }
+        Found { sectors: found, is_here, fetch: fetch.map(|range| (id, range)) }
+    }
+
+    /// Sectors of a stream have come.
+    pub(super) fn come(&mut self, id: StreamId, sectors: u32) {
+        let stream = &mut self.streams[usize::from(id.place)];
+        if stream.times == id.times {
+            stream.come += u64::from(sectors);
+        }
+    }
+
+    /// The next read that need not wait any more, and how many sectors it has waited for.
+    pub(super) fn ready(&mut self) -> Option<(u32, u32)> {
+        let streams = &self.streams;
+        let has = |waiter: &Waiter| streams[usize::from(waiter.id.place)].come >= waiter.until;
+        let place = self.waiters.iter().position(has)?;
+        let waiter = self.waiters.remove(place);
+        self.streams[usize::from(waiter.id.place)].waiting -= 1;
+        Some((waiter.slot, waiter.sectors))
+    }
+
+    /// A stream that may go on at `end`, in the place of the oldest that no read waits for.
+    fn begin(&mut self, end: u64) {
+        let places = (0..STREAMS).map(|nth| (self.oldest + nth) % STREAMS);
+        let Some(place) = { places }.find(|&place| self.streams[place].waiting == 0) else {
+            return;
+        };
+        let times = self.streams[place].times.wrapping_add(1);
+        self.streams[place] = Stream { times, next: end, asked: end, come: end, waiting: 0 };
+        self.oldest = (place + 1) % STREAMS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Does the drawing hold? Reads of 8 sectors, 64 ahead in units of 32: the second one asks for
+    /// 16 to 96 (80 in whole units), the third finds its own on their way. When 24 have come, it
+    /// and the fourth have theirs. The eighth leaves 32 of what is asked, and asks on to 128.
+    #[test]
+    fn a_stream_is_fetched_ahead() {
+        let mut ahead = ReadAhead::new(64, 32, 1 << 20, 4);
+        let nothing = Found { sectors: 0, is_here: true, fetch: None };
+        assert_eq!(ahead.read(0, 0, 8), nothing);
+        let second = ahead.read(0, 8, 8);
+        let (id, range) = second.fetch.clone().unwrap();
+        assert_eq!((second.sectors, range), (0, 16..96));
+        let third = ahead.read(1, 16, 8);
+        assert_eq!(third, Found { sectors: 8, is_here: false, fetch: None });
+        assert_eq!(ahead.ready(), None);
+        ahead.come(id, 24);
+        assert_eq!((ahead.ready(), ahead.ready()), (Some((1, 8)), None));
+        assert_eq!(ahead.read(2, 24, 8), Found { sectors: 8, is_here: true, fetch: None });
+        ahead.come(id, 56);
+        for nth in 4..7 {
+            assert_eq!(ahead.read(2, nth * 8, 8).fetch, None);
+        }
+        assert_eq!(ahead.read(2, 56, 8).fetch.map(|(_, range)| range), Some(96..128));
+        // Not where it went on: a stream of its own, which knows nothing yet.
+        assert_eq!(ahead.read(3, 1000, 8), nothing);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+        /// Whatever is read, and in whatever pieces it comes: does every read that waits become
+        /// ready once all that was asked for has come (I1), is never more asked for than it should
+        /// (I2), and never a sector twice while the stream goes on?
+        #[test]
+        fn every_read_gets_its_sectors(
+            sectors in 1u64..512, unit in 1u64..65,
+            steps in prop::collection::vec((0usize..12, 1u32..300, 0u8..4, 1u32..100), 1..200)
+        ) {
+            let mut ahead = ReadAhead::new(sectors, unit, 1 << 40, 64);
+            let mut at: Vec<u64> = (0..12).map(|stream| stream << 30).collect();
+            let mut on_its_way: Vec<(StreamId, u32)> = Vec::new();
+            let mut waiting = std::collections::BTreeSet::new();
+            for (nth, (stream, count, kind, piece)) in steps.into_iter().enumerate() {
+                let slot = u32::try_from(nth).unwrap();
+                let found = ahead.read(slot, at[stream], count);
+                at[stream] += u64::from(count);
+                prop_assert!(found.sectors <= count);
+                if !found.is_here {
+                    waiting.insert(slot);
+                }
+                if let Some((id, range)) = found.fetch {
+                    prop_assert!(range.start >= at[stream]);
+                    prop_assert!(range.end <= at[stream] + 2 * sectors + unit);
+                    let mut left = u32::try_from(range.end - range.start).unwrap();
+                    while left > 0 {
+                        let part = piece.min(left);
+                        on_its_way.push((id, part));
+                        left -= part;
+                    }
+                }
+                if kind == 0 {
+                    for (id, part) in on_its_way.drain(..on_its_way.len() / 2) {
+                        ahead.come(id, part);
+                    }
+                    while let Some((slot, _)) = ahead.ready() {
+                        prop_assert!(waiting.remove(&slot), "{slot} did not wait");
+                    }
+                }
+                if waiting.len() > 60 {
+                    break;
+                }
+            }
+            on_its_way.drain(..).for_each(|(id, part)| ahead.come(id, part));
+            while let Some((slot, _)) = ahead.ready() {
+                prop_assert!(waiting.remove(&slot), "{slot} did not wait");
+            }
+            prop_assert!(waiting.is_empty(), "{waiting:?} wait for ever");
+        }
+    }
+}
