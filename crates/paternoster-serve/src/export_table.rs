@@ -82,6 +82,12 @@ impl ExportTable {
         Some((&entry.device_loop, Seat::take(&entry.clients, u32::MAX)?))
     }
 
+    /// Clients that are counted.
+    #[cfg(test)]
+    pub(crate) fn clients(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.clients.load(Ordering::SeqCst)).sum()
+    }
+
     fn open_to(&self, config: &Arc<Config>, who: &Identity) -> Open {
         let rights = rights_of(config);
         let right = |entry: &Entry| {

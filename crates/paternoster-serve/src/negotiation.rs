@@ -215,6 +215,13 @@ impl<E: Entrance> Negotiation<E> {
         self.in_handshake.len()
     }
 
+    /// Seats that are taken: of all, by origins, by tenants, by exports.
+    #[cfg(test)]
+    pub(crate) fn seats_taken(&self) -> [u32; 4] {
+        let [all, origins, tenants] = self.seats.taken();
+        [all, origins, tenants, self.export_table.clients()]
+    }
+
     fn timeout(&self) -> Timespec {
         let ms =
             if self.in_handshake.is_empty() && self.rest_until.is_none() { 10_000 } else { 100 };

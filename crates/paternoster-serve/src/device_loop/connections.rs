@@ -264,6 +264,8 @@ impl DeviceLoop {
     fn close_one(&mut self, index: u32) {
         self.forget_nap(index);
         let mut connection = self.connections.release(index);
+        // What was read behind its last request is not looked at any more.
+        self.rests -= connection.rest.len() as u64;
         if connection.wire.is_some() {
             self.tell_of_leave(&connection);
         }

@@ -199,6 +199,25 @@ impl RangeLocks {
         self.steps
     }
 
+    /// Whether each part that is waited for is held by locks that were asked for before all those
+    /// that wait: none is overtaken.
+    #[cfg(test)]
+    pub(super) fn is_in_turn(&self) -> Result<(), String> {
+        for (&first, segment) in &self.segments {
+            let Some((&waits, _)) = segment.waiting.first_key_value() else { continue };
+            let mut locks = self.locks.iter().flatten();
+            let overtakes = |lock: &&Lock| {
+                lock.number > waits
+                    && lock.range.contains(&first)
+                    && !segment.waiting.contains_key(&lock.number)
+            };
+            if let Some(lock) = locks.find(overtakes) {
+                return Err(format!("{lock:?} is held, and {waits} waits from {first} on"));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether there is no lock.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {

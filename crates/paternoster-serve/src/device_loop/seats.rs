@@ -76,6 +76,17 @@ impl Seats {
         }
         may
     }
+
+    /// Seats that are taken: of all, by origins, by tenants.
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> [u32; 3] {
+        let of = |counts: &mut dyn Iterator<Item = u32>| counts.sum();
+        [
+            self.taken.load(SeqCst),
+            of(&mut locked(&self.counts).values().copied()),
+            of(&mut locked(&self.tenants).values().copied()),
+        ]
+    }
 }
 
 /// A seat of a connection.

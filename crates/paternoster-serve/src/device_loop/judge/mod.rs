@@ -27,15 +27,16 @@
 //! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 and E1 of
 //! what the backend is given and says (`engine`); D4 a server that has stopped well has everything
 //! on the disk; L1 nothing stands still while something is owed; L2 when all have gone nothing is
-//! left: no memory, no fragment, no I/O, no connection, no client in handshake; N1 and N2 of two
-//! servers over the same names (`succession`); O1 an order is answered; P1 no
-//! scheduler breaks what those of others are held to (`watchdog`); T1 and
-//! T2 of the tenants (`tenants`).
+//! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 what is
+//! counted is there, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same
+//! names (`succession`); O1 an order is answered; P1 no scheduler breaks what those of others are
+//! held to (`watchdog`); T1 and T2 of the tenants (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
 //! which seed on. Not judged here: TLS, calls of FUSE, how files are opened, reloads, control's
 //! sockets, threads; how much each tenant gets, but for its caps; how much work an event costs.
 
+mod audit;
 mod book;
 mod calls;
 mod client;
@@ -79,6 +80,9 @@ const QUIET: u32 = 20;
 const WORTH: u32 = 6;
 /// Rounds in which nothing moves though everything is let go: 10 s of the loop's time.
 const STILL: u32 = 1_000;
+
+/// Rounds from one audit to the next.
+const AUDITED: u64 = 4;
 
 /// Smaller cases that are tried.
 const TRIES: u32 = 1_000;
@@ -231,6 +235,12 @@ impl Stage {
         Ok(moved)
     }
 
+    /// L3, L4, T3.
+    fn is_sound(&self) -> Result<(), String> {
+        let kept = self.kept.iter().map(|block| block.size() as u64).sum();
+        audit::is_sound(&self.house.device_loop, kept)
+    }
+
     /// D1.
     fn cut(&mut self) -> Result<(), String> {
         let left = self.medium.state().cut();
@@ -265,6 +275,9 @@ impl Stage {
             moved |= self.clients_move(all)?;
             let passes = if all { long } else { self.chance.below(200_000) };
             self.turn(passes);
+            if self.round.is_multiple_of(AUDITED) {
+                self.is_sound()?;
+            }
             self.stop(plan)?;
             self.pass_on(plan)?;
             if self.chance.once_in(6) {
@@ -278,7 +291,8 @@ impl Stage {
             still = if moved { 0 } else { still + 1 };
             if still > (if tenants::are_capped(plan) { QUIET + WORTH } else { STILL }) {
                 let owed: Vec<_> = self.clients.iter().map(Client::unanswered).collect();
-                return Err(format!("L1: nothing moves; unanswered: {owed:?}"));
+                let standing = audit::standing(&self.house.device_loop);
+                return Err(format!("L1: nothing moves; unanswered: {owed:?}; {standing}"));
             }
         }
         self.cut()?;
@@ -311,6 +325,7 @@ impl Stage {
             return Err(format!("P1: the scheduler {failed}"));
         }
         self.cut()?;
+        self.is_sound()?;
         for block in self.kept.drain(..) {
             self.house.device_loop.arena.give_back(block);
         }
@@ -322,7 +337,11 @@ impl Stage {
             device_loop.arena.used(),
         );
         if (left.0 as u64, left.1 as u64, left.2 as u64, left.3 as u64) == (0, 0, 0, 0) {
-            return Ok(());
+            let seats = self.house.negotiation.seats_taken();
+            return match seats {
+                [0, 0, 0, 0] => Ok(()),
+                _ => Err(format!("L2: seats of all, origins, tenants and exports: {seats:?}")),
+            };
         }
         Err(format!("L2: connections, I/Os, fragments and bytes that are left: {left:?}"))
     }
