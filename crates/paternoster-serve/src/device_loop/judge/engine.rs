@@ -352,8 +352,8 @@ struct DiskRing {
     registers: bool,
     is_enabled: bool,
     waiting: VecDeque<(u32, Entry)>,
-    /// With whether it hangs.
-    held: Vec<(u32, Entry, bool)>,
+    /// With whether it hangs, and the result of one that has begun.
+    held: Vec<(u32, Entry, bool, Option<i32>)>,
     done: VecDeque<(u64, i32)>,
 }
 
@@ -391,15 +391,20 @@ impl DiskRing {
         result
     }
 
+    /// Whether it is a sync that looks for what it has to write when it is given, and ends later:
+    /// what is written meanwhile is not covered by it.
+    fn begins(&self, entry: &Entry) -> bool {
+        matches!(entry, Entry::Sync { .. }) && self.medium.state().chance.once_in(2)
+    }
+
     /// Its server has gone: everything ends, and something of it is done.
     fn end_all(&mut self) {
-        let all = self.held.drain(..).map(|(number, entry, _)| (number, entry));
-        for (number, entry) in all.collect::<Vec<_>>() {
+        for (number, entry, _, begun) in std::mem::take(&mut self.held) {
             let is_read = matches!(
                 entry,
                 Entry::Fixed { to_file: false, .. } | Entry::Move { to_file: false, .. }
             );
-            if !is_read && self.medium.is_done_unheard(self.server) {
+            if begun.is_none() && !is_read && self.medium.is_done_unheard(self.server) {
                 let _unheard = self.perform(number, entry);
             }
             self.done.push_back((u64::from(number), -ECANCELED));
@@ -446,9 +451,11 @@ impl Ring for DiskRing {
                 count = count.div_ceil(2);
             }
         }
-        for (number, entry) in self.waiting.drain(..count) {
+        let given: Vec<_> = self.waiting.drain(..count).collect();
+        for (number, entry) in given {
             let hangs = self.medium.hangs();
-            self.held.push((number, entry, hangs));
+            let begun = self.begins(&entry).then(|| self.perform(number, entry));
+            self.held.push((number, entry, hangs, begun));
         }
         if wait_for > 0 {
             self.end_all();
@@ -463,9 +470,11 @@ impl Ring for DiskRing {
         if self.held.is_empty() || self.medium.is_lazy() {
             return None;
         }
-        let which = self.medium.choose(self.held.iter().map(|(_, _, hangs)| *hangs))?;
-        let (number, entry, _) = self.held.swap_remove(which);
-        Some((u64::from(number), self.perform(number, entry)))
+        let which = self.medium.choose(self.held.iter().map(|(_, _, hangs, _)| *hangs))?;
+        let (number, entry, _, begun) = self.held.swap_remove(which);
+        // A job may need many, and moves with each.
+        self.medium.state().ended += 1;
+        Some((u64::from(number), begun.unwrap_or_else(|| self.perform(number, entry))))
     }
 
     unsafe fn register(&mut self, _: &[iovec]) -> io::Result<()> {

@@ -384,7 +384,10 @@ struct Mix {
 impl Mix {
     fn draw(chance: &mut Chance) -> Mix {
         let mut kinds = vec![WRITE; 12];
-        let others = [(READ, 14), (ZEROES, 4), (TRIM, 2), (FLUSH, 4), (CACHE, 1), (STATUS, 2)];
+        // A flush behind a flush shows what the first one was believed to cover.
+        let flushes = pick(chance, &[4, 4, 4, 24]);
+        let others =
+            [(READ, 14), (ZEROES, 4), (TRIM, 2), (FLUSH, flushes), (CACHE, 1), (STATUS, 2)];
         for (kind, often) in others {
             if chance.once_in(2) {
                 kinds.extend((0..often).map(|_| kind));
@@ -497,10 +500,12 @@ fn spoil(
         }
         1 if ask.kind == FLUSH => (ask.at, ask.due) = (512, EINVAL),
         1 => (ask.length, ask.due) = (0, EINVAL),
-        // It begins or ends behind the volume, where a neighbour may be.
+        // It begins or ends behind the volume, where a neighbour may be: often by a byte.
         2 if ask.kind != FLUSH => {
-            ask.at = size - pick(chance, &[0, block]);
-            ask.length = ask.length.max(u32::try_from(2 * block).unwrap());
+            let within = pick(chance, &[0, block, block]);
+            let beyond = pick(chance, &[1, block, u64::from(ask.length)]);
+            ask.at = size - within;
+            ask.length = u32::try_from(within + beyond).unwrap();
             ask.due = if writes { ENOSPC } else { EINVAL };
         }
         3 if ask.kind == READ => (ask.length, ask.due) = ((32 << 20) + 4096, EOVERFLOW),
