@@ -70,6 +70,12 @@ impl Cap {
         }
     }
 
+    /// The limits.
+    #[cfg(test)]
+    pub(super) const fn is_limited_to(&self) -> config::Caps {
+        self.limits
+    }
+
     /// Whether there is any limit.
     pub(super) const fn limits(&self) -> bool {
         self.limits.bytes != 0 || self.limits.requests != 0

@@ -5,12 +5,12 @@
 //! back a little sooner each time, and stands still when a server has lived for long. So each
 //! count is an invariant here, and holds between any two rounds.
 //!
-//! | count | is of |
+//! | counts | are of |
 //! |---|---|
-//! | a connection's I/Os, reads, changes that wait, memory, words that are not sent | its I/Os, fragments, blocks, outbox |
-//! | a tenant's connections, fragments in the queue; its parts of the three pools | its connections |
+//! | a connection's I/Os, reads, waiting changes, memory, unsent words | what it has |
+//! | a tenant's connections, fragments in the queue, parts of three pools | its connections |
 //! | a volume's requests | I/Os of its connections |
-//! | memory that is used, bytes that were read ahead, commands of the device | all connections |
+//! | memory, bytes that were read ahead, commands of the device | all connections |
 //!
 //! Laws: L3 these are right; L4 a lock is held by none that asked behind one that waits for it; T3
 //! each group of the queue weighs what tenant, siblings and orders say, and a connection is its
@@ -98,6 +98,8 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
         let there = volumes.get(&place).copied().unwrap_or(0);
         is_same(&format!("requests of volume {place}"), draining.under_way.into(), there)?;
     }
+    let is_capped = it.tenants.iter().any(|(_, node)| node.cap.limits());
+    is_same("whether there are caps", it.capped, is_capped)?;
     is_same("bytes of memory", it.arena.used() as u64, memory)?;
     is_same("bytes read ahead", it.rests, rests)?;
     is_same("commands", it.in_device as usize, it.tags.iter().flatten().count())?;

@@ -220,6 +220,13 @@ impl Client {
         self.open.values().map(|open| open.ask).collect()
     }
 
+    /// Bytes of data and requests that it has asked for and has no answer to.
+    pub(super) fn waits_for(&self) -> [u64; 2] {
+        let open = || self.open.values().map(|open| open.ask);
+        let data = open().filter(|ask| ask.due == 0 && matches!(ask.kind, READ | WRITE));
+        [data.map(|ask| u64::from(ask.length)).sum(), open().count() as u64]
+    }
+
     pub(super) fn hang_up(&mut self) {
         self.stream = None;
     }

@@ -156,6 +156,11 @@ impl House {
         answers
     }
 
+    /// Where messages to the loop go.
+    pub(super) const fn messages(&self) -> &Slot<Message> {
+        &self.messages
+    }
+
     /// Tells the loop something of another server.
     pub(super) fn tell(&self, message: handover::HandoverMessage) {
         let message = Message::Handover(handover::Post(Box::new(message)));

@@ -15,6 +15,7 @@ use paternoster_sim::chance::Chance;
 
 use super::house::{House, Street};
 use super::plan::{Plan, pick};
+use super::tenants::Since;
 use super::{Stage, keep_memory};
 use crate::control::order::Order;
 use crate::device_loop::DeviceLoop;
@@ -114,6 +115,7 @@ impl Stage {
             client.lose_server(&mut self.book, self.beat);
         }
         self.street = Street::new();
+        (self.renewed, self.since) = (None, Since::now(&self.clients, self.now));
         let next = House::open(plan, &self.medium, &self.street, None);
         let last = std::mem::replace(&mut self.house, next);
         self.claim_again(plan);
@@ -159,6 +161,11 @@ pub(super) fn smaller(plan: &Plan) -> Vec<Plan> {
                 plans.push(earlier);
             }
         }
+    }
+    for which in 0..plan.reloads.len() {
+        let mut less = plan.clone();
+        less.reloads.remove(which);
+        plans.push(less);
     }
     for which in 0..plan.orders.len() {
         let mut less = plan.clone();

@@ -20,8 +20,8 @@
 //!
 //! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
 //! it; a client is of one of each, comes when its time has come, and may lie (`shake`). The server
-//! is killed, loses power, is stopped, begins again, is given orders (`life`), and hands over to
-//! another one (`succession`).
+//! is killed, loses power, is stopped, begins again, is given orders (`life`), reads its
+//! configuration again (`renewal`), and hands over to another one (`succession`).
 //!
 //! Laws: H1 to H3 of the handshake (`shake`); S1 to S10 of the streams (`client`); D1 after a cut
 //! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 and E1 of
@@ -29,12 +29,12 @@
 //! on the disk; L1 nothing stands still while something is owed; L2 when all have gone nothing is
 //! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 what is
 //! counted is there, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same
-//! names (`succession`); O1 an order is answered; P1 no scheduler breaks what those of others are
+//! names (`succession`); R1 a reload leaves what it says (`renewal`); O1 an order is answered; P1 no scheduler breaks what those of others are
 //! held to (`watchdog`); T1 and T2 of the tenants (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
-//! which seed on. Not judged here: TLS, calls of FUSE, how files are opened, reloads, control's
-//! sockets, threads; how much each tenant gets, but for its caps; how much work an event costs.
+//! which seed on. Not judged here: TLS, calls of FUSE, how files are opened, volumes that come and go, what
+//! reads configurations, control's sockets, threads; how much each tenant gets, but for its caps; how much work an event costs.
 
 mod audit;
 mod book;
@@ -45,6 +45,7 @@ pub(super) mod house;
 mod life;
 mod medium;
 mod plan;
+mod renewal;
 mod shake;
 mod succession;
 mod tenants;
@@ -70,6 +71,7 @@ use medium::{Flaw, Medium};
 use plan::{Plan, pick};
 use shake::Wanted;
 use succession::{Claimed, Names, Passing};
+use tenants::Since;
 
 /// Requests to be judged, unless `PATERNOSTER_STREAM_REQUESTS` says otherwise.
 const REQUESTS: usize = 5_000;
@@ -126,6 +128,9 @@ struct Stage {
     passing: Option<Passing>,
     /// Servers that have handed over, until they end.
     elders: Vec<(House, Claimed)>,
+    /// What holds since a reload, and from when on caps are looked at.
+    renewed: Option<Plan>,
+    since: Since,
 }
 
 impl Stage {
@@ -166,6 +171,8 @@ impl Stage {
             claims,
             passing: None,
             elders: Vec::new(),
+            renewed: None,
+            since: Since::default(),
         }
     }
 
@@ -269,6 +276,7 @@ impl Stage {
             self.medium.state().lets_go = all;
             self.round += 1;
             self.live(plan)?;
+            self.renew(plan)?;
             // A round is something to one that waits for its own.
             let mut moved = self.clients_come(plan) || self.clients.iter().any(Client::is_awaited);
             moved |= self.passing.as_ref().is_some_and(Passing::opens);
@@ -299,7 +307,8 @@ impl Stage {
         // A server that begins again has counted nothing yet, and its caps are fresh.
         let has_ended = !plan.ends.is_empty();
         if !has_ended {
-            tenants::are_kept_to_their_caps(plan, &self.clients, self.now)?;
+            let plan = &self.current(plan);
+            tenants::are_kept_to_their_caps(plan, &self.clients, &self.since, self.now)?;
         }
         self.leave()?;
         if has_ended {

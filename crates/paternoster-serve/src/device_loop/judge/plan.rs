@@ -9,6 +9,7 @@ use paternoster_sim::chance::Chance;
 use super::engine::Engine;
 use super::life::{self, End, When};
 use super::medium::{Faults, Flaw, Lacks};
+use super::renewal::{self, Renewal};
 use super::shake::ShakePlan;
 use super::succession::{self, How};
 use crate::config::{Caps, ServiceClass};
@@ -143,6 +144,9 @@ pub(super) struct Plan {
     pub(super) ends: Vec<When<End>>,
     pub(super) orders: Vec<When<Order>>,
     pub(super) handovers: Vec<When<How>>,
+    pub(super) reloads: Vec<When<Renewal>>,
+    /// A reload has let the users of the first two tenants change places.
+    pub(super) is_swapped: bool,
 }
 
 fn index(chance: &mut Chance, count: usize) -> usize {
@@ -233,6 +237,8 @@ impl Plan {
                 .collect(),
             orders: life::orders(chance),
             handovers: succession::handovers(&mut Chance::new(seed, 3)),
+            reloads: renewal::reloads(&mut Chance::new(seed, 4)),
+            is_swapped: false,
             ends,
             tenants,
             volumes,

@@ -274,6 +274,7 @@ impl Stage {
     fn succeed(&mut self, plan: &Plan, heir: Heir, leaving: Leaving) -> Result<(), String> {
         let Heir { given, claims, ours } = heir;
         self.medium.state().hand_over();
+        let plan = &self.current(plan);
         let next = House::open(plan, &self.medium, &self.street, Some(&given));
         let last = std::mem::replace(&mut self.house, next);
         self.kept = keep_memory(plan, &mut self.house.device_loop);
