@@ -257,6 +257,8 @@ impl Outbox {
             self.sent -= length;
             match self.queue.pop_front() {
                 Some(Segment::Data(data)) => give_back(data, arena, memory),
+                #[cfg(test)]
+                Some(_) if planted::has(Bug::KeepsHeads) => self.said -= length,
                 Some(_) => self.said -= length + size_of::<Segment>(),
                 None => {}
             }

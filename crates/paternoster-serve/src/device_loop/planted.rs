@@ -38,6 +38,14 @@ pub(crate) enum Bug {
     LeavesAtOnce,
     /// Who has handed over flushes at its end.
     WorksOn,
+    /// What was read behind a connection's last request stays counted.
+    ForgetsRests,
+    /// Heads of replies stay counted as unsent.
+    KeepsHeads,
+    /// Caps that come by a reload do not hold.
+    OverlooksCaps,
+    /// A reload that is refused leaves its rules.
+    KeepsRules,
 }
 
 thread_local! {

@@ -24,6 +24,8 @@ use super::DeviceLoop;
 use super::connection::{Blocked, Connection, Intake};
 use super::connections::Standing;
 use super::geometry::Line;
+#[cfg(test)]
+use super::planted::{self, Bug};
 use super::processes::Process;
 use super::volumes::{Coming, Going};
 use crate::config::{self, Config, rules};
@@ -96,6 +98,10 @@ impl DeviceLoop {
         // The asker may have gone: it has waited long enough.
         match step {
             Step::Look { files, answer } => {
+                #[cfg(test)]
+                if planted::has(Bug::KeepsRules) {
+                    self.rules.clone_from(&config.rules);
+                }
                 let room = self.tenants.has_room_for(&config).and_then(|()| self.has_room(&files));
                 let (facts, limits) =
                     (*self.recorded_queue.queue().facts(), *self.recorded_queue.limits());
@@ -127,7 +133,13 @@ impl DeviceLoop {
         let ranks: Vec<_> =
             self.tenants.iter().map(|(place, node)| (place, node.priority())).collect();
         self.tenants.read_again(self.now, &mut self.recorded_queue, config)?;
+        #[cfg(test)]
+        let before = self.capped;
         self.capped = self.tenants.iter().any(|(_, node)| node.cap.limits());
+        #[cfg(test)]
+        if planted::has(Bug::OverlooksCaps) {
+            self.capped = before;
+        }
         self.take_limits(&config.server, device);
         let mut later = self.take_attributes(device, &attributes);
         let without = self.take_volumes(device, going, coming, &line);
