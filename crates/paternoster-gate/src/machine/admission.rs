@@ -192,6 +192,7 @@ impl Core {
             .cookie(index.into());
         let submitted = self.queue.submit(self.now, bio);
         let Ok(bio) = submitted else { return false };
+        self.is_empty = false;
         (entry.bio, entry.lane) = (Some(bio), lane);
         if lane == Lane::Usual && own.floor.rate().is_said() {
             own.queued.push_back(&mut self.lines, index);
@@ -216,6 +217,7 @@ impl Core {
     }
 
     /// An ask that waits does so no more: in its line or in the queue. `granted`: it is paid for.
+    #[inline]
     pub(super) fn leaves(&mut self, index: u32, granted: bool) {
         let now = self.now;
         let entry = self.entries.at(index);
@@ -229,7 +231,7 @@ impl Core {
             let line = if lane == Lane::Kept { &mut own.kept } else { &mut own.queued };
             line.remove(&mut self.lines, index);
         }
-        if granted {
+        if granted && own.floor.rate().is_said() {
             own.floor.pay(now, len);
         }
         if lane == Lane::Urgent {
@@ -298,8 +300,7 @@ impl Core {
         let Some(index) = own.queued.pop_front(&mut self.lines) else { return };
         own.moved += 1;
         if let Some(bio) = self.entries.at_mut(index).bio.take() {
-            let withdrawn = self.queue.cancel(now, bio);
-            debug_assert!(withdrawn.is_ok(), "what waits can be withdrawn: {withdrawn:?}");
+            self.cancel(bio);
         }
         let submitted = self.submit(index, Lane::Urgent);
         debug_assert!(submitted, "as many places as entries");

@@ -33,6 +33,10 @@ pub(super) fn check(core: &Core) -> Result<(), String> {
     if deadlines != core.deadlines.len() {
         return Err(format!("I4: {} deadlines of {deadlines}", core.deadlines.len()));
     }
+    let is_empty = core.waiting == core.kept;
+    if core.untold != 0 || core.is_empty != is_empty {
+        return Err(format!("pump I1: {} untold, empty: {}", core.untold, core.is_empty));
+    }
     core.classes_count_their_own()?;
     core.lines_are_sound()
 }

@@ -39,6 +39,8 @@ const OPS: usize = 4;
 /// Eighths of octaves from a 64th to 16 times the estimate; one is at `ONE`.
 const RATIOS: usize = 80;
 const ONE: u64 = 512;
+/// So many of them are within a quarter of one number, at most: five thirds are less.
+const WIDEST: usize = 6;
 /// So many are counted before the counts are halved, and at least before they say anything.
 const COUNTED: u32 = 240;
 const SAYS: u32 = 16;
@@ -64,6 +66,19 @@ impl Ratios {
         (8 + place as u64 % 8) << (place / 8)
     }
 
+    /// Where the window ends that begins at a place: 5/3 times as much is no part of it.
+    const ENDS: [usize; RATIOS] = {
+        let (mut ends, mut from, mut to) = ([0; RATIOS], 0, 0);
+        while from < RATIOS {
+            while to < RATIOS && 3 * Ratios::edge(to + 1) <= 5 * Ratios::edge(from) {
+                to += 1;
+            }
+            ends[from] = to;
+            from += 1;
+        }
+        ends
+    };
+
     fn place(told: u64, truth: u64) -> usize {
         let ratio = u128::from(truth) * u128::from(ONE) / u128::from(told.max(1));
         let ratio = u64::try_from(ratio).unwrap_or(u64::MAX).max(8);
@@ -86,14 +101,18 @@ impl Ratios {
     /// The factor f with the most ratios between f / 1.25 and f / 0.75, which is where f is within
     /// a quarter of them. Of equal ones the middle.
     fn choose(&mut self) {
+        let counted = |count: &u8| *count > 0;
+        let Some(lowest) = self.counts.iter().position(counted) else { return };
+        let highest = self.counts.iter().rposition(counted).unwrap_or(lowest);
+        // Of those before no window has any.
+        let lowest = lowest.saturating_sub(WIDEST);
         let (mut best, mut first, mut last) = (0, 0, 0);
         // The window's sum and end: both go up with its beginning.
-        let (mut sum, mut to) = (0_u32, 0);
-        for from in 0..RATIOS {
-            while to < RATIOS && 3 * Ratios::edge(to + 1) <= 5 * Ratios::edge(from) {
-                sum += u32::from(self.counts[to]);
-                to += 1;
-            }
+        let (mut sum, mut to) = (0_u32, lowest);
+        for from in lowest..=highest {
+            let end = Ratios::ENDS[from].max(to);
+            sum += self.counts[to..end].iter().map(|count| u32::from(*count)).sum::<u32>();
+            to = end;
             if sum > best {
                 (best, first) = (sum, from);
             }
@@ -164,8 +183,7 @@ impl<const OF: u32> Mean<OF> {
     /// A `count`th of it is the value.
     #[inline(always)]
     const fn blend(sum: u64, value: u64, count: u64) -> u64 {
-        let rest = sum / count * (count - 1) + sum % count * (count - 1) / count;
-        rest.saturating_add(value / count)
+        (sum - sum.div_ceil(count)).saturating_add(value / count)
     }
 
     pub(super) fn get(self) -> Option<u64> {

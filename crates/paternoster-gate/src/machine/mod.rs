@@ -31,6 +31,7 @@ mod classes;
 mod entry;
 mod eta;
 mod out;
+mod pump;
 mod rates;
 mod record;
 mod report;
@@ -43,7 +44,7 @@ use alloc::vec::Vec;
 use paternoster_core::device::ServiceClock;
 use paternoster_core::list::{Links, List};
 use paternoster_core::slab::Slab;
-use paternoster_core::{Nanos, Outcome, Output, RequestQueue, Tag};
+use paternoster_core::{Nanos, Outcome, RequestQueue, Ticket as BioTicket};
 
 use ceiling::Ceiling;
 use classes::Classes;
@@ -108,6 +109,12 @@ pub struct Core {
     lines: Links,
     /// Of those that wait, how many stand before a cap.
     kept: u32,
+    /// The queue had nothing when it was asked last, or gave the last that it had; and nothing was
+    /// submitted since.
+    is_empty: bool,
+    /// Permits that were given back and asks that were withdrawn, of whose ends the queue has not
+    /// told yet.
+    untold: u32,
     /// The start tag of the class above all that was let in last.
     tag: u64,
     waiting: u32,
@@ -140,6 +147,8 @@ impl Core {
             rated: Vec::with_capacity(settings.classes.max(1) as usize),
             lines: Links::with_capacity(asks),
             kept: 0,
+            is_empty: true,
+            untold: 0,
             tag: 0,
             waiting: 0,
             asked: 0,
@@ -349,6 +358,7 @@ impl Core {
     }
 
     /// The caller knows what became of it: [`Core::next`] need not tell that it was granted.
+    #[inline]
     pub fn told(&mut self, ticket: Ticket) {
         if self.is_out(ticket) {
             self.untell(ticket.index());
@@ -437,10 +447,16 @@ impl Core {
     fn leave_queue(&mut self, index: u32) {
         let entry = self.entries.at_mut(index);
         if let Some(bio) = entry.bio.take() {
-            let withdrawn = self.queue.cancel(self.now, bio);
-            debug_assert!(withdrawn.is_ok(), "what waits can be withdrawn: {withdrawn:?}");
+            self.cancel(bio);
         }
         self.stops_waiting(index, false);
+    }
+
+    /// What waits in the queue is withdrawn from it.
+    fn cancel(&mut self, bio: BioTicket) {
+        let withdrawn = self.queue.cancel(self.now, bio);
+        debug_assert!(withdrawn.is_ok(), "what waits can be withdrawn: {withdrawn:?}");
+        self.untold += u32::from(withdrawn.is_ok());
     }
 
     fn stops_waiting(&mut self, index: u32, granted: bool) {
@@ -467,6 +483,7 @@ impl Core {
         if let Some(tag) = entry.tag.take() {
             let ended = self.queue.complete(self.now, tag, Outcome::OK.served(served));
             debug_assert!(ended.is_ok(), "a permit that is out is a command in the queue");
+            self.untold += u32::from(ended.is_ok());
         }
         if let Some(class) = class.and_then(|class| self.classes.get_mut(class)) {
             class.inside -= 1;
@@ -515,55 +532,6 @@ impl Core {
             self.fresh.push_back(&mut self.fresh_links, index);
         }
         self.waiting != before
-    }
-
-    /// Lets in what may be, and lets the queue do what it wants done.
-    fn pump(&mut self) {
-        loop {
-            self.admit();
-            // What is granted is paid for, and a floor behind which it was may have more to move.
-            if !self.issue() || self.rated.is_empty() {
-                break;
-            }
-        }
-        self.classes.let_groups_go(&mut self.queue, self.now);
-    }
-
-    /// Whether anything was granted.
-    fn issue(&mut self) -> bool {
-        let mut granted = false;
-        loop {
-            match self.queue.next(self.now) {
-                Output::Issue(command) => {
-                    self.grant(command.tag);
-                    granted = true;
-                }
-                Output::Done(..) | Output::Wake(_) => {}
-                Output::Wait { until, .. } => {
-                    self.queue_wakes = until;
-                    return granted;
-                }
-            }
-        }
-    }
-
-    fn grant(&mut self, tag: Tag) {
-        let cookie = self.queue.cookies(tag).next();
-        let Some(index) = cookie.and_then(|cookie| u32::try_from(cookie).ok()) else { return };
-        self.stops_waiting(index, true);
-        let entry = self.entries.at_mut(index);
-        entry.stage = Stage::Granted;
-        entry.granted = self.now;
-        entry.tag = Some(tag);
-        entry.clock = self.clock.enter(self.now);
-        self.out.enter(index, entry.holder);
-        if let Some(class) = entry.class.and_then(|class| self.classes.get_mut(class)) {
-            class.inside += 1;
-            class.counts.granted += 1;
-            class.counts.waited += self.now - entry.asked;
-            class.pace.granted(self.now, entry.asked, entry.was_first);
-        }
-        self.fresh.push_back(&mut self.fresh_links, index);
     }
 
     /// Others wait, or hold all permits that there are.
