@@ -2,7 +2,9 @@
 //! File: a handle with a position, as moonpool's `StorageFile` wants it.
 //!
 //! As moonpool's own, a handle goes on with a read or write that was begun, whatever buffer the
-//! next poll brings: one that is given up has still happened, unless a seek comes before.
+//! next poll brings: one that is given up has still happened, unless a seek comes before. Where the
+//! handle goes too, and where a write failed, bytes may lie behind the file's end: they are made
+//! zero before it grows over them.
 
 use std::future::Future;
 use std::io::{self, SeekFrom};
@@ -14,7 +16,7 @@ use futures::io::{AsyncRead, AsyncSeek, AsyncWrite};
 use moonpool_core::{OpenOptions, StorageFile, TimeProvider};
 
 use crate::SimTime;
-use crate::layout::{EXTENT, Inode, SECTOR};
+use crate::layout::{EXTENT, Inode, SECTOR, UnderWay};
 use crate::sim_disk::SimDisk;
 
 /// One read or write has at most so many bytes.
@@ -66,15 +68,35 @@ impl<T: TimeProvider> Place<T> {
         Ok(())
     }
 
+    /// Nothing but zeros lies from the file's end to `to`, also if a write there was given up. What
+    /// is under way has to be over: `order` is held alone.
+    async fn clear(&self, to: u64) -> io::Result<()> {
+        loop {
+            let Some(stale) = self.inode.extents().stale_up_to(to) else { return Ok(()) };
+            let zeros = vec![0; usize::try_from(stale.end - stale.start).unwrap_or(0)];
+            self.put(stale.start, &zeros).await?;
+            self.inode.extents().cleared(stale.end);
+        }
+    }
+
     /// Writes at a place, or at the file's end; where that ended.
     async fn write(self, at: Option<u64>, data: Vec<u8>) -> io::Result<(u64, usize)> {
         let len = data.len() as u64;
-        let is_whole = at.is_some_and(|at| at % SECTOR == 0) && len.is_multiple_of(SECTOR);
+        let is_clear = |at| self.inode.extents().stale_up_to(at).is_none();
+        let is_whole = at.is_some_and(|at| at.is_multiple_of(SECTOR) && is_clear(at))
+            && len.is_multiple_of(SECTOR);
         let order = &self.inode.order;
         let _alone = if is_whole { None } else { Some(order.write().await) };
         let _beside = if is_whole { Some(order.read().await) } else { None };
         let at = at.unwrap_or_else(|| self.inode.extents().len);
+        let end = at.saturating_add(len);
+        self.inode.reserve(end).ok_or(io::ErrorKind::StorageFull)?;
+        if !is_whole {
+            self.clear(at).await?;
+        }
+        let under_way = UnderWay(&self.inode, at..end);
         self.put(at, &data).await?;
+        std::mem::forget(under_way);
         let mut extents = self.inode.extents();
         extents.len = extents.len.max(at + len);
         Ok((at + len, data.len()))
@@ -131,6 +153,7 @@ impl<T: TimeProvider> StorageFile for SimFile<T> {
         let len = inode.extents().len;
         if size >= len {
             inode.reserve(size).ok_or(io::ErrorKind::StorageFull)?;
+            self.place.clear(size).await?;
         } else if let Ok(more @ 1..) =
             usize::try_from(len.min(size.next_multiple_of(EXTENT)) - size)
         {

@@ -37,6 +37,9 @@ impl Space {
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     pub(crate) len: u64,
+    /// Of this, what lies behind `len` may be of writes that failed or were given up. All else
+    /// behind it is zero.
+    stale: Range<u64>,
     at: Vec<u64>,
 }
 
@@ -45,6 +48,18 @@ impl Extents {
     pub(crate) fn cut(&mut self, len: u64) {
         self.at.truncate(usize::try_from(len.div_ceil(EXTENT)).unwrap_or(usize::MAX));
         self.len = len;
+    }
+
+    /// What is to be made zero before the file grows to `len`; of one extent at most.
+    pub(crate) fn stale_up_to(&self, len: u64) -> Option<Range<u64>> {
+        let from = self.stale.start.max(self.len);
+        let to = self.stale.end.min(len).min((from / EXTENT + 1) * EXTENT);
+        (from < to).then_some(from..to)
+    }
+
+    /// What lies behind the file's end is zero up to there.
+    pub(crate) fn cleared(&mut self, to: u64) {
+        self.stale.start = self.stale.start.max(to);
     }
 
     /// The pieces of the disk that these bytes are, as long as they are; the file must have them.
@@ -62,6 +77,21 @@ impl Extents {
             from = to;
         }
         pieces
+    }
+}
+
+/// A write of these bytes is under way. Dropped before it has ended well, it may have left some.
+pub(crate) struct UnderWay<'a>(pub(crate) &'a Inode, pub(crate) Range<u64>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let (mut extents, own) = (self.0.extents(), &self.1);
+        let stale = &mut extents.stale;
+        if stale.is_empty() {
+            *stale = own.clone();
+        } else {
+            *stale = stale.start.min(own.start)..stale.end.max(own.end);
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use std::future::Future;
 use std::io::{ErrorKind, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
-use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, FutureExt};
 use moonpool_core::{OpenOptions, StorageFile, StorageProvider};
 use moonpool_sim::executor::{Executor, spawn, until_stalled};
 use moonpool_sim::{SimTimeProvider, SimWorld};
@@ -208,6 +209,55 @@ fn files_are_as_long_and_hold_what_was_written() {
     for seed in 0..100 {
         let (world, _) = simulate(seed, Nanos::MAX, |storage| drawn_calls(storage, seed));
         assert!(!world.now().is_zero(), "reads and writes take time");
+    }
+}
+
+/// A write behind the file's end is given up, or fails, when it has been begun: does the file that
+/// grows over its place later, by its length or by a write farther on, have zeros there?
+#[test]
+fn what_was_given_up_does_not_show_behind_the_end() {
+    for (seed, fails) in (0..40).map(|seed| (seed, seed % 2 == 1)) {
+        let (..) = simulate(seed, Nanos::MAX, move |storage| async move {
+            let options = || OpenOptions::create_write().read(true);
+            let mut file = storage.open("a", options()).await.unwrap();
+            file.write_all(&[1; 100]).await.unwrap();
+            // Whole sectors or parts, next to the end or far from it.
+            let at = [512, 100, 8192, (3 << 20) + 7][seed as usize / 2 % 4];
+            file.seek(SeekFrom::Start(at)).await.unwrap();
+            if fails {
+                storage.disk().with(|disk| disk.episode("error errno=5 op=write count=1")).unwrap();
+                file.write_all(&[2; 4096]).await.unwrap_err();
+            } else {
+                let mut write = file.write(&[2; 4096]);
+                futures::future::poll_fn(|context| {
+                    assert!(write.poll_unpin(context).is_pending(), "it takes time");
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            drop(file);
+            // Others go on, and the disk with them.
+            let mut other = storage.open("b", options()).await.unwrap();
+            other.write_all(&[3; 8192]).await.unwrap();
+            other.sync_all().await.unwrap();
+
+            let options = OpenOptions::new().read(true).write(true);
+            let mut file = storage.open("a", options).await.unwrap();
+            assert_eq!(file.size().await.unwrap(), 100);
+            let len = at + 10_000;
+            if seed / 8 % 2 == 0 {
+                file.set_len(len).await.unwrap();
+            } else {
+                file.seek(SeekFrom::Start(len - 512)).await.unwrap();
+                file.write_all(&[0; 512]).await.unwrap();
+            }
+            let mut found = Vec::new();
+            file.seek(SeekFrom::Start(0)).await.unwrap();
+            file.read_to_end(&mut found).await.unwrap();
+            assert_eq!(found.len() as u64, len);
+            let shows = found[100..].iter().position(|byte| *byte != 0);
+            assert_eq!(shows, None, "seed {seed}, fails: {fails}");
+        });
     }
 }
 
