@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of what real kernels decided, and nothing else: our elevators are held to them in the
-//! tests of this crate.
+//! Recordings of what real kernels decided, and nothing else: this crate's tests hold our elevators
+//! to them.
 //!
 //! ```text
 //! recordings/cfq-decisions/B.log.coop.log.zst
 //!            └ folder      └ name
 //! ```
 //!
-//! They are part of this crate and must be there: to ask for one that is missing is a panic.
+//! They are part of this crate and must exist: requesting a missing one panics.
 //!
 //! Source: `recordings/README.md`.
 #![forbid(unsafe_code)]

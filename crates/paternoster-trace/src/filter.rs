@@ -30,7 +30,7 @@ impl Mask {
     ///
     /// # Errors
     ///
-    /// A message with the word that is no category, and those that are.
+    /// A message with the unknown category, and the known ones.
     pub fn parse(text: &str) -> Result<Mask, String> {
         if text.starts_with("0x") || text.starts_with("0X") {
             return Mask::parse_hex(text);
@@ -49,7 +49,7 @@ impl Mask {
     ///
     /// # Errors
     ///
-    /// A message with what is no such number.
+    /// A message with the text that is not such a number.
     pub fn parse_hex(text: &str) -> Result<Mask, String> {
         let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
         match u16::from_str_radix(digits, 16) {
@@ -97,7 +97,7 @@ pub enum Position {
     Before,
     /// Within it.
     Within,
-    /// Behind it, as everything that follows.
+    /// After it, like everything that follows.
     Behind,
 }
 
@@ -106,7 +106,7 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// A message with what is no time, or that the window is empty.
+    /// A message with the text that is not a time, or that the window is empty.
     pub fn parse(text: &str) -> Result<Window, String> {
         let (start, end) = match text.split_once(':') {
             None => (Nanos::ZERO, seconds(text)?),

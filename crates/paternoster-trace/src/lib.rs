@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces: what is kept of the event stream, the pictures that are drawn of it, and what a running
-//! kernel wrote.
+//! Traces: records of the event stream, pictures drawn from it, and the traces of a running kernel.
 //!
 //! ```text
 //! RequestQueue ──events──▶ record::Recorder ──┐
@@ -9,10 +8,10 @@
 //! ```
 //!
 //! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the kernel's own, and
-//!   how a run is written in it; [`formats`]: all others, recognised by what stands in them.
-//! * [`filter`]: which events are looked at.
-//! * [`analysis`]: what a trace says, for people; [`outstanding`]: what is under way.
-//! * [`blkparse`], [`btt`]: what the programs of these names make of it, byte for byte.
+//!   how a run is written in it; [`formats`]: all others, recognised by their contents.
+//! * [`filter`]: the selection of events.
+//! * [`analysis`]: a trace in figures for people; [`outstanding`]: I/Os in flight.
+//! * [`blkparse`], [`btt`]: the output of the programs of these names, byte for byte.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
 //! * [`html`]: a report of tables and pictures, in one file for a browser.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What unit tests share: clients, and events of theirs.
+//! What unit tests share: clients and their events.
 
 use paternoster_core::event::{Action, Event};
 use paternoster_core::{
     ClientId, ClientSpec, DeviceFacts, Flags, Nanos, Op, RequestQueue, elevators,
 };
 
-/// So many clients of a queue.
+/// This many clients of a queue.
 pub(crate) fn clients<const N: usize>() -> [ClientId; N] {
     let elevator = elevators::by_name("noop").expect("it is there");
     let queue = RequestQueue::builder(DeviceFacts::default(), elevator).build();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outstanding: the extents that are under way on a device, found by place.
+//! Outstanding: the extents in flight on a device, found by place.
 //!
-//! A trace numbers nothing: what belongs together is told by sectors. A bio is found by any sector
-//! of it, those of a request by lying within it:
+//! A trace numbers nothing: sectors show what belongs together. A bio is found by any sector of it,
+//! those of a request by lying within it:
 //!
 //! ```text
 //! bios         [8,16)  [16,24)            [64,72)
@@ -11,14 +11,14 @@
 //! touching(10,20)      both
 //! ```
 //!
-//! One extent for each first sector: a second one takes the place of the first. Of more than
-//! [`OUTSTANDING_MAX`] the one at the lowest sector is given up; no queue holds that many.
+//! One extent for each first sector: a second one replaces the first. With more than
+//! [`OUTSTANDING_MAX`] the one at the lowest sector is dropped; no queue holds that many.
 //!
 //! Source: BTT-6, BTT-7, without the order of btt's tree.
 
 use std::collections::BTreeMap;
 
-/// The most extents that are under way on one device.
+/// The most extents in flight on one device.
 pub const OUTSTANDING_MAX: usize = 1 << 13;
 
 /// Extents with what is known of them.
@@ -48,7 +48,7 @@ impl<T> Outstanding<T> {
         self.by_start.is_empty()
     }
 
-    /// Puts in an extent; what stood at its first sector, or was given up for it, comes back.
+    /// Inserts an extent; returns the one at its first sector, or the one dropped for it.
     pub fn insert(&mut self, start: u64, end: u64, value: T) -> Option<T> {
         self.longest = self.longest.max(end.saturating_sub(start));
         let replaced = self.by_start.insert(start, (end, value));
@@ -93,7 +93,7 @@ impl<T> Outstanding<T> {
 mod tests {
     use super::*;
 
-    /// Are the extents of the drawing found as it says?
+    /// Are the extents of the drawing found as shown?
     #[test]
     fn extents_are_found_by_place() {
         let mut all = Outstanding::default();

@@ -7,12 +7,13 @@
 //! MSR's CSV …     ─┘         └▶ problems: what was refused, and where
 //! ```
 //!
-//! Every format becomes blktrace's [`Record`]s, so that whatever reads one reads all. A format that
-//! knows less says less: one with arrivals only gives `Q`, one with response times `Q`, `D`, `C`.
-//! Names of processes come as blktrace's notes, before the first event of the process. A device
-//! that has a name and no number gets a number.
+//! Every format becomes blktrace's [`Record`]s, so that a reader of one reads all. A format with
+//! less information gives less: one with arrivals only gives `Q`, one with response times `Q`, `D`,
+//! `C`. Names of processes come as blktrace's notes, before the first event of the process. A
+//! device with a name and no number gets a number.
 //!
-//! A source never fails: what is wrong is told by [`Source::problems`], and what can be read is.
+//! A source never fails: [`Source::problems`] reports what is wrong, and everything readable is
+//! read.
 //!
 //! Invariants: I1 times do not go back, notes apart; I2 memory is bounded, however long the trace.
 //!
@@ -41,7 +42,7 @@ pub trait Source {
     /// What was refused so far.
     fn problems(&self) -> &Problems;
 
-    /// What the format calls a device, if it is no number.
+    /// The format's name of a device, if that is not a number.
     fn device_name(&self, device: DeviceNumber) -> Option<&str> {
         let _ = device;
         None
@@ -118,7 +119,7 @@ impl Problems {
         }
     }
 
-    /// Takes over the problems of another source, behind these.
+    /// Appends the problems of another source.
     pub fn extend(&mut self, other: &Problems) {
         self.count += other.count;
         let room = PROBLEMS_SHOWN - self.shown.len();
@@ -138,8 +139,7 @@ impl Problems {
     }
 }
 
-/// Foreign text as it may stand in a message: in backquotes, cut where it is long, without control
-/// characters.
+/// Foreign text in printable form: in backquotes, cut where it is long, without control characters.
 #[must_use]
 pub fn quote(text: &[u8]) -> String {
     let cut = &text[..text.len().min(QUOTE_MAX)];

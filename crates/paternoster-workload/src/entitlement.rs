@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entitlement: what each client of a device ought to have had, and how far what it got is from it.
+//! Entitlement: what each client of a device should have had, and how far its result is from it.
 //!
 //! A client's *cost* is its rate divided by the rate that its own kind of request reaches when the
-//! device is full of them: the part of the device that it used, whatever it asks for. What it could
-//! use alone, at its own depth and pace, is its *demand*. What all of them used together is then
-//! divided anew: by weight, nobody more than its demand, group by group.
+//! device is full of them: the part of the device that it used, whatever its requests. What it
+//! could use alone, at its own depth and pace, is its *demand*. What all of them used together is
+//! then divided again: by weight, no client more than its demand, group by group.
 //!
 //! ```text
 //! an SSD that does 400 k reads of 4 KiB or 40 k of 64 KiB; weights 1 and 1
@@ -15,19 +15,19 @@
 //! ```
 //!
 //! A client whose requests are all in the device is as entitled as one whose requests wait: rates
-//! are compared, and not who stands in a queue.
+//! are compared, not queues.
 //!
 //! # Invariants
 //! I1  What all are entitled to is what all used, if their demands allow it.
-//! I2  Nobody is entitled to more than its demand, nor to less than one of no larger weight and
-//!     demand beside it.
+//! I2  No client is entitled to more than its demand, nor to less than a sibling with no larger
+//!     weight and demand.
 //!
 //! Source: water-filling (max-min fairness); findings of the schedulers' review, "The measure".
 
 /// The weight of what has none, as of a new cgroup.
 pub const WEIGHT: f64 = 100.0;
 
-/// What a client did, beside what it could do.
+/// What a client did, and what it could do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
     /// What it got, in I/Os a second.
@@ -56,7 +56,7 @@ fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
-/// A client, or a group of them, and its weight beside its siblings.
+/// A client, or a group of them, and its weight compared with its siblings'.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Party {
     /// A client with this place, of this weight.
@@ -138,28 +138,28 @@ pub fn level(demands: &[f64], weights: &[f64], whole: f64) -> f64 {
 pub struct Part {
     /// What it used.
     pub got: f64,
-    /// What it ought to have had.
+    /// What it should have had.
     pub entitled: f64,
 }
 
 impl Part {
-    /// How much of what it is entitled to it got; 1 and more is content.
+    /// The fraction of its entitlement that it got; 1 and more is content.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.entitled > 0.0 { self.got / self.entitled } else { 1.0 }
     }
 }
 
-/// By client: what it got beside what it is entitled to.
+/// By client: what it got and what it is entitled to.
 #[must_use]
 pub fn parts(parties: &[Party], uses: &[Use]) -> Vec<Part> {
     let part = |(&entitled, own): (&f64, &Use)| Part { got: own.cost(), entitled };
     entitled(parties, uses).iter().zip(uses).map(part).collect()
 }
 
-/// Clients as they stand beside each other, each with its group's path and that group's weight. A
-/// group that only others name on their way weighs [`WEIGHT`], as does a client without a group;
-/// clients of one group are alike.
+/// Clients as siblings, each with its group's path and that group's weight. A group that appears
+/// only in other groups' paths weighs [`WEIGHT`], as does a client without a group; clients of one
+/// group are alike.
 #[must_use]
 pub fn tree(clients: &[(Option<&str>, f64)]) -> Vec<Party> {
     tree_of(&(0..clients.len()).collect::<Vec<_>>(), clients)
@@ -174,7 +174,7 @@ pub fn tree_of<'a>(places: &[usize], clients: &[(Option<&'a str>, f64)]) -> Vec<
     below(0, places, &paths, &weights)
 }
 
-/// What stands beside each other `deep` levels down, of the clients at `places`.
+/// The siblings `deep` levels down, of the clients at `places`.
 fn below(deep: usize, places: &[usize], paths: &[Vec<&str>], weights: &[f64]) -> Vec<Party> {
     let mut all = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
@@ -196,7 +196,7 @@ fn below(deep: usize, places: &[usize], paths: &[Vec<&str>], weights: &[f64]) ->
     all
 }
 
-/// By client: the part of what it is entitled to that it did not get, 0 to 1.
+/// By client: the part of its entitlement that it did not get, 0 to 1.
 #[must_use]
 pub fn misses(parties: &[Party], uses: &[Use]) -> Vec<f64> {
     let miss = |(&part, own): (&f64, &Use)| (1.0 - ratio(own.cost(), part)).max(0.0);
@@ -211,7 +211,7 @@ mod tests {
         (a - b).abs() < 1e-9
     }
 
-    /// Is the example above what is found? 80 / 400 + 28 / 40 = 0.9, half of it each.
+    /// Does the example above hold? 80 / 400 + 28 / 40 = 0.9, half of it each.
     #[test]
     fn cost_and_not_requests_is_divided() {
         let small = Use { rate: 80.0, alone: 400.0, saturated: 400.0 };
@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// Does a client that asks for little get that, and do the others share the rest by weight? Of
-    /// 1.0 the first wants 0.1; 0.9 by 1 to 2 are 0.3 and 0.6.
+    /// 1.0 the first wants 0.1; 0.9 divided 1 to 2 is 0.3 and 0.6.
     #[test]
     fn what_one_does_not_want_is_for_the_others() {
         let little = Use { rate: 10.0, alone: 10.0, saturated: 100.0 };
@@ -232,8 +232,8 @@ mod tests {
         assert!(near(found[0], 0.1) && near(found[1], 0.3) && near(found[2], 0.6), "{found:?}");
     }
 
-    /// Does a higher class have all that it asks for, and share the next what is left? Of 1.0 used
-    /// the first takes 0.4, two floods behind it 0.3 each, the idle one nothing.
+    /// Does a higher class get all that it asks for, and does the next share what is left? Of 1.0
+    /// used the first takes 0.4, two floods after it 0.3 each, the idle one nothing.
     #[test]
     fn classes_come_one_after_the_other() {
         let first = Use { rate: 40.0, alone: 40.0, saturated: 100.0 };
@@ -245,8 +245,8 @@ mod tests {
         assert!(found.iter().zip(wanted).all(|(found, wanted)| near(*found, wanted)), "{found:?}");
     }
 
-    /// Do paths of groups become groups, with the weights that were given? `a` is only named on the
-    /// way, `b` holds two clients, and one client has no group.
+    /// Do paths of groups become groups, with the given weights? `a` is only named in a path, `b`
+    /// holds two clients, and one client has no group.
     #[test]
     fn paths_of_groups_are_a_tree() {
         let clients = [(Some("a/x"), 300.0), (Some("b"), 200.0), (None, 7.0), (Some("b"), 200.0)];

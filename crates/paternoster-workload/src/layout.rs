@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Layout: where the files of a run lie on its device.
 //!
-//! Files follow one another in the order in which the jobs first name them, each at a multiple of
-//! 1 MiB; or elsewhere, as [`Placement`] says. A name below `/dev/` is the device itself. Jobs that
+//! Files follow one another in the order in which the jobs first name them, each at a multiple of 1
+//! MiB; or elsewhere, as [`Placement`] says. A name below `/dev/` is the device itself. Jobs that
 //! name the same file share it.
 //!
 //! ```text
@@ -39,16 +39,16 @@ const PIECES: u64 = 0x7069_6563_6573;
 /// How files lie to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// One behind the other.
+    /// One after the other.
     #[default]
     Near,
     /// With equal gaps over the whole device.
     Far,
-    /// In pieces of so many bytes, by turns, as files that grew at the same time.
+    /// In pieces of this many bytes, in turn, like files that grew at the same time.
     Interleaved(u64),
-    /// The first file in pieces, and between these the others, one behind the other: as the files
-    /// of a system that lie among large ones. Pieces are of so many bytes on average; of how many
-    /// says the seed, from half to half as many again.
+    /// The first file in pieces, and between these the others, one after the other: like the files
+    /// of a system that lie among large ones. Pieces average this many bytes; the seed gives their
+    /// size, from half to half as many again.
     Among(u64),
 }
 
@@ -61,7 +61,7 @@ pub struct FileRegion {
     pub start: u64,
     /// How many bytes from there.
     pub bytes: u64,
-    /// How far from the start an I/O may reach that begins in these; its end if that is less.
+    /// How far from the start an I/O that begins in these may reach; its end if that is less.
     pub room: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Region {
     pub io_bytes: u64,
 }
 
-/// The files of a run, and who works where in them.
+/// The files of a run, and which process works where in them.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// Where each file lies.
@@ -91,7 +91,7 @@ struct Need {
     start: u64,
     bytes: u64,
     room: u64,
-    /// How long the job says that it is.
+    /// The length given by the job.
     own_bytes: u64,
     /// How long the file must be.
     file_bytes: u64,
@@ -105,7 +105,7 @@ struct Files {
     numbers: BTreeMap<String, usize>,
     names: Vec<String>,
     bytes: Vec<u64>,
-    /// Whether somebody finds data in it.
+    /// Whether a process finds data in it.
     filled: Vec<bool>,
 }
 
@@ -167,7 +167,7 @@ pub fn plan(
 }
 
 impl Layout {
-    /// A place of so many bytes behind the last file, in one piece; `None` for no bytes.
+    /// A place of this many bytes after the last file, in one piece; `None` for no bytes.
     ///
     /// # Errors
     /// What does not fit, and the remedy.
@@ -189,7 +189,7 @@ impl Layout {
     }
 }
 
-/// The placement with the size of its pieces drawn, where that is left to the seed.
+/// The placement with the size of its pieces drawn, if the seed decides it.
 fn drawn(placement: Placement, entropy: u64) -> Placement {
     match placement {
         Placement::Among(mean) => {
@@ -259,7 +259,7 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
     let need = |(name, size): (String, Option<u64>)| {
         let start = start(job, clone, whole_of(job, &name, count, capacity));
         let bytes = match (job.size, size) {
-            // What is behind the start of a file whose size is said, and not all of it.
+            // Everything after the start of a file of given size, and not all of it.
             (_, Some(size)) if job.filesize.is_some() && !is_device(&name) => {
                 size.saturating_sub(start)
             }
@@ -314,7 +314,7 @@ fn region(
         if end > capacity || start.saturating_add(*bytes) > capacity {
             return Err(too_large(job, name, end, capacity));
         }
-        // On several files that are too small fio runs and does nothing; a note tells of it.
+        // On several files that are too small fio runs and does nothing; a note says so.
         let divided = needs.len() > 1 && job.filesize.is_none() && job.filesize_range.is_none();
         if *bytes < block && job.recorded.is_empty() && !divided {
             return Err(too_small(job, *bytes, block));
@@ -350,8 +350,8 @@ fn too_small(job: &Job, bytes: u64, block: u64) -> Problem {
     ))
 }
 
-/// What offsets in percent are of: the device, or a file's part of the size, which a file that is
-/// not there yet has.
+/// What offsets in percent are relative to: the device, or a file's part of the size, which a file
+/// that does not exist yet has.
 fn whole_of(job: &Job, name: &str, files: u32, capacity: u64) -> u64 {
     match job.size {
         _ if is_device(name) => capacity,
@@ -360,8 +360,7 @@ fn whole_of(job: &Job, name: &str, files: u32, capacity: u64) -> u64 {
     }
 }
 
-/// Where a clone begins in a file of `whole` bytes. What is in percent, in part or as a whole, is
-/// rounded up.
+/// Where a clone begins in a file of `whole` bytes. Percentages, partial or whole, are rounded up.
 fn start(job: &Job, clone: u32, whole: u64) -> u64 {
     let step = job.offset_increment.of(whole).saturating_mul(clone.into());
     let offset = job.offset.of(whole);
@@ -401,7 +400,7 @@ mod tests {
             (plan.files[file as usize].at / MIB, start / MIB, bytes / MIB)
         };
         let all: Vec<_> = plan.regions.iter().map(|regions| mib(&regions[0])).collect();
-        // x is 4 MiB long, because a reaches that far; y lies behind it; the device is itself.
+        // x is 4 MiB long, because a reaches that far; y is after it; the device is itself.
         assert_eq!(all, [(0, 1, 3), (4, 0, 1), (0, 0, 1), (0, 2, 8)]);
     }
 
@@ -447,9 +446,9 @@ mod tests {
         assert_eq!(of("[a]\nsize=4m\nfilename=x:y\n"), (vec![2 * MIB; 2], 4 * MIB));
     }
 
-    /// Does the first file lie among the others, in pieces whose size the seed says, 4 to 12 KiB
+    /// Does the first file lie among the others, in pieces whose size the seed gives, 4 to 12 KiB
     /// for 8? With pieces of P the first one's begin at 0, 2P, 4P, and those of the second at P,
-    /// 3P; the third begins behind the MiB of the second, in the next odd place.
+    /// 3P; the third begins after the MiB of the second, in the next odd place.
     #[test]
     fn the_first_lies_among_the_others() {
         let text = "[a]\nfilename=a\nsize=1m\n[b]\nfilename=b\nsize=1m\n[c]\nfilename=c\nsize=1m\n";

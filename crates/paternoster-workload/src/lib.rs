@@ -12,14 +12,13 @@
 //! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop
 //!   around the library.
 //! * [`page_cache`]: memory in front of the queue: read-ahead, dirty pages, the flusher.
-//! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes
-//!   themselves.
-//! * [`observed`]: the one type of queue that runs and replays have.
+//! * [`meter`], [`statistics`]: counts, from the event stream and by the processes themselves.
+//! * [`observed`]: the one type of queue for runs and replays.
 //! * [`replay`]: a recorded trace under other schedulers, on other devices.
 //! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
 //!   take.
-//! * [`entitlement`]: what each client ought to have had.
-//! * [`report`]: fio's forms of telling it.
+//! * [`entitlement`]: what each client should have had.
+//! * [`report`]: fio's output formats.
 #![forbid(unsafe_code)]
 
 pub mod builtin;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Meter: what the figures of a run are made from, read off the event stream.
 //!
-//! Device time per client, merges and I/Os per direction, the time that the device had something
-//! to do. It reads `D`, `C`, `R`, `M` and `F` and nothing else.
+//! Device time per client, merges and I/Os per direction, the time that the device was busy. It
+//! reads `D`, `C`, `R`, `M` and `F` and nothing else.
 //!
 //! ```text
 //! D     D         C    C      D      C
@@ -45,7 +45,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter for a queue with so many clients.
+    /// A meter for a queue with this many clients.
     #[must_use]
     pub fn new(clients: u32) -> Meter {
         Meter { clients: vec![ClientMeter::default(); clients as usize], ..Meter::default() }
@@ -138,8 +138,8 @@ impl EventHash {
     }
 }
 
-/// Digest of what a device was given, when, and when it was done: equal for two runs in which
-/// schedulers decided alike, whatever they are called and however they came to it.
+/// Digest of what a device got, when, and when it was done: equal for two runs in which schedulers
+/// decided alike, whatever their names or methods.
 #[derive(Debug, Clone, Default)]
 pub struct CommandHash(EventHash);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Observed: one type of queue for all runs and replays, whatever observes them.
 //!
-//! A queue is compiled anew for each type of observer, and the loops, processes and the page cache
+//! A queue is compiled again for each type of observer, and the loops, processes and the page cache
 //! around it too: seventeen copies in the program. In a run the meter, which every run has, is part
-//! of the type; what else observes is behind a pointer:
+//! of the type; other observers are behind a pointer:
 //!
 //! ```text
 //! RequestQueue<(Meter, AnyObserver)>
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Invariants
-//! I1  What a run was given to observe it, it returns.
+//! I1  A run returns the observers it was given.
 
 use std::any::Any;
 use std::fmt;

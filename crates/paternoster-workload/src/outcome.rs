@@ -14,24 +14,24 @@ use crate::report::{DiskReport, JobReport, RunReport};
 use crate::run::{ProcessResult, RunResult, Settings};
 use crate::shares::{SectionShares, shares};
 
-/// A run under one scheduler on one device, ready to be told.
+/// The outcome of a run under one scheduler on one device.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// In fio's terms.
     pub report: RunReport,
-    /// Who got how much of the device.
+    /// How much of the device each process got.
     pub shares: Vec<SectionShares>,
-    /// What each process got beside what it is entitled to, where that is known; see
+    /// What each process got and what it is entitled to, where that is known; see
     /// [`Outcome::entitle`].
     pub parts: Vec<Option<Part>>,
-    /// Digest of the event stream, if it was asked for.
+    /// Digest of the event stream, if requested.
     pub event_hash: Option<u64>,
 }
 
-/// What a run was about.
+/// What ran.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// What was asked for.
+    /// The jobs.
     pub jobs: &'a JobFile,
     /// The device's name.
     pub device: &'a str,
@@ -65,7 +65,7 @@ impl Outcome {
         Outcome { report, shares, parts, event_hash }
     }
 
-    /// Adds what each process got beside what it is entitled to, for the JSON too.
+    /// Adds what each process got and is entitled to, for the JSON too.
     pub fn entitle(&mut self, parts: Vec<Option<Part>>) {
         self.parts = parts;
         for (place, section) in self.shares.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Outcome {
         }
     }
 
-    /// The process of a section that got least of what it is entitled to, where that is known.
+    /// The process of a section that got the smallest part of its entitlement, where that is known.
     #[must_use]
     pub fn worst_off(&self, section: &SectionShares) -> Option<(usize, Part)> {
         let known = section.processes.iter().filter_map(|&place| Some((place, self.parts[place]?)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shares: who got how much of the device, and how even that was.
+//! Shares: how much of the device each process got, and how even that was.
 //!
 //! Fairness is judged by device time: while k commands are in service each is charged 1/k of the
-//! time that passes. Those who run between the same two stonewalls compete; the share of each is
-//! its part of their device time.
+//! time that passes. Processes that run between the same two stonewalls compete; the share of each
+//! is its part of their device time.
 //!
 //! ```text
 //! device time 1.2 s and 3.8 s     shares 24 % and 76 %
@@ -82,8 +82,8 @@ const fn as_f64(value: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Does the index say 1 for even shares, 1/n for all to one, and the essay's example in
-    /// between? (1.2 + 3.8)^2 = 25; 2 (1.44 + 14.44) = 31.76; 25 / 31.76 = 0.787.
+    /// Is the index 1 for even shares, 1/n for all to one, and the module's example in between?
+    /// (1.2 + 3.8)^2 = 25; 2 (1.44 + 14.44) = 31.76; 25 / 31.76 = 0.787.
     #[test]
     fn jain_is_one_when_even() {
         assert!((jain(&[2.0, 2.0, 2.0]) - 1.0).abs() < 1e-12);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arguments: what can be asked.
+//! Arguments: what the command line can request.
 //!
 //! `paternoster run` takes fio's options next to its own (`--name=a --rw=randread --bs=4k`);
 //! [`crate::split`] takes them apart before ours are parsed.
@@ -99,7 +99,7 @@ Exit status: 0 done, 2 the request was wrong.")]
 
 Exit status: 0 done, 2 the pages cannot be written.")]
     Man {
-        /// Where to; made if it is not there
+        /// The folder; made if it does not exist
         folder: PathBuf,
     },
 }
@@ -160,7 +160,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
-    /// In fio's forms instead
+    /// One of fio's output formats instead
     #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',', conflicts_with = "format")]
     pub(crate) output_format: Vec<Form>,
 
@@ -273,10 +273,10 @@ pub(crate) struct DevicesOptions {
     pub(crate) set: Vec<String>,
 }
 
-/// Whose list of attributes.
+/// Which attributes to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Listing {
-    /// Everything that there is here
+    /// Everything that exists here
     All,
     /// What Linux 2.6.34 has
     #[value(name = "2.6.34")]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The built-in workloads: their originals' options, and what they print.
 //!
-//! Each runs on a fresh device under each scheduler that was asked for. With several devices or
-//! schedulers every table has a line above it that says whose it is. With `--format` the figures
-//! are told as those of `run` are, every run of the command beside the others.
+//! Each runs on a fresh device under each selected scheduler. With several devices or schedulers
+//! every table has a line above it that says which it is. With `--format` the figures are printed
+//! like those of `run`, every run of the command side by side.
 
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
@@ -30,7 +30,7 @@ use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
 use crate::{Failure, print};
 
-/// The largest block and the largest file: beyond them sums would overflow.
+/// The largest block and the largest file: larger ones would overflow sums.
 const BLOCK_MAX: u64 = 1 << 30;
 pub(crate) const FILE_MAX: u64 = 1 << 50;
 
@@ -54,7 +54,7 @@ fn megabytes() -> RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=1 << 30)
 }
 
-/// How results are told, if not as the original has it.
+/// How results are printed, if not as in the original.
 #[derive(Debug, Args)]
 struct ToldOptions {
     /// Tell the results as `run` does, instead of in the original's own words
@@ -393,12 +393,13 @@ struct Runner<'a> {
     device: &'a Target,
     scheduler: &'a SchedulerChoice,
     evidence: &'a mut Evidence,
-    /// Every run, if results are told as those of `run`.
+    /// Every run, if results are printed as those of `run`.
     told: Option<&'a mut Vec<Told>>,
 }
 
 impl Runner<'_> {
-    /// One run; `which` tells it from other runs on the same device under the same scheduler.
+    /// One run; `which` distinguishes it from other runs on the same device under the same
+    /// scheduler.
     fn run<O: Observer + 'static>(
         &mut self,
         jobs: &[Job],
@@ -433,8 +434,8 @@ impl Runner<'_> {
     }
 }
 
-/// Runs under every scheduler on every device, prints each text, or all results in the form that
-/// was asked for, and draws what was asked for.
+/// Runs under every scheduler on every device, prints each text, or all results in the requested
+/// form, and draws the requested pictures.
 fn each(
     options: &SettingOptions,
     told: &ToldOptions,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Call: what commands find out, as values, for a program that has this one inside.
+//! Call: what commands find out, as values, for a program that embeds this one.
 //!
-//! The Python package asks in the words of the command line, so that options, defaults, checks and
+//! The Python package uses the words of the command line, so that options, defaults, checks and
 //! messages are the program's, and so are the figures:
 //!
 //! ```text
@@ -10,10 +10,10 @@
 //! stop: another thread sets it ───────────────────────────────────┘ the present run ends early
 //! ```
 //!
-//! Nothing is printed, no signal is heard, and nothing ends the process.
+//! Nothing is printed, no signal is handled, and nothing ends the process.
 //!
 //! # Invariants
-//! I1  What a call has given (files, stop, threads) holds in its own thread and in those that it
+//! I1  What a call was given (files, stop, threads) applies in its own thread and in those that it
 //!     starts; calls of other threads do not see it.
 
 use std::cell::RefCell;
@@ -34,20 +34,20 @@ thread_local! {
     static PRESENT: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// What one call of a command is given beside its words.
+/// What one call of a command is given besides its words.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     files: Arc<BTreeMap<String, String>>,
     threads: Option<usize>,
     stop: Arc<AtomicBool>,
-    /// That of the call that it is a part of.
+    /// That of the call that it is part of.
     whole: Option<Arc<AtomicBool>>,
 }
 
 /// What `run` found out.
 #[derive(Debug)]
 pub struct Ran<O> {
-    /// Each run with what observed it, by device and scheduler in the order of the words.
+    /// Each run with its observer, by device and scheduler in the order of the words.
     pub runs: Vec<(Outcome, O)>,
     /// What the program prints as `note: …`.
     pub notes: Vec<String>,
@@ -62,7 +62,7 @@ impl Call {
         Call { files: Arc::new(files), ..self }
     }
 
-    /// What would be done by several threads is done by so many at most.
+    /// Work for several threads is done by at most this many.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Call {
         Call { threads: Some(threads), ..self }
@@ -128,7 +128,7 @@ impl Call {
         })
     }
 
-    /// `torture`, as its JSON; a broken law stands in it, and is no error.
+    /// `torture`, as its JSON; a broken law appears in it, and is not an error.
     ///
     /// # Errors
     /// What the program says when there is no such scheduler.
@@ -190,7 +190,7 @@ pub(crate) fn is_stopped() -> bool {
     PRESENT.with_borrow(|call| call.as_ref().is_some_and(stopped))
 }
 
-/// The text of a file that the call has given.
+/// The text of a file that the call was given.
 pub(crate) fn file(name: &str) -> Option<String> {
     PRESENT.with_borrow(|call| call.as_ref()?.files.get(name).cloned())
 }
@@ -258,8 +258,7 @@ mod tests {
         assert!(call().run(words("run a.fio --device null"), |_| NoObserver).is_ok());
     }
 
-    /// Does a part of a call end with the whole, and does the whole go on behind one that was
-    /// stopped?
+    /// Does a part of a call end with the whole, and does the whole go on after a part was stopped?
     #[test]
     fn a_part_is_stopped_by_itself() {
         let ended = |call: &Call| {

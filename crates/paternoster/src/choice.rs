@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Choice: a scheduler with its attributes and a device, by what a person writes.
+//! Choice: a scheduler with its attributes and a device, from what a person writes.
 
 use std::path::Path;
 
@@ -45,14 +45,14 @@ impl SchedulerChoice {
         &self.attributes
     }
 
-    /// Sets what was asked for: for all schedulers first, then for this one.
+    /// Sets the requested attributes: those for all schedulers first, then those for this one.
     pub(crate) fn prepare<O: Observer>(
         &self,
         queue: &mut RequestQueue<O>,
         for_all: &[(String, String)],
     ) -> Result<(), Failure> {
         for (name, value) in for_all.iter().chain(&self.attributes) {
-            // sysfs would bring a number into the range without a word; here it is refused.
+            // sysfs would silently bring a number into the range; here it is refused.
             let taken = queue.check_attribute(name, value);
             taken.and_then(|()| queue.set_attribute(Nanos::ZERO, name, value)).map_err(|error| {
                 let (text, more) = (&self.text, more(queue, name, &error));
@@ -68,7 +68,7 @@ impl SchedulerChoice {
     }
 }
 
-/// What the error about an attribute does not say: the name that was meant, or the unit.
+/// What the error about an attribute does not say: the intended name, or the unit.
 fn more<O: Observer>(queue: &RequestQueue<O>, name: &str, error: &AttributeError) -> String {
     let mut known: Vec<(String, &str)> = Vec::new();
     queue.for_each_attribute(|path, attribute, _| {
@@ -130,7 +130,7 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
     if let Some(text) = call::file(name) {
         return Ok(Description::parse(name, &text)?);
     }
-    // Others, as /dev/zero, have no end.
+    // Others, like /dev/zero, have no end.
     if std::fs::metadata(name).is_ok_and(|it| !it.is_file()) {
         let message = format!("{name}: it is neither a file nor a block device");
         return Err(Failure::Request(message));
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Is what a person writes taken apart, and what is wrong with it said?
+    /// Is what a person writes taken apart, and are mistakes named?
     #[test]
     fn schedulers_have_attributes() {
         let choice = SchedulerChoice::parse("deadline:fifo_batch=1,read_expire=50").unwrap();
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(refusal("noop:x"), "--scheduler: `x` is not ATTRIBUTE=VALUE");
     }
 
-    /// Is it said how to set an attribute of one scheduler, where `--set` names one?
+    /// If `--set` names one scheduler, does the message say how to set its attribute?
     #[test]
     fn an_attribute_of_one_scheduler_is_sent_to_its_option() {
         let Err(Failure::Request(message)) = for_all("cfq:slice_idle=0") else { panic!("wrong") };
@@ -174,7 +174,7 @@ mod tests {
         assert!(matches!(for_all("nr_requests=8"), Ok(found) if found == set));
     }
 
-    /// Is the device said that was probably meant?
+    /// Does the message name the device that was probably meant?
     #[test]
     fn a_device_nearly_named_is_said() {
         let Err(Failure::Request(message)) = device("ssd-870") else { panic!("it is one") };

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Clones of a job are one block: their I/Os summed, their latencies together, and the rates of the
-//! one that had least and the one that had most. JSON and CSV have each clone. What a job got and
-//! what it is entitled to are parts of what the device does when it is full of such requests; where
-//! that is not known there is Jain's index of device time.
+//! clones that had least and most. JSON and CSV have each clone. What a job got and its entitlement
+//! are fractions of what the device does when it is full of such requests; where that is not known
+//! there is Jain's index of device time.
 
 use paternoster_workload::Direction;
 use paternoster_workload::outcome::Outcome;
@@ -34,11 +34,12 @@ const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 9
 pub(crate) struct Told {
     pub(crate) outcome: Outcome,
     pub(crate) commands: u64,
-    /// What the figures should not be read without.
+    /// Notes that should be read with the figures.
     pub(crate) notes: Vec<String>,
 }
 
-/// What the runs gave, side by side. `what` ran, and was `watched` if anyone asked why it waited.
+/// The results of the runs, side by side. `what` ran; `watched` has recordings if waits are to be
+/// explained.
 pub(crate) fn results(what: &str, runs: &[Told], watched: &[Watched]) -> Results {
     let several = runs.windows(2).any(|two| device(&two[0]) != device(&two[1]));
     let labels: Vec<String> = runs
@@ -70,7 +71,7 @@ pub(crate) fn results(what: &str, runs: &[Told], watched: &[Watched]) -> Results
     }
 }
 
-/// What came out, in sentences.
+/// The outcome, in sentences.
 fn headline(runs: &[Told], labels: &[String]) -> Vec<String> {
     let Some(nth) = runs.iter().map(|run| run.outcome.shares.len().wrapping_sub(1)).min() else {
         return Vec::new();
@@ -106,7 +107,7 @@ fn scheduler(run: &Told) -> &str {
     &run.outcome.report.scheduler
 }
 
-/// Clones of one job, and sections of its name in one group, by their places.
+/// Clones of one job, and sections of its name in one group, by index.
 fn blocks(jobs: &[JobReport], of: &[usize]) -> Vec<Vec<usize>> {
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     for &place in of {
@@ -134,7 +135,7 @@ fn together(run: &Told, block: &[usize]) -> JobStatistics {
 struct Rows<'a> {
     sheet: Sheet,
     runs: &'a [Told],
-    /// What the next row begins with.
+    /// The start of the next row.
     head: String,
 }
 
@@ -261,12 +262,12 @@ fn percentile(latency: &Latency, histogram: &Histogram, p: f64) -> Option<f64> {
     (latency.n() > 0).then(|| as_f64(histogram.percentile(p).min(latency.max().0)))
 }
 
-/// Whether it is known of anything what it is entitled to.
+/// Whether any entitlement is known.
 fn is_entitled(runs: &[Told]) -> bool {
     runs.iter().flat_map(|run| &run.outcome.parts).any(Option::is_some)
 }
 
-/// Which clone a process is of the jobs of its name and group; none if it is the only one.
+/// Which clone a process is, among the jobs of its name and group; none if it is the only one.
 fn clone(jobs: &[JobReport], place: usize) -> Option<usize> {
     let job = &jobs[place];
     let same = |other: &&JobReport| other.name == job.name && other.group == job.group;
@@ -280,7 +281,7 @@ fn job_name(jobs: &[JobReport], place: usize) -> String {
     clone(jobs, place).map_or_else(|| name.clone(), |nth| format!("{name}.{nth}"))
 }
 
-/// The job of a section that got least of what it is entitled to, and which part of that.
+/// The job of a section that got the smallest part of its entitlement, and that part.
 fn worst_off(outcome: &Outcome, section: &SectionShares) -> Option<(String, f64)> {
     let (place, part) = outcome.worst_off(section)?;
     Some((job_name(&outcome.report.jobs, place), part.ratio()))
@@ -332,7 +333,7 @@ const FIGURES: [&str; 8] =
     ["ios", "bytes", "runtime_ns", "iops", "bytes_per_second", "mean_ns", "p50_ns", "p99_ns"];
 const LAST: [&str; 2] = ["p99.9_ns", "max_ns"];
 
-/// What JSON and CSV have of a direction.
+/// The figures of a direction in JSON and CSV.
 fn figures(statistics: &DirectionStatistics) -> Vec<(&'static str, Value)> {
     let (latency, histogram) = (statistics.total(), statistics.total_histogram());
     let rates = [
@@ -345,7 +346,7 @@ fn figures(statistics: &DirectionStatistics) -> Vec<(&'static str, Value)> {
     FIGURES.into_iter().zip(rates).chain(latencies(latency, histogram)).collect()
 }
 
-/// What they have of latencies.
+/// Their figures of latencies.
 fn latencies(latency: &Latency, histogram: &Histogram) -> Vec<(&'static str, Value)> {
     let at = |p| json!(percentile(latency, histogram, p));
     let mean = json!((latency.n() > 0).then(|| latency.mean()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster devices`: what there is, and every number with its source.
+//! `paternoster devices`: the devices there are, and every number with its source.
 
 use paternoster_sim::{Description, catalog};
 use serde_json::{Value, json};

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entitled: what each process of a run ought to have had, found by short runs of its kind alone.
+//! Entitled: what each process of a run should have had, found by short runs of its kind alone.
 //!
 //! A process is compared with what its kind does alone, at its own depth and pace, and with what
-//! the device does when it is full of that kind; each kind is run twice, under noop, for a short
+//! the device does when it is full of that kind. Each kind is run twice, under noop, for a short
 //! time, once for all schedulers:
 //!
 //! ```text
-//! device                      takes      a run of 4 schedulers and 30 s beside
+//! device                      takes      compared with a run of 4 schedulers and 30 s
 //! rotates                     10 s       two kinds: 120 s and 4 times 10 s of virtual time
 //! takes one at a time          2 s
 //! takes up to 64             0.5 s
 //! takes more                 0.1 s
 //! ```
 //!
-//! but never longer than the jobs themselves. The first third of it does not count.
+//! but never longer than the jobs themselves. The first third does not count.
 //!
-//! Only sections are judged of which it is known what each process can have: two or more, all there
-//! for the whole section, direct, of best effort, and no writes that a disk's cache takes in until
-//! it is full.
+//! Only sections are judged where it is known what each process can have: two or more processes,
+//! present for the whole section, direct, best effort, and without writes that a disk's cache
+//! absorbs until it is full.
 //!
-//! The kind of request of a job that syncs each write is the write with its sync. Such a job keeps
-//! the device busy alone, whatever its depth; of several one flush makes the writes of all safe, so
-//! that the device is full of them when all that the section has run together:
+//! For a job that syncs each write the kind of request is the write with its sync. Such a job keeps
+//! the device busy alone, whatever its depth; one flush makes the writes of several jobs durable,
+//! so the device is full of them when all of the section's run together:
 //!
 //! ```text
 //! one, alone 260/s                   at 130/s it has a half of the device
@@ -50,12 +50,12 @@ use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Failure, interrupt};
 
-/// A device is full with twice its depth, and so many at least and at most.
+/// A device is full with twice its depth, and at least and at most this many.
 const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
-/// All of a section's processes run for so much of the longest time, in per cent.
+/// All of a section's processes run for this much of the longest time, in per cent.
 const THROUGHOUT: u64 = 95;
-/// A weight has its effect on a job that has so much of what it is entitled to.
+/// A weight has its effect on a job that gets this much of its entitlement.
 const EFFECT: f64 = 0.8;
 /// Schedulers that divide by weight, whatever their version.
 const BY_WEIGHT: [&str; 3] = ["paternoster", "bfq", "cfq"];
@@ -69,7 +69,7 @@ pub(crate) struct Entitled {
 }
 
 impl Entitled {
-    /// Tells `outcome`, of `result` on `device`, what its processes are entitled to.
+    /// Adds to `outcome`, of `result` on `device`, what its processes are entitled to.
     pub(crate) fn judge(
         &mut self,
         setting: &Setting,
@@ -108,7 +108,7 @@ impl Entitled {
                 found[place] = Some(part);
             }
         }
-        // A run alone that was cut tells nothing.
+        // A run alone that was cut short says nothing.
         if !interrupt::heard() {
             outcome.entitle(found);
         }
@@ -127,8 +127,8 @@ impl Entitled {
     }
 }
 
-/// Why a weight did not have its effect, where something is known of it: of a scheduler that
-/// divides by weight, where a job has less than [`EFFECT`] of what it is entitled to.
+/// Why a weight did not have its effect, where something is known of it: with a scheduler that
+/// divides by weight, where a job has less than [`EFFECT`] of its entitlement.
 pub(crate) fn notes(
     outcome: &Outcome,
     jobs: &[Job],
@@ -146,7 +146,7 @@ pub(crate) fn notes(
         let weight = |job: &Job| job.cgroup_weight.map_or(WEIGHT, f64::from);
         let least = own.clone().map(weight).min_by(f64::total_cmp)?;
         let worst = &jobs[result.processes[place].job];
-        // If the lightest is worst off, weights did more than they should, if anything.
+        // If the lightest is worst off, weights had too much effect, if anything.
         if part.ratio() >= EFFECT || weight(worst) <= least {
             return None;
         }
@@ -245,13 +245,13 @@ fn alone(job: &Job, span: Nanos) -> Job {
     }
 }
 
-/// With so many requests of a kind at a time a device is full of it.
+/// With this many requests of a kind at a time a device is full of it.
 pub(crate) fn full_depth(facts: &DeviceFacts) -> u32 {
     (2 * facts.depth).clamp(FULL, FULL_MOST)
 }
 
 /// The same when the device is full of it; `syncing` is how many run together that sync as it does,
-/// itself among them.
+/// including itself.
 pub(crate) fn full(alone: &Job, syncing: usize, facts: &DeviceFacts) -> Job {
     let depth = full_depth(facts);
     let unpaced = Job {
@@ -276,7 +276,7 @@ pub(crate) fn full(alone: &Job, syncing: usize, facts: &DeviceFacts) -> Job {
     }
 }
 
-/// What tells jobs that run alone apart: equal ones are run once.
+/// What distinguishes jobs that run alone: equal ones are run once.
 pub(crate) fn key(job: &Job) -> String {
     let nameless = Job {
         name: String::new(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Evidence: what a command keeps of its runs beside its tables: pictures (`--plot`), block traces
-//! (`--trace`), a trace for a viewer (`--perfetto`), and what a page (`--html`) or `--explain`
-//! tells of each request.
+//! Evidence: what a command keeps of its runs besides its tables: pictures (`--plot`), block traces
+//! (`--trace`), a trace for a viewer (`--perfetto`), and what a page (`--html`) or `--explain` says
+//! of each request.
 //!
 //! ```text
 //! --trace t            one run        t.blktrace.0 … t.blktrace.3
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A trace is written while its run lasts, one file for each of [`CPUS`] processors, as blktrace
-//! leaves them; existing files of the name are written over, those of further processors removed.
-//! The device is 8,0. All runs of a command go into one file of `--perfetto`, one behind the other.
+//! does; existing files of the name are overwritten, those of further processors removed. The
+//! device is 8,0. All runs of a command go into one file of `--perfetto`, one after the other.
 //! Without these options nothing is recorded.
 
 use std::cell::{Cell, RefCell};
@@ -37,13 +37,13 @@ const CPUS: u32 = 4;
 /// The device that is traced.
 const DEVICE: DeviceNumber = DeviceNumber::new(8, 0);
 
-/// A run and what tells it from the others of a command.
+/// A run and what distinguishes it from the command's other runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Which<'a> {
     pub(crate) setting: &'a Setting,
     pub(crate) device: &'a Target,
     pub(crate) scheduler: &'a SchedulerChoice,
-    /// What else tells it from others, as `, seed 3`; empty if nothing.
+    /// What else distinguishes it, as `, seed 3`; empty if nothing.
     pub(crate) more: &'a str,
 }
 
@@ -53,8 +53,8 @@ impl Which<'_> {
         self.setting.label(self.device, self.scheduler) + self.more
     }
 
-    /// What is put behind the prefix of its files: what its label says if there are several runs,
-    /// in letters that are good in names of files.
+    /// What follows the prefix of its files: its label if there are several runs, in letters that
+    /// suit file names.
     fn suffix(&self) -> String {
         let setting = self.setting;
         let several = setting.devices.len() * setting.schedulers.len() > 1;
@@ -65,16 +65,16 @@ impl Which<'_> {
     }
 }
 
-/// What was asked for, and the runs so far.
+/// The requested evidence, and the runs so far.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     plots: Plots,
     trace: Option<String>,
     /// The file for perfetto, and how many runs are in it.
     perfetto: Option<(PathBuf, Cell<u32>)>,
-    /// What was seen of runs for a page, if there is to be one.
+    /// Recordings of runs for a page, if there is to be one.
     watched: Option<Vec<Watched>>,
-    /// How often there was a run of this name.
+    /// How many runs had this name.
     named: RefCell<BTreeMap<String, u32>>,
 }
 
@@ -100,17 +100,17 @@ impl Evidence {
         Ok(Evidence { plots, trace, perfetto, watched: None, named: RefCell::default() })
     }
 
-    /// Has runs watched for a page, or for `--explain`, if `wanted`.
+    /// Records runs for a page, or for `--explain`, if `wanted`.
     pub(crate) fn watch(&mut self, wanted: bool) {
         self.watched = wanted.then(Vec::new);
     }
 
-    /// What was seen of the runs so far.
+    /// The recordings of the runs so far.
     pub(crate) fn watched(&self) -> &[Watched] {
         self.watched.as_deref().unwrap_or_default()
     }
 
-    /// What a run of clients of these names is to be observed by.
+    /// The observer for a run of clients of these names.
     pub(crate) fn run_observer(
         &self,
         which: Which<'_>,
@@ -157,7 +157,7 @@ impl Evidence {
         Failure::Request(format!("--perfetto {}: {error}", path.collect::<String>()))
     }
 
-    /// A tracer of what has no setting, if a trace was asked for.
+    /// A tracer for runs without a setting, if a trace was requested.
     #[cfg(feature = "serve")]
     pub(crate) fn tracer(&self, elevator: &str) -> Result<Option<Tracer<TraceFiles>>, Failure> {
         let Some(prefix) = &self.trace else { return Ok(None) };
@@ -178,7 +178,7 @@ impl Evidence {
         }
     }
 
-    /// Takes what the run observer of a run has.
+    /// Takes what a run's observer has.
     pub(crate) fn keep(
         &mut self,
         which: Which<'_>,
@@ -259,7 +259,7 @@ fn file_name(prefix: &str, cpu: u32) -> String {
     format!("{prefix}.blktrace.{cpu}")
 }
 
-/// Takes away what an older trace of more processors has left: readers would take it for ours.
+/// Removes what an older trace of more processors has left: readers would take it for ours.
 pub(crate) fn remove_further(prefix: &str, cpus: u32) {
     for cpu in cpus.. {
         if std::fs::remove_file(file_name(prefix, cpu)).is_err() {
@@ -280,7 +280,7 @@ impl TraceFiles {
         let folder = prefix.clone();
         let open = move |cpu| File::create(file_name(&folder, cpu)).map(BufWriter::new);
         remove_further(&prefix, CPUS);
-        // Also those on which nothing will happen: what an older run left there is not read.
+        // Also those without events: what an older run left there must not be read.
         let all = (0..CPUS).try_for_each(|cpu| File::create(file_name(&prefix, cpu)).map(drop));
         match all {
             Ok(()) => Ok(TraceFiles { prefix, files: PerCpu::new(Box::new(open)), wrong: None }),

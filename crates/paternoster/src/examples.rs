@@ -8,9 +8,9 @@
 //! ```
 //!
 //! # Invariants
-//! X1  Nothing outside the folder is written, by links either: a file is made anew or not at all,
-//!     and a folder in it is one, not a link.
-//! X2  Without --force no file changes: what differs is found before the first is written.
+//! X1  Nothing outside the folder is written, not even through links: a file is newly made or not
+//!     at all, and a folder in it is one, not a link.
+//! X2  Without --force no file changes: a difference is found before the first is written.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -37,12 +37,12 @@ pub(crate) struct ExamplesOptions {
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// Write all of them into this folder, which is made if it is not there; with `jobs` the
+    /// Write all of them into this folder, which is made if it does not exist; with `jobs` the
     /// commands in the documentation find theirs
     #[arg(long, value_name = "DIR", conflicts_with = "name")]
     write: Option<PathBuf>,
 
-    /// With --write: also over files that are there and differ
+    /// With --write: also replace existing files that differ
     #[arg(long, requires = "write")]
     force: bool,
 
@@ -52,7 +52,7 @@ pub(crate) struct ExamplesOptions {
     format: Format,
 }
 
-/// The path below the folder of job files, and what stands in the file.
+/// The path below the folder of job files, and the file's text.
 pub(crate) type Example = (&'static str, &'static str);
 
 macro_rules! examples {
@@ -110,7 +110,7 @@ fn find(name: &str) -> Result<Example, Failure> {
     })
 }
 
-/// Whether one has the name of this file, which may lie in any folder.
+/// Whether one has the name of this file, in any folder.
 pub(crate) fn has(file: &str) -> bool {
     let name = Path::new(file).file_name().and_then(|name| name.to_str());
     let is = |path: &str| name.is_some() && Path::new(path).file_name() == name.map(str::as_ref);
@@ -197,7 +197,7 @@ fn write(folder: &Path, force: bool) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// Are all job files of the folder built in, but for those that belong to other commands?
+    /// Are all job files of the folder built in, except those that belong to other commands?
     #[test]
     fn no_job_file_is_forgotten() {
         for folder in ["", "recipes/", "learn/"] {
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(about, whole);
     }
 
-    /// Are files made anew and left alone, is nothing written over without being asked, and is no
-    /// link followed out of the folder?
+    /// Are files newly made or left alone, is nothing overwritten without a request, and is no link
+    /// followed out of the folder?
     #[test]
     fn files_are_made_and_kept() {
         let place =

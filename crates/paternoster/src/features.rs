@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Features: what this program may have been built without, and what it then says.
+//! Features: what this program may have been built without, and what it says then.
 //!
 //! ```text
 //! default               everything
@@ -8,8 +8,8 @@
 //! no default features   fio jobs, other workloads and traces in virtual time
 //! ```
 //!
-//! A command that is not there is refused with the feature that it needs, not as unknown; one that
-//! nearly is, with the name that was probably meant.
+//! A command that was left out is refused with the feature that it needs, not as unknown; a
+//! misspelt one with the name that was probably meant.
 
 use paternoster_core::near;
 
@@ -35,7 +35,7 @@ pub(crate) fn absent(words: &[String]) -> Option<Failure> {
     Some(missing(name, feature))
 }
 
-/// The refusal of a command whose name is nearly one that there is.
+/// The refusal of a misspelt command.
 pub(crate) fn misspelt(words: &[String]) -> Option<Failure> {
     let wrong = words.get(1).filter(|word| !word.starts_with('-') && *word != "help")?;
     let program = crate::help::program();
@@ -79,7 +79,8 @@ mod tests {
         assert!(absent(&["paternoster".into()]).is_none());
     }
 
-    /// Is a command that was nearly named said, and everything else left to clap?
+    /// Does the message name the command that was nearly written, and is everything else left to
+    /// clap?
     #[test]
     fn a_command_nearly_named_is_said() {
         let refusal = |word: &str| misspelt(&["paternoster".to_owned(), word.to_owned()]);

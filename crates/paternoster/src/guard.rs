@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guard: a panic ends the piece of work that it is in, and no other.
+//! Guard: a panic ends the piece of work it is in, and no other.
 //!
 //! ```text
 //! work ─▶ value
 //!   └─ panic ─▶ its words and its place, for whatever asked for the work
 //! ```
 //!
-//! A panic is a bug, of ours or of an elevator that a program brings along (`main_with`). One row
-//! of a million must not take a worker's others along, and a process that has this program inside
-//! must not end by it.
+//! A panic is a bug, of ours or of an elevator that a program adds (`main_with`). One row of a
+//! million must not take the worker's other rows along, and a process that embeds this program must
+//! not end because of it.
 //!
 //! # Invariants
 //! I1  What is half done behind a panic is dropped. What outlives the work is whole all the same:
@@ -82,8 +82,8 @@ fn hear() {
     });
 }
 
-/// Does this with `value` in a thread-local; what is there in the end. Then, and behind a panic,
-/// what was there before is there again.
+/// Does this with `value` in a thread-local; returns its final value. Afterwards, and after a
+/// panic, the previous value is there again.
 pub fn within<T: Default, R>(
     local: &'static LocalKey<RefCell<T>>,
     value: T,
@@ -161,8 +161,8 @@ mod tests {
         static PLACE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Has work within other work its own value, and the other work its own again behind it, also
-    /// when it panics?
+    /// Does nested work have its own value, and the outer work its own again afterwards, even after
+    /// a panic?
     #[test]
     fn what_was_there_before_is_there_again() {
         let add = |number| PLACE.with_borrow_mut(|place| place.push(number));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Help: the commands by what they are for, examples that work anywhere, and the default device.
+//! Help: the commands by purpose, examples that work anywhere, and the default device.
 //!
 //! ```text
 //! GROUPS ──▶ --help            Simulate: run, compare …   Traces: …   Serve: …   Learn: …
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! # Invariants
-//! H1  Each command that this program was built with stands in one group (a test).
+//! H1  Each command of this program is in one group (a test).
 
 use std::io::ErrorKind;
 
@@ -24,7 +24,7 @@ const TEMPLATE: &str = "{about-with-newline}
 {before-help}Options:
 {options}{after-help}";
 
-/// What commands are for, and what each does in a line.
+/// Groups of commands, and what each does in a line.
 const GROUPS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Simulate",
@@ -90,7 +90,7 @@ const EXAMPLES: [&str; 9] = [
     "devices nvme-pm9a3",
 ];
 
-/// Columns of the list of commands before what they do.
+/// Columns for names in the list of commands.
 const NAMES: usize = 16;
 
 /// The definition of all arguments.
@@ -100,18 +100,18 @@ pub(crate) fn program() -> Command {
     plain.help_template(TEMPLATE).before_help(groups).after_help(examples)
 }
 
-/// What was asked. The device that nobody named is named.
+/// Parses the request. Names the device if none was given.
 pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
     let old = words.iter().any(|word| word.starts_with("--output-format"));
     let matches = program().try_get_matches_from(words).map_err(|told| printed(&told))?;
-    // By what was asked: clap panics when it is asked for a command that was left out.
+    // By the requested name: clap panics when asked for a command that was left out.
     if let Some((command @ ("ctl" | "devices" | "schedulers"), own)) = matches.subcommand()
         && own.get_flag("json")
     {
         say!("note: `{command} --json` is now `--format json`");
     }
     match matches.subcommand() {
-        // Its fio's forms are still called so.
+        // fio's forms are still called that.
         Some(("run", own)) if old => old_forms(own),
         Some((name, _)) if old => say!("note: `{name} --output-format` is now `--format`"),
         _ => {}
@@ -127,17 +127,17 @@ pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
     Ok(Program::from_arg_matches(&matches)?)
 }
 
-/// Prints what was asked for, help or the version, or what is wrong; how the program ends then.
+/// Prints the requested help or version, or the error; returns how the program ends then.
 fn printed(told: &clap::Error) -> Failure {
     match told.print() {
-        // As with what the program says itself: it is the status that tells.
+        // As with the program's own messages: the status decides.
         _ if told.use_stderr() => Failure::Status(2),
         Err(error) if error.kind() != ErrorKind::BrokenPipe => error.into(),
         _ => Failure::Status(0),
     }
 }
 
-/// Says what has another place than among fio's forms.
+/// Points to the new place of what was among fio's forms.
 fn old_forms(own: &ArgMatches) {
     use crate::arguments::Form;
     let forms = own.get_many::<Form>("output_format").unwrap_or_default();
@@ -149,7 +149,7 @@ fn old_forms(own: &ArgMatches) {
     }
 }
 
-/// The same, but what is wrong is returned, and nothing is printed.
+/// The same, but an error is returned, and nothing is printed.
 pub(crate) fn try_parse(words: Vec<String>) -> Result<Program, Failure> {
     let refused = |error: clap::Error| {
         let text = error.to_string();
@@ -209,8 +209,8 @@ fn examples(program: &Command) -> String {
 mod tests {
     use super::*;
 
-    /// Does each command stand in one group, in a line that fits 80 columns, and is the help
-    /// without clap's own list?
+    /// Is each command in one group, in a line that fits 80 columns, and is the help without clap's
+    /// own list?
     #[test]
     fn each_command_has_a_group() {
         let program = program();
@@ -230,8 +230,8 @@ mod tests {
         assert!(groups.lines().all(|line| line.chars().count() <= 80), "{groups}");
     }
 
-    /// Is the device named that a run has by default, and none where it was given, means nothing,
-    /// or nothing is to be said?
+    /// Is a run's default device named, and none where one was given, means nothing, or nothing
+    /// should be said?
     #[test]
     fn the_default_device_is_named() {
         let named = |line: &str| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Host: the memory of the machine in front of the device, and how its files lie, by what a person
-//! writes.
+//! Host: the memory of the machine in front of the device, and how its files lie, from what a
+//! person writes.
 //!
 //! Limits have their names from `/proc/sys/vm`: `--host memory=4g,dirty_ratio=40`.
 
@@ -17,12 +17,12 @@ use crate::choice::assignment;
 const NAMES: &str = "memory, dirty_ratio, dirty_background_ratio, dirty_expire_centisecs, \
                      dirty_writeback_centisecs, copy_cost, journal, journal_commit, \
                      journal_blocks, delayed_allocation";
-/// Memory beyond this makes tables that nobody wants: 1 TiB.
+/// Larger memory makes useless tables: 1 TiB.
 const MEMORY_MAX: u64 = 1 << 40;
-/// Blocks of the largest journal: 40 GiB are the most that ext4 makes.
+/// Blocks of the largest journal: ext4 makes at most 40 GiB.
 const JOURNAL_MAX: u64 = 10_240_000;
 
-/// The default host with what was given instead.
+/// The default host with the given values.
 pub(crate) fn settings(given: &[String]) -> Result<HostSettings, Failure> {
     let mut host = HostSettings::default();
     for part in given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()) {
@@ -63,7 +63,7 @@ fn journal(text: &str) -> Result<JournalMode, String> {
     }
 }
 
-/// How old a transaction may become, as ext4's `commit=` in seconds if there is no unit.
+/// How old a transaction may become, like ext4's `commit=`; in seconds without a unit.
 fn commit(text: &str, read: &mut Reader<'_>) -> Result<Nanos, String> {
     let time = read.time(text, 1_000_000_000)?;
     if time == Nanos::ZERO {
@@ -98,7 +98,7 @@ pub(crate) fn placement(text: &str) -> Result<Placement, Failure> {
 mod tests {
     use super::*;
 
-    /// Is what a person writes read, and what is wrong named with the remedy?
+    /// Is what a person writes read, and are mistakes named with the remedy?
     #[test]
     fn hosts_are_read() {
         let host = settings(&["memory=1g,dirty_ratio=40".to_owned()]).unwrap();

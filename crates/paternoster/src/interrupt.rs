@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interrupt: Ctrl-C during runs asks for what there is so far; a second one ends the program.
+//! Interrupt: Ctrl-C during runs asks for the results so far; a second one ends the program.
 //!
 //! ```text
 //! first SIGINT ─▶ heard() ─▶ no further run begins, the present one stops ─▶ results, status 130
 //! second ───────▶ status 130 at once
 //! ```
 //!
-//! Commands that do not call [`hear`] end by SIGINT as ever. A call (`call.rs`) hears no signal:
+//! Commands that do not call [`hear`] end by SIGINT as usual. A call (`call.rs`) handles no signal:
 //! the program around it does, and stops it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ const STATUS: u8 = 130;
 
 static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on a SIGINT is heard.
+/// From now on SIGINT is handled.
 pub(crate) fn hear() -> Result<(), Failure> {
     if call::is_present() {
         return Ok(());

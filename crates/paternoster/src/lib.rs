@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program `paternoster`: I/O schedulers, in virtual time and in front of real devices.
 //!
-//! [`main_with`] is all of it, with a caller's own schedulers beside ours; docs/own-elevator.md
-//! tells how one is written.
+//! [`main_with`] runs all of it, with a caller's own schedulers added to ours; docs/own-elevator.md
+//! explains how to write one.
 //!
 //! ```text
 //! arguments ──▶ run | tiotest … | replay | reproduce | serve | ctl … ──▶ text on stdout
 //!                                                                  └─▶ messages on stderr
 //! ```
 //!
-//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed or a judged
+//! Exit status: 0 if the request was carried out and no job failed, 1 if a job failed or a judged
 //! figure is outside, 2 if the request was wrong, 130 after Ctrl-C.
 #![forbid(unsafe_code)]
-// `say!` and `print` bear an output without a reader; these panic.
+// `say!` and `print` tolerate an output without a reader; these panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 #[macro_use]
@@ -96,14 +96,15 @@ pub use crate::call::{Call, Ran};
 
 use crate::arguments::{Command, Program};
 
-/// Why the program ends without having done what was asked; printed on stderr.
+/// Why the program ends without having carried out the request; printed on stderr.
 #[derive(Debug)]
 pub enum Failure {
     /// The request was wrong: exit status 2.
     Request(String),
     /// A job failed, or a judged figure is outside: exit status 1.
     Job(String),
-    /// What ended so has said why: a command that was run for the user, or an interrupted run.
+    /// The reason was already printed: by a command that was run for the user, or after an
+    /// interrupt.
     Status(u8),
 }
 
@@ -126,11 +127,11 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// The whole program, with these elevators beside its own: each can be chosen by name wherever
+/// The whole program, with these elevators added to its own: each can be chosen by name wherever
 /// ours can (`run --scheduler`, `compare`, `guarantees`, `torture`, `serve` …), and `schedulers`
 /// lists it.
 ///
-/// To be called once, from `main`: it reads the process's arguments and prints to its outputs.
+/// Call it once, from `main`: it reads the process's arguments and prints to its outputs.
 #[must_use = "it is the status that the process is to end with"]
 pub fn main_with(own: Vec<Entry>) -> ExitCode {
     if let Err(why) = paternoster_sim::schedulers::register(own) {
@@ -149,8 +150,8 @@ pub fn main_with(own: Vec<Entry>) -> ExitCode {
     ExitCode::from(program(words))
 }
 
-/// Does what is asked in these words, the program's name first, and says what is wrong; the exit
-/// status. For a process that has its own arguments, as Python's.
+/// Carries out a request in these words, the program's name first, and prints errors; returns the
+/// exit status. For a process with arguments of its own, such as Python's.
 #[must_use = "it is the status that the process is to end with"]
 pub fn program(words: Vec<String>) -> u8 {
     let done = arguments_of(words, help::parse).and_then(|(asked, fio)| command(asked, &fio));
@@ -164,7 +165,7 @@ pub fn program(words: Vec<String>) -> u8 {
     status
 }
 
-/// What was asked in these words, and fio's options among them.
+/// The request in these words, and fio's options among them.
 fn arguments_of(
     words: Vec<String>,
     parse: fn(Vec<String>) -> Result<Program, Failure>,
@@ -176,7 +177,7 @@ fn arguments_of(
     }
 }
 
-/// Does what was asked.
+/// Carries out the request.
 fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
     match program.command {
         Command::Run(options) => run::run(&options, fio),

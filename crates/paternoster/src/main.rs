@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program with the schedulers that come with it; all else is in the library beside it.
+//! The program with its built-in schedulers; everything else is in the library next to it.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

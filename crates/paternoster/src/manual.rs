@@ -2,9 +2,9 @@
 //! Manual: completion scripts and man pages, made from the definitions of the arguments, and the
 //! page of the server's configuration, made from its documentation.
 //!
-//! A script is written once, so it knows the values that this program knows: devices, schedulers,
-//! experiments, attributes. Where a file is as good (`--device mine.toml`), bash completes names of
-//! files when no known value begins so.
+//! A script is written once, so it contains the values known now: devices, schedulers, experiments,
+//! attributes. Where a file will do as well (`--device mine.toml`), bash completes file names when
+//! no known value begins with the text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn with_values(mut command: Command) -> Command {
     let ids: Vec<String> =
         command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
     let has = |id: &str| ids.iter().any(|one| one == id);
-    // The device of a trace or a server is none of ours.
+    // The device of a trace or a server is not one of ours.
     let models = has("scheduler") || ["emulate", "versus-kernel"].contains(&own.as_str());
     for id in &ids {
         let values = match (own.as_str(), id.as_str()) {
@@ -122,7 +122,7 @@ fn experiments() -> Vec<PossibleValue> {
     Vec::new()
 }
 
-/// The attributes of all schedulers and of the queue that can be set, each once.
+/// All attributes of schedulers and of the queue that can be set, each once.
 fn attributes() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in choices() {

@@ -4,14 +4,14 @@
 //! ```text
 //! in short       what came out, in sentences, and the longest wait of each run in parts
 //! over time      each client's share, throughput and latency, a section for each run
-//! turns          who had the device when, and what waited; a click tells why
+//! turns          which client had the device when, and what waited; a click shows why
 //! the device     queue depth and places, all runs in one picture
 //! tables         those of `--format table`
 //! about          the command, the version, notes
 //! ```
 //!
 //! The file needs nothing else: no network, no other file (`paternoster_trace::html`). Without
-//! recordings (other commands' `--format html`) there are tables and notes.
+//! recordings (other commands' `--format html`) there are only tables and notes.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ use crate::results::{Results, one_line};
 use crate::units::span;
 use crate::{Failure, interrupt, units};
 
-/// Watches a run for a page.
+/// Records a run for a page.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     clients: ByClient,
@@ -42,7 +42,7 @@ impl Watch {
         watch
     }
 
-    /// What was seen of the run of this label, whose clients have these names.
+    /// The recording of the run of this label, whose clients have these names.
     pub(crate) fn finish(self, label: String, names: Vec<String>) -> Watched {
         let clients = apart(self.clients, &names);
         let whole = Run { label: label.clone(), clients: names.clone(), recorder: self.recorder };
@@ -60,7 +60,7 @@ impl Observer for Watch {
     fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
 }
 
-/// What was seen of a run.
+/// A recorded run.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) label: String,
@@ -79,7 +79,7 @@ impl Watched {
         longest
     }
 
-    /// In words: whose, what, how long, from when on.
+    /// In words: whose, what, how long, and when it began.
     fn said(&self, turn: &Turn) -> String {
         let (latency, asked) = (span(turn.latency()), span(turn.asked));
         format!("{}: {latency} for a {}, asked for at {asked}", self.name(turn), what(turn))
@@ -209,7 +209,7 @@ pub(crate) fn check(option: &str, path: Option<&std::path::PathBuf>) -> Result<(
     }
 }
 
-/// Who did best by a figure, and what it was under the others.
+/// Which run did best by a figure, and what the others had.
 pub(crate) fn most(
     what: &str,
     figures: &[(String, f64)],
@@ -225,7 +225,7 @@ pub(crate) fn most(
     Some(format!("{what}: {} with {}{others}.", best.0, told(best.1)))
 }
 
-/// A part of what one is entitled to.
+/// A fraction of an entitlement.
 pub(crate) fn due(part: f64) -> String {
     units::percent(part.min(1.0))
 }

@@ -7,9 +7,8 @@
 //! ```
 //!
 //! # Invariants
-//! I1  Results stand in the order of the steps, whichever thread did them: equal steps, equal
-//!     bytes.
-//! I2  A panic of a step comes out with its words, when all threads have ended.
+//! I1  Results are in the order of the steps, whichever thread did them: equal steps, equal bytes.
+//! I2  A step's panic is passed on with its message, once all threads have ended.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +23,7 @@ pub(crate) fn threads() -> usize {
     call::threads().map_or(all, |most| most.min(all))
 }
 
-/// Does all steps, on so many threads at most.
+/// Does all steps, on at most this many threads.
 pub(crate) fn each<S: Sync, R: Send>(
     threads: usize,
     steps: &[S],
@@ -66,8 +65,8 @@ mod tests {
     use super::*;
     use crate::guard::guarded;
 
-    /// Do results stand in the order of the steps, on one thread and on several, and is there
-    /// nothing to do with no step?
+    /// Are results in the order of the steps, on one thread and on several, and is nothing done for
+    /// no steps?
     #[test]
     fn results_stand_in_order() {
         let steps: Vec<u32> = (0..100).collect();
@@ -78,7 +77,7 @@ mod tests {
         assert_eq!(each(2, &[] as &[u32], |step| *step), [0; 0]);
     }
 
-    /// Does a step's panic come out as it was, on one thread and on several?
+    /// Is a step's panic passed on unchanged, on one thread and on several?
     #[test]
     fn a_panic_keeps_its_words() {
         let steps: Vec<u32> = (0..9).collect();

@@ -6,9 +6,9 @@
 //! latency:job=a.svg     one for each process of each run    none, pg-read   none, backup   bfq, …
 //! ```
 //!
-//! What is wrong with a request is found before the first run; pictures are written after the
-//! results were told. Without `--plot` nothing is recorded. PNG needs a renderer and a font, which
-//! are in a program that was built with the feature `png`.
+//! Errors in a request are found before the first run; pictures are written after the results were
+//! printed. Without `--plot` nothing is recorded. PNG needs a renderer and a font, which are in a
+//! program built with the feature `png`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ enum Format {
     Png,
 }
 
-/// A picture that was asked for.
+/// A requested picture.
 #[derive(Debug)]
 struct Wanted {
     kind: Kind,
@@ -37,7 +37,7 @@ struct Wanted {
     format: Format,
 }
 
-/// The pictures that were asked for, and the runs so far.
+/// The requested pictures, and the runs so far.
 #[derive(Debug)]
 pub(crate) struct Plots {
     wanted: Vec<Wanted>,
@@ -46,7 +46,7 @@ pub(crate) struct Plots {
     jobs: Vec<Run>,
 }
 
-/// What was seen of each client of a run, as runs of their own: up to
+/// The recordings of each client of a run, as runs of their own: up to
 /// [`paternoster_trace::record::CLIENTS_APART`], then all others as one.
 pub(crate) fn apart(clients: ByClient, names: &[String]) -> Vec<Run> {
     let (own, others) = clients.finish();
@@ -72,7 +72,7 @@ impl Plots {
         Ok(Plots { wanted, runs: Vec::new(), jobs: Vec::new() })
     }
 
-    /// What the next run is to be observed by.
+    /// The observer for the next run.
     pub(crate) fn recorder(&self) -> Recorder {
         let mut recorder = Recorder::default();
         for wanted in &self.wanted {
@@ -81,18 +81,18 @@ impl Plots {
         recorder
     }
 
-    /// What the clients of the next run are to be observed by, if a picture has them apart.
+    /// The observer for the clients of the next run, if a picture shows them separately.
     pub(crate) fn by_job(&self) -> Option<Box<ByClient>> {
         self.wanted.iter().any(|wanted| wanted.by_job).then(Box::default)
     }
 
-    /// Takes what was kept of the clients of a run.
+    /// Takes what was recorded of a run's clients.
     pub(crate) fn add_jobs(&mut self, label: &str, clients: ByClient, names: &[String]) {
         let jobs = apart(clients, names).into_iter();
         self.jobs.extend(jobs.map(|run| Run { label: format!("{label}, {}", run.label), ..run }));
     }
 
-    /// Takes what was kept of a run, or of a trace.
+    /// Takes what was recorded of a run, or of a trace.
     pub(crate) fn add(&mut self, run: Run) {
         if !self.wanted.is_empty() {
             self.runs.push(run);
@@ -127,7 +127,7 @@ fn png(svg: &str) -> Result<Vec<u8>, String> {
     paternoster_trace::plot::png(svg, 2).map_err(|error| error.to_string())
 }
 
-/// Nobody comes here: such a file was refused.
+/// Never reached: such a file was refused.
 #[cfg(not(feature = "png"))]
 fn png(_: &str) -> Result<Vec<u8>, String> {
     Err(NO_PNG.to_owned())
@@ -137,7 +137,7 @@ fn png(_: &str) -> Result<Vec<u8>, String> {
 const NO_PNG: &str = "this program was built without pictures as PNG: build it with \
                       `--features png`";
 
-/// What stands behind a kind whose picture has a curve for each process.
+/// What follows a kind whose picture has a curve for each process.
 const BY_JOB: &str = ":job";
 /// The kinds that can have one.
 const OF_JOBS: [Kind; 4] = [Kind::Throughput, Kind::Iops, Kind::Latency, Kind::LatencyHistogram];

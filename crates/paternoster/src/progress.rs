@@ -7,7 +7,7 @@
 //! - 7 of 60 runs done, 41s left: bfq, seed 2
 //! ```
 //!
-//! How much there is to do is known of jobs that all have a runtime, and of a replay: its I/Os.
+//! The total is known for jobs that all have a runtime, and for a replay: its I/Os.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use paternoster_core::Nanos;
 use paternoster_workload::Progress;
 use paternoster_workload::fio::job::Job;
 
-/// How much a run is.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whole {
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// It ends at this time on its clock, or sooner.
     Until(Nanos),
-    /// So many requests, more or less.
+    /// About this many requests.
     Requests(u64),
 }
 
 impl Whole {
-    /// Of jobs that end after `runtime`, or their own: a section lasts as long as its longest, and
-    /// the next one begins behind it.
+    /// For jobs that end after `runtime`, or their own: a section lasts as long as its longest, and
+    /// the next one begins after it.
     pub(crate) fn of(jobs: &[Job], runtime: Option<Nanos>) -> Whole {
         let (mut before, mut longest) = (Nanos::ZERO, Nanos::ZERO);
         for job in jobs {
@@ -43,7 +43,7 @@ impl Whole {
         Whole::Until(longest)
     }
 
-    /// What is done of it, of `PARTS`.
+    /// How much of it is done, of `PARTS`.
     fn done(self, progress: Progress) -> Option<u64> {
         let (done, all) = match self {
             Whole::Unknown => return None,
@@ -79,7 +79,7 @@ impl Display {
         }
     }
 
-    /// So many events of a trace were read.
+    /// This many events of a trace were read.
     pub(crate) fn read(&self, events: u64) {
         if let Some(bar) = &self.0 {
             bar.set_message(format!("{events} events"));
@@ -106,12 +106,12 @@ impl Display {
     }
 }
 
-/// The line of many runs that threads do.
+/// The line for many runs on several threads.
 #[derive(Debug)]
 pub(crate) struct Steps(Option<ProgressBar>);
 
 impl Steps {
-    /// A line for so many runs, if standard error is a terminal.
+    /// A line for this many runs, if standard error is a terminal.
     pub(crate) fn new(quiet: bool, count: usize) -> Steps {
         let style =
             ProgressStyle::with_template("{spinner} {pos} of {len} runs done, {eta} left: {msg}");
@@ -147,8 +147,8 @@ mod tests {
 
     use super::*;
 
-    /// Is the end of a run known from its jobs' times, section by section, and not known if one
-    /// job has none?
+    /// Is the end of a run known from its jobs' times, section by section, and unknown if one job
+    /// has none?
     #[test]
     fn the_end_is_known() {
         let whole = |text: &str| {
@@ -157,14 +157,14 @@ mod tests {
             let jobs = parse(&source, &[], &[], &|_| None, &none).expect("it is right").jobs;
             Whole::of(&jobs, None)
         };
-        // 1 s ramp and 4 s, then 2 s behind the wall.
+        // 1 s ramp and 4 s, then 2 s after the wall.
         let text = "[global]\nsize=1m\n[a]\nruntime=4\nramp_time=1\n[b]\nruntime=3\n\
                     [c]\nstonewall\nruntime=2\n";
         assert_eq!(whole(text), Whole::Until(Nanos::from_secs(7)));
         assert_eq!(whole("[global]\nsize=1m\n[a]\nruntime=4\n[b]\n"), Whole::Unknown);
     }
 
-    /// Is what is done told in parts of the whole, and never as more than that?
+    /// Is progress shown in parts of the whole, and never as more than that?
     #[test]
     fn parts_are_of_the_whole() {
         let at = |seconds| Progress { now: Nanos::from_secs(seconds), requests: 5, ended: (0, 1) };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file or block device on which jobs run for real.
 //!
-//! It is opened once before anything runs, so that everything that is wrong is said first, and
-//! again for each run. Jobs that only read get a file that is open only to be read. Jobs that write
-//! are refused where something else lives on the device or another program has it open to write,
-//! unless `--force` says otherwise.
+//! It is opened once before anything runs, so that everything that is wrong is reported first, and
+//! again for each run. For jobs that only read, the file is opened read-only. Jobs that write are
+//! refused where the device is in use or another program has it open for writing, unless `--force`
+//! says otherwise.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::Failure;
 pub(crate) struct RealFile {
     path: PathBuf,
     readonly: bool,
-    /// I/Os are multiples of so many bytes.
+    /// I/Os are multiples of this many bytes.
     block: u32,
-    /// What it runs on, and what one should know of it.
+    /// What it runs on, and what to know about it.
     notes: Vec<String>,
     /// Keeps others off it while jobs write to it.
     _claim: Arc<Claims>,
 }
 
 impl RealFile {
-    /// The file of this name, and what it says of itself.
+    /// The file of this name, and what it reports of itself.
     pub(crate) fn find(
         name: &str,
         writes: bool,
@@ -60,19 +60,19 @@ impl RealFile {
         Ok(RealDevice::open(&self.path, self.readonly, seed)?.0)
     }
 
-    /// I/Os are multiples of so many bytes.
+    /// I/Os are multiples of this many bytes.
     pub(crate) const fn block(&self) -> u32 {
         self.block
     }
 
-    /// What one should know before a run.
+    /// What to know before a run.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
 }
 
-/// Keeps a file that is written to from other programs, and says what was in the way. Jobs that
-/// only read are in nobody's.
+/// Keeps other programs off a file that is written to, and says what was in the way. Jobs that only
+/// read need no claim.
 fn claim(path: &Path, writes: bool, force: bool) -> Result<(Arc<Claims>, Vec<String>), Failure> {
     if !writes {
         return Ok(Default::default());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results: one convention for what commands have found.
+//! Results: one convention for the output of commands.
 //!
 //! ```text
 //! --format table       for people, as wide as the terminal      units that suit (units.rs)
@@ -10,8 +10,8 @@
 //!          parquet     the lines of csv as columns               as csv has them
 //! ```
 //!
-//! docs/results.md says what stands in the last two. A document has `schema`, the number of its
-//! keys' meaning, and `kind`, the command that made it.
+//! docs/results.md says what the last two contain. A document has `schema`, the version of its
+//! keys, and `kind`, the command that made it.
 
 pub(crate) use paternoster_workload::report::csv::field;
 use serde_json::{Value, json};
@@ -21,23 +21,23 @@ use crate::sheet::Sheet;
 use crate::table::{terminal_width, wrapped};
 use crate::{interrupt, page};
 
-/// The version of the keys: raised when one goes or means something else.
+/// The version of the keys: raised when one is removed or changes its meaning.
 pub(crate) const SCHEMA: u32 = 1;
 
 /// What was found, before it is known how it is told.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
-    /// What was done on what.
+    /// What ran on what.
     pub(crate) title: String,
-    /// The same for the top of a page, if that is another.
+    /// The same for the top of a page, if it differs.
     pub(crate) subject: Option<String>,
-    /// What came out, in sentences, for the top of a page.
+    /// The outcome, in sentences, for the top of a page.
     pub(crate) headline: Vec<String>,
     /// Tables, each with its heading.
     pub(crate) sheets: Vec<(String, Sheet)>,
     /// Sentences below them.
     pub(crate) notes: Vec<String>,
-    /// Why requests waited, for those who asked; a page tells it in another way.
+    /// Why requests waited, if requested; a page shows it differently.
     pub(crate) explained: Vec<String>,
     pub(crate) csv: String,
     pub(crate) document: Value,
@@ -57,7 +57,7 @@ impl Results {
                 let sheets = self.sheets.iter().map(|(_, sheet)| sheet.text_within(width));
                 let notes = notes().map(|note| format!("{note}\n"));
                 let parts: Vec<String> = sheets.chain(notes).collect();
-                // A pipe has no width: there each line stays what it is.
+                // A pipe has no width: there each line stays as it is.
                 let title: String = match width {
                     Some(_) => self.title.lines().map(wrapped).collect(),
                     None => format!("{}\n", self.title),
@@ -126,7 +126,7 @@ pub(crate) fn document(kind: &str, mut found: Value) -> Value {
 }
 
 /// A letter for each run that sent its device the same commands at the same times as another, by
-/// digests: their figures are equal, and that is no error.
+/// digests: their figures are equal, and that is not an error.
 pub(crate) fn alike<K: PartialEq>(keys: &[K]) -> Vec<Option<char>> {
     let mut letters = ('a'..='z').cycle();
     let mut told: Vec<Option<char>> = vec![None; keys.len()];
@@ -164,7 +164,7 @@ pub(crate) fn identical(letters: &[Option<char>], names: &[&str]) -> Vec<String>
 mod tests {
     use super::*;
 
-    /// Are runs named that did the same, each once, and no others?
+    /// Are identical runs named, each once, and no others?
     #[test]
     fn runs_that_did_the_same_are_named() {
         let letters = alike(&[1, 2, 1, 3, 1]);

@@ -8,7 +8,7 @@
 //! `code` **bold** ─▶ \fB              [text](link)                  ─▶ text
 //! ```
 //!
-//! That is the Markdown that our pages use; what else there is comes out as text.
+//! That is the Markdown that our pages use; anything else comes out as text.
 
 use std::fmt::Write;
 
@@ -60,7 +60,7 @@ pub(crate) fn page(name: &str, section: u8, what: &str, markdown: &str) -> Strin
     text
 }
 
-/// The cells of a row; a bar behind a backslash is text.
+/// The cells of a row; an escaped bar is text.
 fn cells(row: &str) -> Vec<String> {
     let kept = row.trim().trim_matches('|').replace("\\|", "\u{1}");
     kept.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
@@ -83,7 +83,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }
 
-/// A line that is no request.
+/// A line that is not a roff request.
 fn whole(line: &str) -> String {
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.to_owned() }
 }
@@ -111,7 +111,7 @@ fn inline(text: &str) -> String {
         } else if let Some((words, after)) = span("*") {
             (out, rest) = (out + &format!("\\fI{}\\fR", escaped(words)), after);
         } else {
-            // It stands for itself.
+            // It is literal.
             out += &rest[..1];
             rest = &rest[1..];
         }
@@ -123,7 +123,7 @@ fn inline(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Does each kind of Markdown that our pages have become what a man page has for it?
+    /// Does each kind of Markdown in our pages become its man-page equivalent?
     #[test]
     fn markdown_becomes_a_page() {
         let markdown = [

@@ -78,7 +78,7 @@ fn failed<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<String>
     Some(format!("job {} failed with errno {}", job.name, job.error))
 }
 
-/// The same runs for a call, with digests, each observed by what `observer` makes; nothing is told.
+/// The same runs for a call, with digests, each observed by what `observer` makes; prints nothing.
 pub(crate) fn outcomes<O: Observer + 'static>(
     options: &RunOptions,
     fio: &[String],
@@ -189,7 +189,7 @@ pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
     in_fios_words(if name == "-" { "stdin".to_owned() } else { name.to_owned() }, text)
 }
 
-/// A job file of another program as one of fio, and one of fio as it is.
+/// Another program's job file as one of fio's; fio's as it is.
 fn in_fios_words(name: String, text: String) -> Result<(String, String), Failure> {
     if !io_tester::looks_like(&text) {
         return Ok((name, text));
@@ -216,7 +216,7 @@ fn tell_notes(jobs: &JobFile) {
     }
 }
 
-/// What does not fit; of a real file it is said how large that is.
+/// What does not fit; for a real file it says how large that is.
 fn too_small(device: &Target, problem: Problem) -> Failure {
     match device.as_real() {
         None => refused(&[problem]),
@@ -227,7 +227,7 @@ fn too_small(device: &Target, problem: Problem) -> Failure {
     }
 }
 
-/// A run, and its outcome before anything is said of entitlement.
+/// A run, and its outcome before entitlement is added.
 struct Done {
     outcome: Outcome,
     result: RunResult,
@@ -261,7 +261,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// Everything that can be wrong is found before the first run.
+    /// Finds everything that can be wrong before the first run.
     fn check(&self) -> Result<(), Failure> {
         let unwired = unwired::problems(&self.jobs.jobs);
         if !unwired.is_empty() {
@@ -287,7 +287,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Told, Failure> {
         let settings = self.setting.on(device);
         let subject = self.subject(device, scheduler, &settings);
-        // fio repeats its whole report on the way.
+        // fio repeats its whole report during the run.
         let mut status = |result: &RunResult| {
             let text = report::normal(&Outcome::new(&subject, result, None).report);
             let _closed = crate::print(&(text + "\n"));
@@ -319,7 +319,7 @@ impl<'a> Plan<'a> {
         Subject { jobs: self.jobs, device, scheduler, settings }
     }
 
-    /// One run; the observer comes back.
+    /// One run; returns the observer.
     fn observed<O: Observer + 'static>(
         &self,
         (device, scheduler): (&Target, &SchedulerChoice),
@@ -336,8 +336,7 @@ impl<'a> Plan<'a> {
         Ok((Done { outcome, result, queue }, observer))
     }
 
-    /// Adds what each process is entitled to, if that is asked; what the figures should not be
-    /// read without.
+    /// Adds what each process is entitled to, if requested, and notes to be read with the figures.
     fn judge(
         &self,
         device: &Target,
@@ -361,7 +360,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Writes the results in every form that was asked for.
+/// Writes the results in every requested form.
 fn tell(
     options: &RunOptions,
     what: &str,

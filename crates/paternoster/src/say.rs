@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Say: a line for a person, on standard error.
 //!
-//! It takes the place of `eprintln!`, which panics where nothing can be written: the reader of a
-//! pipe may have gone, and a disk with the log be full. What was asked is done all the same, and
-//! the exit status tells what a line cannot.
+//! It replaces `eprintln!`, which panics where nothing can be written: the reader of a pipe may
+//! have gone, and the disk with the log may be full. The request is carried out all the same, and
+//! the exit status says what a line cannot.
 //!
-//! Invariant: there is no `eprintln!` in this crate (a lint holds it to that). What clap says of
-//! the command line, the server's log, a thread that is lost and the hook of panics have ways of
-//! their own.
+//! Invariant: there is no `eprintln!` in this crate (a lint ensures it). What clap says of the
+//! command line, the server's log, a lost thread and the panic hook have ways of their own.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -17,8 +16,8 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::say::line(format_args!($($words)*)) };
 }
 
-/// Says `words`, and ends the line. All of it is one write, so that lines of threads do not mix.
+/// Writes `words`, and ends the line. All of it is one write, so that lines of threads do not mix.
 pub(crate) fn line(words: Arguments<'_>) {
-    // There is no other place to tell of it.
+    // There is nowhere else to report it.
     let _unheard = std::io::stderr().lock().write_all(format!("{words}\n").as_bytes());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster schedulers`: what there is, and every attribute with its meaning.
+//! `paternoster schedulers`: the schedulers there are, and every attribute with its meaning.
 
 use paternoster_core::{Attribute, DeviceFacts, Limits, RequestQueue, Values};
 use paternoster_sim::schedulers;
@@ -66,7 +66,7 @@ pub(crate) fn found(options: &SchedulersOptions) -> Result<Value, Failure> {
     })
 }
 
-/// A queue that nothing runs through, with these attributes (`NAME=VALUE`) and the scheduler's own.
+/// An idle queue, with these attributes (`NAME=VALUE`) and the scheduler's own.
 pub(crate) fn queue(
     name: &str,
     facts: DeviceFacts,
@@ -87,7 +87,7 @@ pub(crate) fn grep(queue: &RequestQueue) -> String {
     text + &format!("./scheduler:{}\n", scheduler_line(queue.elevator_name()))
 }
 
-/// As sysfs shows the choice: all names, the present one in brackets.
+/// As sysfs shows the choice: all names, the current one in brackets.
 fn scheduler_line(present: &str) -> String {
     let names = schedulers::choices().map(|entry| {
         if entry.name == present { format!("[{present}]") } else { entry.name.to_owned() }
@@ -162,7 +162,7 @@ fn describe(name: &str, queue: &RequestQueue) -> String {
         table.add_row(row);
     });
     wrap_last(&mut table, 5, 24);
-    // A pipe has no width, and a terminal that is narrower than the names has them whole.
+    // A pipe has no width, and a terminal narrower than the names shows them whole.
     let width = terminal_width().and_then(|width| u16::try_from(width).ok());
     table.set_width(width.map_or(112, |width| width.clamp(72, 112)));
     format!("{}\n\n{}\n{OF_A_DEVICE}\n", heading(name, queue), trimmed(&table))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Setting: on what and under what jobs run; the options that all commands with runs share.
+//! Setting: what jobs run on and under; the options shared by all commands with runs.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,11 +20,11 @@ use crate::progress::{Display, Whole};
 use crate::target::{Real, Target};
 use crate::{Failure, host, interrupt};
 
-/// The jitter of `run`, whose processes are fio's: between the starts of two of those pass 120 us
-/// in the median (`run/starts.rs` of the workload).
+/// The jitter of `run`, whose processes are fio's: between the starts of two of those there are 120
+/// us in the median (`run/starts.rs` of the workload).
 pub(crate) const START_JITTER: &str = "250us";
 
-/// The device unless one is named: a SATA SSD that is sold today.
+/// The default device: a SATA SSD on sale today.
 const DEVICE: &str = "ssd-870evo";
 
 /// The device or devices, the schedulers, the host.
@@ -43,22 +43,22 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "ATTRIBUTE=VALUE")]
     pub(crate) set: Vec<String>,
 
-    /// What goes wrong in every device, beside what its file says: an effect (error [errno=5],
-    /// delay time=50ms, stall time=1s, refuse) and which commands (op=read,write,discard,flush
+    /// Faults of every device, in addition to its file's: an effect (error [errno=5], delay
+    /// time=50ms, stall time=1s, refuse) and which commands (op=read,write,discard,flush
     /// range=1m-2m from=1s to=2s every=100 probability=0.01 count=3); may be given several times
     #[arg(long, value_name = "RULE")]
     pub(crate) fault: Vec<String>,
 
-    /// Seeds what the jobs leave to chance (randrepeat=0), and faults
+    /// Seed for what the jobs leave to chance (randrepeat=0), and for faults
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
     /// CPU time between a completion and the next submission (20us, 1ms; microseconds without a
-    /// unit); the device file's unless given
+    /// unit) [default: the device file's]
     #[arg(long, value_name = "TIME")]
     pub(crate) submit_cost: Option<String>,
 
-    /// A process begins up to so much behind the one before, by chance (microseconds without a
+    /// A process begins up to this much after the one before, at random (microseconds without a
     /// unit); all begin at once with 0
     #[arg(long, value_name = "TIME")]
     pub(crate) start_jitter: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) host: Vec<String>,
 
-    /// How files lie to each other: near, far, interleaved:SIZE, or among:SIZE (the first one)
+    /// How files are placed: near, far, interleaved:SIZE, or among:SIZE (the first one)
     #[arg(long, value_name = "HOW", default_value = "near")]
     pub(crate) placement: String,
 
@@ -80,7 +80,7 @@ pub(crate) struct SettingOptions {
     pub(crate) plot: Vec<String>,
 
     /// Writes a block trace of every run, as blktrace leaves it: PREFIX.blktrace.0 and so on, for
-    /// blkparse, btt and `paternoster analyze`; several runs put their names behind the prefix
+    /// blkparse, btt and `paternoster analyze`; several runs add their names to the prefix
     #[arg(long, value_name = "PREFIX")]
     pub(crate) trace: Option<String>,
 
@@ -95,7 +95,7 @@ pub(crate) struct SettingOptions {
 }
 
 impl SettingOptions {
-    /// Those of a command that has none of them: nothing is set, and nothing shown.
+    /// The settings of a command that has none of them: nothing is set, and nothing shown.
     pub(crate) fn plain() -> SettingOptions {
         SettingOptions {
             device: Vec::new(),
@@ -115,7 +115,7 @@ impl SettingOptions {
     }
 }
 
-/// What was asked for, read and found sound.
+/// The settings, read and checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) devices: Vec<Target>,
@@ -184,7 +184,7 @@ impl Setting {
         Settings { submit_cost, ..self.settings }
     }
 
-    /// What tells a run from the others, in pictures.
+    /// What distinguishes a run from the others, in pictures.
     pub(crate) fn label(&self, device: &Target, scheduler: &SchedulerChoice) -> String {
         match &self.devices[..] {
             [_] => scheduler.text.clone(),
@@ -200,7 +200,7 @@ impl Setting {
         }
     }
 
-    /// Whether the attributes are right for these jobs on `device`, before anything runs.
+    /// Checks the attributes for these jobs on `device`, before anything runs.
     pub(crate) fn check(
         &self,
         jobs: &[Job],
@@ -219,12 +219,12 @@ impl Setting {
         self.prepare(scheduler, &mut queue)
     }
 
-    /// A fresh device, with what goes wrong in it.
+    /// A fresh device, with its faults.
     pub(crate) fn fresh(&self, device: &Target) -> Result<Simulated<Box<dyn Model>>, Failure> {
         device.model(&self.faults, self.settings.seed)
     }
 
-    /// Sets the attributes that were asked for.
+    /// Sets the requested attributes.
     pub(crate) fn prepare<O: Observer>(
         &self,
         scheduler: &SchedulerChoice,
@@ -233,7 +233,7 @@ impl Setting {
         scheduler.prepare(queue, &self.set)
     }
 
-    /// A line of progress for a run, if it is wanted.
+    /// A line of progress for a run, if wanted.
     pub(crate) fn display(
         &self,
         device: &Target,
@@ -243,7 +243,7 @@ impl Setting {
         Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name), whole)
     }
 
-    /// One run on a fresh device. `status` is told how things stand, if the jobs ask for it.
+    /// One run on a fresh device. `status` gets interim results, if the jobs ask for them.
     pub(crate) fn run<O: Observer + 'static>(
         &self,
         jobs: &[Job],
@@ -276,8 +276,8 @@ impl Setting {
         done
     }
 
-    /// A run of `jobs` on a fresh model under `noop` with its own attributes, that leaves nothing
-    /// behind: what clients can do.
+    /// A run of `jobs` on a fresh model under `noop` with its own attributes, without side effects:
+    /// what clients can do.
     pub(crate) fn probe(&self, jobs: &[Job], device: &Target) -> Result<RunResult, Failure> {
         let settings = Settings { runtime: None, ..self.on(device) };
         let noop = SchedulerChoice::parse("noop")?.make();
@@ -295,7 +295,7 @@ impl Setting {
         done.map(|(result, ..)| result)
     }
 
-    /// The run itself, in the time of whatever device it is.
+    /// The run itself, in the time of the given device.
     fn drive<O: Observer + 'static>(
         &self,
         (jobs, settings, scheduler): (&[Job], &Settings, &SchedulerChoice),
@@ -309,7 +309,7 @@ impl Setting {
     }
 }
 
-/// Does not look on, and drops what jobs write about themselves.
+/// Shows nothing, and drops what jobs write about themselves.
 struct Silent;
 
 impl Watcher for Silent {
@@ -322,10 +322,10 @@ impl Watcher for Silent {
     }
 }
 
-/// Looks on at a run: progress on the terminal, files for what jobs write.
+/// Watches a run: progress on the terminal, files for what jobs write.
 struct Onlooker<'a> {
     display: Display,
-    /// In front of each file's name, so that several runs do not write the same one.
+    /// Precedes each file's name, so that several runs do not write the same one.
     prefix: Option<String>,
     status: &'a mut dyn FnMut(&RunResult),
 }
@@ -365,7 +365,7 @@ pub(crate) fn seeds(text: &str) -> Option<(u64, u64)> {
     (first <= last).then_some((first, last))
 }
 
-/// A span of time given to `option`; `unit` counts where it has none.
+/// A span of time given to `option`; `unit` applies if it has none.
 pub(crate) fn time(option: &str, text: &str, unit: Nanos) -> Result<Nanos, Failure> {
     let mut notes = Vec::new();
     let time = Reader::new(1024, &mut notes).time(text, unit.0);

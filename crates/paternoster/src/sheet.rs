@@ -16,9 +16,9 @@ use paternoster_trace::html;
 use crate::table::{align_right, plain_table, trimmed, wrap_last};
 use crate::units;
 
-/// Blanks around what stands in a cell.
+/// Blanks around the contents of a cell.
 const AROUND: usize = 2;
-/// A column of text is not wrapped to less.
+/// A column of text is not wrapped to fewer.
 const LEAST: usize = 20;
 
 /// Heads and rows; the first `words` columns are words, the others figures.
@@ -42,13 +42,13 @@ impl Sheet {
         Sheet { heads, words, rows: Vec::new(), blocks: false, words_again: usize::MAX }
     }
 
-    /// A row that begins with nothing belongs to the one above; where rows can be sorted each says
-    /// itself what it is of.
+    /// A row that begins with an empty cell belongs to the one above; where rows can be sorted each
+    /// repeats the name.
     pub(crate) fn in_blocks(self) -> Sheet {
         Sheet { blocks: true, ..self }
     }
 
-    /// From this column on there are words again, which stand left.
+    /// From this column on there are words again, aligned left.
     #[cfg(feature = "lab")]
     pub(crate) fn words_again_from(self, column: usize) -> Sheet {
         Sheet { words_again: column, ..self }
@@ -83,7 +83,7 @@ impl Sheet {
         trimmed(&table)
     }
 
-    /// For a terminal of so many columns: figures that have no place go below the others.
+    /// For a terminal of this many columns: figures without room go below the others.
     pub(crate) fn text_within(&self, width: Option<usize>) -> String {
         let Some(width) = width else { return self.text() };
         if self.words >= self.heads.len() {
@@ -113,7 +113,7 @@ impl Sheet {
         if texts.is_empty() { self.text() } else { texts.join("\n") }
     }
 
-    /// Words alone: the last column is wrapped, if that leaves it room.
+    /// Words alone: the last column is wrapped, if there is room for it.
     fn words_within(&self, width: usize) -> String {
         let own = |column: usize| {
             let cells = self.rows.iter().map(|row| row[column].chars().count());
@@ -167,7 +167,7 @@ impl Sheet {
             _ if self.is_words(column) => html::Cell::from(text.clone()),
             value => html::Cell::shown(value.unwrap_or(f64::NAN), text),
         };
-        // A head that is sorted by has a name.
+        // A heading that can be sorted by has a name.
         let head = |(column, head): (usize, &Cow<'static, str>)| match (head.as_ref(), column) {
             ("", 0) => "whose".to_owned(),
             ("", _) => "figure".to_owned(),
@@ -192,7 +192,7 @@ impl Sheet {
 mod tests {
     use super::*;
 
-    /// Does a narrow terminal get all figures, below one another, and a wide one a single table?
+    /// Does a narrow terminal show all figures, below one another, and a wide one a single table?
     #[test]
     fn figures_go_below_each_other() {
         let mut sheet = Sheet::new(1, ["job", "noop", "kyber", "bfq"]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     /// Is a column of sentences wrapped to the terminal, with every word in its place, and left
-    /// alone where that leaves it no room? 8 letters and 2 blanks stand before it.
+    /// alone where there is no room for it? 8 letters and 2 blanks come before it.
     #[test]
     fn sentences_are_wrapped() {
         let mut sheet = Sheet::new(2, ["device", "what it is"]);
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(sheet.text_within(Some(25)), sheet.text());
     }
 
-    /// Is Markdown a table whose figures stand right, and a bar in a cell no new cell?
+    /// Is Markdown a table with figures aligned right, where a bar in a cell starts no new cell?
     #[test]
     fn markdown_has_a_rule() {
         let mut sheet = Sheet::new(1, ["job", "IOPS"]);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Split: the arguments of `run`, apart into ours and fio's.
+//! Split: separates the arguments of `run` into ours and fio's.
 //!
 //! ```text
 //! run --seed 3 --name a --rw randread fair.fio --direct=1
 //!     ours ──▶ run --seed 3 fair.fio        fio's ──▶ --name=a --rw=randread --direct=1
 //! ```
 //!
-//! `--runtime` is ours before the first `--name` and the job's behind it. A value may stand behind
-//! `=` or be the next argument, as fio takes it. An option that is neither's is refused here if it
-//! is nearly one of ours; the others go to fio's reader, which knows what is near to them.
+//! `--runtime` is ours before the first `--name` and the job's after it. A value may follow `=` or
+//! be the next argument, as fio takes it. An option that is neither's is refused here if it is
+//! nearly one of ours; others go to fio's reader, which knows what is near to them.
 
 use clap::{Command, CommandFactory};
 use paternoster_core::near;
@@ -42,10 +42,10 @@ const WITHOUT_MEANING: [&str; 21] = [
     "warnings-fatal",
 ];
 
-/// Words behind a number that make it a time.
+/// Words after a number that make it a time.
 const TIME_UNITS: [&str; 6] = ["us", "ms", "s", "m", "h", "d"];
 
-/// Our own arguments, and fio's options of `run`, each in their order.
+/// Our own arguments, and fio's options of `run`, each in order.
 pub(crate) fn split_off_fio(all: Vec<String>) -> Result<(Vec<String>, Vec<String>), Failure> {
     if all.get(1).map(String::as_str) != Some("run") {
         return Ok((all, Vec::new()));
@@ -64,7 +64,7 @@ pub(crate) fn split_off_fio(all: Vec<String>) -> Result<(Vec<String>, Vec<String
         let name = option.split_once('=').map_or(option, |(name, _)| name).to_owned();
         let has_value = option.contains('=');
         in_job |= name == "name";
-        // Both know a runtime; behind a job's name it is that job's.
+        // Both know a runtime; after a job's name it is that job's.
         let of_job = in_job && name == "runtime" && (has_value || rest.peek().is_some());
         if ours.knows(&name) && !of_job {
             own.push(argument);
@@ -88,7 +88,7 @@ pub(crate) fn split_off_fio(all: Vec<String>) -> Result<(Vec<String>, Vec<String
     Ok((own, fio))
 }
 
-/// Whether `next` is the value of an option of fio that stands before it, and no job file.
+/// Whether `next` is the value of fio's option before it, and not a job file.
 fn is_value(option: Option<&FioOption>, next: &str) -> bool {
     let Some(option) = option else { return false };
     let number = next.starts_with(|first: char| first.is_ascii_digit()) && !next.ends_with(".fio");
@@ -126,7 +126,7 @@ impl Ours<'_> {
         self.find(name).is_some_and(|argument| argument.get_action().takes_values())
     }
 
-    /// Refuses what is nearly ours, and what fio has for itself only.
+    /// Refuses what is nearly ours, and what fio has only for itself.
     fn check(&self, name: &str) -> Result<(), Failure> {
         if option::find(name).is_some() {
             return Ok(());
@@ -172,7 +172,7 @@ mod tests {
         Ok((own.to_owned(), fio.to_owned()))
     }
 
-    /// Does a runtime belong to the job behind whose name it stands?
+    /// Does a runtime belong to the job whose name it follows?
     #[test]
     fn a_jobs_runtime_is_its_own() {
         let expected = parts("--runtime=9", "--name=a --runtime=2 --name=b");
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(split("--time_based a.fio -q --direct 4.fio"), expected);
     }
 
-    /// Is a slip in one of our options told from one in fio's?
+    /// Is a typing error in our options distinguished from one in fio's?
     #[test]
     fn slips_in_our_options_are_said() {
         let message = "unknown option --shceduler; did you mean --scheduler?";
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(split("a.fio --iodeph=4"), parts("a.fio", "--iodeph=4"));
     }
 
-    /// Is it said that a time is one word?
+    /// Does the message say that a time is one word?
     #[test]
     fn times_are_one_word() {
         let message = "--runtime 5 s: number and unit are one word, --runtime 5s";
@@ -211,8 +211,8 @@ mod tests {
         assert_eq!(split("--runtime 5 a.fio"), parts("--runtime 5 a.fio", ""));
     }
 
-    /// Are fio's options for its own screen and help answered as such, and is none of them known
-    /// as a job's or ours?
+    /// Are fio's options for its own screen and help answered as such, and is none of them known as
+    /// a job's or ours?
     #[test]
     fn options_without_meaning_are_answered() {
         let message = "--eta: fio has it, here it has no meaning; leave it out";

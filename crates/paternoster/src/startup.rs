@@ -2,12 +2,12 @@
 //! `paternoster startup`: how long a program takes to start while others read and write.
 //!
 //! ```text
-//! seed 0, 1, 2 …    beside the others ──▶ time, what the others got, queues that were merged
+//! seed 0, 1, 2 …    with the others   ──▶ time, what the others got, queues that were merged
 //!                   alone             ──▶ time
 //! ```
 //!
-//! Each start is a run of its own on a fresh device, beside the others and alone, with the same
-//! requests. [`starts`] is what experiments call, with an observer of their own if they like.
+//! Each start is a run of its own on a fresh device, with the others and alone, with the same
+//! requests. Experiments call [`starts`], with an observer of their own if they like.
 
 use std::cell::RefCell;
 
@@ -36,7 +36,7 @@ use crate::{Failure, units};
 /// How long others may run before a start, and how long a start may take at most.
 const TIME_MAX: Nanos = Nanos::from_secs(3600);
 
-/// Start a program beside readers and writers, several times: how long does it take?
+/// Start a program among readers and writers, several times: how long does it take?
 #[derive(Debug, Args)]
 #[command(mut_arg("device", |device| device.default_value("hdd-7200")))]
 #[command(after_help = "Each start is a run on a fresh device: the others run for --warmup, then \
@@ -58,13 +58,13 @@ pub(crate) struct StartupOptions {
     /// List the profiles with their counts and sources, start nothing
     #[arg(long)]
     list: bool,
-    /// Sequential readers beside it
+    /// Sequential readers running meanwhile
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = others())]
     readers: u32,
-    /// Sequential writers beside it
+    /// Sequential writers running meanwhile
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = others())]
     writers: u32,
-    /// Readers of 4 KiB at random beside it, direct
+    /// Readers of 4 KiB at random running meanwhile, direct
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = others())]
     random_readers: u32,
     /// Sequential readers and writers bypass the page cache
@@ -102,7 +102,7 @@ fn starts_parser() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=10_000)
 }
 
-/// One start, beside the others and alone.
+/// One start, with the others and alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) seed: u64,
@@ -110,8 +110,8 @@ pub(crate) struct Pair {
     pub(crate) alone: Start,
 }
 
-/// Starts a program `repeat` times under one scheduler on one device, with seeds from that of the
-/// setting on. `observe` makes an observer for each start beside the others, and `keep` gets it
+/// Starts a program `repeat` times under one scheduler on one device, with seeds counting up from
+/// the setting's. `observe` makes an observer for each start with the others, and `keep` gets it
 /// back with the queue.
 ///
 /// # Errors
@@ -158,7 +158,7 @@ fn one<O: Observer + 'static>(
     Ok((startup.outcome(&result, &watch), observer, queue))
 }
 
-/// What one scheduler made of it on one device.
+/// The results of one scheduler on one device.
 struct Told<'a> {
     startup: &'a Startup,
     device: &'a str,
@@ -212,7 +212,7 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
     evidence.into_inner().write(&setting.subject(&format!("start of {}", startup.profile.name)))
 }
 
-/// What was asked for, read.
+/// The request, read.
 pub(crate) fn asked(options: &StartupOptions) -> Result<Startup, Failure> {
     let Some(profile) = profile::by_name(&options.profile) else {
         return Err(Failure::Request(format!("there is no profile `{}`", options.profile)));
@@ -364,12 +364,12 @@ fn csv(all: &[Told<'_>]) -> String {
     text
 }
 
-/// What is told of several starts.
+/// A summary of several starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     pub(crate) alone: Summary,
     pub(crate) beside: Summary,
-    /// The median beside the others by the one alone.
+    /// The median with the others divided by the one alone.
     pub(crate) slowdown: Option<f64>,
     pub(crate) given_up: usize,
     /// Bytes per second that others have read and written meanwhile.
@@ -400,7 +400,7 @@ impl Told<'_> {
         Figures::of(&self.pairs)
     }
 
-    /// What started beside whom, how often.
+    /// What started with which load, how often.
     fn heading(&self, device: &str) -> String {
         let Startup { profile, readers, writers, random_readers, warmup, .. } = self.startup;
         let others = [

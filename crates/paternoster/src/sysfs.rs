@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sysfs: the queue folder of a device as one kernel lists it, and nothing that it has not.
+//! Sysfs: the queue folder of a device as one kernel lists it, and nothing that it lacks.
 //!
-//! `--grep` shows everything that can be set here, under sysfs' names. `--grep=2.6.34` shows what
-//! `grep -r . .` printed in `/sys/block/*/queue` of that kernel, in its order: attributes of our
-//! own (`hz`, `ncq`, `rules`, …) are left out, and those that nothing here depends on have the
-//! value that kernel gives a disk.
+//! `--grep` shows everything that can be set here, under sysfs's names. `--grep=2.6.34` shows what
+//! `grep -r . .` printed in `/sys/block/*/queue` of that kernel, in its order: our own attributes
+//! (`hz`, `ncq`, `rules`, …) are left out, and those that nothing here depends on have the value
+//! which that kernel gives a disk.
 //!
 //! ```text
 //! ours           ─┐
@@ -47,9 +47,9 @@ const SCHEDULERS: &[(&str, &[&str])] = &[
 enum Origin {
     /// Our attribute of the same name.
     Ours,
-    /// All schedulers, the present one in brackets.
+    /// All schedulers, the current one in brackets.
     Schedulers,
-    /// What the kernel says of a disk with sectors of 512 bytes that knows no discard.
+    /// What the kernel says of a disk with sectors of 512 bytes and no discard.
     Constant(&'static str),
 }
 
@@ -79,7 +79,7 @@ const QUEUE: &[(&str, Origin)] = &[
 /// The queue folder as 2.6.34 lists it.
 ///
 /// # Errors
-/// That kernel has not the present scheduler.
+/// That kernel does not have the current scheduler.
 pub(crate) fn listing(queue: &RequestQueue) -> Result<String, Failure> {
     let present = queue.elevator_name();
     let Some((_, attributes)) = SCHEDULERS.iter().find(|(name, _)| *name == present) else {
@@ -106,7 +106,7 @@ pub(crate) fn listing(queue: &RequestQueue) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Nothing for what we have not: a listing has no empty lines.
+/// Nothing for what we lack: a listing has no empty lines.
 fn line(path: &str, value: Option<&String>) -> String {
     value.map_or_else(String::new, |value| format!("./{path}:{value}\n"))
 }
@@ -127,7 +127,7 @@ mod tests {
         listing(&schedulers::queue(scheduler, DeviceFacts::default(), &[]).unwrap())
     }
 
-    /// Is what the kernel has in its order, and what it has not left out?
+    /// Is what the kernel has in its order, and what it lacks left out?
     #[test]
     fn only_what_the_kernel_has() {
         let text = shown("deadline").unwrap();
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(text.lines().count(), 23);
     }
 
-    /// Does a scheduler of a later kernel get an answer that names those it has?
+    /// Does a later kernel's scheduler get an answer that names those it has?
     #[test]
     fn later_schedulers_are_refused() {
         let Err(Failure::Request(message)) = shown("kyber") else { panic!("not refused") };

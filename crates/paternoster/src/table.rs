@@ -21,7 +21,7 @@ pub(crate) fn plain_table() -> Table {
     table
 }
 
-/// Columns of the terminal that standard output is, or those that COLUMNS says.
+/// Columns of the terminal that standard output is, or those in COLUMNS.
 pub(crate) fn terminal_width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let own = || {
@@ -31,8 +31,8 @@ pub(crate) fn terminal_width() -> Option<usize> {
     said.or_else(own)
 }
 
-/// Names and values stay whole: only the last of so many columns is wrapped, and the one before it
-/// if it is wider than `most`.
+/// Names and values stay whole: only the last of `columns` is wrapped, and the one before it if it
+/// is wider than `most`.
 pub(crate) fn wrap_last(table: &mut Table, columns: usize, most: u16) {
     for (place, column) in table.column_iter_mut().enumerate() {
         match columns - 1 - place.min(columns - 1) {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(lines[0], "four ".repeat(20).trim_end());
         assert_eq!(lines.len(), 3);
         assert_eq!(wrapped_at("one", 100), "one\n");
-        // A word that has no room is a line of its own.
+        // A word without room is a line of its own.
         assert_eq!(wrapped_at("a longer one", 3), "a\nlonger\none\n");
     }
 }

@@ -8,9 +8,9 @@
 //! --device /dev/sdb      a block device          ─▶ for real
 //! ```
 //!
-//! What runs for real is opened once before anything runs, so that everything that is wrong is
-//! said first. Jobs that only read get a file that is open only to be read. Jobs that write are
-//! refused where something else lives on the device, unless `--force` says otherwise.
+//! A real target is opened once before anything runs, so that everything that is wrong is reported
+//! first. For jobs that only read, the file is opened read-only. Jobs that write are refused where
+//! the device is in use, unless `--force` says otherwise.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -39,7 +39,7 @@ enum Found {
     Real(RealFile),
 }
 
-/// Whether targets may be real, and what is done to them.
+/// Whether targets may be real, and what may be done to them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Real {
     /// Only models.
@@ -48,7 +48,7 @@ pub(crate) enum Real {
     Allowed {
         /// Some of them write.
         writes: bool,
-        /// Whatever lives there.
+        /// Even if it is in use.
         force: bool,
     },
 }
@@ -79,7 +79,7 @@ impl Target {
         Ok(Target { name: name.to_owned(), facts, submit_cost, kind: Found::Real(file) })
     }
 
-    /// A fresh model, with what goes wrong in it.
+    /// A fresh model, with its faults.
     pub(crate) fn model(
         &self,
         faults: &[Rule],
@@ -91,7 +91,7 @@ impl Target {
         }
     }
 
-    /// The same model when it takes no more than so many commands.
+    /// The same model with a limit on the commands it takes.
     #[cfg(feature = "lab")]
     pub(crate) fn with_depth(&self, depth: u32) -> Target {
         match &self.kind {
@@ -130,7 +130,7 @@ impl Target {
     }
 }
 
-/// Whether it is a regular file that is no device file, or a block device.
+/// Whether it is a regular file other than a device file, or a block device.
 fn is_real(name: &str) -> bool {
     if catalog::by_name(name).is_some() || Path::new(name).extension().is_some_and(is_toml) {
         return false;
@@ -164,7 +164,7 @@ pub(crate) fn writes(jobs: &[Job]) -> bool {
 mod tests {
     use super::*;
 
-    /// Is a job that reads told from one that writes?
+    /// Is a job that reads distinguished from one that writes?
     #[test]
     fn writing_jobs_are_known() {
         let of = |kind| {
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Are names of models, device files and real files told apart?
+    /// Are names of models, device files and real files distinguished?
     #[test]
     fn targets_are_told_apart() {
         let target = |name| Target::find(name, Real::Refused, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster torture`: schedulers under loads that nobody chose, judged by laws.
+//! `paternoster torture`: schedulers under randomly drawn loads, judged by laws.
 //!
 //! ```text
 //! scheduler    cases  sums  waits    equals  shares  busy  repeats  more
@@ -7,8 +7,8 @@
 //! bfq             25  ok    2 (1)    ok      3 (3)   -     ok       ok       2 broke it, 1 excused
 //! ```
 //!
-//! What breaks a law and has no excuse is shrunk and becomes a job file, and a device file if the
-//! device was drawn: `paternoster run` shows it again.
+//! A case that breaks a law without an excuse is shrunk and becomes a job file, and a device file
+//! if the device was drawn: `paternoster run` shows it again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,11 +31,11 @@ use crate::results::{self, Format, Results, emit, field};
 use crate::sheet::Sheet;
 use crate::{Failure, interrupt};
 
-/// All that are judged if none is named.
+/// All that are judged by default.
 const SCHEDULERS: [&str; 7] =
     ["noop", "deadline", "mq-deadline", "kyber", "cfq-4.19", "bfq", "paternoster"];
 
-/// Judge schedulers by drawn loads on drawn devices, by laws that each must obey
+/// Judge schedulers with random loads on random devices, by laws that each must obey
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   paternoster torture
@@ -48,7 +48,7 @@ Every scheduler gets the loads of the same seeds.
 
 Exit status: 0 done, 1 a law is broken without an excuse, 2 the request was wrong.")]
 pub(crate) struct TortureOptions {
-    /// Which, with attributes if you like; seven of them if none is named
+    /// Schedulers, with attributes if you like; seven of them if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
@@ -60,7 +60,7 @@ pub(crate) struct TortureOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Write what breaks a law there, shrunk, as job and device files
+    /// Write cases that break a law there, shrunk, as job and device files
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
@@ -77,7 +77,7 @@ pub(crate) struct TortureOptions {
 /// Cases of one scheduler that broke a law, and how many of them an excuse explains.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
-/// What was found under one scheduler.
+/// The results of one scheduler.
 struct Row {
     scheduler: String,
     counts: Counts,
@@ -91,14 +91,14 @@ struct Found {
     least: Load,
 }
 
-/// The judgement as JSON, for a call; that a law is broken is no failure of it.
+/// The judgement as JSON, for a call; a broken law is not a failure of it.
 pub(crate) fn judgement(options: &TortureOptions) -> Result<Value, Failure> {
     let (rows, excused, found) = find(options, &schedulers(options)?);
     interrupt::end(String::new)?;
     Ok(results(options, &rows, &excused, &found).document)
 }
 
-/// Which are judged, each found to be there with its attributes.
+/// The judged schedulers, checked to exist with their attributes.
 fn schedulers(options: &TortureOptions) -> Result<Vec<String>, Failure> {
     let schedulers: Vec<String> = if options.scheduler.is_empty() {
         SCHEDULERS.map(str::to_owned).to_vec()
@@ -256,7 +256,7 @@ fn document(
     })
 }
 
-/// Writes the least load of a case, and its device if that was drawn.
+/// Writes the smallest load of a case, and its device if that was drawn.
 fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let seed = case.load.seed;

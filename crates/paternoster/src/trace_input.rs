@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces as they are named on the command line, and what was wrong with them.
+//! Traces as named on the command line, and their problems.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::{Failure, call};
 /// How a trace is read.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputOptions {
-    /// The trace's format, if it is not to be recognised by what stands in it
+    /// The trace's format, if it is not to be recognised by its contents
     #[arg(long, value_name = "FORMAT", value_parser = names())]
     input_format: Option<String>,
 }
@@ -40,7 +40,7 @@ impl InputOptions {
 /// Events between two updates of the line on the terminal.
 const TOLD_EVERY: u64 = 1 << 16;
 
-/// A trace that says how far it was read.
+/// A trace that reports how far it was read.
 struct Shown {
     source: Box<dyn Source>,
     display: Display,
@@ -75,7 +75,7 @@ impl Drop for Shown {
     }
 }
 
-/// A trace whose times count from its first event, as those of a machine's own clock do not.
+/// A trace whose times count from its first event, unlike those of a machine's clock.
 pub(crate) struct Rebased {
     source: Box<dyn Source>,
     first: Option<Nanos>,
@@ -107,7 +107,7 @@ impl Source for Rebased {
     }
 }
 
-/// Tells what was refused, on stderr.
+/// Prints what was refused, on stderr.
 pub(crate) fn tell_problems(source: &dyn Source) {
     if call::is_present() {
         return;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Units: one rule for figures, whichever command prints them.
+//! Units: one rule for figures, in all commands.
 //!
 //! ```text
 //! tables, pages    a figure with the unit that suits it    4.6 ms   12.7k   200 MB/s   33.3 %
 //! JSON, CSV        whole units, named in the key           p99_ns   iops    bytes_per_second
 //! ```
 //!
-//! Units are powers of 1000. A figure has one decimal, three digits or more have none.
+//! Units are powers of 1000. A figure has one decimal, from three digits on none.
 
 use paternoster_core::Nanos;
 
-/// What stands where nothing was measured.
+/// Shown where nothing was measured.
 pub(crate) const NONE: &str = "-";
 
 /// Nanoseconds.
@@ -39,7 +39,7 @@ pub(crate) fn size(bytes: f64) -> String {
     scaled(bytes, &[(1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")])
 }
 
-/// What a figure of these is worth, to sort by: `4.6 ms` is 4.6e6, `12.7k` is 12,700.
+/// The value of a figure, to sort by: `4.6 ms` is 4.6e6, `12.7k` is 12,700.
 pub(crate) fn value(text: &str) -> Option<f64> {
     let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match text[number.len()..].trim().trim_end_matches("/s") {
@@ -53,7 +53,7 @@ pub(crate) fn value(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * unit)
 }
 
-/// A part of the whole.
+/// A fraction of the whole.
 pub(crate) fn percent(part: f64) -> String {
     if part.is_finite() { format!("{:.1} %", 100.0 * part) } else { NONE.to_owned() }
 }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(time(f64::NAN), NONE);
     }
 
-    /// Is a figure sorted by what it is worth, and words by nothing?
+    /// Is a figure sorted by its value, and a word by nothing?
     #[test]
     fn figures_are_worth_something() {
         assert_eq!(value("4.6 ms"), Some(4.6e6));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In a program that was built without `serve` no file or block device can be found: there is no
-//! value of this type.
+//! In a program built without `serve` no file or block device can be found: there is no value of
+//! this type.
 
 use paternoster_core::DeviceFacts;
 use paternoster_sim::{Model, Simulated};
 
 use crate::{Failure, features};
 
-/// A file or block device, of which there are none.
+/// A file or block device, which never exists.
 #[derive(Debug, Clone)]
 pub(crate) enum RealFile {}
 

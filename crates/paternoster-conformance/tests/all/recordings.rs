@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is all that was recorded there, and unpacked as it was? A log that is missing, or that ends too
-//! early, would be one that nothing differs from.
+//! Do all recordings exist, and unpack as they were? A log that is missing, or that ends too early,
+//! would be one without differences.
 
 use paternoster_conformance::Folder;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! deadline: sector order within batches, and nobody waits much longer than his deadline.
+//! deadline: sector order within batches, and no request waits much longer than its deadline.
 //!
-//! The scheduler of the single-queue block layer for devices whose neighbours do not matter.
-//! Everything it does is in [`crate::pick::batch`]; this file gives it the seam.
+//! A scheduler of the single-queue block layer that does not tell clients apart. Everything it does
+//! is in [`crate::pick::batch`]; this file connects it to the elevator interface.
 //!
 //! Source: DL-1 to DL-6, DL-11, DL-12, of 2.6.34 and 3.6.
 
@@ -113,7 +113,7 @@ impl Default for Deadline {
 }
 
 impl Deadline {
-    /// A deadline scheduler with the kernel's defaults, without a queue.
+    /// A deadline scheduler with the kernel's defaults and no queues.
     #[must_use]
     pub fn new() -> Deadline {
         Deadline {

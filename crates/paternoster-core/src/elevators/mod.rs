@@ -28,7 +28,7 @@ use crate::elevator::{Elevator, Make};
 /// One elevator that can be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// What it is chosen by.
+    /// The name it is chosen by.
     pub name: &'static str,
     /// What it does, in a sentence.
     pub summary: &'static str,
@@ -36,7 +36,7 @@ pub struct Entry {
     pub make: Make,
 }
 
-/// Every elevator, in the order in which a person would read of them.
+/// Every elevator, in reading order.
 pub const ALL: &[Entry] = &[
     Entry {
         name: "noop",
@@ -95,7 +95,7 @@ pub const ALL: &[Entry] = &[
     },
 ];
 
-/// No elevator, as blk-mq has it: not one of [`ALL`].
+/// No elevator, as in blk-mq: not one of [`ALL`].
 pub const NONE: Entry = Entry {
     name: "none",
     summary: "no scheduler: a request is a tag of the device (blk-mq)",
@@ -107,7 +107,7 @@ pub fn choices() -> impl Iterator<Item = &'static Entry> + Clone {
     core::iter::once(&NONE).chain(ALL)
 }
 
-/// Makes what is chosen by this name.
+/// Makes the elevator of this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Elevator>> {
     choices().find(|entry| entry.name == name).map(|entry| (entry.make)())

@@ -10,12 +10,12 @@
 //! RT in the device, BE waits 10 s      BE goes, before further RT
 //! ```
 //!
-//! Batch, `writes_starved` and the running direction are shared by the classes. Everything but
-//! synchronous reads is held to `async_depth` tags. What the device refused goes to its class's
-//! own list, which is served first.
+//! The classes share the batch, `writes_starved` and the running direction. Everything but
+//! synchronous reads is held to `async_depth` tags. What the device refused goes to its class's own
+//! list, which is served first.
 //!
-//! The preset `mq-deadline-6.8` differs in one thing: each direction goes on at the sector where
-//! it stood ([`Resume::Position`]).
+//! The preset `mq-deadline-6.8` differs in one thing: each direction resumes at the sector where it
+//! stopped ([`Resume::Position`]).
 //!
 //! # Invariants
 //! I1  `queued` of a class is the number of live requests that were inserted in it: waiting,
@@ -73,7 +73,7 @@ static KNOBS: [Row; 7] = {
 };
 static ATTRIBUTES: [Attribute; 7] = knob::attributes(&KNOBS);
 
-/// The reads and writes of one class, and what of it goes first.
+/// The reads and writes of one class, and those of its requests that go first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rank {
     directions: Directions,
@@ -108,7 +108,7 @@ impl MqDeadline {
         MqDeadline::with("mq-deadline", Resume::Next)
     }
 
-    /// As in Linux 6.8: directions go on where they stood.
+    /// As in Linux 6.8: directions resume where they stopped.
     #[must_use]
     pub fn linux_6_8() -> MqDeadline {
         MqDeadline::with("mq-deadline-6.8", Resume::Position)
@@ -132,7 +132,7 @@ impl MqDeadline {
         self.async_depth.unwrap_or((3 * view.nr_requests() / 4).max(1))
     }
 
-    /// When `request` was inserted, as far as its deadline tells.
+    /// When `request` was inserted, as far as its deadline shows.
     fn inserted(&self, view: &QueueView, request: RequestId) -> Nanos {
         let expire = self.tuning.expire[direction(view.requests[request].op())];
         Nanos(view.requests[request].scratch[0]) - expire
@@ -145,8 +145,7 @@ impl MqDeadline {
         }
         if let Some(first) = self.ranks[class].at_head.first() {
             let request = RequestId::from_index(first);
-            // Its deadline is the time of the refusal, so it counts as older than it is
-            // (DL-13).
+            // Its deadline is the time of the refusal, so it counts as older than it is (DL-13).
             if self.inserted(view, request) > latest {
                 return None;
             }
@@ -155,7 +154,7 @@ impl MqDeadline {
         }
         let directions = &self.ranks[class].directions;
         let running = self.turn.direction;
-        // Only one that is looked at for its age alone may be refused; then it was nobody's turn.
+        // Only a request taken for its age alone may be refused here; then the turn is unchanged.
         // Differs: Linux 6.0 has begun a batch by then and leaves it so.
         let before = (latest < view.now()).then_some(self.turn);
         let turn = &mut self.turn;
@@ -173,8 +172,8 @@ impl MqDeadline {
         Some(request)
     }
 
-    /// What has waited too long in a class that others are preferred to. DL-10: only if there are
-    /// others.
+    /// A request that has waited too long in a class that others are preferred to. DL-10: only if
+    /// there are others.
     fn take_aged(&mut self, view: &mut QueueView) -> Option<RequestId> {
         if self.ranks.iter().filter(|rank| rank.queued > 0).count() < 2 {
             return None;
@@ -217,8 +216,8 @@ impl Elevator for MqDeadline {
     fn attach(&mut self, view: &mut QueueView) {
         self.space = LaneSpace::with_capacity(view.request_slots());
         self.head_links = Links::with_capacity(view.request_slots());
-        // It may have been elsewhere before; what it left in a device there is not its own any
-        // more.
+        // It may have served another queue before; requests it left in a device there are no longer
+        // its own.
         self.ranks = [Rank::default(); CLASSES];
         self.turn = Turn::default();
     }
@@ -286,7 +285,7 @@ impl Elevator for MqDeadline {
             return Pick::Dispatch(request, Place::Tail);
         }
         for class in 0..CLASSES {
-            // Whatever its age: when an expiry is shortened, what waits looks younger than now.
+            // Whatever its age: after an expiry is shortened, a request may look younger than now.
             if let Some(request) = self.try_rank(view, class, Nanos::MAX) {
                 return Pick::Dispatch(request, Place::Tail);
             }
@@ -294,7 +293,7 @@ impl Elevator for MqDeadline {
                 break;
             }
         }
-        // A lower class waits for the end of what a higher one has in the device.
+        // A lower class waits until a higher one has nothing in the device.
         if self.waiting() == 0 { Pick::Nothing } else { Pick::Await }
     }
 

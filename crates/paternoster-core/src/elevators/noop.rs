@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! noop and none: first come, first served.
 //!
-//! One FIFO. What it is good for: a device that orders by itself, and as the measure of what the
-//! others cost and bring. Merging still happens (the core does it), with neighbours in the FIFO
-//! as former and latter.
+//! One FIFO. It is good for a device that orders requests itself, and as a baseline for what the
+//! other schedulers cost and gain. Merging still happens (the core does it), with neighbours in the
+//! FIFO as former and latter.
 //!
 //! `noop` is a scheduler of the legacy block layer, with its two pools of requests; `none` is
 //! blk-mq without a scheduler, where a request is one of the device's tags. On a device of 8 tags,
-//! of three clients that keep 8 requests of 64 KiB outstanding and one that asks for 4 KiB at a
-//! time, the small one has 79 I/Os a second under the kernel's none, 69 under ours, and 29 under
-//! noop, since its request waits behind all that the others have put into the FIFO.
+//! with three clients that keep 8 requests of 64 KiB outstanding and one that reads 4 KiB at a
+//! time, the small client gets 79 I/Os a second under the kernel's none, 69 under ours, and 29
+//! under noop, because its request waits behind everything the others have put into the FIFO.
 //!
 //! Source: NOOP-1, NOOP-2.
 

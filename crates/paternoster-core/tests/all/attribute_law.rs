@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A law of every attribute of every scheduler: whatever number is written to it is refused,
-//! brought into the range that is stated, or harmless. Harmless is what lets a load come to its
-//! end: nobody waits for ever because of a number.
+//! A law for every attribute of every scheduler: any number written to it is refused, brought into
+//! the stated range, or harmless. Harmless means that a load still comes to its end: no client
+//! waits for ever because of a number.
 //!
-//! The numbers are 0, the ends of the range, what lies just outside of it, and 2^64 - 1.
+//! The numbers are 0, the ends of the range, the values just outside it, and 2^64 - 1.
 
 use std::collections::VecDeque;
 
@@ -36,8 +36,9 @@ fn queue(elevator: &str) -> (RequestQueue, Vec<ClientId>) {
     (queue, clients)
 }
 
-/// Clients that ask again a tenth of a millisecond after each answer: one reads on, one writes here
-/// and there and waits for it, one writes and does not. When all have ended, or who has not.
+/// Clients that ask again a tenth of a millisecond after each completion: one reads sequentially,
+/// one makes scattered writes and waits for them, one writes without waiting. Returns when all have
+/// ended, or which has not.
 fn finite_load(queue: &mut RequestQueue, clients: &[ClientId]) -> Result<Nanos, String> {
     let bio = |number: usize, left: u32| {
         let (place, client) = (u64::from(left), clients[number]);
@@ -154,8 +155,8 @@ fn no_number_stops_a_queue() {
     println!("longest: {} ms with {}", longest.0.0 / 1_000_000, longest.1);
 }
 
-/// Does a caller that asks first hear of every number outside of the range, and of none inside,
-/// with the range; and does asking change nothing?
+/// If a caller checks a value first, is every number outside the range reported, and none inside,
+/// with the range; and does the check change nothing?
 #[test]
 fn who_asks_first_hears_of_what_is_outside() {
     for entry in elevators::ALL {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When the audit is held in passing: in debug builds with the feature `audit`, and not in those of
-//! a program that has the library inside.
+//! When the audit runs by itself: in debug builds with the feature `audit`, and not in those of a
+//! program that embeds the library.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,8 +37,8 @@ impl Elevator for Broken {
     }
 }
 
-/// Does the first call of a queue find it, with the feature and debug assertions, and none without;
-/// and does a caller that asks find it in any build?
+/// Does the first call of a queue find it, with the feature and debug assertions, and no call
+/// without; and does a caller that runs the audit find it in any build?
 #[test]
 fn a_broken_invariant_is_found_in_passing() {
     let queue = RequestQueue::builder(DeviceFacts::default(), Box::new(Broken)).build();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! bfq: who has been raised for long was not merged before seed 004's last patch removed the test.
+//! bfq: a queue raised for long was not merged before seed 004's last patch removed the test.
 
 use paternoster_core::{
     Bio, ClientSpec, DeviceFacts, Event, Nanos, Note, Observer, Op, Output, RequestQueue, elevators,
@@ -17,9 +17,9 @@ impl Observer for Merges {
     }
 }
 
-/// A disk that takes one command at a time: one client is served at sector 1000 and has more to
-/// do, another waits far away; `after` that its next request lies next to where the first one is.
-/// Whether the two are merged.
+/// A disk that takes one command at a time: one client is served at sector 1000 and has more to do,
+/// another waits far away; after `after` its next request lies next to where the first one is.
+/// Returns how many merges there are.
 fn merges(after: Nanos, settings: &[(&str, &str)]) -> u32 {
     let facts = DeviceFacts { rotational: true, depth: 1, ..DeviceFacts::default() };
     let elevator = elevators::by_name("bfq-4.19").expect("it is there");
@@ -27,7 +27,7 @@ fn merges(after: Nanos, settings: &[(&str, &str)]) -> u32 {
         .observer(Merges::default())
         .build()
         .expect("its limits work");
-    // So that nobody waits for a request of the queue.
+    // So that no client waits for a request of the queue.
     for (name, value) in [("nr_requests", "64")].iter().chain(settings) {
         queue.set_attribute(Nanos::ZERO, name, value).expect("it has that");
     }
@@ -45,9 +45,9 @@ fn merges(after: Nanos, settings: &[(&str, &str)]) -> u32 {
     queue.observer().0
 }
 
-/// Is a queue that has been raised for more than 100 ms merged at any time without the window and
-/// the older test, not with the older test, and not for want of raising either: with
-/// `low_latency=0` the older test spares nobody?
+/// Is a queue raised for more than 100 ms merged at any time without the window and the older test;
+/// is it not with the older test; and not for lack of raising either: does the older test still
+/// apply with `low_latency=0`?
 #[test]
 fn bfq_127_the_older_test_spares_who_is_raised() {
     let at_any_time = ("merge_window", "0");

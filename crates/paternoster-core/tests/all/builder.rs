@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a queue has the limits that were asked for, or is not made.
+//! Whether a queue has the requested limits, or is not made.
 
 use paternoster_core::{
     AddError, BuildError, ClientSpec, DeviceFacts, GroupSpec, Limits, Nanos, RequestQueue,
     elevators,
 };
 
-/// A limit: its name, what sets it, its least and its most.
+/// A limit: its name, what sets it, its minimum and its maximum.
 type Limit = (&'static str, fn(&mut Limits, &mut DeviceFacts, u32), u32, u32);
 
-/// All limits: `Limits::LEAST` and `Limits::MOST`, written out. A depth is one of commands, each of
+/// All limits: `Limits::LEAST` and `Limits::MOST`, written out. A depth counts commands, each of
 /// which is a request.
 const LIMITS: [Limit; 6] = [
     ("requests", |limits, _, to| limits.requests = to, 12, 1 << 24),
@@ -25,8 +25,8 @@ fn build(limits: Limits, facts: DeviceFacts) -> Result<RequestQueue, BuildError>
     RequestQueue::builder(facts, bfq).limits(limits).build()
 }
 
-/// Is each limit refused below its least and beyond its most, by its name and with what would be
-/// right; and is its least enough?
+/// Is each limit refused below its minimum and above its maximum, with its name and what would be
+/// right; and is its minimum enough?
 #[test]
 fn a_limit_that_cannot_work_is_refused() {
     for (what, set, least, most) in LIMITS {
@@ -51,7 +51,7 @@ fn a_limit_that_cannot_work_is_refused() {
     }
 }
 
-/// Has a queue of the least limits exactly these: one client and one group, the root?
+/// Does a queue with minimal limits have exactly these: one client and one group, the root?
 #[test]
 fn limits_are_not_raised() {
     let mut queue = build(Limits::LEAST, DeviceFacts::default()).expect("it is enough");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of the library from outside, in one program: each links everything there is, and one
-//! is linked sooner than a dozen.
+//! All tests of the library from outside, in one program: each program links the whole library, and
+//! linking one is faster than linking a dozen.
 //!
-//! A new file of tests goes in here, with a line below. What may not share a process with others
-//! has a program of its own: `no_allocation` counts what the whole process allocates.
+//! A new test file goes in here, with a line below. A test that may not share a process with others
+//! has a program of its own: `no_allocation` counts the allocations of the whole process.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether an elevator hears of clients and groups, and at the time of the call.
+//! Whether an elevator learns of clients and groups, and at the time of the call.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use paternoster_core::{
 
 type Heard = Arc<Mutex<Vec<(u64, &'static str)>>>;
 
-/// An elevator without requests that writes down what it hears, and when.
+/// An elevator without requests that writes down its calls, with their times.
 #[derive(Debug)]
 struct Listener(Heard);
 
@@ -62,9 +62,9 @@ impl Members for Listener {
     }
 }
 
-/// Is each call heard once, at its own time, in ms? The first group is the root, which is there
-/// when the elevator comes. What comes with an earlier time than the call before it happens at the
-/// time of that one.
+/// Does each call arrive once, at its own time, in ms? The first group is the root, which exists
+/// when the elevator comes. A call with an earlier time than the one before it gets the time of
+/// that one.
 #[test]
 fn an_elevator_hears_of_members_at_the_time_of_the_call() {
     let heard = Heard::default();
@@ -90,7 +90,7 @@ fn an_elevator_hears_of_members_at_the_time_of_the_call() {
     assert_eq!(*heard.lock().unwrap(), told);
 }
 
-/// Does an elevator that comes later hear of all who are there, groups first?
+/// Does an elevator that comes later learn of all that exist, groups first?
 #[test]
 fn one_that_comes_later_hears_of_all() {
     let noop = paternoster_core::elevators::by_name("noop").unwrap();

@@ -2,14 +2,14 @@
 //! Does the property test notice a bug? The test of the tests.
 //!
 //! For each bug that can be planted (see `src/planted.rs`) the driver of `properties.rs` runs on
-//! queues that are sick with it: it strikes once in each, at the n-th opportunity. The harness
-//! has to report it, as an `Err` and not by a panic, in some of a bounded number of sequences;
-//! without the bug the same sequences have to pass.
+//! queues with that bug: it strikes once in each, at the n-th opportunity. The harness must report
+//! it, as an `Err` and not by a panic, in some of a bounded number of sequences; without the bug
+//! the same sequences must pass.
 //!
-//! Two pairs of eyes: the audit sees inside, the model sees what a caller sees. Where a bug can
-//! be seen from outside (nobody is woken, a bio never ends), the model has to see it without the
-//! audit's help. (A bio that ends twice brings the queue's own counts below zero, and so to a
-//! halt, before a caller sees it.)
+//! There are two checks: the audit sees the inside, the model sees what a caller sees. A bug that
+//! shows outside (a client is not woken, a bio never ends) the model must see without the audit's
+//! help. (A bio that ends twice takes the queue's own counts below zero, and so stops it, before a
+//! caller sees it.)
 
 use paternoster_core::planted::Bug;
 use proptest::prelude::*;
@@ -18,8 +18,8 @@ use proptest::test_runner::TestRunner;
 
 use crate::common::world::{Plan, Step, plans, run, steps};
 
-/// So many sequences may pass before a bug is noticed. Most cannot strike in a given sequence at
-/// all: nobody sleeps, or the elevator stays.
+/// At most this many sequences may pass before a bug is noticed. Most cannot strike in a given
+/// sequence at all: no client sleeps, or the elevator stays.
 const SEQUENCES: usize = 400;
 
 /// The same sequences for every bug.
@@ -35,8 +35,7 @@ fn reports(bug: Bug, after: u32, audits: bool) -> (usize, String) {
     let (mut count, mut first) = (0, String::new());
     for (plan, mut steps) in sequences() {
         if !audits {
-            // Who withdraws or asks about a bio that the queue has forgotten runs into its
-            // assertions.
+            // Withdrawing or explaining a bio that the queue has forgotten trips its assertions.
             steps.retain(|step| !matches!(step, Step::Cancel(_) | Step::Explain(_)));
         }
         let sick = Plan { bug: Some((bug, after)), audits, ..plan };
@@ -63,7 +62,7 @@ fn the_sequences_pass_without_a_bug() {
     }
 }
 
-/// Is a client noticed that nobody wakes?
+/// Is a client that is never woken noticed?
 #[test]
 fn a_lost_wake_is_noticed() {
     for after in [0, 1, 4, 16] {
@@ -75,7 +74,7 @@ fn a_lost_wake_is_noticed() {
     }
 }
 
-/// Is a bio noticed that is handed back twice?
+/// Is a bio that is handed back twice noticed?
 #[test]
 fn a_double_completion_is_noticed() {
     for after in [0, 1, 4, 16] {
@@ -84,7 +83,7 @@ fn a_double_completion_is_noticed() {
     }
 }
 
-/// Is a bio noticed that is never handed back?
+/// Is a bio that is never handed back noticed?
 #[test]
 fn a_forgotten_bio_is_noticed() {
     for after in [0, 1, 4] {
@@ -97,8 +96,8 @@ fn a_forgotten_bio_is_noticed() {
     }
 }
 
-/// Is it noticed that an elevator is told of the end of a request that it never knew? The fixture
-/// does.
+/// Is it noticed that an elevator gets the end of a request that it never knew? The fixture
+/// notices.
 #[test]
 fn a_completion_of_an_old_epoch_is_noticed() {
     for after in [0, 1, 4] {

@@ -6,8 +6,8 @@
 //! slots run out all the time.
 //!
 //! 40,000 sequences; for a long night `PATERNOSTER_SEQUENCES=1000000 cargo test -p paternoster-core
-//! --features planted-bugs --test all properties`. A sequence that fails is shrunk and printed, and
-//! kept beside this file, from where it is tried first.
+//! --features planted-bugs --test all properties`. A failing sequence is shrunk and printed, and
+//! saved next to this file, from where it is tried first.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -24,7 +24,7 @@ const STEPS: usize = 200;
 fn half() -> Config {
     let asked = std::env::var("PATERNOSTER_SEQUENCES").ok().and_then(|text| text.parse().ok());
     let cases = asked.unwrap_or(SEQUENCES).div_ceil(2);
-    // Beside this file, as `properties.proptest-regressions`.
+    // Next to this file, as `properties.proptest-regressions`.
     let persistence = FileFailurePersistence::WithSource("proptest-regressions");
     Config {
         cases,
@@ -37,7 +37,7 @@ fn half() -> Config {
 proptest! {
     #![proptest_config(half())]
 
-    /// Does every elevator keep the promises while it stays in its place?
+    /// Does every elevator keep the promises while it is the queue's only one?
     #[test]
     fn an_elevator_keeps_the_promises(plan in plans(), steps in steps(STEPS)) {
         let plan = Plan { faithful: true, ..plan };
@@ -46,7 +46,7 @@ proptest! {
         }
     }
 
-    /// Do they keep them while elevators come and go under the requests?
+    /// Do they keep them while elevators change under the requests?
     #[test]
     fn a_change_of_elevator_keeps_the_promises(plan in plans(), steps in steps(STEPS)) {
         if let Err(fault) = run(&plan, &steps) {
@@ -65,7 +65,7 @@ fn the_same_calls_give_the_same_answers() {
     }
 }
 
-/// Does the random driver reach what it is to test: full pools, merges, flushes, refusals,
+/// Does the random driver reach what it should test: full pools, merges, flushes, refusals,
 /// withdrawals from merged requests, idling, joined queues?
 #[test]
 fn the_driver_goes_everywhere() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The public items of the library, one a line, in `public-items.txt`: what a change takes from its
-//! users, adds or renames is seen where the change is read.
+//! users, adds or renames shows where the change is reviewed.
 //!
 //! ```text
 //! PATERNOSTER_GOLDEN=1 cargo test -p paternoster-core --test all -- public_items::
 //! ```
 //!
-//! writes the list anew. The sources are read with `syn` (rustdoc tells its own list to nightly
-//! compilers only): an item counts if it is `pub` in a public module, or brought up by `pub use`.
+//! writes the list again. The sources are read with `syn` (rustdoc gives its own list to nightly
+//! compilers only): an item counts if it is `pub` in a public module, or re-exported by `pub use`.
 //! Hidden modules and those of features for tests do not. Bodies and documentation are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, TraitItem, Type, UseTree,
 const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/public-items.txt");
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-/// A module by its path (`elevators::noop`; nothing for the crate), and what stands in it.
+/// A module by its path (`elevators::noop`; empty for the crate), and its contents.
 struct Module {
     is_public: bool,
     items: Vec<Item>,
@@ -33,7 +33,7 @@ fn join(module: &str, name: &str) -> String {
     if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") }
 }
 
-/// Tokens as a person writes them.
+/// Tokens, formatted as a person writes them.
 fn text(tokens: &impl ToTokens) -> String {
     let mut text = tokens.to_token_stream().to_string();
     for (spaced, tight) in [
@@ -72,7 +72,7 @@ fn text(tokens: &impl ToTokens) -> String {
     text.trim().to_owned()
 }
 
-/// Whether it is for tests, or not told of in the documentation.
+/// Whether it is for tests, or hidden in the documentation.
 fn is_hidden(attributes: &[Attribute]) -> bool {
     let told = attributes.iter().map(text);
     told.into_iter().any(|told| {
@@ -82,7 +82,7 @@ fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// What of an item's attributes its users see.
+/// Which of an item's attributes its users see.
 fn seen(attributes: &[Attribute]) -> String {
     let mut seen = String::new();
     for attribute in attributes {
@@ -122,7 +122,7 @@ fn collect(path: &str, file: &Path, folder: &Path, is_public: bool, found: &mut 
 
 type Modules = BTreeMap<String, Module>;
 
-/// The leaves of a `use`: the path, and the name that it has from then on.
+/// The leaves of a `use`: the path, and the name it introduces.
 fn leaves(tree: &UseTree, before: &str, found: &mut Vec<(String, String)>) {
     match tree {
         UseTree::Path(path) => leaves(&path.tree, &join(before, &path.ident.to_string()), found),
@@ -138,7 +138,7 @@ fn leaves(tree: &UseTree, before: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// What a path in `module` means, from the crate on; `None` for what is not of this crate.
+/// What a path in `module` means, from the crate root; `None` if it leaves this crate.
 fn absolute(modules: &Modules, module: &str, path: &str) -> Option<String> {
     if let Some(rest) = path.strip_prefix("crate::") {
         return Some(rest.to_owned());
@@ -330,8 +330,8 @@ fn listed() -> String {
     lines.join("\n") + "\n"
 }
 
-/// Is the list of public items what the sources say? Every difference is a change that users of the
-/// library meet: it belongs to the commit that makes it, and, if it takes something away, to
+/// Does the list of public items match the sources? Every difference is a change that users of the
+/// library notice: it belongs to the commit that makes it, and, if it removes something, to
 /// CHANGELOG.md.
 #[test]
 fn the_list_of_public_items_is_kept() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the contract of the queue says beside the numbered rules of the block core: change of
+//! What the contract of the queue says apart from the numbered rules of the block core: change of
 //! elevator, cancel, explain, stale handles, events. Flush and FUA are in `flush_rules/`.
 
 use paternoster_core::{
@@ -11,8 +11,8 @@ use crate::common::driver::{Rig, device_plugged, disk, shape};
 
 // ------------------------------------------------------------------------------ change of elevator
 
-/// Does a change of elevator keep everything: what waits, is plugged, merged, refused, in the
-/// device, and in line to flush? From every elevator to every other, each bio ends once.
+/// Does a change of elevator keep everything: requests that wait, are plugged, merged, refused, in
+/// the device, and in line to flush? From every elevator to every other, each bio ends once.
 #[test]
 fn change_of_elevator_keeps_everything() {
     for from in elevators::ALL {
@@ -21,7 +21,7 @@ fn change_of_elevator_keeps_everything() {
             let mut rig = Rig::new(facts, from.name);
             rig.set("nr_requests", "24");
             if from.name.starts_with("bfq") {
-                // While somebody is raised, it lets a write through only now and then.
+                // While a queue is raised, it lets a write through only now and then.
                 rig.set("iosched/low_latency", "0");
             }
             let [a, b] = [0; 2].map(|_| rig.client());
@@ -57,8 +57,8 @@ fn change_of_elevator_keeps_everything() {
     }
 }
 
-/// Is the elevator that comes back from a change empty, and good for another? A realtime read was
-/// in the device when it left: when it returns, it must not wait for the end of that read.
+/// Is an elevator that comes back from a change empty, and usable again? A realtime read was in the
+/// device when it left: when it returns, it must not wait for the end of that read.
 #[test]
 fn change_of_elevator_returns_an_empty_one() {
     for entry in elevators::ALL {
@@ -143,8 +143,8 @@ fn cancel_leaves_the_rest_its_turn() {
     }
 }
 
-/// Is it too late in the device, on the dispatch list and after the end; and stale after the
-/// handing back?
+/// Is it too late in the device, on the dispatch list and after the end; and is the ticket stale
+/// after the bio was handed back?
 #[test]
 fn cancel_too_late() {
     let mut rig = Rig::new(disk(1), "noop");
@@ -163,7 +163,7 @@ fn cancel_too_late() {
     assert_eq!(rig.done, [(0, Status::Ok)]);
 }
 
-/// Can a flush be withdrawn while it stands in line, and not once it is under way?
+/// Can a flush be withdrawn while it is in line, and not once it is in flight?
 #[test]
 fn cancel_a_flush() {
     let mut rig = Rig::new(DeviceFacts { write_cache: true, ..disk(4) }, "noop");
@@ -190,7 +190,7 @@ fn cancel_and_leave_a_shared_request() {
         rig.pull();
         rig.queue.detach(rig.now, a).unwrap();
         assert_eq!(rig.try_submit(Bio::new(a, Op::Read, 0, 8)), Err(SubmitError::NoClient));
-        // The place of `a` must not go to somebody else while its request is under way.
+        // The slot of `a` must not go to another client while its request is in flight.
         let newcomer = rig.client();
         rig.serve();
         rig.queue.audit().unwrap();
@@ -256,7 +256,7 @@ fn explain_names_a_flush() {
     assert_eq!(rig.explain(read), why);
 }
 
-/// Does deadline say how many stand before it, and how its deadline stands?
+/// Does deadline say how many are before it, and how close its deadline is?
 #[test]
 fn explain_names_the_deadline() {
     let mut rig = Rig::new(disk(1), "deadline");
@@ -280,7 +280,7 @@ fn explain_names_the_deadline() {
 
 // ----------------------------------------------------------------------------------- stale handles
 
-/// Is every handle that was kept too long noticed, also when its slot has a new tenant?
+/// Is every handle that was kept too long noticed, even when its slot has a new tenant?
 #[test]
 fn stale_handles_are_noticed() {
     let mut rig = Rig::new(disk(1), "noop");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the seam carry what cfq and bfq need? Slices, idling, weights, joined queues, classes, on
-//! the fixture that was made from outside (`common/slices.rs`).
+//! Does the elevator interface carry what cfq and bfq need? Slices, idling, weights, joined queues,
+//! classes, on the fixture that was made from outside (`common/slices.rs`).
 
 use paternoster_core::{
     Bio, Class, ClientId, ClientSpec, Command, DeviceFacts, Event, Flags, GroupSpec, Limits, Nanos,
@@ -62,10 +62,10 @@ fn finish(queue: &mut Queue, now: Nanos, command: Command) {
 }
 
 /// Serves `commands` requests of 1 ms, one at a time; each client in `backlogged` always has two
-/// waiting. Whose they were.
+/// waiting. Returns their clients.
 fn serve(queue: &mut Queue, backlogged: &[ClientId], commands: usize) -> Vec<ClientId> {
     let (mut now, mut served) = (Nanos::ZERO, Vec::new());
-    // A thousand tracks between any two requests of anybody: nothing merges, nothing adjoins.
+    // A thousand tracks between any two requests: nothing merges, nothing adjoins.
     let mut sector = 0;
     let mut more = |queue: &mut Queue, now, client| {
         sector += 1000;
@@ -89,7 +89,7 @@ fn count(served: &[ClientId], client: ClientId) -> usize {
     served.iter().filter(|&&other| other == client).count()
 }
 
-/// Does the device idle for a reader that thinks for a moment, and serve it before those who wait?
+/// Does the device idle for a reader that thinks for a moment, and serve it before those that wait?
 #[test]
 fn the_idler_goes_first() {
     let mut queue = queue(1);
@@ -157,7 +157,7 @@ fn neighbours_share_a_queue() {
     read(&mut queue, ms(0), other, 900_000);
     let busy = issue(&mut queue, ms(0)).expect("one waits");
     read(&mut queue, ms(0), a, 0);
-    // B goes on where A ended: not merged, for it is still B's own affair; but it is bound to A's
+    // B goes on where A ended: not merged, because it is still B's own; but it is bound to A's
     // queue.
     read(&mut queue, ms(0), b, 8);
     let joined = Note::QueuesMerged { client: b, into: a };
@@ -184,7 +184,7 @@ fn neighbours_share_a_queue() {
     queue.audit().unwrap();
 }
 
-/// Two who do not share a queue: are their adjacent writes kept apart, as cfq asks (CFQ-13)?
+/// If two do not share a queue, are their adjacent writes kept apart, as cfq requires (CFQ-13)?
 #[test]
 fn strangers_do_not_merge() {
     let mut queue = queue(1);
@@ -257,7 +257,7 @@ fn classes_go_in_order() {
     assert_eq!(order, [real, real, best, real, best, idle]);
 }
 
-/// When a client leaves whose queue holds another's requests, do they go on?
+/// When a client leaves whose queue holds another's requests, do those go on?
 #[test]
 fn requests_outlive_the_queue_they_wait_in() {
     let mut queue = queue(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets a tag that became free, under mq rules: the laws R1 to R4 of `queue/admission.rs`, one
-//! by one. What they are for, loads in which a client got nothing for ever, is judged by
-//! `paternoster-torture/tests/all/drawn_loads`.
+//! Which client gets a tag that became free, under mq rules: the laws R1 to R4 of
+//! `queue/admission.rs`, one by one. Their purpose, to avoid loads in which a client gets nothing
+//! for ever, is judged by `paternoster-torture/tests/all/drawn_loads`.
 
 use paternoster_core::elevator::Rules;
 use paternoster_core::{Bio, ClientId, Limits, Op, SubmitError};
@@ -29,8 +29,8 @@ fn full_of_reads() -> Rig {
     rig
 }
 
-/// R2: is a sleeper passed by for whom the freed tag is not, and the next one woken? And is it
-/// first in line when one of its own tags becomes free, though others sleep behind it?
+/// R2: is a sleeper skipped if the freed tag is not for it, and the next one woken? And is it first
+/// in line when one of its own tags becomes free, though others sleep behind it?
 #[test]
 fn r2_a_freed_tag_goes_to_the_first_that_may_have_it() {
     let mut rig = full_of_reads();
@@ -48,7 +48,7 @@ fn r2_a_freed_tag_goes_to_the_first_that_may_have_it() {
     rig.submit(write(writer, 5000));
 }
 
-/// R2: is a limit one of positions? With position 3 free, and nothing of its kind there at all, a
+/// R2: is a limit one of positions? With position 3 free, and none of its kind there at all, a
 /// write is refused; as soon as position 0 is free it is not.
 #[test]
 fn r2_a_limit_is_one_of_positions() {
@@ -63,8 +63,8 @@ fn r2_a_limit_is_one_of_positions() {
     rig.submit(write(writer, 5000));
 }
 
-/// R4: may one that is awake take a tag between a wake and its answer, but not twice from the same
-/// sleeper?
+/// R4: may a client that is awake take a tag between a wake and its answer, but not twice from the
+/// same sleeper?
 #[test]
 fn r4_a_sleeper_is_passed_over_once() {
     for elevator in ["mq-deadline", "bfq", "kyber"] {
@@ -82,14 +82,14 @@ fn r4_a_sleeper_is_passed_over_once() {
         rig.complete_oldest();
         assert_eq!(rig.try_submit(read(quick, 2000)), Err(SubmitError::Busy), "{elevator}");
         rig.pull();
-        // Nothing is held by anyone, so that all are woken; but the one that waited longest first.
+        // No client holds anything, so all are woken; but the one that waited longest first.
         assert_eq!(rig.wakes, [slow, slow, quick], "{elevator}");
         rig.submit(read(slow, 9000));
     }
 }
 
-/// Do several that are woken at once, and find only one tag, keep their order? Turned round each
-/// time, the last two of three had nothing for ever.
+/// Do several clients that are woken at once, and find only one tag, keep their order? Reversed
+/// each time, the last two of three got nothing for ever.
 #[test]
 fn woken_in_vain_they_keep_their_order() {
     let (elevator, _script) = Scripted::with_script(Rules::Mq);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bare: an elevator that has the core of the trait and nothing else, as a stranger begins one.
+//! Bare: an elevator with the required methods of the trait and nothing else, as a newcomer starts
+//! one.
 //!
-//! First come, first served, in a deque. What it does not say is what the defaults of the trait
-//! are for: bios merge with its requests, requests with each other, clients come and go.
+//! First come, first served, in a deque. The defaults of the trait do the rest: bios merge with its
+//! requests, requests with each other, clients come and go.
 
 use std::collections::VecDeque;
 

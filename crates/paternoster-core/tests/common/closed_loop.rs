@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closed loop: readers (or writers) that ask again when they have been answered, on a device that
-//! takes a time for each command that the test states.
+//! Closed loop: readers (or writers) that ask again once they have been answered, on a device whose
+//! time for each command the test sets.
 //!
-//! The device serves one command at a time in the order in which it got them, however many it
-//! holds. Time is exact unless the test sets `hz`.
+//! The device serves one command at a time, in order of arrival, however many it holds. Time is
+//! exact unless the test sets `hz`.
 
 use std::collections::VecDeque;
 
@@ -11,37 +11,37 @@ use paternoster_core::{Bio, ClientId, Command, Nanos, Op};
 
 use super::driver::Rig;
 
-/// Who reads, and how.
+/// A reader's client and pattern.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader {
     pub(crate) client: ClientId,
     pub(crate) sectors: u32,
-    /// Reads under way.
+    /// Reads in flight.
     pub(crate) depth: u32,
-    /// Between an end and the next read.
+    /// Between a completion and the next read.
     pub(crate) think: Nanos,
     /// Where it begins.
     pub(crate) from: u64,
-    /// Goes on where it was, or jumps about in the 8 GiB from there.
+    /// Makes random reads in the 8 GiB from there, instead of sequential ones.
     pub(crate) jumps: bool,
     /// Writes in the background instead.
     pub(crate) writes: bool,
 }
 
 impl Reader {
-    /// One that reads on, a request of `sectors` at a time, a tenth of a millisecond between them.
+    /// A sequential reader, `sectors` per request, a tenth of a millisecond between them.
     pub(crate) const fn forward(client: ClientId, from: u64, sectors: u32) -> Reader {
         let think = Nanos::from_micros(100);
         Reader { client, sectors, depth: 1, think, from, jumps: false, writes: false }
     }
 
-    /// One that jumps about.
+    /// A random reader.
     pub(crate) const fn random(client: ClientId, from: u64, sectors: u32) -> Reader {
         Reader { jumps: true, ..Reader::forward(client, from, sectors) }
     }
 }
 
-/// What became of a reader.
+/// What a reader got.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Served {
     pub(crate) commands: u64,
@@ -54,10 +54,10 @@ pub(crate) struct ClosedLoop {
     readers: Vec<Reader>,
     next: Vec<u64>,
     dice: u64,
-    /// When who reads again, in the order of time.
+    /// Which reader reads again when, in the order of time.
     due: VecDeque<(Nanos, usize)>,
     busy_until: Option<Nanos>,
-    /// Each command with the time at which the device began with it.
+    /// Each command with the time at which the device began it.
     pub(crate) begun: Vec<(Nanos, Command)>,
     pub(crate) served: Vec<Served>,
 }
@@ -81,7 +81,7 @@ impl ClosedLoop {
         }
     }
 
-    /// Until `end`; each command takes what `service` says.
+    /// Runs until `end`; each command takes what `service` says.
     pub(crate) fn run(&mut self, end: Nanos, service: impl Fn(&Command) -> Nanos) {
         loop {
             let times = [self.busy_until, self.due.front().map(|&(at, _)| at), self.rig.until];
@@ -118,13 +118,13 @@ impl ClosedLoop {
         }
     }
 
-    /// One of 2^21.
+    /// A random number below 2^21.
     fn roll(&mut self) -> u64 {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         self.dice >> 43
     }
 
-    /// Who has been answered thinks, and reads again.
+    /// A reader that was answered thinks, and reads again.
     fn answer(&mut self) {
         for (cookie, _) in std::mem::take(&mut self.rig.done) {
             let number = usize::try_from(cookie).expect("a reader's number");
@@ -143,7 +143,7 @@ impl ClosedLoop {
         served.time += time;
     }
 
-    /// Runs of commands of one client: who, from when to when the device was given them.
+    /// Runs of commands of one client: which, from when to when the device got them.
     pub(crate) fn turns(&self) -> Vec<(ClientId, Nanos, Nanos)> {
         let mut turns: Vec<(ClientId, Nanos, Nanos)> = Vec::new();
         for &(at, command) in &self.begun {

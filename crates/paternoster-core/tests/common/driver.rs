@@ -2,9 +2,9 @@
 //! A queue, a device that does what the test says, and a log of everything: the rig of the rule
 //! tests.
 //!
-//! Time stands still until the test moves it (`at`, `at_us`). The device keeps what it was given
-//! until the test completes or refuses it. A second part is [`Scripted`], an elevator whose answers
-//! the test sets.
+//! Time stands still until the test moves it (`at`, `at_us`). The device keeps its commands until
+//! the test completes or refuses them. A second part is [`Scripted`], an elevator whose answers the
+//! test sets.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -81,12 +81,12 @@ impl Rig {
         }
     }
 
-    /// Time becomes `ms` milliseconds.
+    /// Sets the time to `ms` milliseconds.
     pub(crate) fn at(&mut self, ms: u64) {
         self.now = Nanos::from_millis(ms);
     }
 
-    /// Time becomes `us` microseconds.
+    /// Sets the time to `us` microseconds.
     pub(crate) fn at_us(&mut self, us: u64) {
         self.now = Nanos::from_micros(us);
     }
@@ -170,8 +170,8 @@ impl Rig {
         self.inside.remove(place.expect("it is in the device")).expect("it was just found")
     }
 
-    /// Pulls and completes, oldest first, and lets the time pass in which the device idles on
-    /// purpose, until nothing comes any more. What the device was given, in order.
+    /// Pulls and completes, oldest first, and lets the device's idle time pass, until nothing comes
+    /// any more. Returns what the device got, in order.
     pub(crate) fn serve(&mut self) -> Vec<Command> {
         let mut all = Vec::new();
         loop {
@@ -253,16 +253,16 @@ pub(crate) fn runs(commands: &[Command]) -> String {
     runs.iter().map(|(letter, count)| format!("{letter}{count} ")).collect()
 }
 
-/// What a [`Scripted`] elevator is told and tells, shared with the test.
+/// Input and output of a [`Scripted`] elevator, shared with the test.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// How often `pick` was asked.
+    /// How often `pick` was called.
     pub(crate) picks: AtomicU32,
     /// Picks nothing on purpose.
     pub(crate) holds: AtomicBool,
     /// Admits whatever the limits say.
     pub(crate) must: AtomicBool,
-    /// Plus one: holds what it admits to so many. 0: does not.
+    /// The limit on what it admits, plus one. 0: no limit.
     pub(crate) at_most: AtomicU32,
 }
 
@@ -298,7 +298,7 @@ impl fmt::Debug for Scripted {
 }
 
 impl Scripted {
-    /// One, and the script it follows.
+    /// A scripted elevator, and the script it follows.
     pub(crate) fn with_script(rules: Rules) -> (Box<dyn Elevator>, Arc<Script>) {
         let script = Arc::new(Script::default());
         let fifo = VecDeque::new();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the library allocate once it is warm? It promises not to: capacities are fixed when a
-//! queue is made.
+//! Does the library allocate once it is warm? It promises not to: capacities are fixed when a queue
+//! is made.
 //!
-//! A global allocator counts what the thread under test asks for. Eight clients bring 100,000
-//! bios, of which many are merged, through each elevator and back, observed and not. Pools run
-//! full on the way, so that sleeping and waking are part of it. Two of them order the device's
-//! cache (flushes, FUA, preflushed writes), so that sequences, writers and the throttle are, too.
+//! A global allocator counts allocations of the thread under test. Eight clients send 100,000 bios,
+//! many of which are merged, through each elevator and back, observed and not. Pools run full on
+//! the way, so that sleeping and waking are part of it. Two of them order the device's cache
+//! (flushes, FUA, preflushed writes), so that sequences, writers and the throttle are, too.
 //!
-//! Debug builds hold the audit after every call, which allocates: there this test only says that
-//! it did nothing. `./test` runs it with `--release`. It is alone in its process because there is
-//! one allocator in each.
+//! Debug builds run the audit after every call, which allocates: there this test only says that it
+//! did nothing. `./test` runs it with `--release`. It is alone in its process because each process
+//! has one allocator.
 
 #[path = "../common/slices/mod.rs"]
 mod slices;
@@ -77,7 +77,7 @@ impl Observer for Tally {
     }
 }
 
-/// A caller that keeps the device full and its clients greedy, in fixed memory.
+/// A caller that keeps the device full and its clients busy, in fixed memory.
 struct Caller<O: Observer> {
     queue: RequestQueue<O>,
     clients: [ClientId; 8],
@@ -91,7 +91,7 @@ struct Caller<O: Observer> {
     slept: u64,
     merged: u64,
     flushes: u64,
-    /// Waits for debts.
+    /// Waits because of debts.
     owed: u64,
 }
 
@@ -171,7 +171,7 @@ impl<O: Observer> Caller<O> {
                     let client = self.clients.iter().position(same).expect("it is one of them");
                     self.asleep[client] = false;
                     if client >= 6 {
-                        // Whoever waits for its turn in a round finds the tag taken by others.
+                        // A client that waits for its turn in a round finds its tag taken.
                         self.send(client);
                     }
                 }
@@ -186,7 +186,7 @@ impl<O: Observer> Caller<O> {
         }
     }
 
-    /// Until so many bios more have ended.
+    /// Runs until this many more bios have ended.
     fn run(&mut self, bios: u64) {
         let goal = self.ended + bios;
         let mut round = 0;

@@ -3,9 +3,9 @@
 //!
 //! A bio is known by its sectors from `Q` to `C`, a request by its first sector from `D` to `C`. A
 //! bio that goes to the device in parts (split, or merged with others) ends when its last sector
-//! does, and is issued with its first. Flushes without data have no sectors, and are no reads and
-//! no writes: they are counted from `D` to `C` only, the oldest first. Kernels tell the end of the
-//! process's flush, too (`C` of a write): where commands have no write only those end one.
+//! does, and is issued with its first. Flushes without data have no sectors, and are neither reads
+//! nor writes: they are counted from `D` to `C` only, the oldest first. Kernels also report the end
+//! of the process's flush (`C` of a write): where commands have no write only those end one.
 //!
 //! A seek is from where the last command ended to where the next begins. One that begins at most
 //! [`NEAR`] sectors away is near, one that begins right there sequential.
@@ -25,7 +25,7 @@ use crate::record::Histogram;
 pub const NEAR: u64 = 128;
 /// Flushes that are waited for.
 const FLUSHES_MAX: usize = 1024;
-/// After so many arrivals and nothing else a trace has only arrivals.
+/// After this many arrivals without other events a trace has only arrivals.
 const ARRIVALS: u64 = 4096;
 
 /// A part of an I/O's way.
@@ -62,7 +62,7 @@ impl Phase {
         Phase::Whole,
     ];
 
-    /// What btt calls it, and what it is.
+    /// btt's name for it, and its meaning.
     #[must_use]
     pub const fn names(self) -> (&'static str, &'static str) {
         match self {
@@ -78,7 +78,7 @@ impl Phase {
     }
 }
 
-/// How often what happened, reads first, then everything else.
+/// How often each event happened, reads first, then everything else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bios that were submitted.
@@ -103,7 +103,7 @@ pub struct Counts {
     pub flushes: u64,
     /// Discards that were submitted; also among the writes.
     pub discards: u64,
-    /// Unplugs, and those by the timer.
+    /// Unplugs, and how many of them by the timer.
     pub unplugs: [u64; 2],
     /// Requests that they released.
     pub unplugged: u64,
@@ -124,7 +124,7 @@ impl Seeks {
 }
 
 impl Counts {
-    /// Whether nothing is known but what was asked for, as of traces without completions.
+    /// Whether only arrivals are known, as in traces without completions.
     #[must_use]
     pub fn are_arrivals(&self) -> bool {
         let steps = [self.issued, self.completed, self.merged];
@@ -149,7 +149,7 @@ pub struct Seeks {
     head: Option<u64>,
 }
 
-/// What was found of one device.
+/// The findings on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
     /// Its number.
@@ -324,7 +324,7 @@ impl Device {
         }
     }
 
-    /// Whether nothing but arrivals came, and nobody waits for more.
+    /// Whether only arrivals came, and nothing waits for more.
     fn has_only_arrivals(&mut self) -> bool {
         let queued: u64 = self.counts.queued.iter().sum();
         let only = queued > ARRIVALS && self.counts.are_arrivals();
@@ -515,7 +515,7 @@ impl Device {
         }
     }
 
-    /// The figures of a trace that ends then and lasts so long.
+    /// The figures of a trace that ends then and lasts this long.
     pub(super) fn finish(mut self, ends: Nanos, span: Nanos, names: &Names) -> DeviceFigures {
         self.waiting.pass(ends);
         self.in_device.pass(ends);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Analysis: what a block trace says, in figures that a person asks for.
+//! Analysis: a block trace in figures that people need.
 //!
 //! ```text
 //! Q ───── G ── I ─────────── D ────────────── C
@@ -13,7 +13,7 @@
 //! * How well: merges, seeks, queue depths, how busy the device was.
 //! * Who: what each process got, waited for and cost ([`ProcessFigures`]), and how even it was.
 //!
-//! **Device time** is the measure of who got how much: while k commands are in the device, each is
+//! **Device time** measures how much each process got: while k commands are in the device, each is
 //! charged 1/k of the passing time. The Jain index of n shares is (Σx)² / (n Σx²): 1 if all are
 //! equal, 1/n if one has everything.
 //!
@@ -22,8 +22,8 @@
 //! and extremes are exact.
 //!
 //! Limits: [`DEVICES_MAX`] devices, [`PROCESSES_MAX`] processes and [`ROWS_MAX`] pairs of both;
-//! what is beyond them is counted as one. Of each device at most
-//! [`OUTSTANDING_MAX`](crate::outstanding::OUTSTANDING_MAX) I/Os are under way.
+//! what is beyond them is counted as one. At most
+//! [`OUTSTANDING_MAX`](crate::outstanding::OUTSTANDING_MAX) I/Os per device are in flight.
 //!
 //! Invariants: I1 phases count what btt counts, but for bios in several parts; I2 the device
 //! times of all rows of a device add up to the time during which it was busy with commands that
@@ -53,7 +53,7 @@ use names::Names;
 pub const DEVICES_MAX: usize = 1024;
 /// The most processes.
 pub const PROCESSES_MAX: usize = 1 << 16;
-/// The most processes, counted on each device anew; a row has at most 8 KiB.
+/// The most processes, counted separately on each device; a row has at most 8 KiB.
 pub const ROWS_MAX: usize = 1 << 13;
 
 /// Reads a trace, event by event.
@@ -70,7 +70,7 @@ pub struct Analysis {
     span: Option<(Nanos, Nanos)>,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
     /// Events, without notes.
@@ -142,7 +142,7 @@ impl Analysis {
         place
     }
 
-    /// What was found.
+    /// The findings.
     #[must_use]
     pub fn finish(self) -> Findings {
         let (begins, ends) = self.span.unwrap_or_default();

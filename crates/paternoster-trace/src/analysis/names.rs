@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names: processes by a small number, with what they are called.
+//! Names: processes by a small number, with their names.
 //!
 //! The first [`PROCESSES_MAX`] get a number of their own, others share the last one.
 
@@ -10,7 +10,7 @@ use super::PROCESSES_MAX;
 /// Bytes of a name that are kept; the kernel has 15.
 const NAME_MAX: usize = 64;
 
-/// Stands for all processes that have no row of their own.
+/// Represents all processes without a row of their own.
 pub(super) const OTHERS: u32 = u32::MAX;
 
 /// Processes in the order in which they were seen.
@@ -47,7 +47,7 @@ impl Names {
         index
     }
 
-    /// What a process is called from now on.
+    /// A process's name from now on.
     pub(super) fn learn(&mut self, pid: u32, payload: &[u8]) {
         if self.called.len() >= PROCESSES_MAX && !self.called.contains_key(&pid) {
             return;

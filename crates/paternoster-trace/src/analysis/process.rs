@@ -10,9 +10,9 @@ use crate::record::Histogram;
 pub struct ProcessFigures {
     /// Its number.
     pub pid: u32,
-    /// What it is called; empty if nobody said.
+    /// Its name; empty if unknown.
     pub name: String,
-    /// I/Os that it asked for.
+    /// I/Os that it requested.
     pub queued: u64,
     /// Their bytes.
     pub asked_bytes: u64,

@@ -27,7 +27,7 @@ fn findings(records: &[Record]) -> Findings {
     analysis.finish()
 }
 
-/// A read with all phases and one that is merged behind it: are the phases those of the drawing?
+/// A read with all phases and one that is merged after it: are the phases those of the drawing?
 #[test]
 fn phases_are_those_of_the_drawing() {
     use Code as C;
@@ -87,8 +87,8 @@ fn time_that_is_shared_is_halved() {
     assert_eq!((seeks.count, seeks.near, seeks.sequential, seeks.distance), (1, 1, 0, 56));
 }
 
-/// A refused command and a refused flush: does the first wait again, and is the second counted once,
-/// from its last D to C?
+/// A refused command and a refused flush: does the first wait again, and is the second counted
+/// once, from its last D to C?
 #[test]
 fn refusals_and_flushes_are_counted() {
     use Code as C;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elapsed: how long each request took from step to step, found by its first sector.
 //!
-//! ```text
 //! G 800 ──────▶ I 800 ──────▶ D 800 ──────▶ C 800
 //!   └─ (300) ────┘ └─ (400) ───┘ └─ (50000) ──┘ forgotten
-//! F 792 + 8: what is known as 800 is known as 792 from then on
-//! ```
+//! F 792 + 8: what was known as 800 is known as 792 from then on
 //!
-//! blkparse does not ask which device of its input a sector is on, and takes a time of 0 for
-//! *never*: a request allocated in the trace's first instant has no wait before it is inserted. One
-//! that is issued without having been inserted, as where there is no scheduler, counts from the
-//! trace's begin.
+//! blkparse does not check which device of its input a sector is on, and takes a time of 0 for
+//! *never*: a request allocated in the trace's first instant has no wait before it is inserted. A
+//! request that is issued without having been inserted, as without a scheduler, counts from the
+//! trace's beginning.
 //!
 //! Where a request is inserted that was not allocated in the trace, blkparse prints what happens to
 //! lie in its memory; here it has no wait.
@@ -26,7 +24,7 @@ use paternoster_core::Nanos;
 /// How many requests are followed at once.
 pub const TRACKED_MAX: usize = 1 << 20;
 
-/// A time that has passed, and the process whose request it is.
+/// Elapsed time, and the process whose request it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Elapsed {
     pub(super) ns: u64,
@@ -39,14 +37,14 @@ struct Request {
     allocated: Nanos,
     inserted: Nanos,
     issued: Nanos,
-    /// Who allocated it, or inserted it if that was not seen.
+    /// The process that allocated it, or inserted it if the allocation was not seen.
     owner: u32,
 }
 
-/// Where a request begins: of which input, at which sector.
+/// Where a request begins: in which input, at which sector.
 type Place = (usize, u64);
 
-/// The requests under way.
+/// The requests in flight.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     requests: BTreeMap<Place, Request>,
@@ -67,7 +65,7 @@ impl Tracker {
         Some((request, made))
     }
 
-    /// A request was allocated; whether it is a new one, so that its owner is to be known.
+    /// A request was allocated; returns whether it is new, so that its owner must be recorded.
     pub(super) fn allocate(&mut self, place: Place, at: Nanos, owner: u32) -> bool {
         self.at(place, owner).is_some_and(|(request, made)| {
             request.allocated = at;
@@ -75,7 +73,7 @@ impl Tracker {
         })
     }
 
-    /// A request was inserted: how long after it was allocated, and whether it is a new one.
+    /// A request was inserted: how long after it was allocated, and whether it is new.
     pub(super) fn insert(
         &mut self,
         place: Place,
@@ -109,7 +107,7 @@ impl Tracker {
         Some(since(request.issued, at, request.owner))
     }
 
-    /// A bio of so many sectors was merged before a request.
+    /// A bio of this many sectors was merged before a request.
     pub(super) fn front_merge(&mut self, place: Place, sectors: u64) {
         let behind = (place.0, place.1.wrapping_add(sectors));
         if let Some(request) = self.requests.remove(&behind) {

@@ -6,11 +6,11 @@
 //! \n      ends the line: nothing else does          -F Q,FMT    only of the actions with a Q
 //! ```
 //!
-//! A letter that means nothing stands for itself, in its columns. The nanoseconds are nine digits,
+//! A letter without a meaning is printed as it is, in its columns. The nanoseconds are nine digits,
 //! or as many as their width. A device and a command's bytes have no width. Messages keep their own
-//! line. Timer unplugs (`UT`) go by `U`, as they begin with it.
+//! line. Timer unplugs (`UT`) follow `U`, their first letter.
 //!
-//! Where `%u` asks for a time that is not known, blkparse gives up; here nothing is printed.
+//! Where `%u` needs an unknown time, blkparse gives up; here nothing is printed.
 //!
 //! Source: PARSE-10; the installed tool.
 
@@ -24,7 +24,7 @@ use crate::source::quote;
 const WIDTH_MAX: usize = 4096;
 /// Letters of actions that have a format of their own.
 const ACTIONS: &str = "ABCDFGIMPQRSTUX";
-/// Columns of the nanoseconds, unless given.
+/// Default columns of the nanoseconds.
 const NANOSECONDS: usize = 9;
 /// Nanoseconds of a day.
 const DAY: i128 = 86_400_000_000_000;
@@ -61,7 +61,7 @@ impl Formats {
     ///
     /// # Errors
     ///
-    /// A message with what stands there instead of a letter and a comma; as [`Format::parse`].
+    /// A message with the wrong text instead of a letter and a comma; see [`Format::parse`].
     pub fn set_one(&mut self, text: &str) -> Result<(), String> {
         let wrong = || {
             let text = quote(text.as_bytes());
@@ -91,7 +91,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// A message with the character behind a `\` that means nothing, or a width that is too great.
+    /// A message with the meaningless character after a `\`, or a width that is too great.
     pub fn parse(text: &str) -> Result<Format, String> {
         let mut format = Format::default();
         let mut rest = text.as_bytes();
@@ -130,7 +130,7 @@ impl Format {
         Ok(self.text(byte, &text[1..]))
     }
 
-    /// `-12C` behind a `%`.
+    /// `-12C` after a `%`.
     fn field<'a>(&mut self, text: &'a [u8]) -> Result<&'a [u8], String> {
         if text.is_empty() {
             return Ok(self.text(b'%', text));

@@ -89,7 +89,7 @@ impl Input {
         }
     }
 
-    /// Counts what is missing between the processor's event before and this one.
+    /// Counts the events missing between the processor's previous one and this one.
     fn follow(&mut self, sequence: u32) {
         let Some(processor) = self.processors.get_mut(self.current) else { return };
         let missing = sequence.saturating_sub(processor.sequence).saturating_sub(1);
@@ -105,7 +105,7 @@ impl Input {
         self.last = at;
     }
 
-    /// It is looked at.
+    /// It is selected.
     pub(super) fn accept(&mut self, at: Nanos) {
         self.first.get_or_insert(at);
         self.events += 1;

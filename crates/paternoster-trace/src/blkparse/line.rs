@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Line: one event as blkparse prints it unless told otherwise.
+//! Line: one event in blkparse's default form.
 //!
 //! ```text
 //!   8,64   1        7     0.003020000     0 UT   N [unknown] 3
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Flags are, in this order: `F` flush first; `D` discard, or `W` write, or `R` read, or `N` none
-//! of them; `F` durable when it ends; `A` read ahead; `S` somebody waits; `M` metadata.
+//! of them; `F` durable when it ends; `A` read ahead; `S` sync: a process waits; `M` metadata.
 //!
 //! Source: PARSE-1 to PARSE-8; the installed tool.
 
@@ -18,7 +18,7 @@ use paternoster_core::Nanos;
 use super::digits::{left_number, number, signed, word, zeros};
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
 
-/// An event with all that a line may say.
+/// An event with everything that a line may say.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event<'a> {
     pub(super) record: &'a Record,
@@ -97,7 +97,7 @@ impl Flags {
 }
 
 impl Event<'_> {
-    /// The device as the line has it: of a remap, where the bio went by the payload.
+    /// The device in the line: for a remap, the bio's target from the payload.
     fn device(&self) -> DeviceNumber {
         match self.record.code {
             Code::REMAP => DeviceNumber(big_endian_u32(self.payload, 4)),
@@ -163,7 +163,7 @@ impl Event<'_> {
         }
     }
 
-    /// Where, how much, how long it took, who.
+    /// Place, length, elapsed time, process.
     fn request(&self, line: &mut Vec<u8>) {
         let (record, code) = (self.record, self.record.code);
         if !record.is_passthrough() {
@@ -226,7 +226,7 @@ impl Event<'_> {
     }
 }
 
-/// A message as it is printed, with its text as it stands.
+/// A message as it is printed, with its text unchanged.
 pub(super) fn message(line: &mut Vec<u8>, record: &Record, at: Nanos, text: &[u8]) {
     head(line, record.device, record.cpu, 0, at, 0);
     line.extend_from_slice(b" m   N ");

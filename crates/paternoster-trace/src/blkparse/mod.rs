@@ -2,7 +2,7 @@
 //! blkparse: the text that the program of this name makes of a trace, byte for byte.
 //!
 //! ```text
-//!             ┌ Mask, Window    what is looked at
+//!             ┌ Mask, Window    what is selected
 //! Source ──▶ Text ─ Programs ── names ─┐
 //!             │     Tracker ── times ──┼─▶ line, or Format ─▶ out
 //!             └ Counts: per processor, per program ─────────▶ summary, at the end
@@ -24,14 +24,14 @@
 //!
 //! [`Several`] traces go side by side into [`Text::record_of`].
 //!
-//! Lines leave as they come, the summary at the end. What lies outside of the window or the mask
-//! is as if it had not been, with two exceptions: its processor has a part in the summary, and the
-//! throughput is of the time up to the window's last event, masked or not.
+//! Lines leave as they come, the summary at the end. Events outside the window or the mask are
+//! ignored, with two exceptions: their processor has a part in the summary, and the throughput
+//! covers the time up to the window's last event, masked or not.
 //!
 //! Where this differs from the tool on purpose: names of processes are known from their notes on
-//! (the tool reads some hundred records ahead); payloads that should be there and are not are 0, as
-//! are times that were not seen (the tool prints what its memory holds); and `%u` of an unknown
-//! time is empty (the tool gives up). The lines `Input file … added` are not written.
+//! (the tool reads some hundred records ahead); missing payloads are 0, as are times that were not
+//! seen (the tool prints what its memory holds); and `%u` of an unknown time is empty (the tool
+//! gives up). The lines `Input file … added` are not written.
 //!
 //! Invariant: I1 memory is bounded: [`PROCESSES_MAX`], [`TRACKED_MAX`], [`PARTS_MAX`].
 //!
@@ -287,7 +287,7 @@ impl<W: io::Write> Text<W> {
         self.inputs.len() - 1
     }
 
-    /// Counts and prints an event that is looked at.
+    /// Counts and prints a selected event.
     fn event(&mut self, input: usize, at: Nanos, entry: &Entry<'_>) {
         let record = &entry.record;
         if record.is_note() {
@@ -302,7 +302,7 @@ impl<W: io::Write> Text<W> {
             self.unknown += 1;
             return;
         };
-        // A command that is queued is counted behind its line, which so may lack the name.
+        // A queued command is counted after its line, which may therefore lack the name.
         let late = record.is_passthrough() && record.code == Code::QUEUE;
         if !late {
             self.count(input, record);

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A process without a name is `(null)`, until it is counted or followed; from then on it is called
-//! `unknown`. The first name that a process has it keeps. By name, the processes that are called
-//! `unknown` each have their own program when they first come, and the one that came last takes
-//! what any of them does thereafter: so it is in blkparse.
+//! `unknown`. A process keeps its first name. By name, the processes called `unknown` each have
+//! their own program when they first come, and the one that came last takes what any of them does
+//! thereafter: as in blkparse.
 //!
 //! Programs are printed in the order of versions, in which runs of digits are numbers: `abc9`
 //! before `abc10`.
@@ -64,7 +64,7 @@ pub(super) struct Programs {
     by_name: bool,
     places: BTreeMap<u32, usize>,
     processes: Vec<Process>,
-    /// The process that was asked for last, and its place.
+    /// The process that was looked up last, and its index.
     last: Option<(u32, usize)>,
     programs: Vec<Program>,
     /// The program of each name that was added last.
@@ -101,7 +101,7 @@ impl Programs {
         self.known(pid, &name[..name.len().min(NAME_MAX)]);
     }
 
-    /// The place of a process, which gets this name if it is new.
+    /// The index of a process, which gets this name if it is new.
     fn known(&mut self, pid: u32, name: &[u8]) -> Option<usize> {
         if let Some(place) = self.place(pid) {
             return Some(place);
@@ -115,7 +115,7 @@ impl Programs {
         Some(place)
     }
 
-    /// What a process is called in a line.
+    /// A process's name in a line.
     #[inline]
     pub(super) fn name_of(&mut self, pid: u32) -> &[u8] {
         match self.place(pid) {
@@ -200,7 +200,7 @@ fn version_order(a: &[u8], b: &[u8]) -> Ordering {
     if a_run[0] != b'0' && b_run[0] != b'0' {
         return a_run.len().cmp(&b_run.len()).then(bytes);
     }
-    // Behind nothing but zeros, the one that goes on is the smaller decimal.
+    // After zeros only, the one that continues is the smaller decimal.
     let zeros = shared > 0 && a_run[..shared].iter().all(|&digit| digit == b'0');
     match (zeros, a_run.len() > shared, b_run.len() > shared) {
         (true, true, false) => Ordering::Less,

@@ -7,10 +7,10 @@
 //!  Read Dispatches:        1,       16KiB         Write Dispatches:        1,        4KiB
 //! ```
 //!
-//! Sizes are counted as KiB and a rest of bytes, each by itself, and wrap: a request that is put
-//! back and was not issued before leaves 18446744073PiB. The bytes of commands are counted apart,
-//! but for the KiB of a read that is queued, which blkparse adds to the other reads. Numbers above
-//! a million are cut to thousands, and again.
+//! Sizes are counted as KiB and a remainder of bytes, each separately, and wrap: a request that is
+//! requeued without having been issued leaves 18446744073PiB. The bytes of commands are counted
+//! separately, except for the KiB of a queued read, which blkparse adds to the other reads. Numbers
+//! above a million are cut to thousands, and again.
 //!
 //! Source: PARSE-21, PARSE-22; the installed tool.
 
@@ -67,7 +67,7 @@ impl Tally {
 /// Of reads and of writes.
 type Both = [Tally; 2];
 
-/// What was counted of one kind of I/O.
+/// The counts of one kind of I/O.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kind {
     queued: Both,
@@ -187,7 +187,7 @@ impl Counts {
     }
 }
 
-/// Where the numbers of the left and the right column begin, behind the blank before the words.
+/// Where the numbers of the left and the right column begin, after the blank before the words.
 const COLUMN: [usize; 2] = [17, 18];
 
 fn label(line: &mut Vec<u8>, labels: [&str; 2], side: usize) {
@@ -225,8 +225,8 @@ pub(super) fn plain(line: &mut Vec<u8>, labels: [&str; 2], values: [u64; 2]) {
     }
 }
 
-/// A number of at most a million, with the power of thousand that it is of; the first suffix is
-/// that of the number as it stands.
+/// A number of at most a million, with its power of thousand; the first suffix is that of the
+/// number itself.
 fn short(line: &mut Vec<u8>, mut value: u64, mut suffix: usize) {
     const SUFFIXES: [&str; 5] = ["", "K", "M", "G", "P"];
     while value > 1_000_000 && suffix + 1 < SUFFIXES.len() {

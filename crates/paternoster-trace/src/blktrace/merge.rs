@@ -7,13 +7,13 @@
 //! sda.blktrace.1   4 5 6        0(3) 1(4) 2(5, file 0) 2(5, file 1) 3(6) 6(9)
 //! ```
 //!
-//! Each file is taken to be in order; the one whose next event is earliest goes first. On a tie it
-//! is as with blkparse, which keeps the files in a line, by their next events: a file goes on while
-//! it is not later than the next in line, and is put before those of its time if it is. When the
-//! line is made, a file is put behind the first one if that has its time.
+//! Each file is taken to be in order; the one whose next event is earliest goes first. Ties follow
+//! blkparse, which keeps the files in a line, by their next events: a file goes on while it is not
+//! later than the next in line, and otherwise is put before those of its time. When the line is
+//! made, a file is put after the first one if that has its time.
 //!
 //! Names of processes and clocks keep their time, and come as soon as they are read. A record of
-//! another processor than its file's is refused, as blkparse does. Events before the first one (a
+//! another processor than its file's is refused, as in blkparse. Events before the first one (a
 //! file that is out of order) count as that.
 //!
 //! Source: TRACE-15 to TRACE-17.
@@ -66,7 +66,7 @@ pub struct Merged<R> {
     streams: Vec<Stream<R>>,
     /// The streams that have an event, by its time, once the first events are known.
     line: Option<VecDeque<usize>>,
-    /// The stream of which a record went last.
+    /// The stream whose record went last.
     current: usize,
     genesis: Option<Nanos>,
     last: Nanos,
@@ -95,7 +95,7 @@ impl<R: Read> Merged<R> {
         self.genesis
     }
 
-    /// The stream whose head goes next; those with a note that stands aside go at once.
+    /// The stream whose head goes next; those with a separate note go at once.
     fn choose(&mut self) -> Option<usize> {
         let aside = |stream: &Stream<R>| stream.head.as_ref().is_some_and(stands_aside);
         let Some(line) = &mut self.line else {

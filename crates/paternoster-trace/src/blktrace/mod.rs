@@ -9,7 +9,8 @@
 //! ```
 //!
 //! * [`Record`], [`Code`], [`Categories`]: one event.
-//! * [`Reader`]: one stream as it stands; [`Ordered`]: in order of time; [`Merged`]: several files.
+//! * [`Reader`]: one stream in file order; [`Ordered`]: in order of time; [`Merged`]: several
+//!   files.
 //! * [`Tracer`]: a run's events as such records.
 //! * [`Writer`]: one stream; [`PerCpu`]: a file for each processor.
 //!

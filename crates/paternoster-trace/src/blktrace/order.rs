@@ -3,7 +3,7 @@
 //!
 //! `blktrace -o -` and a kernel's `trace_pipe` write what one processor had, then what the next
 //! had. The stream is read a window at a time; a window that is out of order is sorted together
-//! with the one behind it, and its first half passed on:
+//! with the one after it, and its first half passed on:
 //!
 //! ```text
 //! window        1 4 7 2 3 │ 5 9 6 8 …
@@ -11,9 +11,9 @@
 //!               passed on │ kept
 //! ```
 //!
-//! A stream that is in order already is passed on as it is. Names and clocks, which carry the time
-//! when they were written, not one of the trace, stay behind the event before them. An event
-//! later by more than a window is told as a problem and gets the time of the event before it.
+//! A stream already in order is passed on unchanged. Names and clocks, which carry the time when
+//! they were written, not one of the trace, stay after the event before them. An event later by
+//! more than a window is reported as a problem and gets the time of the event before it.
 //!
 //! Invariants: I1 times do not go back, those notes apart; I2 at most two windows are held:
 //! [`WINDOW`] records, or [`PAYLOAD_MAX`] bytes of payloads.
@@ -33,7 +33,7 @@ pub const WINDOW: usize = 1 << 15;
 /// Bytes of payloads of one window.
 pub const PAYLOAD_MAX: usize = 4 << 20;
 
-/// A record that waits, with the time by which it is sorted and where its payload is.
+/// A waiting record, with its sort time and the place of its payload.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     key: Nanos,
@@ -46,7 +46,7 @@ struct Waiting {
 pub struct Ordered<R> {
     reader: Reader<R>,
     name: String,
-    /// The window that is passed on and the one behind it, in order, from `next` on.
+    /// The window being passed on and the one after it, in order, from `next` on.
     waiting: Vec<Waiting>,
     payloads: Vec<u8>,
     next: usize,
@@ -108,7 +108,7 @@ impl<R: Read> Ordered<R> {
         self.payloads = kept;
     }
 
-    /// Reads one window behind what waits; whether all of it is in order.
+    /// Reads one window after the waiting ones; returns whether all of it is in order.
     fn read_window(&mut self) -> bool {
         let mut sorted = true;
         let mut key = self.waiting.last().map_or(self.last, |waiting| waiting.key);
@@ -132,7 +132,7 @@ impl<R: Read> Ordered<R> {
     }
 }
 
-/// Puts a payload behind the others; where it is.
+/// Appends a payload; returns its place.
 fn store(payloads: &mut Vec<u8>, payload: &[u8]) -> (u32, u32) {
     let from = payloads.len();
     payloads.extend_from_slice(payload);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reader: one stream of binary records, as it stands in the file.
+//! Reader: one stream of binary records, in file order.
 //!
-//! The first record's magic tells byte order and version. Where a record should begin and does not,
+//! The first record's magic gives byte order and version. Where a record should begin and does not,
 //! the reader looks for the next place that looks like one and goes on there:
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The timestamp note's payload is turned into little-endian order, a cgroup's bytes are dropped;
-//! everything else is passed on as it is.
+//! everything else is passed on unchanged.
 //!
 //! Invariants: I1 no bytes make the reader panic; I2 it holds one buffer of [`BUFFER`] bytes.
 //!
@@ -65,13 +65,13 @@ impl<R: Read> Reader<R> {
         Some(Entry { record, payload: &self.buffer[payload.0..payload.1] })
     }
 
-    /// What was wrong so far.
+    /// The problems so far.
     #[must_use]
     pub const fn problems(&self) -> &Problems {
         &self.problems
     }
 
-    /// Finds the next record and where its payload stands in the buffer.
+    /// Finds the next record and the place of its payload in the buffer.
     fn advance(&mut self) -> Option<(Record, (usize, usize))> {
         loop {
             let head = self.head()?;
@@ -100,7 +100,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The head of the next record, behind what is none; it stays where it is.
+    /// The head of the next record, after skipping other bytes; it is not consumed.
     fn head(&mut self) -> Option<Head> {
         if !self.fill(4) {
             self.cut_short();
@@ -131,7 +131,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes on to where the next record begins, and tells what was left out.
+    /// Goes on to where the next record begins, and reports what was left out.
     fn skip_to_record(&mut self) -> Option<()> {
         let from = self.place();
         let (version, lost) = (self.version_here(), self.lost_here());
@@ -158,13 +158,13 @@ impl<R: Read> Reader<R> {
         found.then_some(())
     }
 
-    /// The version that stands here, if it is a magic number of one that is not known.
+    /// The version here, if this is a magic number of an unknown one.
     fn version_here(&self) -> Option<u8> {
         let bytes = self.buffer[self.start..self.end].first_chunk::<4>()?;
         Layout::of_magic(*bytes).filter(|layout| !layout.is_known()).map(|layout| layout.version)
     }
 
-    /// What a kernel's pipe says where events are missing, as `CPU:1 [LOST 5 EVENTS]`.
+    /// A kernel pipe's report of missing events, such as `CPU:1 [LOST 5 EVENTS]`.
     fn lost_here(&self) -> Option<String> {
         let here = &self.buffer[self.start..self.end];
         let line = here[..here.len().min(LOST_MAX)].split(|byte| *byte == b'\n').next()?;
@@ -176,7 +176,7 @@ impl<R: Read> Reader<R> {
         Place::Byte(self.before + self.start as u64)
     }
 
-    /// Tells that the stream ends within a record, if it does.
+    /// Reports it if the stream ends within a record.
     fn cut_short(&mut self) {
         let left = self.end - self.start;
         if left > 0 {
@@ -246,7 +246,7 @@ mod tests {
         (found, reader.problems().clone())
     }
 
-    /// Is garbage between records left out and told, with its place and length?
+    /// Is garbage between records left out and reported, with its place and length?
     #[test]
     fn garbage_is_left_out_and_told() {
         let bytes = [&record(1).encode(0)[..], b"garbage", &record(2).encode(0)[..]].concat();
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(told, "t:byte 48: the trace ends within a record, of which there are 50 bytes");
     }
 
-    /// Is what the kernel says of lost events passed on?
+    /// Is the kernel's report of lost events passed on?
     #[test]
     fn lost_events_are_told() {
         let line = b"CPU:1 [LOST 31171 EVENTS]\n";

@@ -9,8 +9,8 @@
 //! offset   0     4        8    16     24    28  32         40     44  48    50       52     64
 //! ```
 //!
-//! An action is a [`Code`] in its low 16 bits and [`Categories`] above. A code may say that the
-//! payload begins with eight bytes that name a cgroup; readers drop them.
+//! An action is a [`Code`] in its low 16 bits and [`Categories`] above. A code may be flagged that
+//! the payload begins with eight bytes that name a cgroup; readers drop them.
 //!
 //! Invariants: I1 what is encoded and decoded again is the same, in both byte orders and versions
 //! (categories above bit 15 have no place in version 7); I2 no bytes make [`Head::decode`] panic.
@@ -40,7 +40,7 @@ pub struct Code(pub u16);
 impl Code {
     /// `Q`: a bio was submitted.
     pub const QUEUE: Code = Code(1);
-    /// `M`: merged behind a request.
+    /// `M`: merged after a request.
     pub const BACK_MERGE: Code = Code(2);
     /// `F`: merged before a request.
     pub const FRONT_MERGE: Code = Code(3);
@@ -81,7 +81,7 @@ impl Code {
     pub const NOTE_MESSAGE: Code = Code(2);
 }
 
-/// What kind of I/O it is about, as a set of bits.
+/// What kind of I/O it is, as a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Categories(pub u32);
 
@@ -92,7 +92,7 @@ impl Categories {
     pub const WRITE: Categories = Categories(1 << 1);
     /// A flush first; before Linux 2.6.37 a barrier.
     pub const FLUSH: Categories = Categories(1 << 2);
-    /// Somebody waits for it.
+    /// A process waits for it.
     pub const SYNC: Categories = Categories(1 << 3);
     /// It is about the queue.
     pub const QUEUE: Categories = Categories(1 << 4);
@@ -102,7 +102,7 @@ impl Categories {
     pub const ISSUE: Categories = Categories(1 << 6);
     /// It is about a completed request.
     pub const COMPLETE: Categories = Categories(1 << 7);
-    /// Of a file system, or whoever reads and writes.
+    /// From a file system, or another reader or writer.
     pub const FS: Categories = Categories(1 << 8);
     /// A command passed through to the device.
     pub const PASSTHROUGH: Categories = Categories(1 << 9);
@@ -203,7 +203,7 @@ pub struct Record {
     pub code: Code,
     /// To what kind of I/O.
     pub categories: Categories,
-    /// Who did it; of completions, who happened to run.
+    /// The process that did it; for completions, the one that happened to run.
     pub pid: u32,
     /// Where.
     pub device: DeviceNumber,
@@ -222,7 +222,7 @@ impl Default for Code {
 }
 
 impl Record {
-    /// Whether it is a note and no event.
+    /// Whether it is a note and not an event.
     #[must_use]
     pub const fn is_note(&self) -> bool {
         self.categories.contains(Categories::NOTIFY)
@@ -252,7 +252,7 @@ impl Record {
         (self.bytes >> 9) as u64
     }
 
-    /// The first sector behind it.
+    /// The first sector after it.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors())
@@ -295,7 +295,7 @@ impl Layout {
         if self.version == 8 { RECORD_V8 } else { RECORD_V7 }
     }
 
-    /// What the first four bytes of a record say; the version may be one that nobody knows.
+    /// The contents of a record's first four bytes; the version may be unknown.
     #[must_use]
     pub const fn of_magic(bytes: [u8; 4]) -> Option<Layout> {
         let [little, big] = [u32::from_le_bytes(bytes), u32::from_be_bytes(bytes)];
@@ -334,7 +334,7 @@ impl Layout {
     }
 }
 
-/// A record with what says how long its payload is.
+/// A record with its payload's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The record.

@@ -5,10 +5,10 @@
 //! RequestQueue ──Event, Note──▶ Tracer ──Record, payload──▶ Sink: files, btt, blkparse, …
 //! ```
 //!
-//! Client number n is process [`PID_FIRST`] + n, or the one that it is [called](Tracer::call),
-//! under its own name; its events are those of processor n modulo the number of processors,
-//! completions too. Before its first event comes a note with its name, before everything the wall
-//! clock (the epoch: runs are in virtual time). Elevators' notes become messages.
+//! Client number n is process [`PID_FIRST`] + n, or the [given process](Tracer::call), under its
+//! own name; its events are those of processor n modulo the number of processors, including
+//! completions. Before its first event comes a note with its name, before everything the wall clock
+//! (the epoch: runs are in virtual time). Elevators' notes become messages.
 //!
 //! **No two records have the same time.** In virtual time much happens at one instant; a machine's
 //! clock goes on meanwhile, and tools rely on it (merging by time, intervals of at least 1 ns). A
@@ -19,8 +19,8 @@
 //! records    Q 1000   G 1001   I 1002   D 1003   C 9000
 //! ```
 //!
-//! A process's flush is a write of no sectors with the flag of flushes; the command that the device
-//! gets for it, and for others, has that flag alone: `FW` and `FN`, as in kernels since 2.6.37.
+//! A process's flush is a write of no sectors with the flush flag; the command that the device gets
+//! for it, and for others, has only that flag: `FW` and `FN`, as in kernels since 2.6.37.
 //!
 //! Invariants: I1 times go up; I2 every event gives one record, of the same sector and length.
 //!
@@ -31,7 +31,7 @@ use paternoster_core::{Action, ClientId, Event, Flags, Nanos, Note, Observer, Op
 use super::record::{Categories, Code, DeviceNumber, Record};
 use super::words::{self, MESSAGE_MAX};
 
-/// The process number of the first client; the one of nobody is 0.
+/// The process number of the first client; events without a client have 0.
 pub const PID_FIRST: u32 = 1000;
 /// Bytes of a process's name, with at least one zero at the end.
 const NAME_BYTES: usize = 16;
@@ -47,7 +47,7 @@ impl Sink for () {
     fn record(&mut self, _: &Record, _: &[u8]) {}
 }
 
-/// Of what a trace is.
+/// What a trace describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
     /// The device's number.
@@ -66,7 +66,7 @@ pub struct Tracer<S> {
     sink: S,
     traced: Traced,
     last: Option<Nanos>,
-    /// By index of the client: whether its name was told.
+    /// By index of the client: whether its name was written.
     named: Vec<bool>,
     /// By index of the client: the process number that it was called by, 0 for none.
     pids: Vec<u32>,
@@ -81,8 +81,8 @@ impl<S: Sink> Tracer<S> {
         Tracer { sink, traced, last: None, named, pids: Vec::new(), words }
     }
 
-    /// From now on client number `index` is the process `pid` of this name; `pid` 0 stands for
-    /// the number that it has without being called.
+    /// From now on client number `index` is the process `pid` of this name; `pid` 0 means its
+    /// default number.
     pub fn call(&mut self, index: u32, pid: u32, name: &str) {
         let place = index as usize;
         let clients = &mut self.traced.clients;
@@ -125,14 +125,14 @@ impl<S: Sink> Tracer<S> {
         self.sink.record(&record, payload);
     }
 
-    /// Tells the wall clock before everything else.
+    /// Writes the wall clock before everything else.
     fn begin(&mut self, at: Nanos) {
         if self.last.is_none() {
             self.aside(at, Code::NOTE_TIMESTAMP, (0, 0), &[0; 8]);
         }
     }
 
-    /// Tells who is at work, if it is not known yet.
+    /// Writes the name of the client, if that was not done yet.
     fn introduce(&mut self, at: Nanos, client: ClientId) {
         if client.is_nobody() {
             return;
@@ -153,7 +153,7 @@ impl<S: Sink> Tracer<S> {
     }
 }
 
-/// The process number of a client: what it is called in `called`, or a number of ours.
+/// The process number of a client: its given one in `called`, or one of ours.
 fn pid(called: &[u32], client: ClientId) -> u32 {
     match called.get(client.index() as usize) {
         _ if client.is_nobody() => 0,
@@ -162,7 +162,7 @@ fn pid(called: &[u32], client: ClientId) -> u32 {
     }
 }
 
-/// The code of an action, and the category that it stands for.
+/// The code of an action, and its category.
 const fn coded(action: Action) -> (Code, Categories) {
     match action {
         Action::Queue => (Code::QUEUE, Categories::QUEUE),

@@ -11,7 +11,7 @@
 //!
 //! The first word is the elevator and the process whose queue it is; `S` because notes are about
 //! queues of processes that wait. Times are nanoseconds, service is in sectors. The numbers of
-//! [`Expiry`] are Linux's. A message is at most [`MESSAGE_MAX`] bytes, as a kernel's.
+//! [`Expiry`] are Linux's. A message is at most [`MESSAGE_MAX`] bytes, like a kernel's.
 //!
 //! Source: TRACE-26; recordings in `paternoster-conformance`.
 
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Do the words of an elevator of one's own stand beside the process, with number and unit?
+    /// Do a custom elevator's words appear next to the process, with number and unit?
     #[test]
     fn an_elevator_of_ones_own_speaks() {
         static WAITS: NoteKind = NoteKind { words: "waits for its turn", unit: " ns" };

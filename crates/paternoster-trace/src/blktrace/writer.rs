@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Version 7, little-endian. [`PerCpu`] numbers the events of each processor from 1, names each
-//! process on each processor before its first event there, and has the clock in front of the first
-//! file: what blkparse and btt want to find. Names are given by process notes, which may come at
-//! any time before; a clock that the trace does not have is 0.
+//! process on each processor before its first event there, and puts the clock before the first
+//! file: as blkparse and btt expect. Names are given by process notes, which may come at any time
+//! before; a clock that the trace lacks is 0.
 //!
-//! Invariants: I1 at most [`CPUS_MAX`] files and 2^17 names; I2 the events of a file
-//! are those given, in order, but for their sequence.
+//! Invariants: I1 at most [`CPUS_MAX`] files and 2^17 names; I2 the events of a file are those
+//! given, in order, except for their sequence.
 //!
 //! Source: TRACE-1, TRACE-2, TRACE-4, TRACE-13, TRACE-14.
 
@@ -127,7 +127,7 @@ impl<W: io::Write, F: FnMut(u32) -> io::Result<W>> PerCpu<W, F> {
         self.event(entry)
     }
 
-    /// Sees to it that there is a file, and writes what is held back.
+    /// Makes sure that there is a file, and writes what is held back.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl<W: io::Write, F: FnMut(u32) -> io::Result<W>> PerCpu<W, F> {
         self.files.iter_mut().try_for_each(|file| file.out.flush())
     }
 
-    /// A name as the kernel writes it: with NULs behind it.
+    /// A name as the kernel writes it: followed by NULs.
     fn name(&mut self, pid: u32, payload: &[u8]) {
         if self.names.len() >= PROCESSES_MAX && !self.names.contains_key(&pid) {
             return;
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(merged.problems().count(), 0);
     }
 
-    /// Is a processor refused that nobody has, and a payload that does not fit?
+    /// Is a nonexistent processor refused, and a payload that does not fit?
     #[test]
     fn what_does_not_fit_is_refused() {
         let mut trace = PerCpu::new(|_| Ok(Vec::new()));

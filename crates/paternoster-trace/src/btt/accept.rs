@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accept: which events count.
 //!
-//! Commands passed through to the device do not, nor what lies outside of the time window, nor I/Os
-//! without data (flushes), splits, bounces, aborts and drivers' data. Of a device nothing counts
-//! before its first bio or remap: requests that were under way when the trace began would have half
-//! of their steps. A message makes its device known, even one before the time window; the window
-//! ends with the first event behind it.
+//! Not counted are commands passed through to the device, events outside the time window, I/Os
+//! without data (flushes), splits, bounces, aborts and drivers' data. For each device nothing
+//! counts before its first bio or remap: requests in flight when the trace began would have half of
+//! their steps. A message makes its device known, even one before the time window; the window ends
+//! with the first event after it.
 //!
 //! Source: BTT-1 to BTT-3.
 
@@ -13,7 +13,7 @@ use super::options::Options;
 use super::times::seconds;
 use crate::blktrace::{Code, Record};
 
-/// What is to be done with a record.
+/// How to treat a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It names a process.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Nothing,
 }
 
-/// What kind of record it is.
+/// The kind of a record.
 #[inline]
 pub(super) fn kind(record: &Record, options: &Options) -> Kind {
     if record.is_note() {
@@ -70,7 +70,7 @@ fn is_in_time(record: &Record, options: &Options) -> bool {
     options.start.is_none_or(|start| seconds(record.at.0) >= start)
 }
 
-/// Whether the time window ends with this event, which is behind it: nothing is looked at any more.
+/// Whether the time window ends with this event, which is after it: all further events are ignored.
 #[inline]
 pub(super) fn is_end(record: &Record, options: &Options) -> bool {
     let Some(end) = options.end else { return false };

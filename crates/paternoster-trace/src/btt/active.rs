@@ -7,18 +7,19 @@
 //! periods   ├─────────┤   ├────────┤      2 live, the rest from 0 to the last C idle
 //! ```
 //!
-//! An interval is known when it ends. Those that are known are kept in order; a new one takes in
-//! all that it reaches back to. While nothing is under way none of them can be reached any more,
-//! and only their number and length need be kept.
+//! An interval is known when it ends. Known ones are kept in order; a new one absorbs all that it
+//! reaches back to. While nothing is in flight none of them can be reached any more, and only their
+//! number and length need be kept.
 //!
 //! Invariants: I1 periods are in order and do not touch; I2 at most [`PERIODS_MAX`] are kept unless
-//! all are asked for (an I/O that was issued longer ago than so many periods would not join them).
+//! all are requested (an I/O that was issued longer ago than that many periods would not join
+//! them).
 //!
 //! Source: BTT-23.
 
 use super::times::seconds;
 
-/// Periods that are kept, at most, while something is under way.
+/// Periods that are kept, at most, while anything is in flight.
 pub const PERIODS_MAX: usize = 1 << 16;
 
 /// The periods of a device or of the system, in ns.
@@ -33,7 +34,7 @@ pub(super) struct Periods {
     last: u64,
 }
 
-/// What is told of the periods.
+/// The reported figures of the periods.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ActiveFigures {
     /// How many there were.
@@ -47,7 +48,7 @@ pub struct ActiveFigures {
 }
 
 impl Periods {
-    /// Periods, which are kept one by one if they are to be told.
+    /// Periods, which are kept individually if they are to be reported.
     pub(super) const fn new(keep: bool) -> Periods {
         Periods { known: Vec::new(), keep, under_way: 0, folded: 0, folded_time: 0, last: 0 }
     }
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(format!("{:.9}", figures.average_idle), "0.000000020");
     }
 
-    /// Is one period told as btt does: all of the time, of no length?
+    /// Is one period reported as btt does: all of the time, of no length?
     #[test]
     fn one_period_is_all_of_the_time() {
         let figures = periods(false, &[(5, 9)]).figures();

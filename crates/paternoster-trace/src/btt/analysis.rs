@@ -24,10 +24,10 @@ use super::times::{Exact, NEVER, seconds};
 use crate::blktrace::{Code, DeviceNumber, Record};
 use crate::source::Entry;
 
-/// Devices that are told apart; events of further ones do not count.
+/// Devices that are counted separately; events of further ones do not count.
 pub const DEVICES_MAX: usize = 1 << 10;
 
-/// What is counted of all devices together.
+/// The counts of all devices together.
 #[derive(Debug)]
 pub(super) struct System {
     pub(super) intervals: Intervals,
@@ -39,7 +39,7 @@ pub(super) struct System {
     pub(super) rates: PerSecond,
 }
 
-/// An analysis under way.
+/// An analysis in progress.
 #[derive(Debug)]
 pub struct Analysis<F> {
     pub(super) options: Options,
@@ -175,7 +175,7 @@ impl<F: Files> Analysis<F> {
         let device = &mut self.devices[device as usize];
         if device.begun {
             device.ended = record.at.0;
-            // Whoever wrote it has a row, even one that did nothing else.
+            // The process that wrote it has a row, even if it did nothing else.
             self.processes.of(record.pid);
             let name = self.options.row(device.number);
             let (at, text) = (Exact(record.at.0), String::from_utf8_lossy(text));
@@ -192,7 +192,7 @@ impl<F: Files> Analysis<F> {
             device.plugs.plug(at);
             return;
         }
-        // btt reads past the end of a payload that is not there.
+        // btt reads past the end of a missing payload.
         let requests = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let timer = record.code == Code::UNPLUG_TIMER;
         device.plugs.unplug(at, requests, timer);
@@ -305,7 +305,7 @@ impl<F: Files> Analysis<F> {
         match record.code {
             Code::GET => {
                 self.sample(device, process, Interval::Q2G, delta(queued, at));
-                // To btt, whoever slept at time 0 did not.
+                // To btt, a process that slept at time 0 did not sleep.
                 if !matches!(before.slept, 0 | NEVER) {
                     self.sample(device, process, Interval::S2G, delta(before.slept, at));
                 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chunks: an array that grows without ever being copied.
 //!
-//! A vector that doubles holds one and a half times its contents while it moves. Of a trace that
-//! lost its completions a hundred megabytes of bios are outstanding, and that would be what a
-//! reader sees as our memory. Chunks cost one more look-up.
+//! A vector that doubles holds one and a half times its contents while it moves. A trace that lost
+//! its completions has a hundred megabytes of outstanding bios, and that would show as our memory.
+//! Chunks cost one more look-up.
 
 /// Elements of a chunk, as a power of two.
 const SHIFT: u32 = 14;
@@ -25,7 +25,7 @@ impl<T> Chunks<T> {
         self.len
     }
 
-    /// Puts an element behind the others; where it is.
+    /// Appends an element; returns its place.
     pub(super) fn push(&mut self, element: T) -> u32 {
         let at = self.len;
         if self.chunks.last().is_none_or(|last| last.len() > MASK) {
@@ -57,7 +57,7 @@ impl<T> core::ops::IndexMut<u32> for Chunks<T> {
 mod tests {
     use super::*;
 
-    /// Is every element found again, within the first chunk and behind it?
+    /// Is every element found again, within the first chunk and after it?
     #[test]
     fn elements_stay_where_they_were_put() {
         let mut chunks = Chunks::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Device: all that is counted of one device, and its side files.
+//! Device: all counts of one device, and its side files.
 
 use super::active::Periods;
 use super::files::{Files, Output, Outputs, Overlaid};
@@ -46,7 +46,7 @@ impl ByDirection {
     }
 }
 
-/// Seeks of bios or of requests, and what is written of them.
+/// Seeks of bios or of requests, and their output.
 #[derive(Debug)]
 pub(super) struct SeekTrack {
     pub(super) seeks: Seeks,
@@ -54,7 +54,7 @@ pub(super) struct SeekTrack {
     rate: SeeksPerSecond,
 }
 
-/// Who writes the seeks of requests and those of bios into their common file.
+/// The writers of the seeks of requests and of bios into their common file.
 const ISSUED: usize = 0;
 const QUEUED: usize = 1;
 
@@ -222,7 +222,7 @@ impl Device {
 }
 
 impl Device {
-    /// The seek to a bio: when, its first sector and the one behind it, whether it writes.
+    /// The seek to a bio: when, its first sector and the one after it, whether it writes.
     pub(super) fn seek_queued(
         &mut self,
         io: (u64, (u64, u64), bool),

@@ -2,8 +2,8 @@
 //! Distances: how often each seek distance occurred, and in which order they first did.
 //!
 //! A random workload has as many distances as I/Os, so each must be cheap. A tree or a hash table
-//! of millions costs several misses of the cache for each seek. Here a seek is written behind the
-//! others, and now and then these are sorted and merged, in passes in order:
+//! of millions costs several cache misses for each seek. Here a seek is appended, and now and then
+//! these are sorted and merged, in sequential passes:
 //!
 //! ```text
 //! seek ──▶ cache of 256 ──▶ recent, in order of time ──sort, merge──▶ known, sorted
@@ -102,7 +102,7 @@ impl Distances {
         let new = self.add_to_known();
         self.known.reserve_exact(new);
         self.known.resize(old + new, Node::default());
-        // From behind, so that nothing that is still to be moved is written over.
+        // From the end, so that nothing still to be moved is overwritten.
         let (mut from, mut to) = (old, old + new);
         for node in self.recent.iter().filter(|node| node.count > 0).rev() {
             while from > 0 && self.known[from - 1].distance > node.distance {
@@ -181,7 +181,7 @@ impl Distances {
         let total = self.known.len();
         let ordered = core::iter::from_fn(|| {
             let node = self.known.pop();
-            // What was taken is given back now and then, while the other side grows.
+            // Memory is given back now and then, while the other side grows.
             if self.known.len().is_multiple_of(1 << 16) {
                 self.known.shrink_to_fit();
             }
@@ -206,7 +206,7 @@ mod tests {
         distances
     }
 
-    /// Is btt's median what its rule says, where it is none?
+    /// Does btt's median follow its rule, which gives no real median?
     #[test]
     fn the_median_is_btts_and_no_median() {
         let median = |list: &[u64]| of(list).median(list.len() as u64);

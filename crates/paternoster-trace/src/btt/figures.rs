@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures: what an analysis found, as plain data.
 //!
-//! The report is printed from these, so whoever reads them sees what btt would print, before
+//! The report is printed from these, so readers of the figures see what btt would print, before
 //! rounding.
 
 use super::active::ActiveFigures;
@@ -34,7 +34,7 @@ pub struct Figures {
     pub left_out: LeftOut,
 }
 
-/// What was found of a device.
+/// The findings on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
     /// Which.
@@ -70,7 +70,7 @@ impl DeviceFigures {
     }
 }
 
-/// What was found of the processes of one name.
+/// The findings on the processes of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFigures {
     /// The name.
@@ -172,6 +172,6 @@ pub struct LeftOut {
     pub events: u64,
     /// Bios that were not completed while [`OUTSTANDING_MAX`](super::OUTSTANDING_MAX) others came.
     pub bios: u64,
-    /// Notes of processes beyond [`PROCESSES_MAX`](super::PROCESSES_MAX), who share a row.
+    /// Notes of processes beyond [`PROCESSES_MAX`](super::PROCESSES_MAX), which share a row.
     pub processes: u64,
 }

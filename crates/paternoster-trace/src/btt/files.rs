@@ -2,8 +2,8 @@
 //! Files: where side outputs go, by name; the caller decides what a name is.
 //!
 //! Every output is written through a small buffer and opened with its first line: one that stays
-//! empty was never there (btt deletes it at its end). A failure does not stop the analysis: it is
-//! kept, what follows is dropped, and the end tells it.
+//! empty never exists (btt deletes it at its end). A failure does not stop the analysis: it is
+//! kept, later output is dropped, and the end reports it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,13 +21,13 @@ pub const STANDARD_OUTPUT: &str = "-";
 
 /// Outputs by name; [`STANDARD_OUTPUT`] is one of them.
 pub trait Files {
-    /// Makes an empty output, or empties the one that is there.
+    /// Makes an empty output, or empties an existing one.
     ///
     /// # Errors
     /// As the system says.
     fn create(&mut self, name: &str) -> io::Result<()>;
 
-    /// Writes behind what an output has.
+    /// Appends to an output.
     ///
     /// # Errors
     /// As the system says.
@@ -121,8 +121,8 @@ impl Files for Folder {
 /// Bytes that C's standard output to a file holds back.
 const C_BUFFER: usize = 4096;
 
-/// Two writers who each opened the same file, as C's standard library leaves it: each writes from
-/// its own place, a block at a time, over what the other has written there.
+/// Two writers that each opened the same file, as C's standard library leaves it: each writes from
+/// its own position, a block at a time, over what the other has written there.
 #[derive(Debug, Default)]
 pub(super) struct Overlaid {
     file: Vec<u8>,
@@ -204,7 +204,7 @@ impl<F: Files> Outputs<F> {
         output
     }
 
-    /// Writes text behind what an output has.
+    /// Appends text to an output.
     pub(super) fn write(&mut self, output: Output, text: fmt::Arguments<'_>) {
         let pending = &mut self.pending[output.0];
         pending.buffer.write_fmt(text).expect("memory takes what is written");
@@ -213,7 +213,7 @@ impl<F: Files> Outputs<F> {
         }
     }
 
-    /// Writes bytes behind what an output has.
+    /// Appends bytes to an output.
     pub(super) fn write_bytes(&mut self, output: Output, bytes: &[u8]) {
         let pending = &mut self.pending[output.0];
         pending.buffer.extend_from_slice(bytes);
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(long.close(), expected.into_bytes());
     }
 
-    /// Is a failure told at the end, with the name?
+    /// Is a failure reported at the end, with the name?
     #[test]
     fn failures_are_told_with_the_name() {
         let mut outputs = Outputs::new(Folder::new("/nowhere/at/all"));

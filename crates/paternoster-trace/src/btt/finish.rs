@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finish: figures from what was counted, and all outputs that come at the end.
+//! Finish: figures from the counts, and all outputs that come at the end.
 //!
 //! Seek distances are most of the memory. They are turned into figures one device after the other,
 //! and of the most frequent ones only two are kept: all that a report prints. Their full list goes
-//! to the
-//! `.xvg` at once.
+//! to the `.xvg` at once.
 
 use std::io;
 
@@ -105,7 +104,7 @@ impl<F: Files> io::Write for Text<'_, F> {
     }
 }
 
-/// What was counted of a device, its seeks apart.
+/// The counts of a device, without its seeks.
 fn device_figures(device: &Device) -> DeviceFigures {
     let mut queued = device.waiting.arrivals();
     let issued = device.issues;
@@ -153,7 +152,8 @@ fn summarize(figures: &mut Figures) {
     figures.merges = if merges.issued == 0 { MergeFigures::default() } else { merges };
 }
 
-/// Turns one kind of seeks into figures, device by device, and tells them; of all devices together.
+/// Turns one kind of seeks into figures, device by device, and prints them; then of all devices
+/// together.
 fn seeks<F: Files>(
     devices: &mut [Device],
     take: impl Fn(&mut Device) -> Seeks,

@@ -19,7 +19,7 @@ impl Sizes {
         Sizes { buckets: vec![0; SIZES + 1].into() }
     }
 
-    /// One of so many sectors.
+    /// One of this many sectors.
     pub(super) fn add(&mut self, sectors: u64) {
         let bucket = usize::try_from(sectors.saturating_sub(1)).unwrap_or(SIZES).min(SIZES);
         self.buckets[bucket] += 1;
@@ -77,7 +77,7 @@ impl QueueTimes {
 mod tests {
     use super::*;
 
-    /// Are sizes beyond the last bucket told with the last number?
+    /// Are sizes beyond the last bucket printed with the last number?
     #[test]
     fn sizes_beyond_have_the_last_number() {
         let mut sizes = Sizes::new();

@@ -111,7 +111,7 @@ impl Spread {
         self.count += 1;
     }
 
-    /// The average in seconds, as btt reckons it; 0 without samples.
+    /// The average in seconds, as btt computes it; 0 without samples.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an average, as btt has it")]
     pub fn average(&self) -> f64 {

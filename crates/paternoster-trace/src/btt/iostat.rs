@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! iostat: rates per interval in the columns of iostat.
 //!
-//! A table is written with the first event that is as long behind the last table, before that event
-//! counts. The columns are btt's, with what they hold there:
+//! A table is written with the first event that is this long after the last table, before that
+//! event counts. The columns are btt's, with what they hold there:
 //!
 //! ```text
 //! rrqm/s    merges
@@ -18,7 +18,7 @@
 //! So with merges the queue goes below zero, and a device seems busy for ever. The row of all
 //! devices has means, no sums, and rates in the last table only, with reads and writes exchanged.
 //!
-//! Source: BTT-36; what it does not say, from outputs of the real tool.
+//! Source: BTT-36; for what it omits, outputs of the real tool.
 
 use core::fmt;
 
@@ -29,7 +29,7 @@ use super::times::{NEVER, seconds};
 const HEADING: &str = "Device:       rrqm/s   wrqm/s     r/s     w/s    rsec/s    wsec/s     \
                        rkB/s     wkB/s avgrq-sz avgqu-sz   await   svctm  %util   Stamp\n";
 
-/// What is counted in a span of time; reads and writes apart.
+/// The counts of a span of time; reads and writes separately.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     merges: [u64; 2],
@@ -179,14 +179,14 @@ pub(super) struct Iostat {
 }
 
 impl Iostat {
-    /// Tables every so many seconds.
+    /// Tables every `every` seconds.
     pub(super) fn new(name: &str, every: u64, outputs: &mut Outputs<impl Files>) -> Iostat {
         let output = outputs.make(name.to_owned());
         outputs.write(output, format_args!("{HEADING}"));
         Iostat { output, interval: every.saturating_mul(1_000_000_000), last: None, now: 0 }
     }
 
-    /// Whether an event at this time comes behind a table.
+    /// Whether a table is due before an event at this time.
     pub(super) fn is_due(&mut self, at: u64) -> bool {
         self.now = at;
         at.saturating_sub(*self.last.get_or_insert(at)) >= self.interval
@@ -257,7 +257,7 @@ fn add_means(sum: &mut Row, row: &Row) {
     sum.busy += row.busy;
 }
 
-/// Means of so many devices, without rates.
+/// Means of this many devices, without rates.
 fn mean(sum: &Row, count: u32) -> Row {
     let mean = |value: f64| value / f64::from(count);
     Row {

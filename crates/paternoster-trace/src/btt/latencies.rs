@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! samples    | |  ||  |        |   |        a window closes with the first sample that is as long
-//! windows    ├────────┤        ├───┘        behind its first, which opens the next
-//!                ▲ told as the middle between its first and last sample, with the mean
+//! windows    ├────────┤        ├───┘        after its first, which opens the next
+//!                ▲ printed as the middle between its first and last sample, with the mean
 //! ```
 //!
 //! Source: BTT-32.
@@ -30,7 +30,7 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    /// Writes samples to the first file, averages over so many seconds to the second.
+    /// Writes samples to the first file, averages over this many seconds to the second.
     pub(super) fn new(single: Option<Output>, averaged: Option<(Output, f64)>) -> Latencies {
         Latencies { single, averaged, window: Window::default() }
     }
@@ -59,7 +59,7 @@ impl Latencies {
         self.window.count += 1;
     }
 
-    /// Tells the window that is open.
+    /// Prints the open window.
     pub(super) fn close(&self, outputs: &mut Outputs<impl Files>) {
         let Window { first, last, sum, count } = self.window;
         if let (Some((output, _)), true) = (self.averaged, count > 0) {

@@ -7,11 +7,11 @@
 //!                        └──▶ side files, by name
 //! ```
 //!
-//! * [`Options`]: what is asked for; [`Files`]: where outputs go; [`Analysis`]: takes events;
-//!   [`Figures`]: what was found, as plain data.
+//! * [`Options`]: what to do; [`Files`]: where outputs go; [`Analysis`]: takes events; [`Figures`]:
+//!   the findings, as plain data.
 //!
 //! It differs from btt where that would fail: an unplug without a number counts as 0, not as a
-//! crash. What is counted is what btt counts, also where it is odd (its median is none).
+//! crash. It counts what btt counts, even where that is odd (its median is not a median).
 //!
 //! Bounds: [`OUTSTANDING_MAX`], [`DEVICES_MAX`], [`PROCESSES_MAX`], [`RANGES_MAX`],
 //! [`PERIODS_MAX`]. Memory grows with different seek distances only, 18 bytes for each.

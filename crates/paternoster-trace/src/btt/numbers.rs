@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers, as C prints them where they are none.
+//! Values that are not numbers, as C prints them.
 
 use core::fmt;
 
-/// A number with the width and the digits that are asked for; 0 / 0 is `-nan`, as on x86.
+/// A number with the requested width and digits; 0 / 0 is `-nan`, as on x86.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Number(pub(super) f64);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options: what of btt's is asked for, by the letters of its own.
+//! Options: btt's options, with its own letters.
 
 use std::collections::BTreeMap;
 
 use super::device::Device;
 use crate::blktrace::DeviceNumber;
 
-/// What is to be analysed, and which outputs are to be made. The default is btt's without options.
+/// What to analyse, and which outputs to make. The default is btt's without options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// `-o`: reports and side files get this name; without it they go to the standard output.
@@ -28,7 +28,7 @@ pub struct Options {
     pub start: Option<f64>,
     /// `-T`: nothing after this, in seconds.
     pub end: Option<f64>,
-    /// `-X`: the averages as words, beside the report.
+    /// `-X`: the averages as words, next to the report.
     pub easy: bool,
     /// `-s`: seeks by time.
     pub seeks: Option<String>,
@@ -116,7 +116,7 @@ impl Options {
     /// `Device`.
     ///
     /// # Errors
-    /// Says which line is none, and what would be one.
+    /// Says which line is wrong, and what would be right.
     pub fn read_names(text: &str) -> Result<BTreeMap<DeviceNumber, String>, String> {
         let mut names = BTreeMap::new();
         for (line, text) in (1..).zip(text.lines()) {

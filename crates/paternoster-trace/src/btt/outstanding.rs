@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outstanding: the bios under way, found by sector.
+//! Outstanding: the bios in flight, found by sector.
 //!
-//! Events name sectors, not bios. So every bio that was queued and not completed lies in its
-//! device's tree by its first sector, with the times of the steps that it took:
+//! Events name sectors, not bios. So every bio that was queued and not completed is in its device's
+//! tree by its first sector, with the times of its steps:
 //!
 //! ```text
 //! C 1000+32 ──▶ all bios within [1000, 1032)     [1000+8] [1008+8] [1016+8] [1024+8]
@@ -11,8 +11,8 @@
 //!
 //! Bios of one device should not overlap. Where they do, btt's answers depend on its tree: it goes
 //! left only if it must, so that a bio can be hidden by another. The tree here has the same shape
-//! and is searched in the same way. Several bios are told as they are met: a node first, then what
-//! is left of it, then right.
+//! and is searched in the same way. Several bios are reported in the order of the search: a node
+//! first, then what is left of it, then right.
 //!
 //! Limit: [`OUTSTANDING_MAX`] bios of all devices. The oldest falls out, which is counted: of a
 //! trace that lost its completions the bios would pile up.
@@ -78,7 +78,7 @@ pub(super) enum Room {
     FellOut(Bio),
 }
 
-/// All bios under way.
+/// All bios in flight.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     bios: Chunks<Bio>,
@@ -260,7 +260,7 @@ mod tests {
         found.into_iter().map(|at| bios.get(at).start).collect()
     }
 
-    /// Are bios found by any of their sectors, and told from the top of the tree?
+    /// Are bios found by any of their sectors, and reported from the top of the tree?
     #[test]
     fn bios_are_found_by_sector() {
         let mut bios = with(&[1000, 1008, 1016, 1024], 100);

@@ -17,7 +17,7 @@ use super::times::{NEVER, seconds};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plugs {
     since: u64,
-    /// Time plugged, in ns: below 0 if the queue was last plugged behind the device's last event.
+    /// Time plugged, in ns: below 0 if the queue was last plugged after the device's last event.
     time: i64,
     unplugs: u64,
     timer_unplugs: u64,
@@ -25,7 +25,7 @@ pub(super) struct Plugs {
     timer_requests: u64,
 }
 
-/// What is told of a device's plugs.
+/// The reported figures of a device's plugs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PlugFigures {
     /// Unplugs that were no timer's.
@@ -36,9 +36,8 @@ pub struct PlugFigures {
     pub requests: u64,
     /// Requests that the latter let go.
     pub timer_requests: u64,
-    /// How much of the time the queue was plugged, in percent; below 0 if it was last plugged
-    /// behind the device's last event, where btt ends it; infinite or not a number if there was
-    /// just one event.
+    /// How much of the time the queue was plugged, in percent; below 0 if it was last plugged after
+    /// the device's last event, where btt ends it; infinite or NaN if there was just one event.
     pub percent: f64,
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes: who submits, by name; processes of one name are one.
+//! Processes: submitters, by name; processes of one name are one.
 //!
 //! Notes name them: the name ends at its first `/` (`kworker/0:1` is `kworker`), process 0 is
-//! always
-//! `kernel`. One that has no note by its first event is called `pid000001234`.
+//! always `kernel`. One without a note by its first event is called `pid000001234`.
 //!
 //! Limit: [`PROCESSES_MAX`] names; further ones share the last.
 //!
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use super::intervals::{Arrivals, Intervals};
 use super::ranges::Activity;
 
-/// Names that are told apart.
+/// Names that are kept separate.
 pub const PROCESSES_MAX: usize = 1 << 14;
 /// Numbers of processes that are remembered; further ones have no name.
 const NOTES_MAX: usize = 1 << 20;

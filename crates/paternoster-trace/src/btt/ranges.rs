@@ -23,7 +23,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Something happened, at so many seconds.
+    /// Something happened, at this many seconds.
     #[inline]
     pub(super) fn add(&mut self, at: f64, delta: f64) {
         match self.known.last_mut() {
@@ -58,7 +58,7 @@ pub(super) struct Activity {
 #[derive(Debug)]
 pub(super) struct All<'a> {
     pub(super) system: &'a Activity,
-    /// There is more than one device, told or not.
+    /// There is more than one device, reported or not.
     pub(super) several: bool,
     pub(super) devices: Vec<(String, &'a Activity)>,
     pub(super) processes: Vec<(String, &'a Activity)>,

@@ -46,7 +46,7 @@ impl PerSecond {
         self.sectors = self.sectors.saturating_add(sectors);
     }
 
-    /// Tells the second that is open; of a device that completed nothing, second -1.
+    /// Prints the open second; for a device that completed nothing, second -1.
     #[expect(clippy::cast_precision_loss, reason = "megabytes, as btt has them")]
     pub(super) fn close(&self, outputs: &mut Outputs<impl Files>) {
         let second = self.second.map_or("-1".to_owned(), |second| second.to_string());
@@ -64,7 +64,7 @@ pub(super) struct SeeksPerSecond {
 }
 
 impl SeeksPerSecond {
-    /// A seek; one of the two who write the file.
+    /// A seek; from one of the two writers of the file.
     pub(super) fn add(&mut self, at: u64, writer: usize, file: &mut Overlaid) {
         let at = seconds(at);
         match &mut self.bucket {
@@ -77,7 +77,7 @@ impl SeeksPerSecond {
         self.count += 1;
     }
 
-    /// Tells the bucket that is open.
+    /// Prints the open bucket.
     pub(super) fn close(&self, writer: usize, file: &mut Overlaid) {
         let Some((first, last)) = self.bucket else { return };
         let count = f64::from(self.count);

@@ -117,7 +117,7 @@ fn merges(figures: &Figures, options: &Options, text: &mut impl Write) -> io::Re
     }
     if told > 1 {
         writeln!(text, "{RULE}\n{HEAD}")?;
-        // btt reckons this one in single precision.
+        // btt computes this one in single precision.
         let merges = &figures.merges;
         #[expect(clippy::cast_precision_loss, reason = "the rounding is meant")]
         let ratio = f64::from(merges.queued as f32 / merges.issued as f32);

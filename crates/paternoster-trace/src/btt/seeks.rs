@@ -26,7 +26,7 @@ pub(super) struct Seeks {
     distances: Distances,
 }
 
-/// What is told of a device's seeks.
+/// The reported figures of a device's seeks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeekFigures {
     /// How many.
@@ -53,8 +53,8 @@ impl SeekFigures {
     }
 }
 
-/// The figures of several devices as one: means weighted by seeks, and the distance that is most
-/// frequent among the most frequent ones.
+/// The figures of several devices as one: means weighted by seeks, and the most frequent of their
+/// most frequent distances.
 #[expect(clippy::cast_precision_loss, reason = "a mean of means, as btt has it")]
 pub(super) fn together(devices: Vec<SeekFigures>) -> SeekFigures {
     let seeks: u64 = devices.iter().map(|one| one.seeks).sum();
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn the_distance_is_to_the_nearer_end() {
         let last = (1000, 1008);
-        // 1016 - 1008; 500 - 1000; touching behind, in front (992 + 8 = 1000), across.
+        // 1016 - 1008; 500 - 1000; touching after, before (992 + 8 = 1000), across.
         assert_eq!(distance(last, (1016, 1024), false), 8);
         assert_eq!(distance(last, (500, 508), false), -500);
         assert_eq!(distance(last, (1008, 1016), false), 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shape: the post-order of a red-black tree that was never built.
 //!
-//! Which of several equally frequent distances btt tells first depends on the shape of its tree,
+//! Which of several equally frequent distances btt prints first depends on the shape of its tree,
 //! and that on the order in which millions of keys came. Building it costs a walk through memory
 //! for each key. But a red-black tree is a 2-3-4 tree in disguise (a black node with its red
 //! children is one node of up to three keys), and a node of that tree splits by its own keys only,
-//! whatever is above it. So it can be found level by level, by passes in order:
+//! whatever is above it. So it can be found level by level, in sequential passes:
 //!
 //! ```text
 //! keys in order of time   50 20 80 │ 60 30 90 …      three are a node, the fourth splits it:
@@ -29,7 +29,7 @@ use super::tree::{Forest, NONE, Side};
 
 /// Keys moved for each key, at most, before the tree is built after all.
 const PATIENCE: usize = 80;
-/// In a time: this key is asked for.
+/// In a time: this key is wanted.
 const WANTED: u32 = 1 << 31;
 
 /// How the keys of one node of the 2-3-4 tree hang together.
@@ -69,8 +69,8 @@ pub(super) fn post_order(count: usize, keys: impl Iterator<Item = (u64, bool)>) 
     order
 }
 
-/// The nodes of each level from below, each level's from left to right; the keys are sorted.
-/// `None` if they came too much in order for that.
+/// The nodes of each level from below, each level's from left to right; the keys are sorted. `None`
+/// if they came too much in order for that.
 fn levels(sorted: &mut [u64], times: &mut [u32]) -> Option<Vec<Vec<Node>>> {
     let mut patience = sorted.len().saturating_mul(PATIENCE);
     let (mut up, nodes) = split(sorted, times, &mut patience)?;
@@ -130,7 +130,8 @@ fn node(keys: &mut [u64], times: &mut [u32]) -> Node {
     kind
 }
 
-/// Parts the keys by the middle one of the first three, both sides in order of time; where that is.
+/// Partitions the keys by the middle one of the first three, both sides in order of time; returns
+/// its place.
 fn partition(keys: &mut [u64], times: &mut [u32], scratch: &mut Vec<(u64, u32)>) -> usize {
     let (a, b, c) = (keys[0], keys[1], keys[2]);
     let pivot = a.max(b).min(a.min(b).max(c));
@@ -217,7 +218,7 @@ impl Walk<'_> {
     }
 }
 
-/// The same from a tree that is built.
+/// The same from a tree that was built.
 fn by_the_tree(keys: &[u64], times: &[u32]) -> Vec<u64> {
     let mut by_time = vec![0; keys.len()];
     for (at, time) in (0_u32..).zip(times) {
@@ -258,7 +259,8 @@ mod tests {
         assert_eq!(all(&[1, 2, 3, 4]), [1, 4, 3, 2]);
     }
 
-    /// Are keys in order, forwards or back, told in the tree's order although the passes give up?
+    /// Are keys in order, forwards or backwards, printed in the tree's order although the passes
+    /// give up?
     #[test]
     fn ordered_keys_go_through_the_tree() {
         let keys: Vec<u64> = (0..5000).collect();

@@ -64,14 +64,14 @@ fn six_reads_add_up() {
     let overhead = disk.overhead.unwrap();
     assert_eq!(format!("{:.4}", overhead.d2c), "99.6570");
     assert_eq!((disk.merges.queued, disk.merges.issued, disk.merges.ratio()), (6, 6, 1.0));
-    // From sector 0 to the first, then one behind the other.
+    // From sector 0 to the first, then one after the other.
     assert_eq!((disk.queue_seeks.modes[0], disk.queue_seeks.mode_count), (0, 5));
     assert_eq!((disk.active.live, disk.waiting), (6, 0.0));
     let names: Vec<&str> = figures.processes.iter().map(|one| one.name.as_str()).collect();
     assert_eq!((names, figures.left_out), (vec!["pid000000007"], LeftOut::default()));
 }
 
-/// Does the oldest bio fall out where too many are never completed, and is that told?
+/// Is the oldest bio dropped where too many are never completed, and is that reported?
 #[test]
 fn lost_bios_fall_out_and_are_told() {
     let mut records: Vec<Record> =
@@ -84,7 +84,7 @@ fn lost_bios_fall_out_and_are_told() {
     assert_eq!(figures.devices[0].merges.queued, 10);
 }
 
-/// Do devices beyond the limit not count, and is that told?
+/// Do devices beyond the limit not count, and is that reported?
 #[test]
 fn devices_beyond_the_limit_do_not_count() {
     let records: Vec<Record> = (0..1030)
@@ -95,7 +95,7 @@ fn devices_beyond_the_limit_do_not_count() {
     assert_eq!((figures.devices.len(), figures.left_out.events), (DEVICES_MAX, 6));
 }
 
-/// Is an event before the first bio of its device left out, and what comes behind counted?
+/// Is an event before the first bio of its device left out, and are later ones counted?
 #[test]
 fn what_comes_before_the_first_bio_is_left_out() {
     let records = [

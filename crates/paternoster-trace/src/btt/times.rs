@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, as btt reckons and prints them: nanoseconds as integers until the last step.
+//! Times, as btt computes and prints them: nanoseconds as integers until the last step.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ pub(super) fn seconds(ns: u64) -> f64 {
     (ns / 1_000_000_000) as f64 + (ns % 1_000_000_000) as f64 / 1e9
 }
 
-/// Nanoseconds in seconds by one division, which rounds otherwise: btt has it in files of
+/// Nanoseconds in seconds by one division, which rounds differently: btt has it in files of
 /// latencies.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "the rounding is meant")]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tree: a red-black tree of which the shape matters.
+//! Tree: a red-black tree whose shape matters.
 //!
 //! btt keeps outstanding bios and seek distances in red-black trees, and two of its outputs follow
-//! their shape: in which order the bios of one request are told, and which of several equally
-//! frequent distances is told first. So this is the textbook's tree, step by step: plain insertion
-//! by key, then recolouring and at most two rotations; removal by the successor.
+//! their shape: the order in which the bios of one request are printed, and which of several
+//! equally frequent distances is printed first. So this is the textbook's tree, step by step: plain
+//! insertion by key, then recolouring and at most two rotations; removal by the successor.
 //!
 //! ```text
 //! insert 1 2 3 4 5        2            (2), (1) black, 4 black with red 3 and 5
@@ -12,8 +12,8 @@
 //!                          3 5
 //! ```
 //!
-//! Only links are kept here, twelve bytes a node; keys are the caller's, who walks down to the
-//! place of a new node himself.
+//! Only links are kept here, twelve bytes a node; keys are the caller's, which walks down to the
+//! place of a new node itself.
 //!
 //! Invariants: I1 no red node has a red child; I2 every way down meets as many black nodes.
 //!
@@ -247,7 +247,7 @@ impl Forest {
         }
     }
 
-    /// All nodes of a tree, each behind those below it.
+    /// All nodes of a tree, each after those below it.
     pub(super) fn post_order(&self, root: u32) -> Vec<u32> {
         // Node, right, left, backwards: no recursion.
         let (mut waiting, mut order) = (vec![root], Vec::new());

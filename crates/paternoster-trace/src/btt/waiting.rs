@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting: how many bios were not yet issued when another came.
 //!
-//! Not how many are in the device: what counts is the crowd in front of it. A requeued request
+//! Not how many are in the device: what counts are those waiting in front of it. A requeued request
 //! counts as one that comes again; merges and issues take one out, so the number is one of requests
 //! rather than bios.
 //!
 //! Source: BTT-22.
 
-/// The crowd in front of one device.
+/// The bios that wait in front of one device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Waiting {
     now: u64,
@@ -33,7 +33,7 @@ impl Waiting {
         self.arrivals
     }
 
-    /// The sum of those found waiting by all who came.
+    /// The sum over all arrivals of how many they found waiting.
     pub(super) const fn sum(&self) -> u64 {
         self.sum
     }
@@ -43,7 +43,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Does every arrival see those who wait?
+    /// Does every arrival see those that wait?
     #[test]
     fn arrivals_see_those_who_wait() {
         let mut waiting = Waiting::default();

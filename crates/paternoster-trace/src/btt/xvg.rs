@@ -55,7 +55,7 @@ pub(super) fn seeks<F: Files>(
     outputs.write_bytes(output, b"\n");
 }
 
-/// What comes behind the seeks.
+/// The lines after the seeks.
 pub(super) fn end<F: Files>(figures: &Figures, (output, outputs): Sink<'_, F>) {
     for device in &figures.devices {
         let (label, plugs) = (&device.label, &device.plugs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access: one I/O as the formats that have a line for each tell it, and where such come from.
+//! Access: one I/O in formats with a line for each, and where such come from.
 //!
 //! ```text
 //! arrival        begin            end
@@ -19,17 +19,17 @@ use super::names::Names;
 pub(super) struct Access {
     /// When it came, in ns.
     pub(super) arrival: u64,
-    /// From when to when the device had it, in ns, if that is known.
+    /// From when to when the device had it, in ns, if known.
     pub(super) served: Option<(u64, u64)>,
     /// First sector of 512 bytes.
     pub(super) sector: u64,
     /// How long.
     pub(super) bytes: u32,
-    /// READ, WRITE, and what else is said of it.
+    /// READ, WRITE, and other flags.
     pub(super) kind: Categories,
     /// Where.
     pub(super) device: DeviceNumber,
-    /// Whose; 0 if that is not told.
+    /// Its process; 0 if unknown.
     pub(super) pid: u32,
     /// Number of the process's name, from 1; 0 without one.
     pub(super) process: u32,
@@ -50,7 +50,7 @@ impl Access {
         Access { arrival, served, sector, bytes, kind, device, pid: 0, process: 0, place }
     }
 
-    /// One that the device had at once, and for so long.
+    /// One that the device had at once, and for this long.
     pub(super) const fn answered_after(mut self, ns: u64) -> Access {
         self.served = Some((self.arrival, self.arrival.saturating_add(ns)));
         self
@@ -66,7 +66,7 @@ impl Access {
 
 /// Where accesses come from, in the order of the trace.
 pub(super) trait Accesses {
-    /// The next access; names are kept and problems told on the way.
+    /// The next access; names are kept and problems reported along the way.
     fn next(&mut self, names: &mut Names, problems: &mut Problems) -> Option<Access>;
 
     /// What messages call the trace.

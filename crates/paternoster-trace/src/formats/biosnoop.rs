@@ -20,7 +20,7 @@
 //! over. Notes name the processes. Times count from the first arrival.
 //!
 //! bpftrace's tool of the same name prints neither place nor length: no trace can be made of that,
-//! and [`latency_only`] tells it.
+//! and [`latency_only`] recognises it.
 //!
 //! Source: TRACE-54, TRACE-55; the manual of bcc's biosnoop. The manual's example is read; no
 //! recording was at hand.
@@ -59,7 +59,7 @@ impl Form for Biosnoop {
         let process = names.process(pid, words.rest());
         let device = names.device(disk, str::to_owned)?;
         let begin = end.saturating_sub(latency);
-        // What is neither read, write nor discard, without data, is a flush.
+        // Without data, and neither read, write nor discard, it is a flush.
         let flush = if kind == Categories::default() { Categories::FLUSH } else { kind };
         let mut access = Access::new(begin.saturating_sub(queued), flush, sector, bytes, device);
         access.served = Some((begin, end));
@@ -76,7 +76,7 @@ impl Form for Biosnoop {
 /// The time in the queue, if there is one, and the length: the first whole number from the right.
 fn queued_and_bytes<'t>(words: &mut Words<'t>) -> Result<(u64, u32), Wrong<'t>> {
     let mut queued = 0;
-    // A time in the queue and a pattern may stand between.
+    // A time in the queue and a pattern may come between.
     for _ in 0..2 {
         let word = words.right("a length in bytes")?;
         if word.contains(&b'.') {

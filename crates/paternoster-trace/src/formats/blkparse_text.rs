@@ -7,12 +7,12 @@
 //! CPU0 (sda):                                                          what follows is no trace
 //! ```
 //!
-//! The text says less than the records: of an empty read not that it is one, of a command that is
-//! queued not which, of a message not whose; a read whose length is not told (of a split, a command
-//! that ends, or less than a sector) gets one byte. Printed again, a record gives its line.
+//! The text omits some of what records hold: that an empty read is a read, which command is queued,
+//! and whose message it is; a read without a length (of a split, a command that ends, or less than
+//! a sector) gets one byte. Printed again, a record gives its line.
 //!
 //! Lines may come in blocks, as from a live blkparse. Empty lines and what blkparse says about its
-//! files are passed over, and with the summary, or the first program, the trace ends.
+//! files are skipped, and the trace ends with the summary, or the first program.
 //!
 //! Source: PARSE-1 to PARSE-8, PARSE-30.
 
@@ -88,7 +88,7 @@ impl<R: BufRead> Source for Reader<R> {
     }
 }
 
-/// What is wrong with a line.
+/// Why a line is wrong.
 #[derive(Debug)]
 enum Wrong {
     Head(&'static str),
@@ -131,7 +131,7 @@ fn parse(line: &[u8]) -> Result<(Record, body::Body<'_>), Wrong> {
     let of = if said.passthrough { Categories::PASSTHROUGH } else { Categories::FS };
     let categories = kind | body::category_of(code) | of;
     let (sector, error) = (said.sector, said.error);
-    // Where a length is not told, a read's flag says that there was one.
+    // Where the length is missing, a read's flag says that there was one.
     let hidden = said.bytes == 0 && kind.contains(Categories::READ);
     let bytes = if hidden { 1 } else { said.bytes };
     Ok((Record { code, categories, sector, bytes, error, ..record }, said))
@@ -145,12 +145,12 @@ fn sequence(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// Whether this stands in for a name that is not known.
+/// Whether this replaces an unknown name.
 fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"(null)" | b"unknown")
 }
 
-/// Whether this line is behind the trace: `CPU0 (sda):`, `dd (77)`, `dd (77, ...)`.
+/// Whether this line is after the trace: `CPU0 (sda):`, `dd (77)`, `dd (77, ...)`.
 fn ends_trace(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let Some((before, inner)) = super::traced::words::split_last(line, b'(') else { return false };
@@ -175,7 +175,7 @@ mod tests {
         (found, reader.problems().shown().iter().map(ToString::to_string).collect())
     }
 
-    /// Is a line a record, with a note of who it is before, and a message a message?
+    /// Does a line become a record, preceded by a note of its process, and a message a message?
     #[test]
     fn lines_are_records() {
         let text = "  8,64   1        5     0.000022000    78  Q  WS 4992 + 8 [kjournald]\n\
@@ -214,7 +214,7 @@ mod tests {
         assert!(told.is_empty());
     }
 
-    /// Are wrong lines told with what would be right, and does the summary end it?
+    /// Are wrong lines reported with what would be right, and does the summary end it?
     #[test]
     fn wrong_lines_are_told() {
         for end in ["CPU0 (t):", "dd (77)", "dd (77, ...)"] {

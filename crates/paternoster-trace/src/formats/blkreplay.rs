@@ -12,8 +12,8 @@
 //!       └ arrival in seconds
 //! ```
 //!
-//! A line without `;` is a comment: a licence stands in front, and messages may stand between. In a
-//! load both times are 0, and there are arrivals only. A replay may be slightly out of order; times
+//! A line without `;` is a comment: a licence comes first, and messages may come between. In a load
+//! both times are 0, and there are arrivals only. A replay may be slightly out of order; times
 //! count from the first line. The disk has no name and is called `disk`.
 //!
 //! Source: TRACE-58; real loads. No replay was at hand.
@@ -66,7 +66,7 @@ impl Form for Blkreplay {
     }
 }
 
-/// Whether the heading is among these first bytes: a long licence may stand in front of it.
+/// Whether the heading is among these first bytes: a long licence may precede it.
 pub(super) fn looks_like(head: &[u8]) -> bool {
     head.split(|byte| *byte == b'\n').any(Blkreplay::is_heading)
 }

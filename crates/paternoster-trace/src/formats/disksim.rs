@@ -18,11 +18,11 @@
 //! └ R or W
 //! ```
 //!
-//! The plain form gives arrivals only; devices are called `device0`. Of a real drive `C` comes the
-//! response time behind `Q` and `D`, and the next request the think time behind `C`: one request is
-//! outstanding. That the last number counts from the end of a request is seen in a simulator's own
-//! output for such a trace (`atlas10k.outtrace`), where a request arrives that much and the
-//! simulated service behind the one before: 45.422 + 0.582 = 46.004 ms. A test holds it to that.
+//! The plain form gives arrivals only; devices are called `device0`. For a real drive `C` comes the
+//! response time after `Q` and `D`, and the next request the think time after `C`: one request is
+//! outstanding. That the last number counts from the end of a request shows in a simulator's own
+//! output for such a trace (`atlas10k.outtrace`), where a request arrives that much plus the
+//! simulated service after the one before: 45.422 + 0.582 = 46.004 ms. A test checks it.
 //!
 //! Times count from the first line; plain lines may be slightly out of order.
 //!

@@ -4,18 +4,19 @@
 //! ```text
 //! access          0 ── 5 ────── 20        arrival, begin, end
 //! access             3 ─ 3 ─ 9
-//! records         Q0 Q3 D3 D5 C9 C20      what is to come waits in a heap
+//! records         Q0 Q3 D3 D5 C9 C20      future events wait in a heap
 //! ```
 //!
 //! An arrival gives `Q`; a service also `D` where it begins and `C` where it ends. At one time
-//! those that end come before those that arrive. Times count from the first arrival. A process's
-//! name comes as a note before its first event, and again when it has changed.
+//! completions come before arrivals. Times count from the first arrival. A process's name comes as
+//! a note before its first event, and again when it has changed.
 //!
-//! An access behind one that was passed on already is told and gets that one's time. Where more
-//! than [`PENDING_MAX`] events wait, a further access gets neither `D` nor `C`, and that is told.
+//! An access later than one that was passed on already is reported and gets that one's time. Where
+//! more than [`PENDING_MAX`] events wait, a further access gets neither `D` nor `C`, and that is
+//! reported.
 //!
-//! Invariants: I1 times do not go back; I2 `C` comes behind its `D`, and that behind its `Q`; I3
-//! at most [`PENDING_MAX`] events wait.
+//! Invariants: I1 times do not go back; I2 `C` comes after its `D`, and that after its `Q`; I3 at
+//! most [`PENDING_MAX`] events wait.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -76,7 +77,7 @@ pub(super) struct Events<A> {
     genesis: Option<u64>,
     last: u64,
     sequence: u32,
-    /// Number of the name that was told of a process; the last one apart.
+    /// Number of a process's last written name; the latest process's is kept separately.
     told: HashMap<u32, u32>,
     last_told: (u32, u32),
     payload: [u8; COMM],
@@ -124,7 +125,7 @@ impl<A: Accesses> Events<A> {
         self.arrival = Some(access);
     }
 
-    /// The note that must come before this arrival, if its process's name is not yet told.
+    /// The note that must come before this arrival, if its process's name is not written yet.
     #[inline]
     fn note(&mut self, access: &Access) -> Option<Record> {
         let name = (access.pid, access.process);
@@ -270,7 +271,7 @@ mod tests {
         access
     }
 
-    /// Code, sector and time of each event, names as they are.
+    /// Code, sector and time of each event, names unchanged.
     fn told(accesses: Vec<Access>) -> (Vec<String>, Problems) {
         let mut events = Events::new(Ready(accesses.into_iter()));
         let mut found = Vec::new();
@@ -306,7 +307,7 @@ mod tests {
         assert_eq!(problems.count(), 0);
     }
 
-    /// Is a process told before its first event, once, and again under another name?
+    /// Is a process named before its first event, once, and again under another name?
     #[test]
     fn processes_are_told_before_their_first_event() {
         let of = |sector, pid, name| access(sector, sector, None).of_process(pid, name);
@@ -317,7 +318,7 @@ mod tests {
         assert_eq!(told(accesses).0, expected);
     }
 
-    /// Is there an end to what waits, and is it told?
+    /// Is the number of waiting events limited, and is it reported?
     #[test]
     fn there_is_an_end_to_what_waits() {
         // Half as many as may wait, each with D and C still to come; one more.
@@ -332,7 +333,7 @@ mod tests {
         );
     }
 
-    /// Is one that is later than a window told, with the time of the event before it?
+    /// Is an access later than a window reported, with the time of the event before it?
     #[test]
     fn one_that_is_too_late_is_told() {
         let many = 3 * super::super::window::WINDOW as u64;

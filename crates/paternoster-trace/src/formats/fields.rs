@@ -2,14 +2,14 @@
 //! Fields: the pieces of a line, and numbers out of them, without floats and without copies.
 //!
 //! ```text
-//! 128166372003061629,hm,0,Read     commas: blanks around a field are none of it
+//! 128166372003061629,hm,0,Read     commas: blanks around a field are ignored
 //! 0.000004  supervise 1950         words: any blanks between; from the right where the first
 //!                                  ones may hold blanks themselves
 //! 0.551706 s = 551_706_000 ns      what is below the nanosecond is cut
 //! ```
 //!
-//! Invariants: I1 no bytes make a number panic; I2 what is no number, or does not fit, is [`Wrong`]
-//! and never another number.
+//! Invariants: I1 no bytes make a number panic; I2 what is not a number, or does not fit, is
+//! [`Wrong`] and never another number.
 
 use crate::blktrace::Categories;
 
@@ -18,10 +18,10 @@ pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const MILLISECOND: u64 = 1_000_000;
 pub(super) const MICROSECOND: u64 = 1_000;
 
-/// Why a line is refused: what stands there, and what would be right.
+/// Why a line is refused: the wrong text, and what would be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wrong<'t> {
-    /// What stands there; empty if nothing does.
+    /// The wrong text; empty if there is none.
     pub(super) text: &'t [u8],
     /// What would be right: `… is not right`.
     pub(super) right: &'static str,
@@ -45,12 +45,12 @@ impl<'t, const BY: u8> Pieces<'t, BY> {
         self.next().ok_or(Wrong { text: b"", right })
     }
 
-    /// What is left of the line.
+    /// The rest of the line.
     pub(super) fn rest(&self) -> &'t [u8] {
         self.0.unwrap_or(b"")
     }
 
-    /// What is left must be nothing.
+    /// The rest must be empty.
     pub(super) fn end(&mut self) -> Result<(), Wrong<'t>> {
         let right = "the end of the line";
         self.next().map_or(Ok(()), |text| Err(Wrong { text, right }))
@@ -100,12 +100,12 @@ impl<'t> Words<'t> {
         present(&line[from..], right)
     }
 
-    /// What is between those that were taken.
+    /// The text between those that were taken.
     pub(super) const fn rest(&self) -> &'t [u8] {
         self.0
     }
 
-    /// What is left must be nothing.
+    /// The rest must be empty.
     pub(super) fn end(&self) -> Result<(), Wrong<'t>> {
         let right = "the end of the line";
         if self.0.is_empty() { Ok(()) } else { Err(Wrong { text: self.0, right }) }
@@ -148,8 +148,8 @@ fn digits(text: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// A number with or without decimals, of units of so many nanoseconds (a power of ten), in
-/// nanoseconds; what is below one is cut.
+/// A number with or without decimals, in units of this many nanoseconds (a power of ten), returned
+/// in nanoseconds; fractions of one are cut.
 #[inline]
 pub(super) fn fixed<'t>(text: &'t [u8], unit: u64, right: &'static str) -> Result<u64, Wrong<'t>> {
     let wrong = Wrong { text, right };
@@ -181,7 +181,7 @@ pub(super) fn whole_seconds(text: &[u8]) -> Result<u64, Wrong<'_>> {
 
 /// Bytes of a sector.
 pub(super) const SECTOR: u64 = 512;
-/// No I/O lies behind this sector: its bytes are counted with 63 bits.
+/// No I/O is beyond this sector: its bytes are counted with 63 bits.
 const SECTOR_MAX: u64 = 1 << 54;
 
 /// A length in bytes.
@@ -224,7 +224,7 @@ pub(super) fn letter(text: &[u8]) -> Result<Categories, Wrong<'_>> {
     }
 }
 
-/// What blkparse's letters say: `R`, `WS`, `RA`, `FWFSM`, `D`.
+/// The meaning of blkparse's letters: `R`, `WS`, `RA`, `FWFSM`, `D`.
 pub(super) fn letters(text: &[u8]) -> Result<Categories, Wrong<'_>> {
     let wrong = Wrong { text, right: "what blkparse calls an I/O: `R`, `WS`, `RM`, `FWFS`, `D`" };
     let mut kind = Categories::default();
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Do fields and words come as they stand, from both sides?
+    /// Do fields and words come unchanged, from both sides?
     #[test]
     fn pieces_come_from_both_sides() {
         let fields: Vec<&[u8]> = Commas::of(b"0, 303567 ,,w").collect();
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(Words::of(b" ").right("x"), Err(Wrong { text: b"", right: "x" }));
     }
 
-    /// Do letters say what blkparse means by them?
+    /// Do letters have blkparse's meaning?
     #[test]
     fn letters_say_what_blkparse_means() {
         use Categories as C;
@@ -336,7 +336,7 @@ mod tests {
         assert!(letters(b"").is_err() && letters(b"X").is_err() && letters(b"Rx").is_err());
     }
 
-    /// Is what lies behind the end of any device refused?
+    /// Is a place beyond the end of any device refused?
     #[test]
     fn sectors_have_limits() {
         assert_eq!(offset(b"9748688896"), Ok(9_748_688_896 / 512));

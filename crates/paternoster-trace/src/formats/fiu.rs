@@ -29,7 +29,7 @@ use crate::blktrace::DeviceNumber;
 #[derive(Debug, Default)]
 pub(super) struct Fiu;
 
-/// A hash has at least so many digits, and a minor number has fewer.
+/// A hash has at least this many digits, and a minor number has fewer.
 const HASH_MIN: usize = 8;
 
 impl Form for Fiu {

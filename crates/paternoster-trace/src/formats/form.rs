@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Form: how a line of a text format is read, and the lines of a text as accesses.
 //!
-//! A format is what a [`Form`] says of one line; everything else is here, once: empty lines and
-//! those that begin with `#` are passed over, a heading too; a line that is wrong is told, with
-//! what would be right, and the next one is read as if nothing had happened.
+//! A format is the rules of a [`Form`] for one line; everything else is here, once: empty lines and
+//! those that begin with `#` are skipped, a heading too; a wrong line is reported, with what would
+//! be right, and reading goes on with the next one.
 
 use std::io::Read;
 
@@ -18,11 +18,10 @@ pub(super) trait Form: Default {
     /// A line as messages show it.
     const LINE: &'static str;
 
-    /// Reads one line that is not empty; `None` if it is right and no I/O.
+    /// Reads one line that is not empty; `None` if it is right but has no I/O.
     fn line<'t>(&mut self, text: &'t [u8], names: &mut Names) -> Result<Option<Access>, Wrong<'t>>;
 
-    /// Whether a line that is right looks like this format's own: asked only where a trace is to be
-    /// recognised.
+    /// Whether a line that is right looks like this format's own: asked only to recognise a trace.
     fn is_likely(text: &[u8]) -> bool {
         let _ = text;
         true
@@ -35,12 +34,12 @@ pub(super) trait Form: Default {
     }
 }
 
-/// Whether a line has nothing to say in any format.
+/// Whether a line is empty in every format.
 pub(super) fn is_blank(text: &[u8]) -> bool {
     text.trim_ascii_start().first().is_none_or(|byte| *byte == b'#')
 }
 
-/// What is wrong with a line, in words.
+/// The error in a line, in words.
 fn told<F: Form>(line: &[u8], wrong: &Wrong<'_>) -> String {
     let Wrong { text, right } = *wrong;
     let what = if text.is_empty() {

@@ -10,11 +10,11 @@
 //! 1.115164 lg-88 Q R 0 + 8 [lg]                         short: neither processor nor device
 //! ```
 //!
-//! Tasks' names may hold blanks, dashes and brackets: what is sought is the first ` [CPU] `. Who
-//! runs is who did it, as in blktrace; names become notes. Plugs do not tell their device; they get
-//! that of the next event of their process. Other events than those of the block layer, comments
-//! and headers are passed over; lost events are told. Messages are kept as they stand;
-//! [`ftrace`](crate::ftrace) knows what bfq's say.
+//! Tasks' names may hold blanks, dashes and brackets: the first ` [CPU] ` is searched for. The
+//! running task counts as the actor, as in blktrace; names become notes. Plugs do not name their
+//! device; they get that of the next event of their process. Events outside the block layer,
+//! comments and headers are skipped; lost events are reported. Messages are kept unchanged;
+//! [`ftrace`](crate::ftrace) parses bfq's.
 //!
 //! Source: TRACE-20 to TRACE-26; recordings of Linux 6.18 in `paternoster-conformance`.
 
@@ -92,7 +92,7 @@ impl<R: BufRead> Source for Reader<R> {
     }
 }
 
-/// What is wrong with a line.
+/// Why a line is wrong.
 #[derive(Debug)]
 enum Wrong {
     Head,
@@ -127,12 +127,12 @@ impl core::fmt::Display for Wrong {
     }
 }
 
-/// What a line says.
+/// The contents of a line.
 #[derive(Debug)]
 enum Said<'a> {
     /// A comment, a header.
     Nothing,
-    /// An event of something else.
+    /// An event outside the block layer.
     Other,
     Event(Event<'a>),
 }
@@ -146,7 +146,7 @@ struct Event<'a> {
     without_device: bool,
 }
 
-/// What is in front of a line's body.
+/// The part before a line's body.
 #[derive(Debug, Clone, Copy)]
 struct Head<'a> {
     task: &'a [u8],
@@ -168,7 +168,7 @@ fn parse(line: &[u8]) -> Result<Said<'_>, Wrong> {
     let mut words = Words(rest);
     let mut word = words.word();
     if !word.ends_with(b":") {
-        // Flags stand before the time, unless the tracer was told to leave them out.
+        // Flags come before the time, unless the tracer was set to omit them.
         word = words.word();
     }
     let at = word.strip_suffix(b":").and_then(seconds);
@@ -188,7 +188,7 @@ fn parse(line: &[u8]) -> Result<Said<'_>, Wrong> {
     }
 }
 
-/// What trace-cmd says before the events.
+/// trace-cmd's lines before the events.
 fn is_header(line: &[u8]) -> bool {
     let number = |prefix: &[u8]| line.strip_prefix(prefix).is_some_and(|n| whole(n).is_some());
     number(b"cpus=") || number(b"version = ") || line.ends_with(b"is empty")
@@ -203,7 +203,7 @@ fn is_loss(line: &[u8]) -> bool {
     })
 }
 
-/// Task, process, processor and what follows, of `COMM-PID [CPU] ` and `COMM PID [CPU] `.
+/// Task, process, processor and the rest, of `COMM-PID [CPU] ` and `COMM PID [CPU] `.
 fn who(line: &[u8]) -> Option<(&[u8], u32, u32, &[u8])> {
     let mut from = 0;
     while let Some(at) = line[from..].windows(2).position(|pair| pair == b" [") {
@@ -251,7 +251,7 @@ fn short(line: &[u8]) -> Result<Said<'_>, Wrong> {
     traced(head, DeviceNumber::default(), Words(&text[place..]))
 }
 
-/// Where behind a task and its number an action stands.
+/// Where an action is after a task and its number.
 fn actions(text: &[u8]) -> Option<usize> {
     let blanks = (0..text.len()).filter(|&at| text[at] == b' ');
     blanks.into_iter().find(|&at| {
@@ -262,7 +262,7 @@ fn actions(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// A line of the tracer `blk` behind the device.
+/// A line of the tracer `blk` after the device.
 fn traced<'a>(
     head: Head<'a>,
     device: DeviceNumber,
@@ -296,7 +296,7 @@ impl<'a> Head<'a> {
         Said::Event(Event { record, payload, task: self.task, without_device: false })
     }
 
-    /// An event of this kind, with what its body says.
+    /// An event of this kind, with the contents of its body.
     fn said(self, record: Record, kind: Categories, said: body::Body<'_>) -> Said<'a> {
         let of = if said.passthrough { Categories::PASSTHROUGH } else { Categories::FS };
         let categories = kind | body::category_of(record.code) | of;
@@ -305,7 +305,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What stands behind the name of an event.
+/// The text after the name of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Bio,
@@ -345,7 +345,7 @@ const fn kind(name: &'static str, code: Code, form: Form) -> Kind {
     Kind { name, code, form }
 }
 
-/// The events that are read; others say nothing that these do not.
+/// The events that are read; others add nothing to these.
 static KINDS: [Kind; 18] = [
     kind("block_bio_queue", Code::QUEUE, Form::Bio),
     kind("block_getrq", Code::GET, Form::Bio),
@@ -367,7 +367,7 @@ static KINDS: [Kind; 18] = [
     kind("block_rq_remap", Code::REMAP, Form::Remap),
 ];
 
-/// A trace event behind its name; perf puts `block:` before it.
+/// A trace event after its name; perf puts `block:` before it.
 fn block_event<'a>(head: Head<'a>, name: &[u8], words: Words<'a>) -> Result<Said<'a>, Wrong> {
     let name = name.strip_prefix(b"block:").unwrap_or(name);
     let Some(kind) = KINDS.iter().find(|kind| kind.name.as_bytes() == name) else {
@@ -392,7 +392,7 @@ fn block_event<'a>(head: Head<'a>, name: &[u8], words: Words<'a>) -> Result<Said
     Ok(head.said(Record { device, ..record }, categories, said))
 }
 
-/// What an event says behind its flags.
+/// An event's contents after its flags.
 fn event_body<'a>(kind: &Kind, device: DeviceNumber, text: &'a [u8]) -> Option<body::Body<'a>> {
     match kind.form {
         Form::Split | Form::Remap => body::read(kind.code, device, text),
@@ -440,7 +440,7 @@ fn request(text: &[u8]) -> Option<body::Body<'_>> {
     Some(said)
 }
 
-/// `SECTOR + SECTORS` alone, of what may have a word more behind it.
+/// `SECTOR + SECTORS` alone, where another word may follow.
 fn extent_words(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii();
     let mut words = Words(text);

@@ -11,12 +11,13 @@
 //! f.dat close                  4000 f.dat close
 //! ```
 //!
-//! Arrivals only. A file is a device of its name. A trim is a discard, sync and datasync are
-//! flushes without data. A wait lasts so many microseconds since the last one, as the manual says
-//! (one below 100 is none); fio 3.33 itself waits until so many *milliseconds* after the start.
+//! Arrivals only. A file is a device with its name. A trim is a discard, sync and datasync are
+//! flushes without data. A wait lasts this many microseconds since the last one, as the manual says
+//! (one below 100 is none); fio 3.33 itself waits until this many *milliseconds* after the start.
 //! Times count from the first I/O.
 //!
-//! Whether files were added and opened is not asked: what fio would refuse can still be looked at.
+//! Whether files were added and opened is not checked: a log that fio would refuse can still be
+//! read.
 //!
 //! [`write()`] makes a log of any trace, which fio replays.
 //!

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines: a text line by line, in bounded memory.
 //!
-//! One buffer is filled from the input and handed out in slices; nothing is copied but what is left
-//! at its end. A line that is too long is passed over, with its beginning kept for the message. A
-//! `\r` before the end of a line is none of its text, and the last line needs no end.
+//! One buffer is filled from the input and handed out in slices; only the remainder at its end is
+//! copied. A line that is too long is skipped, with its beginning kept for the message. A `\r`
+//! before the end of a line is not part of its text, and the last line needs no end.
 //!
 //! Invariants: I1 no bytes make it panic; I2 it holds [`BUFFER`] bytes, and a line has at most
 //! [`LINE_MAX`]; I3 lines are counted from 1, those that are too long too.
@@ -14,7 +14,7 @@ use std::io::Read;
 pub const LINE_MAX: usize = 4096;
 /// Bytes that are held.
 const BUFFER: usize = 1 << 17;
-/// What is kept of a line that is too long: more than is quoted.
+/// The part kept of a line that is too long: more than is quoted.
 const KEPT: usize = 100;
 
 /// What comes next in a text.
@@ -40,7 +40,7 @@ pub(super) struct Lines<R> {
     kept: Vec<u8>,
     number: u64,
     ended: bool,
-    /// Why it ended, if that is still to be told.
+    /// Why it ended, if that is still to be reported.
     failed: Option<std::io::Error>,
 }
 
@@ -95,7 +95,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Passes over the rest of a line that is too long.
+    /// Skips the rest of a line that is too long.
     fn pass_over(&mut self) -> Option<Line<'_>> {
         self.kept.clear();
         self.kept.extend_from_slice(&self.buffer[self.start..self.start + KEPT]);
@@ -113,7 +113,7 @@ impl<R: Read> Lines<R> {
         Some(Line::TooLong(&self.kept))
     }
 
-    /// Reads more behind what is left.
+    /// Reads more after the remainder.
     fn fill(&mut self) {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -191,7 +191,7 @@ mod tests {
         found
     }
 
-    /// Are lines found whatever ends them, also in an input that gives a few bytes at a time?
+    /// Are lines found whatever ends them, even in an input that gives a few bytes at a time?
     #[test]
     fn lines_are_found_whatever_ends_them() {
         let text = b"one\r\n\nthree is longer than eight\n4";
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Is it told where a text can no longer be read, also within a line that is too long?
+    /// Is it reported where a text can no longer be read, even within a line that is too long?
     #[test]
     fn what_cannot_be_read_is_told() {
         struct Broken;

@@ -9,15 +9,15 @@
 //!
 //! * [`open()`], [`open_path`]: any trace; [`recognise()`]: which format it has, by its content.
 //! * A file for each format, which opens with a line of it. Formats with arrivals only give `Q`;
-//!   those that tell how long an I/O took also `D` and `C`.
-//! * [`write_iolog`], [`write_msr`]: any trace in a form that others read.
+//!   those with an I/O's duration also `D` and `C`.
+//! * [`write_iolog`], [`write_msr`]: any trace in a form that other programs read.
 //!
 //! Devices with names get numbers ([`MAJOR`], in order of appearance), and
 //! [`device_name`](crate::Source::device_name) their names. Times count from the first arrival.
 //!
 //! Invariants, for all of them: I1 no bytes make a reader panic; I2 times do not go back; I3 memory
 //! is bounded: by [`WINDOW`], [`PENDING_MAX`], [`SECOND_MAX`], [`LINE_MAX`], [`DEVICES_MAX`],
-//! [`PROCESSES_MAX`]; I4 a line that is refused is counted, with its place, and the next one read.
+//! [`PROCESSES_MAX`]; I4 a refused line is counted, with its place, and the next one read.
 //!
 //! Source: TRACE-20 to TRACE-26, TRACE-40 to TRACE-55, TRACE-58.
 
@@ -132,7 +132,7 @@ impl Format {
         Format::Blkreplay,
     ];
 
-    /// Its name, as it is given on a command line.
+    /// Its name on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -159,7 +159,7 @@ impl Format {
         }
     }
 
-    /// What it is, in one line.
+    /// A description in one line.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -193,7 +193,7 @@ impl Format {
     }
 }
 
-/// What was written of a trace.
+/// Counts of what was written of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// I/Os that were written.

@@ -12,9 +12,9 @@
 //! └ arrival in 100 ns since 1601: Unix time 12_816_637_200.3061629 - 11_644_473_600 s
 //! ```
 //!
-//! Response times are real: `Q` and `D` at the stamp, `C` so much later. Devices are called as the
-//! files of the set are, `hm_0`. Lines may be slightly out of order; times count from the first.
-//! An offset within a sector counts as the sector.
+//! Response times are real: `Q` and `D` at the stamp, `C` that much later. Devices have the names
+//! of the set's files, `hm_0`. Lines may be slightly out of order; times count from the first. An
+//! offset within a sector counts as the sector.
 //!
 //! [`write()`] writes this form.
 //!
@@ -48,7 +48,7 @@ impl Form for Msr {
         }
         let disk = fields.field(DISK)?;
         whole(disk, DISK)?;
-        // Host and disk are one piece of the line, with a comma between and one behind.
+        // Host and disk are one piece of the line, with a comma between and one after.
         let key = from_host.len().saturating_sub(fields.rest().len() + 1);
         let kind = kind(fields.field("`Read` or `Write`")?)?;
         let sector = offset(fields.field("an offset in bytes")?)?;

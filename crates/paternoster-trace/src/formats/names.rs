@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names: devices and processes that a trace names, and the numbers that stand for them.
+//! Names: devices and processes that a trace names, and the numbers that represent them.
 //!
 //! ```text
 //! hm_0   ▶ 240,0      in order of appearance; 240 is one of the majors that Linux leaves to
 //! hm_1   ▶ 240,1      local use, so that no device of a kernel is meant
 //! ```
 //!
-//! A process is its number with its name: one that changes its name is told again.
+//! A process is its number with its name: one that changes its name is announced again.
 //!
 //! Invariants: I1 at most [`DEVICES_MAX`] devices and [`PROCESSES_MAX`] names of processes are
 //! kept; I2 a name has one number, as long as the trace lasts.
@@ -102,7 +102,7 @@ impl Names {
         number
     }
 
-    /// A process's name by its number, filled with zeros.
+    /// A process's name from its number, filled with zeros.
     pub(super) fn of_process(&self, number: u32) -> Option<[u8; COMM]> {
         let place = usize::try_from(number).ok()?.checked_sub(1)?;
         self.processes.get(place).map(|(_, comm)| *comm)
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(names.of_device(DeviceNumber::new(8, 0)), None);
     }
 
-    /// Is there an end to devices and to processes?
+    /// Is the number of devices and processes limited?
     #[test]
     fn there_is_an_end_to_names() {
         let mut names = Names::default();

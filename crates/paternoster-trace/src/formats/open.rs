@@ -5,11 +5,11 @@
 //! stream ─▶ head (64 KiB) ─▶ recognise ─▶ reader of the format, which reads the head again first
 //! packed ─▶ gzip and zstd are unpacked on the way (packed.rs)
 //! path   ─▶ `-`: standard input
-//!        ├▶ sda, sda.blktrace.3: all of sda.blktrace.0, .1 … up to the first that is not there
+//!        ├▶ sda, sda.blktrace.3: all of sda.blktrace.0, .1 … up to the first that is missing
 //!        └▶ a file
 //! ```
 //!
-//! A file that is there goes before a prefix of the same name.
+//! An existing file takes precedence over a prefix of the same name.
 
 use core::fmt;
 use std::fs::{File, Metadata};
@@ -61,7 +61,7 @@ pub enum OpenError {
         /// Prefixes of traces that begin with it.
         longer: Vec<String>,
     },
-    /// It is something else than a file.
+    /// It is not a file.
     NoFile {
         /// As it was named.
         name: String,
@@ -80,7 +80,7 @@ pub enum OpenError {
         /// The program that unpacks it.
         by: &'static str,
     },
-    /// It tells latencies, and no places.
+    /// It has latencies but no places.
     LatencyOnly {
         /// As it was named.
         name: String,
@@ -89,7 +89,7 @@ pub enum OpenError {
     Unknown {
         /// As it was named.
         name: String,
-        /// How it begins, as it may stand in a message.
+        /// Its beginning, in printable form.
         first: String,
     },
 }
@@ -140,8 +140,8 @@ impl std::error::Error for OpenError {
 /// Opens one stream, which messages call `name`, as this format, or as the one that it has.
 ///
 /// # Errors
-/// If it cannot be read, is empty, or of no known format. What is wrong behind its beginning is
-/// among the source's problems.
+/// If it cannot be read, is empty, or of no known format. Problems after its beginning are among
+/// the source's problems.
 pub fn open<'a>(
     name: &str,
     input: impl Read + 'a,
@@ -219,7 +219,7 @@ fn reader<'a>(format: Format, name: &str, input: Box<dyn Read + 'a>) -> Box<dyn 
     }
 }
 
-/// Opens a trace by its path, as this format, or as the one that it has.
+/// Opens a trace by its path, in this format, or in the one recognised.
 ///
 /// # Errors
 /// If there is no such trace, or as [`open()`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packed: a stream as it is, or what gzip or zstd have packed into it.
+//! Packed: a stream as it is, or the contents that gzip or zstd have packed into it.
 //!
 //! ```text
 //! 1f 8b …         gzip: its members, one after the other
@@ -18,7 +18,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Bytes read at a time of what is packed.
+/// Packed bytes read at a time.
 const CHUNK: usize = 64 << 10;
 
 /// The stream without its packing.
@@ -155,7 +155,7 @@ mod tests {
         compress_to_vec(text.as_bytes(), CompressionLevel::Fastest)
     }
 
-    /// Is what was packed unpacked, in several pieces too, and what was not read as it is, however
+    /// Are packed streams unpacked, also in several pieces, and others read as they are, however
     /// short?
     #[test]
     fn packed_streams_are_read() {

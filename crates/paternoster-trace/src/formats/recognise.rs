@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recognise: which format a trace has, by what stands in it and never by its name.
+//! Recognise: which format a trace has, from its contents and never from its name.
 //!
 //! ```text
 //! first bytes ─▶ magic of blktrace? versions of vscsi?       binary: certain
-//!             ├▶ a line of blkparse, of a kernel's tracer?   nobody else's look like them
-//!             ├▶ blkreplay's heading, behind a licence?
+//!             ├▶ a line of blkparse, of a kernel's tracer?   no other format's look like them
+//!             ├▶ blkreplay's heading, after a licence?
 //!             └▶ its first lines, read as each other format  the one that reads most of them
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! each format; a format is a candidate if it reads more of the first [`LINES`] lines than it
 //! refuses. The candidate that reads most is taken, of several the first in [`Format::ALL`].
 //!
-//! Many formats are numbers between commas or blanks. What tells them apart:
+//! Many formats are numbers between commas or blanks. They differ as follows:
 //!
 //! | fields | format |
 //! |---|---|
@@ -28,9 +28,9 @@
 //! | `n` | blocks: any list of numbers |
 //! | `seconds;n;n;letters;seconds;seconds` | blkreplay |
 //!
-//! Two cannot always be told apart: a DiskSim trace whose times are all whole and whose flags are 0
-//! and 1 reads as MQSim. Who has such a trace names its format, as who has one of Tencent's with
-//! other times does.
+//! Two cannot always be distinguished: a DiskSim trace whose times are all whole and whose flags
+//! are 0 and 1 reads as MQSim. The user of such a trace must name its format, as must the user of
+//! one of Tencent's with other times.
 
 use super::alibaba::Alibaba;
 use super::biosnoop::Biosnoop;

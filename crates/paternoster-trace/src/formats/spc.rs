@@ -8,7 +8,7 @@
 //! │ │      │    └ r or w, in either case
 //! │ │      └ bytes
 //! │ └ block of 512 bytes
-//! └ ASU: number of the unit            further fields are optional, and passed over
+//! └ ASU: number of the unit            further fields are optional, and skipped
 //! ```
 //!
 //! Arrivals only. Devices are called `asu0`. Lines may be slightly out of order, which the format

@@ -6,8 +6,8 @@
 //! times    7.00 7.25 7.50 7.75 8.00 8.50
 //! ```
 //!
-//! As they stand they would all come at once. Where more than [`SECOND_MAX`] come in one second
-//! the held ones get the first half of what is left of it, and so on: the order stays.
+//! Unchanged they would all come at once. Where more than [`SECOND_MAX`] come in one second the
+//! held ones get the first half of the rest of it, and so on: the order is kept.
 //!
 //! Invariants: I1 at most [`SECOND_MAX`] accesses are held; I2 an access keeps its second.
 
@@ -26,7 +26,7 @@ pub(super) struct Spread<A> {
     /// Those of one second, from `next` on.
     held: Vec<Access>,
     next: usize,
-    /// The first of the second behind.
+    /// The first of the following second.
     ahead: Option<Access>,
     /// Where in the second the held ones end; 0 if all of it is theirs.
     used: u64,
@@ -111,7 +111,7 @@ mod tests {
         std::iter::from_fn(next).map(|access| access.arrival).collect()
     }
 
-    /// Are the accesses of a second spread evenly, and a single one left where it is?
+    /// Are the accesses of a second spread evenly, and is a single one unchanged?
     #[test]
     fn a_second_is_shared_evenly() {
         let ms: Vec<u64> =

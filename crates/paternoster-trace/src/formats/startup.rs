@@ -12,12 +12,12 @@
 //! │            │           │   └ first sector
 //! │            │           └ sectors
 //! │            └ seconds since the line before
-//! └ process, and its number behind the last `-`
+//! └ process, and its number after the last `-`
 //! ```
 //!
-//! One event of each request is logged, and which is not said: it is taken as its arrival. Notes
-//! name the processes; the disk has no name and is called `disk`. What stands in the 2nd, 5th to
-//! 7th and last column follows from the others, and is passed over. Times count from the first.
+//! One event of each request is logged, without saying which: it is taken as its arrival. Notes
+//! name the processes; the disk has no name and is called `disk`. The contents of the 2nd, 5th to
+//! 7th and last column follow from the others, and are skipped. Times count from the first.
 //!
 //! Source: TRACE-53; the three real files.
 

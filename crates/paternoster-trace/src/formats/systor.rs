@@ -7,15 +7,15 @@
 //! │                 │        │ │ │          └ bytes
 //! │                 │        │ │ └ offset in bytes
 //! │                 │        │ └ number of the unit
-//! │                 │        └ R or W; empty where no response was seen, which is passed over
+//! │                 │        └ R or W; empty where no response was seen, which is skipped
 //! │                 └ response time in seconds; empty if it is not known
 //! └ arrival, Unix time in seconds, good to the microsecond
 //! ```
 //!
-//! `Q` and `D` at the stamp, `C` by the response time. Units are called `lun2`. Lines may be
+//! `Q` and `D` at the stamp, `C` after the response time. Units are called `lun2`. Lines may be
 //! slightly out of order; times count from the first.
 //!
-//! The data set tells of lost packets: some response times are not to be trusted.
+//! The data set reports lost packets: some response times are not to be trusted.
 //!
 //! Source: TRACE-47, the data set's own description. No file of it was at hand; the
 //! published line is read.

@@ -48,7 +48,7 @@ impl Form for Tencent {
         Ok(Some(Access::new(arrival, kind, sector, bytes, device)))
     }
 
-    /// Five numbers are what fio's logs of rates have too; Unix time has ten digits since 2001.
+    /// fio's logs of rates also have five numbers; Unix time has ten digits since 2001.
     fn is_likely(text: &[u8]) -> bool {
         text.iter().take_while(|byte| byte.is_ascii_digit()).count() >= 10
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! vscsi: what a hypervisor's tracer writes of a virtual disk's SCSI commands, binary, as in the
-//! CloudPhysics traces.
+//! vscsi: a hypervisor's binary trace of a virtual disk's SCSI commands, as in the CloudPhysics
+//! traces.
 //!
 //! ```text
 //! offset   0       4      8    12      14      16   24
@@ -10,12 +10,12 @@
 //! ```
 //!
 //! The version is in the high byte of its field, times are in microseconds, the lbn is a sector of
-//! 512 bytes. Version 1 gives arrivals only, version 2 also `D` at once and `C` by the response.
-//! Commands that read or write no blocks are passed over. Times count from the first record; the
+//! 512 bytes. Version 1 gives arrivals only, version 2 also `D` at once and `C` after the response
+//! time. Commands that read or write no blocks are skipped. Times count from the first record; the
 //! disk has no name and is called `disk`.
 //!
-//! The first record decides the version. One of another is told and passed over, as is what is left
-//! at the end.
+//! The first record decides the version. A record of another is reported and skipped, as is an
+//! incomplete one at the end.
 //!
 //! Source: TRACE-50; version 1: a real file; version 2: its published order of fields.
 
@@ -32,7 +32,7 @@ pub(super) const DISK: &str = "disk";
 const RECORD: [usize; 2] = [32, 40];
 /// Records that are looked at to recognise the format.
 const LOOKED_AT: usize = 16;
-/// No I/O lies behind this sector.
+/// No I/O is beyond this sector.
 const SECTOR_MAX: u64 = 1 << 54;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Version {
         }
     }
 
-    /// Whether a record of this version may stand here.
+    /// Whether a record of this version may be here.
     fn fits(self, record: &[u8]) -> bool {
         let [command, version, ..] = self.offsets();
         let number = self as u8 + 1;
@@ -111,7 +111,7 @@ impl<R: Read> Vscsi<R> {
         Vscsi { input, file, version, buffer, start: 0, end: 0, before: 0, ended: false }
     }
 
-    /// Reads until there are so many bytes, or no more.
+    /// Reads until there are this many bytes, or no more.
     fn fill(&mut self, wanted: usize, problems: &mut Problems) {
         if self.end - self.start >= wanted || self.ended {
             return;
@@ -134,7 +134,7 @@ impl<R: Read> Vscsi<R> {
         }
     }
 
-    /// The version, by the first records.
+    /// The version, from the first records.
     fn version(&mut self, problems: &mut Problems) -> Option<Version> {
         if self.version.is_none() {
             self.fill(LOOKED_AT * RECORD[1], problems);

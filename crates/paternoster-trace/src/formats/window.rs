@@ -2,8 +2,8 @@
 //! Window: accesses that come slightly out of order, in order of arrival.
 //!
 //! Some traces are written as I/Os end (biosnoop), or by several processors (SPC, MSR). A window of
-//! accesses is sorted together with the one behind it, and its first half passed on, so that one
-//! that is late by less than a window finds its place. Accesses of one time keep their order.
+//! accesses is sorted together with the one after it, and its first half passed on, so that an
+//! access late by less than a window finds its place. Accesses of one time keep their order.
 //!
 //! ```text
 //! window        1 4 7 2 3 │ 5 9 6 8 …
@@ -11,8 +11,8 @@
 //!               passed on │ kept
 //! ```
 //!
-//! Invariants: I1 at most twice [`WINDOW`] accesses are held; I2 what is in order already is not
-//! sorted; I3 no more is put in order than that: one that is later comes out late.
+//! Invariants: I1 at most twice [`WINDOW`] accesses are held; I2 accesses already in order are not
+//! sorted; I3 only that much is put in order: a later access comes out late.
 
 use super::access::{Access, Accesses};
 use super::names::Names;
@@ -25,7 +25,7 @@ pub const WINDOW: usize = 1 << 13;
 #[derive(Debug)]
 pub(super) struct Window<A> {
     input: A,
-    /// The window that is passed on and the one behind it, in order, from `next` on.
+    /// The window being passed on and the one after it, in order, from `next` on.
     waiting: Vec<Access>,
     next: usize,
     /// How many of `waiting` may be passed on before the next window must be read.
@@ -38,7 +38,7 @@ impl<A: Accesses> Window<A> {
         Window { input, waiting: Vec::new(), next: 0, ready: 0, ended: false }
     }
 
-    /// Reads windows behind what waits, and sorts if anything is out of order.
+    /// Reads windows after the waiting ones, and sorts if anything is out of order.
     #[cold]
     fn read_windows(&mut self, names: &mut Names, problems: &mut Problems) {
         self.waiting.drain(..self.next);
@@ -116,12 +116,12 @@ mod tests {
         assert!(ordered(vec![]).is_empty());
     }
 
-    /// Does one that is late by a window find its place, and one that is later not?
+    /// Does an access late by a window find its place, and a later one not?
     #[test]
     fn late_ones_find_their_place_within_a_window() {
         let many: u64 = 5 * WINDOW as u64;
         for (behind, found) in [(WINDOW as u64, true), (3 * WINDOW as u64, false)] {
-            // 0 1 2 … with the one at time 7 so many places later.
+            // 0 1 2 … with the one at time 7 moved back by `behind` places.
             let mut times: Vec<u64> = (0..many).filter(|time| *time != 7).collect();
             times.insert(usize::try_from(7 + behind).unwrap(), 7);
             let times: Vec<u64> = ordered(times).iter().map(|(time, _)| *time).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What bfq says in a log, as values.
+//! bfq's messages in a log, as values.
 //!
 //! ```text
 //! bfq3445S may_budget_timeout: wait_request 0 left 1 timeout 0     about the queue of 3445
@@ -7,16 +7,16 @@
 //! └ bfq dispatch requests: 2 busy queues   about the device
 //! ```
 //!
-//! Every form that a kernel 6.18 printed in the recordings has a variant here, with its numbers;
-//! a [`BfqMessage`] prints as the kernel wrote it. Everything else, a known form with a number that
-//! does not fit too, is [`BfqMessage::Unknown`] with its text: another kernel's words are no error.
+//! Every form that a kernel 6.18 printed in the recordings has a variant here, with its numbers; a
+//! [`BfqMessage`] prints as the kernel wrote it. Everything else, including a known form with a
+//! number that does not fit, is [`BfqMessage::Unknown`] with its text: another kernel's words are
+//! no error.
 //!
-//! Units: budgets and services in sectors of 512 bytes; virtual times as bfq has them, service
-//! shifted left by 22 and divided by weight; addresses are hashed by the kernel and good only to
-//! tell things apart.
+//! Units: budgets and services in sectors of 512 bytes; virtual times as in bfq, service shifted
+//! left by 22 and divided by weight; addresses are hashed by the kernel and only identify things.
 //!
 //! Source: the recordings and their README; TRACE-26; `docs/rules/bfq.md`, whose rules are named
-//! where they say what a number means.
+//! where they give the meaning of a number.
 
 use core::fmt;
 
@@ -24,18 +24,18 @@ use super::line::whole;
 
 mod read;
 
-/// A queue of bfq, by the name that messages give it. Names are not unique: every queue that is
-/// shared has the same one.
+/// A queue of bfq, by its name in messages. Names are not unique: all shared queues have the same
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QueueName {
     /// The queue of a process.
     Process {
-        /// Which; 0 for the queues of asynchronous requests that nobody owns.
+        /// Its process; 0 for the queues of asynchronous requests, which have no owner.
         pid: u32,
         /// Whether it is for synchronous requests.
         sync: bool,
     },
-    /// A queue that several processes share since theirs were merged.
+    /// A queue that several processes share because theirs were merged.
     Shared {
         /// Whether it is for synchronous requests.
         sync: bool,
@@ -54,11 +54,11 @@ pub enum Partner {
 /// Why a queue's turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExpireReason {
-    /// 0: it was waited for, in vain.
+    /// 0: the device idled for it without success.
     TooIdle,
     /// 1: its time was up.
     BudgetTimeout,
-    /// 2: its next request does not fit into what is left of the budget.
+    /// 2: its next request does not fit into the rest of the budget.
     BudgetExhausted,
     /// 3: it is empty and not worth waiting for.
     NoMoreRequests,
@@ -95,7 +95,7 @@ impl ExpireReason {
     }
 }
 
-/// What bfq says.
+/// A message of bfq.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BfqMessage {
     /// How many tags a request that is to be allocated may see (BFQ-35).
@@ -125,7 +125,7 @@ pub enum BfqMessage {
         /// References to the queue.
         references: u32,
     },
-    /// A reference to the queue is given back.
+    /// A reference to the queue is dropped.
     PutQueue {
         /// Address of the queue.
         queue: u64,
@@ -191,7 +191,7 @@ pub enum BfqMessage {
     },
     /// The queue is charged: for a request, or for time that it took (BFQ-66).
     Served {
-        /// By so much.
+        /// By this much.
         sectors: u64,
     },
     /// Whether the queue was found slow (BFQ-64); only said of turns of 1 ms or more.
@@ -243,7 +243,7 @@ pub enum BfqMessage {
         /// The budget.
         budget: u64,
     },
-    /// A virtual finish is computed from so much service.
+    /// A virtual finish is computed from this much service.
     FinishOf {
         /// Service received, or the budget to come.
         service: u64,
@@ -273,7 +273,7 @@ pub enum BfqMessage {
         /// Their sectors.
         sectors: u64,
     },
-    /// What a queue may be served at most in a turn, from the rate (BFQ-79).
+    /// The most a queue may be served in a turn, from the rate (BFQ-79).
     MaxBudget {
         /// The new one.
         budget: u64,
@@ -320,7 +320,7 @@ pub enum BfqMessage {
     },
     /// The driver is to ask again.
     ScheduleDispatch,
-    /// Anything else, as it stands.
+    /// Anything else, unchanged.
     Unknown(String),
 }
 

@@ -20,37 +20,37 @@
 //! # What is found in the logs
 //! Seven recordings of Linux 6.18 on two processors were studied, 359 837 lines.
 //!
-//! *The lock.* All that bfq says, but for `limit_depth`, it says under one lock per device, and so
-//! does `I` and the `M` of a merge with a waiting request. So what one call says stands together,
-//! apart from events and limits of the other processor in between. Whenever another speaker's
-//! words under the lock begin, they begin with the first words of a call, or go on with a `Q` or
-//! `C`: 37 923 changes of speaker and no exception. That ends a call, as do the next first words
-//! of the same speaker; a call has no last words of its own, but for `no queue returned`. Up to 23
-//! lines of others stand between the first and the last line of a call.
+//! *The lock.* bfq says everything except `limit_depth` under one lock per device, as it does `I`
+//! and the `M` of a merge with a waiting request. So the words of one call are together, apart from
+//! events and limits of the other processor in between. Whenever another speaker's words under the
+//! lock begin, they begin with the first words of a call, or go on with a `Q` or `C`: 37 923
+//! changes of speaker and no exception. That ends a call, as do the next first words of the same
+//! speaker; a call has no last words of its own, except for `no queue returned`. Up to 23 lines of
+//! others come between the first and the last line of a call.
 //!
 //! *Before the lock.* `Q`, `C` and `limit_depth` are printed before the lock is taken, and others
-//! may have their whole call in between: up to 441 us lie between a `C` and what bfq says of it,
-//! 49 us behind a `Q`. A bio that bfq says nothing about leaves `Q` alone. Here such a line waits
-//! until its speaker goes on.
+//! may have their whole call in between: up to 441 us pass between a `C` and bfq's words about it,
+//! 49 us after a `Q`. A bio without a word of bfq's leaves a lone `Q`. Here such a line waits until
+//! its speaker goes on.
 //!
-//! *Who speaks.* A task by its pid, wherever it runs; an interrupt by its processor, since it runs
-//! on behalf of whatever task it met. Completions are soft interrupts (`s` in the flags), the idle
-//! timer is a hard one (`h`).
+//! *Who speaks.* A task by its pid, wherever it runs; an interrupt by its processor, because it
+//! runs on behalf of whatever task it interrupted. Completions are soft interrupts (`s` in the
+//! flags), the idle timer is a hard one (`h`).
 //!
-//! *A dispatch and its D.* The driver prints `D` when it starts a request, behind the call that
-//! chose it, and often behind a second call that chose none: `bfqq_served`, `dispatch requests` …
+//! *A dispatch and its D.* The driver prints `D` when it starts a request, after the call that
+//! chose it, and often after a second call that chose none: `bfqq_served`, `dispatch requests` …
 //! `no queue returned`, `D`. Every call has exactly one outcome, `returned this queue` or `no queue
-//! returned`. The service that belongs to the choice is the first `bfqq_served` behind `returned
+//! returned`. The service that belongs to the choice is the first `bfqq_served` after `returned
 //! this queue`; one before it is charged for time (BFQ-66), in an expiry. If the device is full the
 //! request waits in the driver's own list and another speaker, most often a `kworker`, starts it
-//! when something has ended: in the log with the deep queue, on a disk with four tags, 451 of 477
-//! that much later, by up to 17.6 ms; in the others a `D` comes within 81 us. Two that wait there
-//! may be started in either order.
+//! after a completion: in the log with the deep queue, on a disk with four tags, 451 of 477 that
+//! much later, by up to 17.6 ms; in the others a `D` comes within 81 us. Two that wait there may be
+//! started in either order.
 //!
-//! So a `D` belongs to the first choice of its own speaker since which nothing has ended; if there
-//! is none, to the oldest choice of as many sectors. If that was not the only one, the link is not
+//! So a `D` belongs to its own speaker's first choice after which no request has ended; if there is
+//! none, to the oldest choice of as many sectors. If that was not the only one, the link is not
 //! [`sure`](Issued::sure), nor are those of the others then: 9 of 18 064 in these logs. Where bfq
-//! says itself which request is next (`check_fifo`), the links agree.
+//! itself says which request is next (`check_fifo`), the links agree.
 //!
 //! # Numbers of calls
 //! ```text
@@ -70,8 +70,8 @@
 //! I2  Calls come in the order of [`Call::line`], in which the scheduler was entered.
 //! I3  What is held back is bounded: [`HELD_MAX`] calls of at most [`RECORDS_MAX`] records.
 //!
-//! A call is held back until it cannot grow any more, a choice until its `D`; what comes behind
-//! waits with it. A log of another scheduler, or with none, is cut as well, without its words.
+//! A call is held back until it cannot grow any more, a choice until its `D`; later calls wait with
+//! it. A log of another scheduler, or without one, is cut in the same way, without its words.
 //!
 //! Source: the recordings; BFQ-28 to BFQ-34, BFQ-41 to BFQ-62 (what is decided in a call).
 
@@ -92,7 +92,7 @@ pub const RECORDS_MAX: usize = 1 << 10;
 /// One entry into the scheduler, or an event by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What was called, and what came of it.
+    /// What was called, and the outcome.
     pub kind: CallKind,
     /// The line with which the scheduler was entered: its first words under the lock, or the first
     /// line of a call that has none. No two calls have the same.
@@ -124,7 +124,7 @@ pub enum Merge {
     Front,
 }
 
-/// What a dispatch call charged for the request that it chose.
+/// The charge of a dispatch call for the request that it chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Service {
     /// The queue that the request came from: the one in service, or one that was let in between.
@@ -184,9 +184,9 @@ pub enum CallKind {
     Dispatch {
         /// Queues that had something to do.
         busy: u32,
-        /// What was chosen; `None` if nothing was.
+        /// The choice; `None` if nothing was chosen.
         served: Option<Service>,
-        /// When what was chosen was started; `None` if the log does not tell.
+        /// When the choice was started; `None` if the log does not say.
         issued: Option<Issued>,
     },
     /// The driver started a request.

@@ -9,8 +9,8 @@
 //!                                  the control group, if the line names one: `1,0`
 //! ```
 //!
-//! A task's name may hold blanks, dashes and brackets; what is sought is the first `-PID [CPU] `.
-//! A line may lack the flags, and have a thread group `(  PID)` before its processor: both are
+//! A task's name may hold blanks, dashes and brackets; the first `-PID [CPU] ` is searched for. A
+//! line may lack the flags, and have a thread group `(  PID)` before its processor: both are
 //! options of ftrace. The time has six decimals, or nine; it is kept in whole nanoseconds.
 //!
 //! Source: TRACE-8, TRACE-20, TRACE-21, PARSE-2 to PARSE-8; the recordings.
@@ -53,7 +53,7 @@ pub struct Record {
     pub cpu: u32,
     /// Whether the task itself spoke, or an interrupt.
     pub context: Context,
-    /// How deep preemption was disabled: the number of locks held, and what else disables it.
+    /// How deep preemption was disabled: the number of locks held, and other causes.
     pub preempt_depth: u8,
     /// Nanoseconds of the trace clock.
     pub at_ns: u64,
@@ -61,11 +61,11 @@ pub struct Record {
     pub device: Device,
     /// The control group as the line names it, by number (`1,0`) or path; most lines name none.
     pub group: Option<String>,
-    /// What is said.
+    /// The contents.
     pub what: What,
 }
 
-/// What a line says.
+/// The contents of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A step of a request.
@@ -74,10 +74,10 @@ pub enum What {
     Message {
         /// The queue that it is about; `None` if it is about the device.
         queue: Option<QueueName>,
-        /// What it says.
+        /// Its contents.
         message: BfqMessage,
     },
-    /// A message of someone else, as it stands.
+    /// Another speaker's message, unchanged.
     Note(String),
 }
 
@@ -86,7 +86,7 @@ pub enum What {
 pub enum Action {
     /// `Q`: a bio was submitted.
     Queue,
-    /// `M`: a bio was merged behind a request.
+    /// `M`: a bio was merged after a request.
     BackMerge,
     /// `F`: a bio was merged before a request.
     FrontMerge,
@@ -230,7 +230,7 @@ impl Letters {
         self.has('F')
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a process waits for it.
     #[must_use]
     pub fn sync(&self) -> bool {
         self.has('S')
@@ -261,7 +261,7 @@ impl fmt::Display for Letters {
     }
 }
 
-/// What only some events say.
+/// Contents of only some events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Detail {
     /// Nothing more.
@@ -290,11 +290,11 @@ pub struct Event {
     pub sectors: u32,
     /// How it ended: 0 or an errno, as printed. Only with `C` and `R`.
     pub error: i32,
-    /// What else it says.
+    /// Its other contents.
     pub detail: Detail,
 }
 
-/// Cuts words off a text. What it cannot cut it answers with what would be right.
+/// Cuts words off a text. If it cannot, it answers with what would be right.
 struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
@@ -374,7 +374,7 @@ fn is_group(word: &str) -> bool {
     word.contains([',', '/'])
 }
 
-/// The third letter tells the kind of interrupt, the fourth how deep preemption is disabled.
+/// The third letter is the kind of interrupt, the fourth how deep preemption is disabled.
 fn context(flags: &str) -> Option<(Context, u8)> {
     if flags.is_empty() {
         return Some((Context::Task, 0));

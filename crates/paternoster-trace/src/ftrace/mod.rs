@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ftrace: the text that a running kernel's tracer `blk` writes, with what its scheduler says.
+//! ftrace: the text that a running kernel's tracer `blk` writes, with its scheduler's messages.
 //!
 //! ```text
 //!  fio-3446  [000] d..1.  3987.797439:   7,0    Q  RS 524288 + 256 [fio]
 //!  fio-3446  [000] d....  3987.797456:   7,0   1,0  m   N bfq [bfq_limit_depth] wr_busy 0 …
 //!  fio-3446  [000] d..1.  3987.797464:   7,0   1,0  m   N bfq3446S calc_finish: serv 10922, w 40
-//!      │ ┌───────────── an event of the block layer: a step of a request, as blktrace has it
+//!      │ ┌───────────── an event of the block layer: a step of a request, as in blktrace
 //!  Record ── What ───── a message of bfq, typed
-//!        └───────────── a message of someone else, as it stands
+//!        └───────────── another speaker's message, unchanged
 //! ```
 //!
 //! Nothing is needed for it but a kernel: in the tracing folder (`/sys/kernel/tracing`)
@@ -19,12 +19,12 @@
 //! ```
 //!
 //! bfq speaks if the kernel was built with block traces; the words here are those of Linux 6.18.
-//! What another one says otherwise is kept as [`BfqMessage::Unknown`]; see [`What::Note`] for other
-//! speakers. Nothing here knows the library's own types: a log is foreign data.
+//! Other versions' words are kept as [`BfqMessage::Unknown`]; see [`What::Note`] for other
+//! speakers. This module is independent of the library's own types: a log is foreign data.
 //!
-//! * [`Reader`]: lines, as [`Entry`]s; what is wrong has an [`Error`] with its line and text.
+//! * [`Reader`]: lines, as [`Entry`]s; a wrong one is an [`Error`] with its line and text.
 //! * [`Record`], [`Event`]: one line.
-//! * [`BfqMessage`]: what bfq says.
+//! * [`BfqMessage`]: a message of bfq.
 //! * [`Calls`]: records put together as the scheduler was entered: insertions, dispatches, ….
 //! * [`Summary`]: a log's numbers, by queue.
 //!

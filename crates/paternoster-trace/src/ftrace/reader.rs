@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reader: a text, line by line, as records.
 //!
-//! Empty lines and lines that begin with `#` are skipped. A line that is wrong is an error, and
-//! the next one is read as if nothing had happened: a log that was cut at its end, or has a line
-//! of somebody else in it, is still good. Only when the text itself cannot be read it ends.
+//! Empty lines and lines that begin with `#` are skipped. A wrong line is an error, and reading
+//! goes on with the next one: a log that was cut at its end, or has a foreign line in it, is still
+//! good. It ends only when the text itself cannot be read.
 //!
-//! Invariants: I1 no text makes the reader panic, or hold more than one line of [`LINE_MAX`];
-//! I2 the numbers of the lines of what is read go up.
+//! Invariants: I1 no text makes the reader panic, or hold more than one line of [`LINE_MAX`]; I2
+//! the line numbers of the entries go up.
 
 use core::fmt;
 use std::io::{self, BufRead, Read as _};
@@ -19,7 +19,7 @@ pub const LINE_MAX: usize = 4096;
 /// The longest piece of offending text that is quoted.
 const QUOTE_MAX: usize = 200;
 
-/// What a line is, of those that are not skipped.
+/// A line that is not skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// An event or a message.
@@ -39,7 +39,7 @@ pub enum Entry {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text could not be had.
+    /// The text could not be read.
     Io {
         /// Number of the line, from 1.
         line: u64,
@@ -106,7 +106,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// A reader of this text. A log that is compressed is the caller's to unpack.
+    /// A reader of this text. The caller must unpack a compressed log.
     pub fn new(text: R) -> Reader<R> {
         Reader { text, line: 0, bytes: Vec::new(), ended: false }
     }
@@ -125,7 +125,7 @@ impl<R: BufRead> Reader<R> {
         Ok(read > 0)
     }
 
-    /// Over the rest of a line that is too long, without holding it.
+    /// Skips the rest of a line that is too long, without holding it.
     fn skip(&mut self) -> io::Result<()> {
         loop {
             let ahead = match self.text.fill_buf() {
@@ -142,7 +142,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The entry in `bytes`; `None` for lines that say nothing.
+    /// The entry in `bytes`; `None` for empty lines and comments.
     fn entry(&self) -> Result<Option<Entry>, Error> {
         let text = String::from_utf8_lossy(&self.bytes);
         let wrong = |message: String| Error::Line { line: self.line, text: quote(&text), message };
@@ -209,7 +209,7 @@ mod tests {
         Reader::new(text).collect()
     }
 
-    /// Are lines counted, comments skipped, losses told, with and without an end of line?
+    /// Are lines counted, comments skipped, losses reported, with and without an end of line?
     #[test]
     fn lines_of_all_kinds() {
         let text = format!(

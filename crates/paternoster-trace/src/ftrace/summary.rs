@@ -59,7 +59,7 @@ impl QueueSummary {
     }
 }
 
-/// What a log says. Made of [`Call`]s: `calls.collect::<Result<Summary, _>>()`.
+/// The contents of a log. Made of [`Call`]s: `calls.collect::<Result<Summary, _>>()`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// The first and the last time, in nanoseconds of the trace clock.

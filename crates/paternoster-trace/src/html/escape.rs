@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Escaping: foreign text as text of a page, of an attribute, and as data in a block of JSON.
 //!
-//! A page has two kinds of places where text of others stands. Between tags and in quoted
-//! attributes five letters are written as names; within `<script type="application/json">` a
-//! parser looks for nothing but `</script` and `<!--`, so every `<` is written `\u003c`, which
-//! JSON reads back.
+//! A page has two kinds of places with foreign text. Between tags and in quoted attributes five
+//! letters are written as names; within `<script type="application/json">` a parser looks only for
+//! `</script` and `<!--`, so every `<` is written `\u003c`, which JSON reads back.
 
 use serde::Serialize;
 
-/// As it stands between tags or in a quoted attribute. Control characters, which show nothing,
-/// become U+FFFD; line ends stay.
+/// The form between tags or in a quoted attribute. Control characters, which show nothing, become
+/// U+FFFD; line ends stay.
 pub(super) fn text(foreign: &str) -> String {
     let mut safe = String::with_capacity(foreign.len());
     for letter in foreign.chars() {
@@ -27,7 +26,7 @@ pub(super) fn text(foreign: &str) -> String {
     safe
 }
 
-/// As it stands in a block of JSON.
+/// The form in a block of JSON.
 pub(super) fn json(data: &impl Serialize) -> String {
     // What is written here are strings and numbers: nothing that can fail.
     let plain = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
@@ -68,7 +67,7 @@ mod tests {
                 letter if letter.is_control() => '\u{fffd}',
                 letter => letter,
             };
-            // Two letters that HTML can say and XML cannot are not asked for.
+            // Two letters that HTML allows and XML does not are not tested.
             prop_assume!(!foreign.contains(['\u{fffe}', '\u{ffff}']));
             let told: String = foreign.chars().map(visible).collect();
             let parsed = parsed.expect("sound");

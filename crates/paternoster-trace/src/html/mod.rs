@@ -6,14 +6,14 @@
 //!   └ Section ── heading, then in any order: paragraphs, tables, plots, timelines (turns.rs)
 //! ```
 //!
-//! * The file stands alone: no network, no font or script of elsewhere. A policy in its head
-//!   forbids all but the one style and the one script that it carries, by their hashes; a browser
-//!   refuses anything else, whatever the name of a process contains.
-//! * Values of a plot are told under the pointer, or under the arrow keys once it has the focus.
-//!   They are data ([`crate::plot::Hover`]) in a block that is no script.
-//! * A timeline's requests tell what they waited for, after a click or under the arrow keys.
-//! * Tables are sorted by a click on a head. Without scripts everything is there but that.
-//! * Dark or light is the browser's wish; on paper it is light.
+//! * The file is self-contained: no network, no font or script from elsewhere. A policy in its head
+//!   forbids everything except its one style and its one script, by their hashes; a browser refuses
+//!   anything else, whatever the name of a process contains.
+//! * Values of a plot are shown under the pointer, or with the arrow keys once it has the focus.
+//!   They are data ([`crate::plot::Hover`]) in a block that is not a script.
+//! * A timeline's requests show what they waited for, after a click or with the arrow keys.
+//! * Tables are sorted by a click on a head. Without scripts only these functions are missing.
+//! * Dark or light follows the browser's setting; on paper it is light.
 //! * Equal reports have equal bytes.
 //!
 //! ```
@@ -28,7 +28,7 @@
 //! assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>A comparison</h1>"));
 //! ```
 //!
-//! With `#self-test` behind its address the page hovers over each of its plots, sorts each of its
+//! With `#self-test` after its address the page hovers over each of its plots, sorts each of its
 //! tables, and puts what it saw into an attribute: `tests/all/browser.rs` reads it.
 
 mod escape;
@@ -47,11 +47,11 @@ use crate::plot::{Hover, Picture};
 const STYLE: &str = include_str!("page.css");
 /// The script of every report.
 const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("turns.js"));
-/// SHA-256 of these two, in base 64: the test `hashes_are_those_of_the_files` tells the right ones
+/// SHA-256 of these two, in base 64: the test `hashes_are_those_of_the_files` prints the right ones
 /// after a change.
 const STYLE_HASH: &str = "Ddn9wsvzAuqtqj17AY1wpauZX/lfZB/FrobHFMptvIo=";
 const SCRIPT_HASH: &str = "7Ux6X2xRTg3h62DjktCX59jGarSt2m4rxM8EmAx9slI=";
-/// From so many sections on there is a list of them at the top.
+/// From this many sections on there is a list of them at the top.
 const SECTIONS_LISTED: usize = 3;
 
 /// A part of a report.
@@ -97,7 +97,7 @@ impl Section {
         self
     }
 
-    /// With a picture, whose values are told under the pointer.
+    /// With a picture, whose values are shown under the pointer.
     #[must_use]
     pub fn plot(mut self, picture: Picture) -> Section {
         self.parts.push(Part::Plot(picture));
@@ -143,7 +143,7 @@ impl Report {
 #[derive(Debug, Default)]
 struct Page {
     html: String,
-    /// What is told of each plot, in their order.
+    /// The values shown for each plot, in order.
     hovers: Vec<Hover>,
     /// Timelines, in their order.
     turns: Vec<turns::Data>,
@@ -240,8 +240,8 @@ impl Page {
     }
 }
 
-/// A picture whose title and description are named like no other's on the page. In the texts of a
-/// picture a quotation mark is escaped, so what is looked for here stands nowhere else.
+/// A picture whose title and description have unique ids on the page. In the texts of a picture a
+/// quotation mark is escaped, so the searched text occurs nowhere else.
 fn with_ids(svg: &str, nth: usize) -> String {
     svg.replace(" id=\"title\"", &format!(" id=\"title-{nth}\""))
         .replace(" id=\"description\"", &format!(" id=\"description-{nth}\""))
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use crate::{Kind, picture};
 
-    /// A hash as a policy has it: base 64, with signs for what is missing of three bytes.
+    /// A hash in a policy's form: base 64, padded to three bytes.
     fn hash(of: &str) -> String {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table: heads and rows of cells, texts to the left and numbers to the right.
 //!
-//! A number is shown as it is given and sorted by its value, so that `1.2 s` comes behind `900 ms`.
-//! A number that is none (no request, no mean) is a dash and comes last, however the rest is
-//! sorted.
+//! A number is shown as given and sorted by its value, so that `1.2 s` comes after `900 ms`. A
+//! missing number (no request, no mean) is a dash and comes last, however the rest is sorted.
 
 use std::fmt::Write as _;
 
 use super::escape::text;
 
-/// What stands in a cell.
+/// The contents of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// Words.
@@ -24,13 +23,13 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A number with so many decimals.
+    /// A number with this many decimals.
     #[must_use]
     pub fn number(value: f64, decimals: usize) -> Cell {
         Cell::Number { shown: format!("{value:.decimals$}"), value }
     }
 
-    /// A number that is shown in another way, as a time with its unit.
+    /// A number with another display form, such as a time with its unit.
     #[must_use]
     pub fn shown(value: f64, shown: impl Into<String>) -> Cell {
         Cell::Number { shown: shown.into(), value }
@@ -73,7 +72,7 @@ impl Table {
         Table { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// With one more row. What it has less than the heads is empty; what it has more has no head.
+    /// With one more row. Missing cells are empty; extra ones have no head.
     #[must_use]
     pub fn row(mut self, cells: impl IntoIterator<Item = Cell>) -> Table {
         self.rows.push(cells.into_iter().collect());

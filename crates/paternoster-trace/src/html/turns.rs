@@ -19,7 +19,7 @@ use crate::record::{IDLE, OTHERS, Turn, slot};
 /// A timeline of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
-    /// What tells the run from others.
+    /// What distinguishes the run from others.
     pub label: String,
     /// The names of its clients, by their index.
     pub clients: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Timeline {
     pub turns: Vec<Turn>,
 }
 
-/// One request for the page's script: client, what it is, when it was asked for, issued and ended,
+/// One request for the page's script: client, description, when it was submitted, issued and ended,
 /// and its parts by the number of their label.
 type Told = (usize, String, u64, u64, u64, Vec<(usize, u64)>);
 
@@ -42,7 +42,7 @@ pub(super) struct Data {
 
 impl Timeline {
     pub(super) fn data(&self) -> Data {
-        // Only clients of which something is shown have a lane.
+        // Only clients with something to show have a lane.
         let mut there: Vec<u32> = self.turns.iter().map(|turn| turn.client).collect();
         there.sort_unstable();
         there.dedup();
@@ -70,7 +70,7 @@ impl Timeline {
     }
 }
 
-/// What a client is called, of these names by index.
+/// A client's name, from these names by index.
 #[must_use]
 pub fn name(client: u32, clients: &[String]) -> String {
     let known = usize::try_from(client).ok().and_then(|client| clients.get(client));
@@ -80,7 +80,7 @@ pub fn name(client: u32, clients: &[String]) -> String {
     })
 }
 
-/// What a request is: `read of 8 KiB at sector 4096`.
+/// A description of a request: `read of 8 KiB at sector 4096`.
 #[must_use]
 pub fn what(turn: &Turn) -> String {
     let kind = match turn.op {
@@ -100,7 +100,7 @@ pub fn what(turn: &Turn) -> String {
     }
 }
 
-/// What a request's time went for, in the order in which it passed; the parts sum to its latency.
+/// What a request's time was spent on, in order of time; the parts sum to its latency.
 #[must_use]
 pub fn parts(turn: &Turn, clients: &[String]) -> Vec<(String, Nanos)> {
     let mut parts = vec![
@@ -128,7 +128,7 @@ pub fn parts(turn: &Turn, clients: &[String]) -> Vec<(String, Nanos)> {
         .collect()
 }
 
-/// Who had the device in the time of this slot, for a request of slot `own`.
+/// Which client had the device in the time of this slot, for a request of slot `own`.
 #[must_use]
 pub fn had(nth: usize, own: usize, clients: &[String]) -> String {
     match nth {
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use crate::record::CHARGED;
 
-    /// Do the words name who had the device, leave out what took no time, and sum to the latency?
-    /// 10 for a request, none in a plug, 5 + 5 in the scheduler, 30 in the device.
+    /// Do the words name which clients had the device, leave out what took no time, and sum to the
+    /// latency? 10 for a request, none in a plug, 5 + 5 in the scheduler, 30 in the device.
     #[test]
     fn parts_in_words() {
         let mut charges = [0; CHARGED + 2];

@@ -13,11 +13,11 @@
 //!
 //! A client with several requests at a time has as many tracks of its name, which the viewer shows
 //! as one: slices of one track do not overlap. A request is written when it has ended, on the first
-//! track whose last slice had ended when it was asked for.
+//! track whose last slice had ended when the request was submitted.
 //!
 //! # Invariants
 //! I1  Equal runs give equal bytes.
-//! I2  Slices of a track lie one behind the other or one in the other; each that begins ends.
+//! I2  Slices of a track are one after the other or nested; each that begins ends.
 //! I3  The parts of a request sum to it.
 //! I4  At most [`REQUESTS_MAX`] requests of a run are written, the first ones.
 
@@ -33,7 +33,7 @@ use crate::html::{had, name};
 use crate::record::{Turn, Turns, slot};
 use packets::{Annotation, Packets, Track};
 
-/// So many requests of a run are written, about 250 bytes each.
+/// At most this many requests of a run are written, about 250 bytes each.
 pub const REQUESTS_MAX: u64 = 1 << 20;
 /// The device's own lanes, where clients have theirs by index.
 const DEVICE: u64 = u64::MAX;
@@ -83,10 +83,10 @@ impl<W: Write> Perfetto<W> {
         Perfetto { out, clients, turns, run, commands, scheduler, lanes, written, left_out, now }
     }
 
-    /// Writes what is left; how many requests were not written because they are too many.
+    /// Writes the rest; returns how many requests were too many to be written.
     ///
     /// # Errors
-    /// The first that went wrong with what is written to.
+    /// The first error of the output.
     pub fn finish(mut self) -> io::Result<u64> {
         self.settle(self.now);
         self.end_turn(self.now);
@@ -190,7 +190,7 @@ impl<W: Write> Perfetto<W> {
         self.out.end(track, turn.ended);
     }
 
-    /// What a request's time went for, in the order in which it passed.
+    /// What a request's time was spent on, in order of time.
     fn parts(&self, turn: &Turn) -> [(&'static str, (Nanos, Nanos), Vec<Annotation>); 4] {
         let own = slot(turn.client);
         let charges = turn.charges.iter().enumerate().filter(|(_, time)| **time > 0);

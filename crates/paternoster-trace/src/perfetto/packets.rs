@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A name is written once and has a number from then on. Each run is a sequence of packets of its
-//! own, so that a file of several runs is their files one behind the other. Times are the trace's
-//! own, which begin at 0.
+//! own, so that a file of several runs is their files concatenated. Times are the trace's own,
+//! which begin at 0.
 //!
 //! Source: perfetto.dev/docs/reference/synthetic-track-event; the numbers of fields are those of
-//! `perfetto_trace.proto`. `checks/perfetto_trace.py` reads what is written by that file, as it is
+//! `perfetto_trace.proto`. `checks/perfetto_trace.py` reads the output with that file, as
 //! published.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ mod packet {
     pub(super) const INTERNED: u64 = 12;
     pub(super) const FLAGS: u64 = 13;
     pub(super) const TRACK_DESCRIPTOR: u64 = 60;
-    /// Names of this sequence begin here; what follows needs those that were told.
+    /// Names of this sequence begin here; what follows needs those that were written.
     pub(super) const BEGINS: u64 = 1;
     pub(super) const NEEDS_NAMES: u64 = 2;
 }
@@ -44,7 +44,7 @@ mod descriptor {
     pub(super) const COUNTER: u64 = 8;
     pub(super) const CHILD_ORDER: u64 = 11;
     pub(super) const RANK: u64 = 12;
-    /// Children stand by their ranks.
+    /// Children are ordered by their ranks.
     pub(super) const BY_RANK: u64 = 3;
 }
 
@@ -71,7 +71,7 @@ mod event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Track(u64);
 
-/// What a number beside a slice says, and the number.
+/// The meaning of a number at a slice, and the number.
 pub(super) type Annotation = (String, u64);
 
 /// The packets of one run, as they are written.
@@ -94,7 +94,7 @@ impl<W: Write> Packets<W> {
         Packets { out, run, tracks, names, annotations, begun, wrong: None }
     }
 
-    /// A new track; below another one it stands by its rank.
+    /// A new track; below another one its rank gives the order.
     pub(super) fn track(&mut self, name: &str, below: Option<(Track, u32)>) -> Track {
         self.described(name, below, false)
     }
@@ -191,7 +191,7 @@ impl<W: Write> Packets<W> {
 struct Names(BTreeMap<String, u64>);
 
 impl Names {
-    /// The number of a name; a new one is told in this field of `interned`.
+    /// The number of a name; a new one is written in this field of `interned`.
     fn number(&mut self, name: &str, field: u64, interned: &mut Message) -> u64 {
         if let Some(number) = self.0.get(name) {
             return *number;

@@ -103,7 +103,7 @@ fn read(trace: &[u8]) -> (Slices, Vec<u64>) {
 }
 
 /// Are a request's parts in it and sum to it, those of one client that overlap on two tracks, the
-/// device's behind each other on one, and is the number of commands counted? By hand:
+/// device's one after the other on one, and is the number of commands counted? By hand:
 ///
 /// ```text
 /// a   0 ├──── in the scheduler ────┤ 20 ├──── in the device ────┤ 50

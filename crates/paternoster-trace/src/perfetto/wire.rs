@@ -8,7 +8,7 @@
 //!
 //! Source: the encoding of protocol buffers, protobuf.dev/programming-guides/encoding.
 
-/// A message that is being made.
+/// A message under construction.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
@@ -57,7 +57,7 @@ impl Message {
 mod tests {
     use super::*;
 
-    /// Are fields the bytes of the essay, and is the largest number ten bytes?
+    /// Are fields the bytes in the module docs, and is the largest number ten bytes?
     #[test]
     fn fields_are_encoded() {
         let mut inner = Message::default();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accessed places over time: a dot for each cell of the record, at its first access.
 //!
-//! Several runs stand one below the other, a panel and a colour each, over the same axes:
-//! schedulers serve the same files, and what tells them apart is when. One run alone has a colour
-//! for each of its clients, if there are few, or else for reads and writes. A machine's trace has
-//! many processes of which a few do most: those have colours, and all others share one.
+//! Several runs are one below the other, a panel and a colour each, over the same axes: schedulers
+//! serve the same files, and differ in when. One run alone has a colour for each of its clients, if
+//! there are few, or otherwise for reads and writes. A machine's trace has many processes of which
+//! a few do most: those have colours, and all others share one.
 //!
-//! Several devices of one trace stand one above the other, with a line and a name at the foot of
+//! Several devices of one trace are one above the other, with a line and a name at the foot of
 //! each.
 //!
 //! Dots have more ink where a cell has more accesses. Those that fall on the same pixel are
@@ -34,10 +34,10 @@ const SECTOR: u64 = 512;
 /// Opacity of a cell that has at least this part of the accesses of the fullest one.
 const INKS: [(u64, &str); 3] = [(4, "0.95"), (32, "0.6"), (u64::MAX, "0.35")];
 
-/// Width of a dot in pixels in a picture with up to so many of them.
+/// Width of a dot in pixels in a picture with up to this many of them.
 const DOTS: [(usize, &str); 3] = [(600, "5"), (4_000, "3.2"), (usize::MAX, "2.4")];
 
-/// Columns of the picture that are told of.
+/// Columns of the picture that have values to show.
 const COLUMNS: i64 = 105;
 
 /// The picture.
@@ -137,7 +137,7 @@ fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> Pic
         all.push(told(entry, part.of(shown), time));
     }
     if matches!(parts.last(), Some((Part::Others(_), _))) {
-        // The many are drawn first, so that they do not hide those who have a colour.
+        // The many are drawn first, so that they do not hide those with a colour.
         series.rotate_right(1);
     }
     dots(&mut frame, width, &series);
@@ -147,7 +147,7 @@ fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> Pic
     Picture { title: words.title.to_owned(), svg, hover }
 }
 
-/// The feet of several devices that stand one above the other.
+/// The feet of several devices that are one above the other.
 fn shelves(frame: &mut Frame, record: &AccessRecord, panel: &Panel, places: &Axis) {
     for shelf in record.shelves() {
         frame.shelf(panel.y(places, shelf.base.saturating_mul(SECTOR)));
@@ -164,7 +164,7 @@ fn shelf_names(frame: &mut Frame, record: &AccessRecord, panel: &Panel, places: 
     }
 }
 
-/// What a series tells of each column: how many accesses begin there.
+/// A series' value in each column: how many accesses begin there.
 fn told(entry: &Entry, accesses: impl Iterator<Item = Access>, time: &Axis) -> HoverSeries {
     let mut counts = vec![0_u64; usize::try_from(COLUMNS).unwrap_or(0)];
     for access in accesses {
@@ -226,7 +226,7 @@ fn clients(shown: &Shown<'_>) -> Option<Vec<(Part, String)>> {
     few.then(|| indices.into_iter().map(|index| (Part::Client(index), name(index))).collect())
 }
 
-/// Those of many clients who have the most accesses, and all others.
+/// Of many clients those with the most accesses, and all others.
 fn busiest(shown: &Shown<'_>, clients: usize, name: impl Fn(u32) -> String) -> Vec<(Part, String)> {
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     for access in shown.record.accesses() {

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use super::svg::Px;
 
-/// What labels count in: so many of the small unit, and a name.
+/// The unit of labels: this many of the small unit, and a name.
 pub(super) type Unit = (u64, &'static str);
 
 /// From nanoseconds.
@@ -78,7 +78,7 @@ impl Axis {
     }
 
     /// A logarithmic one from `from` to `to`, which may not be 0, with ends that are ticks. There
-    /// are ticks at 1, 2 and 5 if those are at most so many, and at powers of ten otherwise.
+    /// are ticks at 1, 2 and 5 if there are few enough of those, and at powers of ten otherwise.
     pub(super) fn logarithmic(from: u64, to: u64, ticks: usize, units: &'static [Unit]) -> Axis {
         let (from, to) = (from.max(1), to.max(from).max(2));
         let with = |digits: &'static [u64]| {
@@ -103,7 +103,7 @@ impl Axis {
         }
     }
 
-    /// What labels count in; nothing if each says it.
+    /// The unit of labels; empty if each has its own.
     pub(super) const fn unit(&self) -> &'static str {
         match self.scale {
             Scale::Even { unit, .. } => unit.1,
@@ -192,12 +192,12 @@ fn step(span: u64, ticks: u64, least: u64) -> u64 {
     }
 }
 
-/// `value / unit` with so many decimals, rounded.
+/// `value / unit` with this many decimals, rounded.
 pub(super) fn decimal(value: u64, unit: u64, decimals: u32) -> String {
     ratio(value.into(), unit.into(), decimals)
 }
 
-/// `amount / by` with so many decimals, rounded. What is to be divided by nothing is left whole.
+/// `amount / by` with this many decimals, rounded. A division by zero returns it undivided.
 pub(super) fn ratio(amount: u128, by: u128, decimals: u32) -> String {
     let power = 10u128.pow(decimals);
     let by = by.max(1);
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(labels(&time(0)), "0 1");
     }
 
-    /// Does a small range far out keep the digits that tell its ticks apart?
+    /// Does a small range far from zero keep the digits that distinguish its ticks?
     #[test]
     fn far_out() {
         let axis = Axis::new(500_000_100_000, 500_000_900_000, 5, 1, &SIZES).rounded();
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!((labels(&more), more.to), ("0 2 4 6 8 10".to_owned(), 10_000));
     }
 
-    /// Are units what they are called? 20,000 requests a second are 20 thousand, 24,000,000 bytes
-    /// 24 MB, and 100,000 thousandths of a percent everything.
+    /// Do units have the right names? 20,000 requests a second are 20 thousand, 24,000,000 bytes 24
+    /// MB, and 100,000 thousandths of a percent everything.
     #[test]
     fn units_are_what_they_are_called() {
         let axis = |to, units: &[Unit]| Axis::new(0, to, 5, 1, units);

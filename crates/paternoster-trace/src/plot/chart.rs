@@ -7,9 +7,9 @@
 //!  ──  └────▒▒    ──         ─ the line; where a curve has no value it is broken
 //! ```
 //!
-//! Whoever draws one says which values there are; where they are and what stands about them is
-//! done here, and what is told of each place. All panels have the same horizontal axis; a panel
-//! may have a vertical one of its own, in the unit of all.
+//! The caller says which values there are; their positions and what surrounds them are computed
+//! here, and the values shown for each place. All panels have the same horizontal axis; a panel may
+//! have a vertical one of its own, in the unit of all.
 
 use std::fmt::Write as _;
 
@@ -19,37 +19,37 @@ use super::frame::{Entry, Frame, Look, Panel, Sign, Words};
 use super::hover::{Hover, HoverPanel, HoverSeries};
 use super::svg::{Attributes, Px};
 
-/// With more than so many curves in a panel shades would hide each other and are left out.
+/// With more curves than this in a panel shades would hide each other and are left out.
 pub(super) const BANDS_MAX: usize = 3;
-/// With more than so many runs there are fewer cells, of which a curve can be followed.
+/// With more runs than this there are fewer cells, so that curves can be followed.
 pub(super) const CURVES_MANY: usize = 6;
 /// The narrowest step that is drawn.
 const NARROWEST: Px = Px(5);
 
-/// What is drawn.
+/// What to draw.
 #[derive(Debug)]
 pub(super) struct Chart<'a> {
     pub(super) words: Words<'a>,
     pub(super) legend: Vec<Entry>,
-    /// The horizontal axis and what stands below it.
+    /// The horizontal axis and the text below it.
     pub(super) across: (Axis, String),
-    /// The vertical axis and what stands beside it.
+    /// The vertical axis and the text next to it.
     pub(super) up: (Axis, String),
-    /// From where to where each cell reaches, and what that is in words.
+    /// From where to where each cell reaches, and its description.
     pub(super) cells: Vec<(u64, u64, String)>,
     pub(super) planes: Vec<Plane>,
     /// Of each panel, in pixels.
     pub(super) height: i64,
     /// Earlier lines are wider even if there are many.
     pub(super) wide: bool,
-    /// What is said where there is no value at all.
+    /// The text where there is no value at all.
     pub(super) nothing: Option<&'static str>,
 }
 
 /// One of the panels.
 #[derive(Debug)]
 pub(super) struct Plane {
-    /// What stands above it.
+    /// The text above it.
     pub(super) heading: Option<String>,
     /// Its own vertical axis.
     pub(super) up: Option<Axis>,
@@ -61,7 +61,7 @@ pub(super) struct Plane {
 pub(super) struct Curve {
     pub(super) look: Look,
     pub(super) label: String,
-    /// What it is in each cell.
+    /// Its value in each cell.
     pub(super) bars: Vec<Option<Bar>>,
 }
 
@@ -154,7 +154,7 @@ struct Step {
 }
 
 impl Curve {
-    /// What is drawn in one go, from gap to gap.
+    /// The parts drawn in one go, from gap to gap.
     fn pieces(&self, panel: &Panel, across: &Axis, up: &Axis) -> Vec<Vec<Step>> {
         let step = |bar: &Bar| Step {
             from: Panel::x(across, bar.from),
@@ -166,7 +166,7 @@ impl Curve {
         let pieces = self.bars.split(Option::is_none);
         let pieces = pieces.map(|piece| {
             let steps = piece.iter().flatten().map(step);
-            // What is left of the last cell may be too short to be seen, and its value far off.
+            // The rest of the last cell may be too short to be seen, and its value far off.
             steps.filter(|step| step.to.0 - step.from.0 >= NARROWEST.0).collect::<Vec<Step>>()
         });
         pieces.filter(|piece| !piece.is_empty()).collect()
@@ -179,8 +179,7 @@ fn shade(frame: &mut Frame, look: Look, pieces: &[Vec<Step>]) {
     frame.svg.empty("path", fill);
 }
 
-/// A line, so many times wider. Earlier ones are, so that those that run on top of each other stay
-/// in sight.
+/// A line, with this factor of width. Earlier ones are wider, so that coinciding ones stay visible.
 fn line(frame: &mut Frame, look: Look, pieces: &[Vec<Step>], wider: usize) {
     let along =
         |piece: &Vec<Step>| along(piece.iter().map(|step| (step.from, step.to, step.value)), 'M');

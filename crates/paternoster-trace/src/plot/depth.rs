@@ -61,7 +61,7 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
     .draw()
 }
 
-/// So many spans of time of this width, with words.
+/// This many spans of time of this width, with descriptions.
 pub(super) fn spans(width: Nanos, count: usize) -> Vec<(u64, u64, String)> {
     let begins = (0_u64..).map(|nth| nth.saturating_mul(width.0)).take(count);
     begins
@@ -98,7 +98,7 @@ fn bars(record: &DepthRecord) -> impl Iterator<Item = Bar> + '_ {
     let (width, end) = (record.width().0, record.end().0);
     let starts = (0..).map(move |nth: u64| nth * width);
     let bar = move |(bucket, from): (&Bucket, u64)| {
-        // What is counted at the very end of a run has no length.
+        // A value counted at the very end of a run has no length.
         let length = width.min(end.saturating_sub(from));
         let mean = bucket.area * 1_000 / u128::from(length.max(1));
         let value = u64::try_from(mean).unwrap_or(u64::MAX);

@@ -13,8 +13,8 @@
 //!                           caption
 //! ```
 //!
-//! Places are fixed, because nobody here knows how wide a text will be. The legend has as many
-//! columns as its longest text leaves room for, by a rough rule.
+//! Places are fixed, because the width of a text is unknown here. The legend has as many columns as
+//! its longest text leaves room for, by a rough rule.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,7 @@ impl Look {
     }
 }
 
-/// What a legend shows beside its text.
+/// The sign next to a legend's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Line,
@@ -82,12 +82,12 @@ pub(super) struct Entry {
     pub(super) figures: String,
 }
 
-/// What a picture says in words.
+/// The texts of a picture.
 #[derive(Debug)]
 pub(super) struct Words<'a> {
     pub(super) title: &'a str,
     pub(super) subject: &'a str,
-    /// For those who do not see the picture.
+    /// For readers who cannot see the picture.
     pub(super) description: String,
     /// How to read it, in small print.
     pub(super) caption: String,
@@ -234,7 +234,7 @@ impl Frame {
         self.svg.open("g", &[("text-anchor", &"middle"), ("font-size", &13)]);
         let middle = px(LEFT) + Px(PANEL_WIDTH.0 / 2);
         self.svg.text("text", &[("x", &middle), ("y", &px(self.top + 38))], below);
-        // A letter takes about 7 pixels; the title stands left of the longest label.
+        // A letter takes about 7 pixels; the title is left of the longest label.
         let letters = vertical.ticks().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
         let x = (LEFT - 24 - 7 * i64::try_from(letters).unwrap_or(0)).max(14);
         let y = Px((self.first + self.top) * 5);
@@ -312,8 +312,8 @@ impl Frame {
     }
 }
 
-/// How many entries stand beside each other: a letter takes about 7 of 840 pixels, the
-/// sign before it 30.
+/// How many entries fit next to each other: a letter takes about 7 of 840 pixels, the sign before
+/// it 30.
 fn columns(legend: &[Entry]) -> usize {
     let letters = |entry: &Entry| entry.label.chars().count() + entry.figures.chars().count();
     match legend.iter().map(letters).max() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histogram of latencies: which part of the requests took how long.
 //!
-//! The axis of latencies is logarithmic and so are the bars, of which each power of two has 4, 8
-//! or 16, the fewer, the more of them there are to be drawn. Heights are parts of all requests of
-//! the curve, so that runs of different length can be compared; a curve's bars add up to 100 %.
+//! The axis of latencies is logarithmic and so are the bars: 4, 8 or 16 for each power of two,
+//! fewer the more there are to be drawn. Heights are fractions of all requests of the curve, so
+//! that runs of different length can be compared; a curve's bars add up to 100 %.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::ways::{Ways, short};
 use super::{Picture, Run};
 use crate::record::{CELLS, Histogram, PARTS};
 
-/// In a picture of up to so many cells of a record, so many of them make a bar.
+/// In a picture of up to this many cells of a record, this many of them make a bar.
 const JOINED: [(usize, usize); 3] = [(64, 1), (128, 2), (usize::MAX, 4)];
 /// A whole, in thousandths of a percent.
 const WHOLE: u64 = 100_000;

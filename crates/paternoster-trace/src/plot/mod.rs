@@ -10,9 +10,9 @@
 //! A picture is a function of the records and labels alone: whole numbers until they are written,
 //! no font is measured, nothing of the host gets in. Equal runs give equal bytes.
 //!
-//! Colours are those of Okabe and Ito (2008), made to be told apart by everyone; yellow is left
-//! out because the ground is white. A title and a description in words stand in each picture for
-//! those who do not see it. What is behind each of its places goes with it ([`Picture::hover`]).
+//! Colours are those of Okabe and Ito (2008), made to be distinguishable by everyone; yellow is
+//! left out because the ground is white. Each picture has a title and a description in words for
+//! readers who cannot see it. The values at each of its places go with it ([`Picture::hover`]).
 //!
 //! The pictures are those of a mailing-list thread of April 2010 (seed 001), which argued with
 //! them; iowatcher draws the same (TRACE-30 to TRACE-32).
@@ -103,27 +103,27 @@ impl Kind {
 /// One run of a picture, or one trace.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// What tells it from the others, as `noop` or `noop, 8 jobs`.
+    /// What distinguishes it from the others, such as `noop` or `noop, 8 jobs`.
     pub label: String,
     /// The names of its clients, by their index.
     pub clients: Vec<String>,
-    /// What was kept of it.
+    /// Its records.
     pub recorder: Recorder,
 }
 
-/// A picture, and what is behind each of its places.
+/// A picture, and the values at each of its places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     /// Its title, without the subject.
     pub title: String,
     /// An SVG document.
     pub svg: String,
-    /// For a page that tells values under the pointer.
+    /// For a page that shows values under the pointer.
     pub hover: Hover,
 }
 
-/// The picture of this kind of these runs. `subject` says what ran, as `tiotest on hdd-7200`. A
-/// run without the record that the kind needs is left out.
+/// The picture of this kind of these runs. `subject` says what ran, such as `tiotest on hdd-7200`.
+/// A run without the record that the kind needs is left out.
 #[must_use]
 pub fn picture(kind: Kind, subject: &str, runs: &[Run]) -> Picture {
     match kind {
@@ -148,7 +148,7 @@ pub fn draw(kind: Kind, subject: &str, runs: &[Run]) -> String {
     picture(kind, subject, runs).svg
 }
 
-/// Brings all records to buckets of one width, and on until the longest has at most so many.
+/// Brings all records to buckets of one width, and on until the longest has at most this many.
 fn even<R>(
     records: &mut [R],
     points_max: usize,

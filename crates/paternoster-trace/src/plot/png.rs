@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! PNG: a picture as pixels, for what cannot show SVG.
+//! PNG: a picture as pixels, for programs that cannot show SVG.
 //!
-//! The SVG is rendered as it is. The host's fonts are not looked at: regular and bold of Noto Sans
-//! are within the program, so that a picture has the same letters on every machine. A letter that
-//! they do not have is left out.
+//! The SVG is rendered unchanged. The host's fonts are not used: regular and bold of Noto Sans are
+//! within the program, so that a picture has the same letters on every machine. A letter that they
+//! lack is left out.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const PIXELS_MAX: u64 = 1 << 26;
 pub enum PngError {
     /// It is not SVG.
     Svg(usvg::Error),
-    /// It would have so many pixels across and down.
+    /// It would have this many pixels across and down.
     Size(u64, u64),
     /// It cannot be written down.
     Encode(String),
@@ -39,10 +39,10 @@ impl std::fmt::Display for PngError {
 
 impl std::error::Error for PngError {}
 
-/// A picture as PNG, with so many pixels for each of the SVG's across and down.
+/// A picture as PNG, with this many pixels for each of the SVG's across and down.
 ///
 /// # Errors
-/// What is not SVG, and what would be too large.
+/// If it is not SVG, or would be too large.
 pub fn png(svg: &str, scale: u16) -> Result<Vec<u8>, PngError> {
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(notosans::REGULAR_TTF.to_vec());

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Throughput and IOPS over time: what was read and written in each span, by its length.
+//! Throughput and IOPS over time: what was read and written in each span, divided by its length.
 //!
 //! One run alone has a line for reads and one for writes. Several runs have a panel for each
 //! direction and a line for each run; each panel has its own scale, in the same unit.
 //!
 //! ```text
 //! | 4 MB | 3 MB | 1 MB|           10 ms wide; the last one 2 ms: 1 MB in 2 ms would be 500 MB/s,
-//! 0     10     20    22 ms        so it is one with the span before: 4 MB in 12 ms, 333 MB/s
+//! 0     10     20    22 ms        so it joins the span before: 4 MB in 12 ms, 333 MB/s
 //! ```
 //!
 //! (A run ends with a request, so its last span always has one, however short that is.)
 //!
 //! Spans are the same for all runs, and at most [`POINTS_MAX`]; fewer, if there were less than
-//! [`REQUESTS_MIN`] requests in each of them, since a line of single requests is a comb.
+//! [`REQUESTS_MIN`] requests in each of them, because a line of single requests is a comb.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ use crate::record::{Amount, FlowRecord};
 const POINTS_MAX: usize = 128;
 /// Not fewer than these for want of requests.
 const POINTS_MIN: usize = 16;
-/// So many requests there are to be in a span, on average, of some run.
+/// A span must have this many requests, on average, in at least one run.
 const REQUESTS_MIN: u64 = 4;
 /// Height of a panel that is alone, and of one of two.
 const HEIGHT: i64 = 380;
@@ -59,7 +59,7 @@ impl Rate {
         }
     }
 
-    /// How much it is in a second, in the small unit.
+    /// The amount per second, in the small unit.
     fn of(self, amount: Amount, length: u64) -> u64 {
         let much = match self {
             Rate::Throughput => u128::from(amount.bytes),
@@ -216,7 +216,7 @@ fn planes(
     }
 }
 
-/// The rate in each span; what is left of the last one is one with the span before.
+/// The rate in each span; the rest of the last one joins the span before.
 fn bars(rate: Rate, record: &FlowRecord, direction: usize) -> Vec<Option<Bar>> {
     let (width, end) = (record.width().0, record.end().0);
     let mut amounts: Vec<Amount> = record.buckets().map(|amounts| amounts[direction]).collect();
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(dense[0].buckets().len(), 100);
     }
 
-    /// Are rates told with digits that suit them?
+    /// Are rates printed with suitable digits?
     #[test]
     fn rates_in_words() {
         let said = [800, 83_400, 12_345_678, 250_000_000].map(|rate| Rate::Throughput.words(rate));

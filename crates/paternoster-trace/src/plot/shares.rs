@@ -7,7 +7,7 @@
 //!   0 % | ────┘
 //! ```
 //!
-//! The lines of a span sum to 100 %, but for what rounding takes: less than 0.1 % for each line.
+//! The lines of a span sum to 100 %, except for rounding: less than 0.1 % for each line.
 
 use paternoster_core::Nanos;
 
@@ -102,7 +102,7 @@ fn bar(own: u64, all: u64, nth: u64, width: Nanos) -> Option<Bar> {
 mod tests {
     use super::*;
 
-    /// Is a part told of what there is, and nothing where there is nothing? 1 of 3 is 33.3 %.
+    /// Is a part relative to what there is, and absent where there is nothing? 1 of 3 is 33.3 %.
     #[test]
     fn parts_by_hand() {
         assert_eq!(part(4096, 12_288).map(said), Some("33.3 %".to_owned()));

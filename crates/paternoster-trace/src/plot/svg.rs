@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! SVG: elements, attributes and texts, escaped, with lengths in tenths of a pixel.
 //!
-//! Lengths are integers until they are written, `123.4`, so that no machine rounds them in its own
-//! way. Nothing here knows how wide a text is; who places one says where it begins, ends or has
+//! Lengths are integers until they are written, `123.4`, so that no machine rounds them
+//! differently. The width of a text is unknown here; the caller places its beginning, its end or
 //! its middle.
 
 use std::fmt::{self, Display, Write as _};
@@ -41,7 +41,7 @@ impl Display for Px {
     }
 }
 
-/// What an element says of itself.
+/// The attributes of an element.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a dyn Display)];
 
 /// A document in the making.
@@ -108,8 +108,8 @@ impl Svg {
     }
 }
 
-/// Adds `text` so that a parser reads it back. What XML cannot say at all (control characters)
-/// becomes U+FFFD, the replacement character.
+/// Adds `text` so that a parser reads it back. What XML cannot express (control characters) becomes
+/// U+FFFD, the replacement character.
 fn escape(to: &mut String, text: &str) {
     for letter in text.chars() {
         match letter {
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(texts, ["12", "12.3", "-0.5", "0"]);
     }
 
-    /// Does a parser read back what was written, also what looks like XML?
+    /// Does a parser read back what was written, even if it looks like XML?
     #[test]
     fn texts_are_escaped() {
         let mut svg = Svg::default();

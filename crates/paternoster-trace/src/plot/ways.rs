@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What pictures of latencies have in common: which curves stand in which panel, and their
-//! figures.
+//! What pictures of latencies have in common: which curves are in which panel, and their figures.
 //!
 //! ```text
 //! one run      D2C: reads, writes      Q2C: reads, writes            a panel for each way
@@ -86,7 +85,7 @@ impl<'a> Ways<'a> {
         self.labels.iter().zip(&self.totals).enumerate().map(entry).collect()
     }
 
-    /// The panels; `bars` says what the curve of a run, a way and a direction is.
+    /// The panels; `bars` gives the curve of a run, a way and a direction.
     pub(super) fn planes(
         &self,
         bars: impl Fn(usize, Way, usize) -> Vec<Option<Bar>>,

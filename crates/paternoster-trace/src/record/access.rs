@@ -11,17 +11,17 @@
 //!        +─────────▶ time
 //! ```
 //!
-//! Cells begin small (1024 ns, 8 sectors), so that a short run is kept as it was. When there are
-//! more than [`CELLS_MAX`] of them, they are made wider or higher by two until half are left:
-//! wider if the run spans more than twice as many cells in time as in place, since pictures are
-//! about twice as wide as high.
+//! Cells begin small (1024 ns, 8 sectors), so that a short run is kept exactly. When there are more
+//! than [`CELLS_MAX`] of them, they are made wider or higher by two until half are left: wider if
+//! the run spans more than twice as many cells in time as in place, because pictures are about
+//! twice as wide as high.
 //!
 //! # Invariants
 //! I1  The counts of all cells add up to the number of accesses.
 //! I2  There are at most `CELLS_MAX` cells, about 1 MiB.
 //!
-//! A write is everything that is no read, as in block traces, where a discard has the bit of
-//! writes. A command that the device refuses and gets again is counted again.
+//! A write is everything except reads, as in block traces, where a discard has the write bit. A
+//! command that the device refuses and gets again is counted again.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ struct Cell {
     place: u64,
 }
 
-/// What a cell holds.
+/// The contents of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     first: (Nanos, u64),
@@ -60,7 +60,7 @@ struct Held {
 /// The accesses of one client and direction in one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Index of the client; [`CLIENTS_KEPT`] stands for all from there on.
+    /// Index of the client; [`CLIENTS_KEPT`] represents all from there on.
     pub client: u32,
     /// Everything but reads.
     pub write: bool,
@@ -78,7 +78,7 @@ impl Held {
     }
 }
 
-/// Where a device stands in a record of several.
+/// Where a device is in a record of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shelf {
     /// What the device is called.
@@ -98,7 +98,7 @@ pub struct AccessRecord {
     sector_shift: u32,
     cells: BTreeMap<Cell, Held>,
     end: Nanos,
-    /// The first sector and the one behind the last.
+    /// The first sector and the one after the last.
     sectors: Option<(u64, u64)>,
     shelves: Vec<Shelf>,
     of_machine: bool,
@@ -142,7 +142,7 @@ impl AccessRecord {
         self.end
     }
 
-    /// The first sector and the one behind the last; `None` when there was no access.
+    /// The first sector and the one after the last; `None` when there was no access.
     #[must_use]
     pub const fn sectors(&self) -> Option<(u64, u64)> {
         self.sectors
@@ -154,7 +154,7 @@ impl AccessRecord {
         (Nanos(1 << self.time_shift), 1 << self.sector_shift)
     }
 
-    /// The devices that stand one above the other in this record; none if there is but one.
+    /// The devices that are one above the other in this record; none if there is only one.
     #[must_use]
     pub fn shelves(&self) -> &[Shelf] {
         &self.shelves
@@ -327,8 +327,8 @@ mod tests {
         assert_eq!(record.accesses().count(), 4_097);
         assert_eq!(record.count(), 16_385);
     }
-    /// Do devices stand one above the other by their used ranges? One uses 100 to 112 (12
-    /// sectors), so that the other's 500 to 508 begins at 12; 20 in all.
+    /// Are devices one above the other by their used ranges? One uses 100 to 112 (12 sectors), so
+    /// that the other's 500 to 508 begins at 12; 20 in all.
     #[test]
     fn devices_are_stacked() {
         let device = |sectors: &[u64]| {

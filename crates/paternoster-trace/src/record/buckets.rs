@@ -2,13 +2,13 @@
 //! Buckets: a bounded row of equal spans of time from 0 on, each with what happened in it.
 //!
 //! ```text
-//! room for 4:   |a|b|c|d|  e comes behind the last   →   |ab |cd |e  |      twice as wide
+//! room for 4:   |a|b|c|d|  e comes after the last    →   |ab |cd |e  |      twice as wide
 //! ```
 //!
 //! Widths are 1 us times a power of two, so that rows of different runs can be brought to one.
 //!
-//! Invariants: I1 there are at most as many buckets as was said; I2 joining is all that happens to
-//! what a bucket holds, so that sums over all of them stay.
+//! Invariants: I1 there are at most as many buckets as given; I2 the contents of buckets only
+//! change by joining, so that sums over all of them stay.
 
 use paternoster_core::Nanos;
 

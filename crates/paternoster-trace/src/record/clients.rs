@@ -18,7 +18,7 @@ use super::journeys::Journeys;
 use super::step::{Step, StepKind};
 use super::{FlowRecord, LatencyRecord, Recorder};
 
-/// So many clients, those that come first, have records of their own.
+/// This many clients, the first to come, have records of their own.
 pub const CLIENTS_APART: usize = 15;
 
 /// How much each client of a run read and wrote, and how long that took.

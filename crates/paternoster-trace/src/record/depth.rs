@@ -101,7 +101,7 @@ impl DepthRecord {
     }
 
     /// The depths that each issue made, added, and how many issues there were: iowatcher's mean is
-    /// one by the other.
+    /// the first divided by the second.
     #[must_use]
     pub const fn at_issues(&self) -> (u128, u64) {
         self.at_issues
@@ -134,7 +134,7 @@ impl DepthRecord {
         bucket.max = bucket.max.max(depth);
     }
 
-    /// Goes on to `at` with the depth as it is.
+    /// Goes on to `at` with the depth unchanged.
     fn pass(&mut self, at: Nanos) {
         let (width, depth) = (self.width().0, self.depth);
         while self.at < at {
@@ -161,7 +161,7 @@ mod tests {
         record
     }
 
-    /// Are areas and maxima right in a drawing like the essay's? D at 0, D at 400, C at 800 and at
+    /// Are areas and maxima right in a drawing like that above? D at 0, D at 400, C at 800 and at
     /// 1200 ns, buckets of 1000 ns. Area 400 + 2 * 400 + 200 = 1400 in the first, 200 in the
     /// second.
     #[test]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     /// Does a very long silence end? 2^62 ns are 146 years; 1000 * 2^43 * 1024 is the first end of
-    /// the buckets behind it.
+    /// the buckets after it.
     #[test]
     fn long_silence() {
         let record = steps(&[(0, 1), (1 << 62, -1)]);

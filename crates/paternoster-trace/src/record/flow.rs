@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flow: bytes and requests over time, read and written, which throughput and IOPS are drawn of.
 //!
-//! A request counts when it comes back (`C`). A trace may not have that: then when it goes to the
-//! device (`D`), and if that is not there either, when a bio is submitted (`Q`). Which of them is
-//! known only at the end, so all three are kept:
+//! A request counts when it comes back (`C`). A trace may lack that: then when it goes to the
+//! device (`D`), and without that when a bio is submitted (`Q`). Which of them is known only at the
+//! end, so all three are kept:
 //!
 //! ```text
 //! bucket    0           1           2
 //! Q         3 × 4 KiB   .           .
 //! D         1 × 8 KiB   1 × 4 KiB   .
-//! C         .           1 × 8 KiB   1 × 4 KiB    there is a C: this row is told
+//! C         .           1 × 8 KiB   1 × 4 KiB    there is a C: this row is used
 //! ```
 //!
 //! What has no sectors, a flush, is not counted. A discard is a write of its length.
@@ -28,7 +28,7 @@ use super::step::{Step, StepKind};
 
 const SECTOR: u64 = 512;
 
-/// So much of one direction.
+/// An amount of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
     /// Bytes.
@@ -165,7 +165,8 @@ mod tests {
         Step { at: Nanos(at), kind, client: 0, write, sector: 0, sectors, latency: None }
     }
 
-    /// Is C told if there is one, else D, else Q? The essay's drawing, with 4 KiB in 8 sectors.
+    /// Is C used if there is one, otherwise D, otherwise Q? The drawing above, with 4 KiB in 8
+    /// sectors.
     #[test]
     fn the_best_stage_is_told() {
         let mut record = FlowRecord::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Histogram: how many latencies there were of which size, in cells of about equal ratio.
+//! Histogram: how many latencies there were of each size, in cells of about equal ratio.
 //!
 //! Each power of two is cut into [`PARTS`] cells of equal width, so that a cell's end is at most
 //! 1/16 above its beginning:
@@ -8,8 +8,8 @@
 //! 1024 ns … 2048 ns in 16 cells of 64 ns:    1500 ns is in the cell from 1472 to 1536
 //! ```
 //!
-//! What is shorter than 1024 ns has one cell, so has what is longer than 2^41 ns, 37 minutes.
-//! Number, sum, least and most are exact.
+//! Values below 1024 ns have one cell, as have those above 2^41 ns, 37 minutes. Number, sum, least
+//! and most are exact.
 //!
 //! Invariants: I1 the cells add up to the number; I2 there are at most [`CELLS`] cells, 4 KiB, of
 //! which only those between the least and the most are kept.
@@ -43,7 +43,7 @@ pub struct Histogram {
 /// Latencies of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramCell {
-    /// Which cell it is, from 0 to [`CELLS`].
+    /// The cell's index, from 0 to [`CELLS`].
     pub place: usize,
     /// From here.
     pub from: Nanos,
@@ -93,8 +93,8 @@ impl Histogram {
         Nanos(u64::try_from(self.sum / u128::from(self.count.max(1))).unwrap_or(u64::MAX))
     }
 
-    /// What so many of a thousand were not longer than: at most 1/16 too much, and never more than
-    /// the longest.
+    /// The latency that this many of a thousand did not exceed: at most 1/16 too much, and never
+    /// more than the longest.
     #[must_use]
     pub fn permille(&self, permille: u64) -> Nanos {
         let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000).max(1);
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Is 1500 ns in the cell of the essay, 7 above the first of its power: (1500 - 1024) / 64?
+    /// Is 1500 ns in the cell drawn above, 7 above the first of its power: (1500 - 1024) / 64?
     #[test]
     fn a_cell_by_hand() {
         assert_eq!(place(Nanos(1_500)), 1 + 7);

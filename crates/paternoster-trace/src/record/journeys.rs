@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Journeys: which issue and which submissions a completion belongs to.
 //!
-//! Neither events nor traces number requests; what they have in common is the place:
+//! Neither events nor traces number requests; they are matched by place:
 //!
 //! ```text
 //! Q 8+8   Q 16+8 (merged)   D 8+16   C 8+16
@@ -11,14 +11,14 @@
 //! ```
 //!
 //! Of several at one place the one of the same direction and length is meant, of several such the
-//! oldest. A request belongs to whoever submitted the bio at its first sector: the one who issues
-//! may be a thread of the kernel, and a completion comes to whoever runs.
+//! oldest. A request belongs to the process that submitted the bio at its first sector: the one
+//! that issues may be a thread of the kernel, and a completion comes to whatever runs.
 //!
 //! What never comes back must not be kept for ever: of more than [`JOURNEYS_MAX`] the oldest is no
 //! longer waited for, and if it was in the device it leaves it, as a [`StepKind::Requeue`].
 //!
-//! Limits: a bio of which the front half is completed by itself is done with that; a second
-//! completion of one request (a part of it) is a stray one.
+//! Limits: a bio whose front half is completed separately is done with that; a second completion of
+//! one request (a part of it) is a stray one.
 //!
 //! Invariants: I1 at most `JOURNEYS_MAX` bios and as many requests are kept, 20 MiB together;
 //! I2 as many leave the device as entered it, and are still in it.
@@ -46,13 +46,13 @@ impl Default for Journeys {
 }
 
 impl Journeys {
-    /// At most so many bios and requests.
+    /// At most `max` bios and requests.
     fn with_limit(max: usize) -> Journeys {
         Journeys { queued: Waiting::new(max), issued: Waiting::new(max) }
     }
 
-    /// Goes on with a step on a device, and emits what is known then: the step itself, with whose
-    /// it is and its latency, and the ends of bios.
+    /// Processes a step on a device, and emits what is known then: the step itself, with its client
+    /// and its latency, and the ends of bios.
     pub fn follow(&mut self, device: u32, mut step: Step, mut emit: impl FnMut(&Step)) {
         match step.kind {
             StepKind::Queue => {
@@ -186,7 +186,7 @@ mod tests {
         all
     }
 
-    /// Does a completion find its issue and both its bios, as the essay draws it, and is the
+    /// Does a completion find its issue and both its bios, as drawn above, and is the
     /// request the first bio's though another one issues it? 100 - 30, 100 - 10, 100 - 20.
     #[test]
     fn a_merged_request_by_hand() {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// Of two reads of one place, is the one of the same length meant, and else the oldest?
+    /// Of two reads of one place, is the one of the same length meant, and otherwise the oldest?
     #[test]
     fn the_same_place_twice() {
         use StepKind::{Complete, Issue};

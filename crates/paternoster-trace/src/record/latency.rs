@@ -7,10 +7,10 @@
 //! └──────── Q2C ────────┘     of each bio, with the time that it waited
 //! ```
 //!
-//! A latency is put down when it ends. Each bucket of time has a histogram for each of D2C and
-//! Q2C, of reads and of writes, so that means are exact and percentiles can be told of any span.
+//! A latency is recorded when it ends. Each bucket of time has a histogram for each of D2C and Q2C,
+//! of reads and of writes, so that means are exact and percentiles are available for any span.
 //!
-//! What has no sectors, a flush, is left out: it is neither read nor write.
+//! A flush, without sectors, is left out: it is neither read nor write.
 //!
 //! D2C counts once for each request, as in iowatcher. Differs from btt, which counts that of a
 //! request once for each bio in it; Q2C is of bios in both.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records: what is kept of a run's events or of a trace, in memory that a stated limit bounds.
+//! Records: the events of a run or of a trace, in memory with a stated limit.
 //!
 //! ```text
 //! events of a run ──▶ Recorder ────────────┐         ┌─▶ depth
@@ -8,8 +8,8 @@
 //!                        (Journeys: which D a C ends)└─▶ latency
 //! ```
 //!
-//! Long runs are kept coarser, not cut: when a record is full, neighbours are put together and
-//! sums stay what they were. What was kept depends on the events alone.
+//! Long runs are kept coarser, not cut: when a record is full, neighbours are joined and sums stay
+//! the same. The contents depend on the events alone.
 
 mod access;
 mod buckets;
@@ -36,7 +36,7 @@ pub use step::{Step, StepKind};
 pub use trace::{DEVICES_MAX, Devices, FromTrace};
 pub use turns::{CHARGED, Charges, FoundTurns, IDLE, KEPT, OTHERS, Turn, Turns, slot};
 
-/// The records that somebody asked for; without any it is one branch for each event.
+/// The requested records; without any it is one branch for each event.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
     /// How many commands the device had.
@@ -52,7 +52,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Whether anything was asked for.
+    /// Whether anything was requested.
     #[inline]
     #[must_use]
     pub const fn listens(&self) -> bool {
@@ -62,8 +62,7 @@ impl Recorder {
             || self.latency.is_some()
     }
 
-    /// Takes a step that is what it is: whose it is and how long it took are known as far as they
-    /// ever will be.
+    /// Takes a final step: its client and its duration are known as far as they ever will be.
     pub fn step(&mut self, step: &Step) {
         if let Some(depth) = &mut self.depth {
             depth.step(step);

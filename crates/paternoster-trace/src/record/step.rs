@@ -7,9 +7,9 @@
 //! blktrace records ────▶ FromTrace ─┘
 //! ```
 //!
-//! Most letters of a journey tell nothing that a record keeps; those left are a bio's `Q`, a
-//! request's `D`, `C` and `R`, and what follows from them: that a bio is done, and that something
-//! came back of which nothing else is known.
+//! Most letters of a journey add nothing to a record; those left are a bio's `Q`, a request's `D`,
+//! `C` and `R`, and what follows from them: that a bio is done, and that something came back of
+//! which nothing else is known.
 
 use paternoster_core::{Action, Event, Nanos, Op};
 

@@ -3,21 +3,21 @@
 //!
 //! ```text
 //! note   pid 812 is fio             pid 812 ─▶ client 0 "fio"
-//! Q 8,0  pid 812  sector 64         pid 813 ─▶ client 1 "fio 813"    (a name that is not alone
+//! Q 8,0  pid 812  sector 64         pid 813 ─▶ client 1 "fio 813"    (a name that is not unique
 //! D 8,0  pid 97   sector 64                     has its pid: "fio 812", "fio 813";
 //!                                               or all of one name are one client)
 //! C 8,0  pid 0    sector 64  ─▶ one read of client 0
 //! ```
 //!
-//! One device is chosen, or all are taken together: their requests add up, their places stand one
-//! above the other by the ranges that were used ([`AccessRecord::shelves`]). Where a trace has
-//! arrivals only, these are the accesses.
+//! One device is chosen, or all are taken together: their requests add up, their places are one
+//! above the other by the used ranges ([`AccessRecord::shelves`]). Where a trace has arrivals only,
+//! these are the accesses.
 //!
 //! # Limits
 //! * Clients are numbered as they come; from the 257th on they are one ([`CLIENTS_KEPT`]).
 //! * Devices from the 16th on ([`DEVICES_MAX`]) share the last one's place.
 //! * A disk and what was remapped onto it (partitions, RAID, LVM) are several devices whose
-//!   requests are the same ones: choose one, or what is told is told twice.
+//!   requests are the same ones: choose one, or requests count twice.
 //! * Commands that are passed through to the device are neither read nor write, and left out.
 //! * What belongs together is found by its place: see [`Journeys`].
 
@@ -61,7 +61,7 @@ pub struct FromTrace {
     issued: BTreeSet<DeviceNumber>,
     /// The client of each process that did something.
     clients: BTreeMap<u32, u32>,
-    /// What processes are called that are clients, or may become one.
+    /// Names of processes that are clients, or may become one.
     names: BTreeMap<u32, String>,
     /// The client of each name, if all of one name are one.
     namesakes: Option<BTreeMap<String, u32>>,
@@ -71,7 +71,7 @@ pub struct FromTrace {
 }
 
 impl FromTrace {
-    /// Has a recorder read a trace; what it keeps was asked for before.
+    /// Makes a recorder read a trace; its records were requested before.
     #[must_use]
     pub fn new(recorder: Recorder, devices: Devices) -> FromTrace {
         FromTrace {
@@ -124,7 +124,7 @@ impl FromTrace {
     }
 
     /// The records, and the names of clients by their index, for a [`crate::Run`]. `device_name`
-    /// says what a device is called that has more than a number.
+    /// gives the name of a device that has more than a number.
     #[must_use]
     pub fn finish(
         mut self,
@@ -159,7 +159,7 @@ impl FromTrace {
             Code::REQUEUE => StepKind::Requeue,
             _ => return None,
         };
-        // A source's times do not go back; whoever feeds entries may have others.
+        // A source's times do not go back; entries from elsewhere may.
         self.at = self.at.max(record.at);
         let completes = matches!(kind, StepKind::Complete | StepKind::Requeue);
         let client = if completes { CLIENTS_KEPT } else { self.client(record.pid) };
@@ -209,7 +209,7 @@ impl FromTrace {
         client
     }
 
-    /// Puts down what a process is called; it may change its name, the last one is told.
+    /// Records a process's name; it may change its name, the last one counts.
     fn name(&mut self, pid: u32, payload: &[u8]) {
         let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
         let name = String::from_utf8_lossy(&payload[..end.min(NAME_MAX)]).into_owned();
@@ -325,8 +325,8 @@ mod tests {
         assert_eq!(accesses(&entries, SDB), [8, 8000]);
     }
 
-    /// Is a request the one's who submitted it, with the name that its note gave, and pids beside
-    /// names that are not alone? The essay's example.
+    /// Does a request belong to its submitter, with the name from its note, and with pids added to
+    /// names that are not unique? The example above.
     #[test]
     fn processes_have_names() {
         let mut trace = FromTrace::new(recorder(), Devices::All);
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(trace.finish(|_| None).1, ["fio 812", "fio 813", "pid 5"]);
     }
 
-    /// Are all of one name one client, if that is wished for?
+    /// Are all of one name one client, on request?
     #[test]
     fn namesakes_are_one() {
         let mut trace = FromTrace::new(recorder(), Devices::All).by_name();
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(clients, [(0, 0), (0, 16), (1, 8)]);
     }
 
-    /// Is one device chosen, or do several stand one above the other with their names?
+    /// Is one device chosen, or are several one above the other with their names?
     #[test]
     fn devices_are_chosen_or_stacked() {
         let entries = [

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns: who had the device when, and what each request waited for, in parts that sum to its
-//! latency.
+//! Turns: which client had the device when, and what each request waited for, in parts that sum to
+//! its latency.
 //!
 //! ```text
 //! asked      got         inserted                           issued      ended
 //!   Q ───────── G ────────── I ───────────────────────────────── D ─────── C
 //!     for a free   in the      in the scheduler, meanwhile the     in the
 //!     request      plug        device had: backup 30 ms, own 5 ms, device
-//!                              nobody 5 ms
+//!                              idle 5 ms
 //! ```
 //!
 //! While the device has k commands, each client is charged 1/k of the passing time for each of its
-//! own; of 10 ns and two clients with one and two commands that is 3 and 6, and the nanosecond that
-//! is left goes to the first of them. So the charges sum to the time, and the parts to the latency.
+//! own; of 10 ns and two clients with one and two commands that is 3 and 6, and the remaining
+//! nanosecond goes to the first of them. So the charges sum to the time, and the parts to the
+//! latency.
 //!
 //! A long run has more requests than anyone looks at. Kept are the longest one of each client and
 //! the [`KEPT`] around the longest of all:
@@ -30,16 +31,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::{Action, Event, Nanos, Op};
 
-/// So many requests are kept around the one that took longest.
+/// This many requests are kept around the one that took longest.
 pub const KEPT: usize = 1024;
-/// So many clients, those that come first, are told apart in what the device did meanwhile.
+/// This many clients, the first to come, are listed separately in what the device did meanwhile.
 pub const CHARGED: usize = 12;
 /// More that wait are forgotten, the oldest place first.
 const WAITING_MAX: usize = 1 << 16;
 
-/// How long each of the first clients had the device, all others, and nobody.
+/// How long each of the first clients had the device, all others, and none.
 pub type Charges = [u64; CHARGED + 2];
-/// Where the others stand in [`Charges`], and the time in which the device was idle.
+/// The index of the others in [`Charges`], and of the time in which the device was idle.
 pub const OTHERS: usize = CHARGED;
 /// See [`OTHERS`].
 pub const IDLE: usize = CHARGED + 1;
@@ -47,7 +48,7 @@ pub const IDLE: usize = CHARGED + 1;
 /// One request from asking to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Whose, by its index.
+    /// Its client's index.
     pub client: u32,
     /// What was done.
     pub op: Op,
@@ -65,7 +66,7 @@ pub struct Turn {
     pub issued: Nanos,
     /// When it came back.
     pub ended: Nanos,
-    /// So many commands of others, and its client's own, the device had when it came.
+    /// How many commands of others, and of its own client, the device had when it came.
     pub before: u32,
     /// What had the device while it was in the scheduler; sums to `issued - inserted`.
     pub charges: Charges,
@@ -79,7 +80,7 @@ impl Turn {
     }
 }
 
-/// What is known of one that waits.
+/// The state of a waiting one.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     asked: Nanos,
@@ -87,10 +88,10 @@ struct Waiting {
     inserted: Option<(Nanos, Charges)>,
 }
 
-/// Client, whether it is none of reads, first sector.
+/// Client, whether it is not a read, first sector.
 type Place = (u32, bool, u64);
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Clone, Default)]
 pub struct FoundTurns {
     /// Those around the longest one, in the order in which the device got them.
@@ -112,7 +113,7 @@ pub struct Turns {
     issued_count: usize,
     ended: VecDeque<Turn>,
     most: Nanos,
-    /// So many are still to end before what surrounds the longest is kept.
+    /// This many are still to end before the surroundings of the longest are kept.
     until_kept: Option<usize>,
     around: Vec<Turn>,
     longest: BTreeMap<u32, Turn>,
@@ -161,7 +162,7 @@ impl Turns {
                     waiting.inserted = Some((event.at, charged));
                 }
             }
-            // The bio goes with another; a request that it stands before begins there now.
+            // The bio goes with another; a request that now begins earlier is found there.
             Action::BackMerge => drop(self.take_waiting(place, true)),
             Action::FrontMerge => {
                 let bio = self.take_waiting(place, true);
@@ -193,7 +194,7 @@ impl Turns {
         None
     }
 
-    /// What was found, when everything has ended.
+    /// The findings, when everything has ended.
     #[must_use]
     pub fn finish(mut self) -> FoundTurns {
         if self.until_kept.is_some() || self.around.is_empty() {
@@ -258,7 +259,7 @@ impl Turns {
     fn issue(&mut self, place: Place, event: &Event) {
         let before = self.inside.values().sum();
         *self.inside.entry(place.0).or_default() += 1;
-        // What was not seen before, as a flush that the queue itself sends, begins here.
+        // A request not seen before, such as a flush that the queue itself sends, begins here.
         let waiting = self.take_waiting(place, false);
         let asked = waiting.map_or(event.at, |waiting| waiting.asked);
         let (inserted, since) =
@@ -319,7 +320,7 @@ impl Turns {
     }
 }
 
-/// Where a client's time stands in [`Charges`].
+/// The index of a client's time in [`Charges`].
 #[must_use]
 pub fn slot(client: u32) -> usize {
     usize::try_from(client).map_or(OTHERS, |client| client.min(OTHERS))
@@ -340,7 +341,7 @@ mod tests {
         turns.finish()
     }
 
-    /// Is a request's way told in parts, by hand? It waits 10 for a request and then 10 in the
+    /// Is a request's time split into parts, by hand? It waits 10 for a request and then 10 in the
     /// scheduler, in which the other one has the device for 5; then 30 in the device.
     #[test]
     fn a_way_by_hand() {
@@ -364,7 +365,7 @@ mod tests {
     }
 
     /// Do the charges sum to the time though it does not divide? 10 ns, one command and two: 3 and
-    /// 6, and what is left is the first one's.
+    /// 6, and the rest is the first one's.
     #[test]
     fn nothing_is_lost() {
         use Action::{Complete, Insert, Issue, Queue};
@@ -384,7 +385,8 @@ mod tests {
         assert_eq!(turn.before, 3);
     }
 
-    /// Does a request go by the bio that was merged before it, keep who asked first, and end once?
+    /// Does a request follow the bio that was merged before it, keep its first submission, and end
+    /// once?
     #[test]
     fn what_merges_is_one() {
         use Action::{BackMerge, Complete, FrontMerge, Insert, Issue, Queue};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the real blkparse 1.2.0 printed of recorded traces: is ours the same, byte for byte?
 //!
-//! Left out are the lines about the files that it read. Without the recordings the tests say so and
+//! The lines about the files that it read are left out. Without the recordings the tests say so and
 //! pass.
 
 use paternoster_trace::blkparse::Options;

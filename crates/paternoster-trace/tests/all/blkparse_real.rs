@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The installed blkparse beside ours: is the text of generated traces the same, byte for byte?
+//! The installed blkparse compared with ours: is the text of generated traces the same, byte for
+//! byte?
 //!
 //! A trace is written by [`PerCpu`] and read by both, with many options. It is made so that the
-//! tool does not print what happens to lie in its memory: payloads are there where they are shown,
-//! and where times are followed, a request goes all its steps. Without the tool the test says so
-//! and passes. A seed is in every message.
+//! tool does not print random memory contents: payloads exist where they are shown, and where times
+//! are followed, a request goes through all its steps. Without the tool the test says so and
+//! passes. A seed is in every message.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -236,7 +237,7 @@ fn options(name: &str, args: &[&str]) -> Options {
     options
 }
 
-/// What is asked of both.
+/// The arguments for both.
 const ARGS: [&[&str]; 26] = [
     &[],
     &["-t"],

@@ -8,7 +8,7 @@ use paternoster_trace::btt::{Analysis, Figures, Interval, Memory, Options};
 use paternoster_trace::source::Entry;
 use proptest::prelude::*;
 
-/// Numbers of which some are small, some near the end of their range, some the same.
+/// Numbers, some small, some near the end of their range, some equal.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![0..64_u64, Just(u64::MAX), Just(u64::MAX - 7), any::<u64>(), 0..10_000_000_000_u64]
 }
@@ -18,7 +18,7 @@ fn record() -> impl Strategy<Value = (Record, Vec<u8>)> {
     let kinds = (0..20_u16, any::<u32>(), 0..6_u32, 0..4_u32);
     (numbers, kinds, proptest::collection::vec(any::<u8>(), 0..40)).prop_map(
         |((at, sector, bytes), (code, categories, pid, device), payload)| {
-            // Half of them with the categories of ordinary I/O: notes and commands are many else.
+            // Half with the categories of ordinary I/O: otherwise many are notes and commands.
             let categories =
                 if code % 2 == 0 { categories & 0xfbff_u32 & !0x200 } else { categories };
             let record = Record {
@@ -36,7 +36,7 @@ fn record() -> impl Strategy<Value = (Record, Vec<u8>)> {
     )
 }
 
-/// All that can be asked for.
+/// All options.
 fn everything() -> Options {
     let name = |name: &str| Some(name.to_owned());
     Options {
@@ -88,7 +88,7 @@ proptest! {
         prop_assert_eq!(figures.queue_seeks.seeks, seeks);
     }
 
-    /// Are the figures the same whatever else is asked for?
+    /// Are the figures the same whatever other options are set?
     #[test]
     fn figures_do_not_depend_on_files(records in proptest::collection::vec(record(), 0..100)) {
         let (with, _) = analyse(&records, everything());

@@ -13,7 +13,7 @@ use crate::common::skipped;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
-/// The folder with recorded outputs; `None`, and a line that says so, without it.
+/// The folder with recorded outputs; `None`, with a message, without it.
 fn recorded(name: &str) -> Option<PathBuf> {
     let path = Path::new(DATA).join(name);
     if !path.is_dir() {

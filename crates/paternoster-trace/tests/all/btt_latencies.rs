@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latencies of recorded traces against what btt told of them (`../shared/data/btt-golden`).
+//! Latencies of recorded traces compared with btt's (`../shared/data/btt-golden`).
 //!
-//! Where the folder is not there the test says so and passes.
+//! Without the folder the test says so and passes.
 
 use std::fs::File;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn told(text: &str, way: Way) -> Option<[u64; 4]> {
     Some([count, ns(words[1]), ns(words[2]), ns(words[3])])
 }
 
-/// The same as it is recorded here.
+/// The same as recorded here.
 fn recorded(case: &str) -> Option<[Histogram; 2]> {
     let folder = Path::new(FOLDER).join(case);
     let files: Vec<(String, Option<u32>, File)> = (0..)

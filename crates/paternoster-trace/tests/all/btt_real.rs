@@ -2,7 +2,7 @@
 //! The real btt, if it is installed: generated traces analysed by both, equal byte for byte.
 //!
 //! Orderly traces are as a kernel writes them: several devices, one of them mapped onto others,
-//! processes, merges in front and behind, requeues, plugs, sleeps, lost completions. Wild ones are
+//! processes, merges before and after, requeues, plugs, sleeps, lost completions. Wild ones are
 //! events in any order, with bios on top of each other.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct Trace {
     events: Vec<(u64, Record, Vec<u8>)>,
 }
 
-/// Who does what where.
+/// Which process does what where.
 #[derive(Clone, Copy)]
 struct Who {
     pid: u32,
@@ -242,7 +242,7 @@ fn wild(seed: u64) -> Vec<u8> {
     trace.bytes()
 }
 
-/// Some options, and the arguments that say the same to the real one.
+/// Some options, and the equivalent arguments for the real one.
 fn options(seed: u64) -> (Options, Vec<String>) {
     let mut random = Random::new(!seed);
     let (mut options, mut arguments) = (Options::default(), Vec::new());
@@ -318,7 +318,7 @@ fn ours(trace: &[u8], options: Options) -> BTreeMap<String, Vec<u8>> {
     files.0
 }
 
-/// Holds ours beside the real one, with a trace for each seed.
+/// Compares ours with the real one, with a trace for each seed.
 fn compare(kind: &str, trace: fn(u64) -> Vec<u8>, seeds: u64) {
     if Command::new("btt").arg("-V").output().is_err() {
         return skipped("btt is not installed (Debian package blktrace)");

@@ -7,7 +7,7 @@ use paternoster_trace::formats::{Format, open, recognise, write_iolog, write_msr
 use paternoster_trace::source::PROBLEMS_SHOWN;
 use proptest::prelude::*;
 
-/// What a trace came to.
+/// The counts of a trace.
 #[derive(Debug, Default)]
 struct Counts {
     queued: u64,
@@ -50,7 +50,7 @@ fn counts(format: Option<Format>, bytes: &[u8]) -> Result<Counts, TestCaseError>
             prop_assert!(counts.issued <= counts.queued && depth >= 0);
         }
     }
-    // Nothing comes behind the end.
+    // Nothing comes after the end.
     prop_assert!(source.next().is_none());
     let problems = source.problems();
     counts.problems = problems.count();
@@ -74,7 +74,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         // A binary record is no line, but has 32 bytes.
         let most = lines.max(bytes.len() as u64 / 32 + 1);
         prop_assert!(counts.queued <= most, "{} of {most}", counts.queued);
-        // A line is refused, or an I/O that may be told to be late.
+        // A line is refused, or an I/O that may be reported as late.
         prop_assert!(counts.problems <= most, "{} of {most}", counts.problems);
     }
     counts(None, bytes)?;

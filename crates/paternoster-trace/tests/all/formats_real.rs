@@ -2,8 +2,8 @@
 //! Public traces as their authors wrote them: are they recognised, read whole, and do their sums
 //! agree with those that awk and Python make of the same files?
 //!
-//! The files stand in `../shared/data/traces-public`, with their licences; where they are not, the
-//! tests say so. Formats without a file there are tested by published lines (`formats/tests.rs`).
+//! The files are in `../shared/data/traces-public`, with their licences; without them, the tests
+//! say so. Formats without a file there are tested by published lines (`formats/tests.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::common::skipped;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
-/// A file by its path in the folder; `None`, and a line that says so, without it.
+/// A file by its path in the folder; `None`, with a message, without it.
 fn file(name: &str) -> Option<PathBuf> {
     let path = Path::new(FOLDER).join(name);
     if path.exists() {
@@ -29,7 +29,7 @@ fn file(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// What a trace comes to: figures that other tools can make of the same file.
+/// The sums of a trace: figures that other tools can compute from the same file.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Sums {
     ios: u64,
@@ -77,7 +77,7 @@ fn sums(source: &mut dyn Source) -> Sums {
     sums
 }
 
-/// Each file with its format and what a Python script made of it: lines, sum of lengths, of writes,
+/// Each file with its format and the results of a Python script: lines, sum of lengths, of writes,
 /// of first sectors, last minus first time, sum of response times (both with decimals, to the ns).
 const FILES: [(&str, Format, [u64; 6]); 13] = [
     (
@@ -165,12 +165,12 @@ fn loads_of_blkreplay_are_read_whole() {
     }
 }
 
-/// Is the excerpt of a load that stands here read whole, and is what is written of it the same?
+/// Is the excerpt of a load that is here read whole, and does it stay the same when written?
 #[test]
 fn an_excerpt_of_a_load_is_read_whole() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/mysql-excerpt.load");
     let excerpt = || open_path(&path, None).expect("a known format");
-    // By the same script as the sums above.
+    // From the same script as the sums above.
     let expected = Sums::of([60, 461_824, 58, 2_140_568_625, 3_510_517_539, 0]);
     assert_eq!(sums(&mut *excerpt()), expected);
     let mut log = Vec::new();
@@ -298,8 +298,8 @@ fn a_kernels_recording_is_recognised() {
 }
 
 /// Does the last number of a real drive's lines count from the end of a request, as is read here?
-/// In the simulator's own output for the same requests what is between two arrivals, less that
-/// number, is a service then: never less than a drive takes, never more than a few rotations.
+/// In the simulator's own output for the same requests the time between two arrivals, less that
+/// number, is then a service: never less than a drive takes, never more than a few rotations.
 #[test]
 fn think_times_count_from_the_end() {
     let of = |name| file(&format!("traces-public/disksim-valid/{name}"));
@@ -324,7 +324,7 @@ fn think_times_count_from_the_end() {
     assert_eq!(services.iter().max(), Some(&16_845_115));
 }
 
-/// Is what is no trace told plainly?
+/// Is a file that is not a trace refused plainly?
 #[test]
 fn what_is_no_trace_is_told() {
     let told = |path: &str| open_path(Path::new(path), None).err().expect("no trace").to_string();
@@ -353,7 +353,7 @@ fn real_traces_go_through_other_forms() {
     assert_eq!(again, Sums { served: 0, ..plain });
 }
 
-/// Does a trace of more lines than wait at a time lose nothing, with the depth that its times say?
+/// Does a trace of more lines than wait at a time lose nothing, with the depth that its times give?
 #[test]
 fn long_traces_lose_nothing() {
     let lines = 300_000_u64;
@@ -405,7 +405,8 @@ fn fio_replays_a_real_trace() {
     assert!(output.status.success() && told.contains("total=4381,2618,0,0"), "{told}");
 }
 
-/// Is what lies beside the traces taken for none: drives' parameters, seek curves, licences?
+/// Are the files next to the traces not taken for traces: drives' parameters, seek curves,
+/// licences?
 #[test]
 fn what_lies_beside_traces_is_none() {
     let Some(folder) = file("traces-public/disksim-valid") else { return };

@@ -32,7 +32,7 @@ const LINES: [&str; 17] = [
 /// Letters that mean something in a line, and some that do not.
 const LETTERS: &str = "0129 .,:;+-[](){}/<>#dshNRWQDCm\u{e4}\n\u{0}";
 
-/// What is done to a line: where, and what with.
+/// A change to a line: where, and what with.
 #[derive(Debug, Clone)]
 enum Change {
     Replace(prop::sample::Index, char),
@@ -78,7 +78,7 @@ fn apply(line: &mut Vec<char>, change: &Change) {
     }
 }
 
-/// Numbers of lines go up, errors say something, and what is known can be written and read again.
+/// Numbers of lines go up, errors have a text, and known forms can be written and read again.
 fn check(text: &[u8]) {
     let mut last = 0;
     let lines = 1 + text.iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -141,7 +141,7 @@ fn check_links(calls: &[Call]) {
     }
 }
 
-/// Who speaks in lines that come in any order.
+/// Speakers of lines that come in any order.
 const HEADS: [&str; 6] = [
     "a-1 [000] d..1. 1.000000: 7,0",
     "b-2 [001] d..1. 1.000000: 7,0",
@@ -151,7 +151,7 @@ const HEADS: [&str; 6] = [
     "<idle>-0 [000] d.h2. 1.000000: 7,0",
 ];
 
-/// What they say: the lines with which calls begin, go on and end.
+/// Their words: the lines with which calls begin, go on and end.
 const WORDS: [&str; 19] = [
     "Q R 8 + 8 [a]",
     "G R 8 + 8 [a]",

@@ -20,7 +20,7 @@ use paternoster_trace::ftrace::{
 
 use crate::common::{recordings, skipped};
 
-/// A log and what it has of requests, of dispatch calls, of those that chose nothing, of exits.
+/// A log and its numbers of requests, of dispatch calls, of those that chose nothing, of exits.
 type Counted = (&'static str, usize, usize, usize, usize);
 
 const LOGS: [Counted; 7] = [
@@ -105,8 +105,8 @@ fn says(record: &Record, wanted: impl Fn(&BfqMessage) -> bool) -> bool {
     matches!(&record.what, What::Message { message, .. } if wanted(message))
 }
 
-/// Is each call whole, and the lock kept? No words under the lock of another call stand between
-/// those of one, although the speaker changes 37 923 times.
+/// Is each call whole, and the lock kept? No words under the lock of another call are between those
+/// of one, although the speaker changes 37 923 times.
 #[test]
 fn calls_are_whole() {
     let mut changes = 0;
@@ -139,12 +139,12 @@ fn speaker(record: &Record) -> Speaker {
     (record.context, if own { record.pid } else { record.cpu })
 }
 
-/// What must be in a call of each kind, and by whom it is made.
+/// What must be in a call of each kind, and which speaker makes it.
 fn check(call: &Call) {
     let has = |wanted: fn(&BfqMessage) -> bool| call.records.iter().any(|r| says(r, wanted));
     let whole = match &call.kind {
         CallKind::Bio { merged, .. } => {
-            // The only one that joins a request does so under the lock, behind other words.
+            // The only one that joins a request does so under the lock, after other words.
             merged.is_none() || (*merged == Some(Merge::Back) && call.records.len() == 8)
         }
         CallKind::Allocate { sectors, .. } => *sectors > 0 && call.records.len() == 2,
@@ -169,8 +169,8 @@ fn check(call: &Call) {
     assert!(whole, "{call:#?}");
 }
 
-/// Is every start of a request linked with the choice that it was, both ways? What is linked must
-/// be a request that waits, of the very queue that was served (but for the one that grew by a merge
+/// Is every start of a request linked with the choice that it was, both ways? A link must be to a
+/// waiting request, of the very queue that was served (except for the one that grew by a merge
 /// since); no choice is left over. All but 9 of 18 064 links are sure: four times two or three
 /// requests of one queue wait for a tag in the log with the deep queue.
 #[test]

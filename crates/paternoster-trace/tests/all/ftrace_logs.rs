@@ -18,7 +18,7 @@ use paternoster_trace::ftrace::{
 
 use crate::common::recordings;
 
-/// A log, what it has of lines, of Q I D C, and of each reason to expire.
+/// A log, its numbers of lines, of Q I D C, and of each reason to expire.
 type Counted = (&'static str, usize, [usize; 4], [usize; 5]);
 
 const LOGS: [Counted; 7] = [
@@ -83,7 +83,7 @@ fn every_line_is_understood() {
     }
 }
 
-/// The words behind the device, as the kernel writes them, up to the name of the task.
+/// The words after the device, as the kernel writes them, up to the name of the task.
 fn written(what: &What) -> String {
     match what {
         What::Message { queue: Some(queue), message } => format!("m   N {queue} {message}"),
@@ -97,7 +97,7 @@ fn written(what: &What) -> String {
     }
 }
 
-/// Does what was read say all that the line says? It is written again and compared with the line.
+/// Does what was read hold all of the line? It is written again and compared with the line.
 #[test]
 fn what_was_read_is_what_was_written() {
     for ((name, ..), text) in logs() {
@@ -138,8 +138,8 @@ fn what_holds_in_all_logs() {
     }
 }
 
-/// Is a log read that still has ftrace's comments and was cut while requests were under way?
-/// 3998 lines that are none, 150 150 142 142 of Q I D C, 3 turns that ended by their budget.
+/// Is a log read that still has ftrace's comments and was cut while requests were in flight? 3998
+/// comment lines, 150 150 142 142 of Q I D C, 3 turns that ended by their budget.
 #[test]
 fn a_log_with_comments() {
     let Some(text) = recordings::log("bfq_internal_log_8seq.txt.gz") else { return };

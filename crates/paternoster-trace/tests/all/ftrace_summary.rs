@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of a running bfq (Linux 6.18) summed up: each number beside one that was counted
-//! without this crate, in the folder `bfq-decisions`, for each log, by
+//! Recordings of a running bfq (Linux 6.18) summed up: each number compared with one that was
+//! counted without this crate, in the folder `bfq-decisions`, for each log, by
 //!
 //! ```text
 //! zcat $f | awk '$7 != "m" {next} {q = $9}

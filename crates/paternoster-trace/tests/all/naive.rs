@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flow, latency and depth of random journeys: do the bounded records say what naive sums over a
-//! list say, and is a trace of a run told as the run is?
+//! Flow, latency and depth of random journeys: do the bounded records equal naive sums over a list,
+//! and does a trace of a run give what the run does?
 //!
 //! A journey is a bio that is submitted, issued and, mostly, completed. Each has a place of its
-//! own, so that it is clear which completion is whose; places that are shared are questions of
-//! the records' own tests.
+//! own, so that it is clear which completion belongs to which; shared places are covered by the
+//! records' own tests.
 
 use paternoster_core::{Action, Event, Flags, Nanos, Observer, Op};
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};
@@ -163,8 +163,8 @@ fn as_trace(events: &[Event]) -> Vec<Record> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Has every bucket what was completed in it; or, of a stream without completions, what was
-    /// issued; or submitted, if there is nothing else?
+    /// Does every bucket have what was completed in it; or, for a stream without completions, what
+    /// was issued; or submitted, if there is nothing else?
     #[test]
     fn flow_equals_naive(journeys in journeys(1..80)) {
         let all = events(&journeys);
@@ -220,7 +220,7 @@ proptest! {
         prop_assert_eq!(record.at_issues(), (sum, count));
     }
 
-    /// Does a trace of a run say what the run itself says, and draw the same lines?
+    /// Does a trace of a run have what the run itself has, and draw the same lines?
     #[test]
     fn a_trace_tells_what_the_run_tells(journeys in journeys(0..80)) {
         let events = events(&journeys);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random streams of events: what the bounded records say equals what a naive one says, and every
-//! picture of them is sound XML.
+//! Random streams of events: the bounded records equal naive ones, and every picture of them is
+//! valid XML.
 //!
 //! The naive record keeps every event. Streams are longer and wider than the bounds, so that
 //! buckets and cells are put together on the way.

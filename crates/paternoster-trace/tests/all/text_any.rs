@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any text and any records at all: readers and writers neither panic nor lose their place, and
-//! what was written is read again.
+//! written records are read again.
 
 use paternoster_core::Nanos;
 use paternoster_trace::blkparse::{Formats, Inputs, Options, Text};
@@ -101,7 +101,7 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// A record as a kernel writes it, of which the default line says all.
+/// A record as a kernel writes it, completely covered by the default line.
 fn told() -> impl Strategy<Value = (Record, Vec<u8>)> {
     let payload = prop::collection::vec(1..=255_u8, 1..8);
     (record(), 1..16_u16, payload, prop::bool::ANY, 1..1000_u32).prop_map(
@@ -211,8 +211,8 @@ proptest! {
         files.finish().unwrap();
     }
 
-    /// Is text that was written and read the same text again, and the same records but for what it
-    /// does not say?
+    /// Is text that was written and read the same text again, and are the records the same except
+    /// for what it does not say?
     #[test]
     fn text_written_and_read(
         mut records in prop::collection::vec(told(), 1..60),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings as texts and as binary files: does reading the text give the same events, as far as
-//! the text says?
+//! the text has them?
 //!
 //! Without the recordings the tests say so and pass.
 
@@ -36,8 +36,8 @@ fn events(source: impl Source) -> Vec<Owned> {
     entries(source).into_iter().filter(|(record, _)| stays(record)).collect()
 }
 
-/// Without what a text does not say: that something without data is a read, and that it is of who
-/// reads and writes (the kernel's own tracer does not say that either).
+/// Without what a text does not say: that something without data is a read, and that it is from a
+/// reader or writer (the kernel's own tracer does not say that either).
 fn as_told(mut events: Vec<Owned>) -> Vec<Owned> {
     for (record, _) in &mut events {
         record.categories.0 &= !Categories::FS.0;

@@ -2,7 +2,7 @@
 //! A report in a real browser: is it shown, does its script run, does it leave the network alone?
 //!
 //! Chromium is the judge, without a window. Where it is not installed the tests say so and pass.
-//! The pages stay in the target folder (`tmp/report-*.html`), to be looked at.
+//! The pages stay in the target folder (`tmp/report-*.html`), for inspection.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn tested(browser: &str, page: &Path) -> (String, serde_json::Value) {
     let output = open(browser, page, "#self-test", &["--dump-dom"]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let dom = String::from_utf8(output.stdout).expect("text");
-    // Whatever a script says, or the policy refuses, is told as a line of the console.
+    // Everything that a script says, or the policy refuses, appears as a line of the console.
     assert!(!told.contains("CONSOLE"), "{told}");
     let begin = dom.find("data-self-test=\"").expect("the script ran to its end") + 16;
     let end = begin + dom[begin..].find('"').expect("the end of the attribute");
@@ -110,7 +110,7 @@ fn two() -> Vec<Run> {
 }
 
 /// Is a report shown with its lines in their colours, without a word on the console, and does it
-/// tell values under the pointer and sort?
+/// show values under the pointer and sort?
 #[test]
 fn a_report_is_shown_and_works() {
     let Some(browser) = browser() else { return };
@@ -125,7 +125,7 @@ fn a_report_is_shown_and_works() {
         // A time, and both runs or, where each has a panel of its own, one of them.
         assert!(tips.contains(" to ") && tips.contains("2.6.34-rc5"), "{}: {tips}", kind.name());
     }
-    // Text first to last; numbers largest first; what is none last.
+    // Text first to last; numbers largest first; missing ones last.
     let sorted = &seen["sorted"][0];
     let expected = serde_json::json!([["a", "b", "c"], ["c", "a", "b"], ["c", "b", "a"]]);
     assert_eq!(*sorted, expected);
@@ -143,7 +143,7 @@ fn a_report_is_shown_and_works() {
     }
 }
 
-/// Does a timeline tell why its longest request waited, and another one after a click and under
+/// Does a timeline show why its longest request waited, and another one after a click and under
 /// each key, without a word on the console?
 #[test]
 fn a_timeline_tells_why() {
@@ -187,7 +187,7 @@ fn a_timeline_tells_why() {
     assert!(["304", "312"].contains(&end), "the last of its client, not {end}");
 }
 
-/// Is it dark where that is wished for, with lines that are still to be seen?
+/// Is it dark on request, with lines that are still visible?
 #[test]
 fn a_report_is_dark_where_that_is_wished_for() {
     let Some(browser) = browser() else { return };

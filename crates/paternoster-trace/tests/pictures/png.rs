@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures as PNG: are they the SVG's size, its colours, and lettered without any font of the
-//! host? Only of a crate that is built with the feature `png`.
+//! Pictures as PNG: do they have the SVG's size, its colours, and letters without any font of the
+//! host? Only in a crate built with the feature `png`.
 
 use paternoster_trace::plot::{PngError, png};
 use paternoster_trace::{Kind, draw};
@@ -43,7 +43,7 @@ fn pictures_have_size_colours_and_letters() {
     }
 }
 
-/// Is what is no picture, or would have billions of pixels, an error with a reason?
+/// Is a text that is not a picture, or would have billions of pixels, an error with a reason?
 #[test]
 fn what_cannot_be_drawn_is_told() {
     assert!(matches!(png("no picture", 1), Err(PngError::Svg(_))));

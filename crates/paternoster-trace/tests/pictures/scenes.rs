@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenes: made-up machines whose traces are drawn in tests, the same on every machine.
 //!
-//! A scene is a device that serves one request after the other while up to some depth of them
-//! wait, and processes of which each reads a stream or here and there, or writes.
+//! A scene is a device that serves one request after the other while up to some depth of them wait,
+//! and processes that each read a stream or at random, or write.
 
 use paternoster_core::Nanos;
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};

@@ -105,7 +105,7 @@ fn human(amount: f64, base: f64, infix: &str) -> String {
     format!("{value:.decimals$} {}", units[place])
 }
 
-/// A number with so many significant digits and no zeros behind them, as `%g` writes it.
+/// A number with this many significant digits and no trailing zeros, as `%g` writes it.
 fn significant(value: f64, digits: usize) -> String {
     let before = format!("{:.0}", value.trunc()).len();
     let leading = if value >= 1.0 { before } else { 0 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! disktest: many threads on one device; in the linear pattern they read one stream together.
 //!
-//! Who asks next gets the next block, whichever thread it is. To the device that is a sequential
-//! stream with many reads in flight; to a scheduler that looks at processes it is 32 readers, each
-//! of which jumps over what the others read:
+//! The next thread to ask gets the next block, whichever thread it is. To the device that is a
+//! sequential stream with many reads in flight; to a scheduler that looks at processes it is 32
+//! readers, each of which skips what the others read:
 //!
 //! ```text
 //! blocks      0  1  2  3  4  5  6  7  8
@@ -38,7 +38,7 @@ pub struct Disktest {
     pub write: bool,
     /// The device, or a file with its size in bytes.
     pub path: String,
-    /// How much of it; all of a device if it is not said.
+    /// How much of it; all of a device by default.
     pub size: Option<u64>,
 }
 

@@ -7,8 +7,8 @@
 //! b buffered  d direct │ s sequential  r random │ r reader  w writer        bsr, drw, …
 //! ```
 //!
-//! Only `bsr` is known from what was published; the other names follow the scheme. Caches are
-//! empty before each run; a run ends when the files have been read, or after 30 s.
+//! Only `bsr` is known from publications; the other names follow the scheme. Caches are empty
+//! before each run; a run ends when the files have been read, or after 30 s.
 //!
 //! Source: LOAD-5; seed 001 (`bsr` on an HP EVA).
 
@@ -22,7 +22,7 @@ use crate::fio::job::Job;
 use crate::fio::value::Amount;
 use crate::run::RunResult;
 
-/// A workload by its three letters.
+/// A workload, named by three letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     name: String,

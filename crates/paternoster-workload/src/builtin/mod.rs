@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Built-in workloads: programs that people measure with beside fio, as jobs and as their tables.
+//! Built-in workloads: other programs that people measure with, as jobs and as their tables.
 //!
-//! Each is options that become [`Job`]s, and a table that is made from the result of their run, in
-//! the form of its original:
+//! Each is options that become [`Job`]s, and a table made from the result of their run, in the form
+//! of its original:
 //!
 //! ```text
 //! options ──jobs()──▶ run ──▶ RunResult ──table()──▶ what the original prints

@@ -5,9 +5,9 @@
 //! write │ random write │ read │ random read        thread i works on its own file in all of them
 //! ```
 //!
-//! Sequential phases go once over the file, random ones make so many calls at uniformly drawn
-//! blocks, with repetitions. Calls are buffered unless asked otherwise; a phase that writes ends
-//! with fsync, inside its time. The random phases of seed 001: `-t 8 -f 2000 -r 4000 -b 4096`.
+//! Sequential phases go once over the file, random ones make a number of calls at uniformly drawn
+//! blocks, with repetitions. Calls are buffered by default; a phase that writes ends with fsync,
+//! inside its time. The random phases of seed 001: `-t 8 -f 2000 -r 4000 -b 4096`.
 //!
 //! Percentages of slow calls come from the histogram, so a call within 1.6 % of 2 or 10 seconds may
 //! be counted on the wrong side.

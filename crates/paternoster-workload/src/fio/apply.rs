@@ -2,10 +2,10 @@
 //! Apply: one option with its value, written into a job.
 //!
 //! The table of `option.rs` says which options exist; here is what the supported ones do, by
-//! subject in the files below; options of one concept are read beside their concept (`Syncs::set`
-//! and its kin). An option given twice counts as given last. Options that exclude each other
-//! (`direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike; but `bs` is nothing
-//! beside a `bsrange` or a `bssplit`, before or behind it.
+//! subject in the files below; options of one concept are read next to it (`Syncs::set` and
+//! others). An option given twice counts as given last. Options that exclude each other (`direct`,
+//! `buffered`; `rwmixread`, `rwmixwrite`) undo each other in the same way; but `bs` has no effect
+//! together with a `bsrange` or a `bssplit`, before or after it.
 //!
 //! Source: the rules that the files below name.
 
@@ -56,7 +56,7 @@ pub(super) fn apply(
     }
 }
 
-/// The sentence about an option that nobody knows.
+/// The sentence about an unknown option.
 fn unknown(name: &str) -> String {
     match option::nearest(name) {
         Some(near) => format!("unknown option `{name}`; did you mean `{near}`?"),
@@ -133,7 +133,7 @@ mod tests {
         let blank = job(&[("bssplit", "4k/30:8k:16k/")]);
         assert_eq!(blank.bssplit[0], [(4096, 30), (8192, 35), (16_384, 35)]);
         assert!(error("bssplit", "4k/60:8k/41").contains("101 %"));
-        // A `bs` behind it changes nothing, as in fio, but for a direction that it leaves out.
+        // A `bs` after it changes nothing, as in fio, except for a direction that it leaves out.
         let both = job(&[("bssplit", "4k/30:8k,"), ("bs", "2k")]);
         assert_eq!((both.block_size[0], both.block_size[1]), ((4096, 8192), (2048, 2048)));
         assert_eq!(both.bssplit[0], [(4096, 30), (8192, 70)]);

@@ -13,8 +13,8 @@
 //!
 //! 2^32 blocks have six levels, so a search reads at most eleven words.
 //!
-//! Invariants: I1 a bit above is set exactly if all 64 bits below are; I2 bits behind the last
-//! block are set, so that no search ends there.
+//! Invariants: I1 a bit above is set exactly if all 64 bits below are; I2 bits after the last block
+//! are set, so that no search ends there.
 
 /// Blocks in a word.
 const WORD: u64 = 64;
@@ -63,8 +63,8 @@ impl BlockMap {
         self.close_tails();
     }
 
-    /// Establishes I2. A tail never fills its word, since it holds at least one block, except in a
-    /// map of no blocks.
+    /// Establishes I2. A tail never fills its word, because it holds at least one block, except in
+    /// a map of no blocks.
     fn close_tails(&mut self) {
         let mut bits = self.count;
         for level in &mut self.levels {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Does the map of the essay find bit 66 behind a full word?
+    /// Does the module's map find bit 66 after a full word?
     #[test]
     fn search_goes_over_full_words() {
         let mut map = BlockMap::new(200);

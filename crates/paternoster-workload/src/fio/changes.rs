@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes: what becomes of a job in mid-run: another weight, class, level or rate.
+//! Changes: jobs that change during the run: another weight, class, level or rate.
 //!
 //! fio has nothing like it; the option is ours, and fio refuses a job that has it. Each `change`
-//! says when, counted from the job's begin, and what is set then. It may be given as often as is
-//! needed: other than every other option it adds to those before it, those of `[global]` too.
+//! says when, counted from the job's start, and what is set then. It may be given as often as
+//! needed: unlike every other option it adds to those before it, including those of `[global]`.
 //!
 //! ```text
 //! cgroup_weight=100
@@ -12,8 +12,8 @@
 //!                                                    0       5 s            8 s
 //! ```
 //!
-//! A rate begins anew when it is set: a job that was late has nothing to catch up. What is not
-//! named in a change stays as it was.
+//! A rate restarts when it is set: a job that was late has nothing to catch up. A change leaves
+//! what it does not name unchanged.
 //!
 //! # Invariants
 //! I1  Changes are in the order of their times; those of one time in the order in which they were
@@ -31,7 +31,7 @@ use super::value::Reader;
 /// What may change.
 const CAN_CHANGE: &str = "cgroup_weight, prioclass, prio, rate, rate_iops";
 
-/// What is set at a time; `None` stays as it was.
+/// What is set at a time; `None` stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change {
     /// Since the job began.
@@ -126,7 +126,7 @@ impl Changes {
     /// Whether they go together with the job's other options.
     ///
     /// # Errors
-    /// What is missing, or what else says when the job may issue.
+    /// What is missing, or what conflicts in saying when the job may issue.
     pub(super) fn check(&self, job: &Job, notes: &mut Vec<String>) -> Result<(), String> {
         let name = &job.name;
         if self.0.is_empty() {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((last.prio, last.rate), (Some(2), Some([Some(1 << 20); 3])));
     }
 
-    /// Is what is wrong told with what would be right (I2)?
+    /// Are mistakes reported with what would be right (I2)?
     #[test]
     fn refusals() {
         for (line, words) in [

@@ -54,7 +54,7 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     Ok(())
 }
 
-/// Several files with less than a block each, of which fio makes no I/O either.
+/// Several files with less than a block each, for which fio makes no I/O either.
 fn small_files(job: &Job, notes: &mut Vec<String>) {
     let files = job.file_names(0).len() as u64;
     let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
@@ -150,7 +150,7 @@ fn depths(job: &mut Job) {
     job.iodepth_batch_complete_max = job.iodepth_batch_complete_max.clamp(least, depth);
 }
 
-/// A device has a size of its own; a file that the simulator lays out has not.
+/// A device has its own size; a file that the simulator lays out does not.
 fn sizes(job: &Job) -> Result<(), String> {
     let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
     if let Some(Amount::Bytes(size)) = job.size

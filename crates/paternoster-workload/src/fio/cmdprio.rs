@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Command priorities: I/Os of one job that go with another class and level than the job.
 //!
-//! With `cmdprio_percentage=30` three of ten I/Os, drawn one by one, go with `cmdprio_class`
-//! (default 1, real time) and `cmdprio` (level, default 0); the others go with the job's own.
-//! `cmdprio_bssplit` gives the shares by block size, and may name classes and levels itself:
+//! With `cmdprio_percentage=30` three of ten I/Os, drawn one by one, have `cmdprio_class` (default
+//! 1, real time) and `cmdprio` (level, default 0); the others have the job's own. `cmdprio_bssplit`
+//! gives the shares by block size, and may name classes and levels itself:
 //!
 //! ```text
 //! cmdprio_bssplit=64k/25/1/1:64k/75/3/2:1024k/0
@@ -174,7 +174,7 @@ impl PriorityDraw {
         PriorityDraw { options: job.command_priority.clone(), generator }
     }
 
-    /// The priority of the next I/O, if it is not the job's. To be asked once for each I/O, in the
+    /// The priority of the next I/O, if it is not the job's. Call it once for each I/O, in the
     /// order in which they are issued.
     pub fn next(&mut self, direction: Direction, bytes: u64) -> Option<IoPriority> {
         let place = match direction {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Is a draw made only for sizes that have a share, and divided as the essay says?
+    /// Is a draw made only for sizes that have a share, divided as in the example?
     #[test]
     fn splits_go_by_size() {
         let lists = "64k/25/1/1:64k/75/3/2:1024k/0,4k/100";

@@ -65,7 +65,7 @@ mod tests {
         parse_command_line(&args, &|_| None)
     }
 
-    /// Are jobs begun by `--name`, with what stands before as globals, in all three spellings?
+    /// Are jobs begun by `--name`, with earlier options as globals, in all three spellings?
     #[test]
     fn arguments_make_jobs() {
         let file =

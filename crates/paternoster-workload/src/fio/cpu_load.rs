@@ -69,7 +69,7 @@ impl CpuLoad {
 mod tests {
     use super::*;
 
-    /// Is the essay's example right? 50 ms * 15 / 85 = 8.823529 ms.
+    /// Is the example above right? 50 ms * 15 / 85 = 8.823529 ms.
     #[test]
     fn load_is_the_share_of_burning() {
         let load = CpuLoad { percent: 85, ..CpuLoad::default() };

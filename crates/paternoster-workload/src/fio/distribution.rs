@@ -10,7 +10,7 @@
 //! zoned_abs:60/1g:40/9g        the same in bytes
 //! ```
 //!
-//! Zones may be given apart for reads, writes and trims (`zoned:60/10:40/90,50/50:50/50`; the
+//! Zones may differ for reads, writes and trims (`zoned:60/10:40/90,50/50:50/50`; the
 //! manual says so, though fio 3.33 refuses the comma). A blank size or share in percent is what is
 //! left, divided evenly. Shares must add up to 100 and sizes to at most 100 percent.
 //!

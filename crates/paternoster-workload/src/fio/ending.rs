@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! exitall                      the first job that ends stops its group (exit_what=group)
-//! exit_what=stonewall          ... all that run now; those behind the next stonewall go on
+//! exit_what=stonewall          ... all that run now; those after the next stonewall go on
 //! exit_what=all                ... everything, started or not
 //! wait_for=writers             begins when every clone of [writers] has ended
 //! ```
 //!
-//! A job is waited for by its name, so the name must be there before and only once (fio's rule;
-//! else two jobs could wait for each other).
+//! A job waits for another by name, so the name must come before it and only once (fio's rule;
+//! otherwise two jobs could wait for each other).
 //!
 //! Source: FIO-60; manual of fio 3.33.
 
@@ -54,8 +54,8 @@ impl Ending {
         Ok(true)
     }
 
-    /// What is wrong with `wait_for` of a job behind the jobs `before`; the index of the job
-    /// that it waits for, if any.
+    /// Checks `wait_for` of a job after the jobs `before`; returns the index of the job that it
+    /// waits for, if any, or what is wrong.
     ///
     /// # Errors
     /// No earlier job has the name, or several have.
@@ -85,7 +85,7 @@ fn exit_what(text: &str) -> Result<ExitWhat, String> {
 mod tests {
     use super::*;
 
-    /// Is the job that is waited for found, if there is exactly one before?
+    /// Is the awaited job found, if there is exactly one before?
     #[test]
     fn the_awaited_job_is_before_and_alone() {
         let job = |name: &str| Job { name: name.to_owned(), ..Job::default() };

@@ -11,9 +11,9 @@
 //! zipf, pareto, normal      a draw below 3 * 1024, divided by 1024
 //! ```
 //!
-//! With the last three a file that was drawn at its end begins anew, for later draws, and this
-//! draw is lost; so the favoured file stays so to the end of the job. With `openfiles` a draw of a
-//! file that cannot be opened beside the others is lost, too; one at its end is closed.
+//! With the last three a file that was drawn at its end starts over, for later draws, and this draw
+//! is lost; so the favoured file stays favoured to the end of the job. With `openfiles` a draw of a
+//! file that cannot be opened in addition is lost, too; one at its end is closed.
 //!
 //! The order of blocks inside a file is not decided here (`offsets.rs`).
 //!
@@ -30,11 +30,11 @@ const PLACES: u64 = 1024;
 /// The option `file_service_type` without its suffix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileService {
-    /// One after another, so many I/Os each.
+    /// One after another, this many I/Os each.
     RoundRobin(u64),
     /// A file to its end, then the next.
     Sequential,
-    /// Uniformly drawn after so many I/Os.
+    /// Uniformly drawn after this many I/Os.
     Random(u64),
     /// Zipf's distribution with this theta.
     Zipf(f64),
@@ -80,7 +80,7 @@ impl FileService {
     }
 }
 
-/// Draws among files of which `openfiles` opens no more, before one is served all the same.
+/// Draws among files when `openfiles` opens no more, before one is served anyway.
 const DRAWS_MAX: u32 = 1 << 20;
 
 /// Chooses among the files of one clone.
@@ -88,14 +88,14 @@ const DRAWS_MAX: u32 = 1 << 20;
 pub struct FileChoice {
     service: FileService,
     files: usize,
-    /// The file that is served, and for how many I/Os more.
+    /// The file being served, and for how many more I/Os.
     current: usize,
     left: u64,
     generator: Draw,
     skew: Option<Skew>,
     done: Vec<bool>,
     done_count: usize,
-    /// With `openfiles` only so many are served by turns; another follows when one is at its end.
+    /// With `openfiles` only this many are served in turn; another follows when one is at its end.
     open_most: usize,
     open: Vec<bool>,
     open_count: usize,
@@ -130,7 +130,7 @@ impl FileChoice {
         }
     }
 
-    /// Whether a file at its end begins anew instead of being left out.
+    /// Whether a file at its end starts over instead of being left out.
     #[must_use]
     pub fn reuses_files(&self) -> bool {
         self.skew.is_some()
@@ -154,7 +154,7 @@ impl FileChoice {
             let last = self.files - 1;
             let mut draw = || usize::try_from(skew.next() / PLACES).unwrap_or(0).min(last);
             let mut file = draw();
-            // A file that cannot be opened beside the others is drawn over.
+            // A file that cannot be opened in addition is drawn over.
             for _ in 0..DRAWS_MAX {
                 if self.opens(file) {
                     break;
@@ -172,7 +172,7 @@ impl FileChoice {
     }
 
     /// The file that was chosen last has no further I/O: it was not served, and is left out; or
-    /// begins anew, if files do.
+    /// starts over, if files do.
     pub fn at_end(&mut self, file: usize) {
         self.open_count -= usize::from(core::mem::take(&mut self.open[file]));
         if self.skew.is_none() && !core::mem::replace(&mut self.done[file], true) {
@@ -195,7 +195,7 @@ impl FileChoice {
         self.generator = self.generator.again(seeds, Choice::File);
     }
 
-    /// Whether a file is open, or can be opened beside the others.
+    /// Whether a file is open, or can be opened in addition.
     fn opens(&mut self, file: usize) -> bool {
         if !self.open[file] && self.open_count < self.open_most {
             self.open[file] = true;
@@ -229,7 +229,7 @@ impl FileChoice {
 mod tests {
     use super::*;
 
-    /// The files of the I/Os of a job whose three files have four blocks each, as the essay has it.
+    /// The files of the I/Os of a job whose three files have four blocks each, as above.
     fn served(service: &str, files: usize, blocks: u32, ios: usize) -> Vec<usize> {
         let job = Job { file_service: FileService::read(service).unwrap(), ..Job::default() };
         let mut choice = FileChoice::new(&job, files, &Seeds::new(None, true, false, 1, 0));

@@ -17,8 +17,8 @@ use super::job::{Engine, Job};
 use super::random::{Choice, Seeds};
 use super::value::Amount;
 
-/// The sizes of a clone's files in bytes, in the job's order; `None` where nothing says one and a
-/// device has its own. `whole` is what percentages are of.
+/// The sizes of a clone's files in bytes, in the job's order; `None` if no option says one and a
+/// device has its own. Percentages are of `whole`.
 #[must_use]
 pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Option<u64>> {
     let count = usize::try_from(files).unwrap_or(usize::MAX);

@@ -11,14 +11,14 @@
 //!         3 1: 12 <= 12 yes   4 1: 16 <= 15 no
 //! ```
 //!
-//! So nobody runs ahead by more than an I/O, and the slowest decides for all. A job that ends
-//! takes its weight and its count along; else the others would wait for it for ever.
+//! So no job runs ahead by more than an I/O, and the slowest decides for all. A job that ends takes
+//! its weight and its count along; otherwise the others would wait for it for ever.
 //!
 //! Invariants: I1 of the members that are there at least one may issue (the one with the least
 //! count for its weight); I2 a flow's sums are those of its members.
 //!
-//! Source: FIO-65; manual of fio 3.33. The rule of who waits is ours: fio's was only
-//! measured in its long-run proportions.
+//! Source: FIO-65; manual of fio 3.33. The rule of which job waits is ours: fio's was only measured
+//! in its long-run proportions.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ impl Flows {
         Some(FlowMember(self.members.len() - 1))
     }
 
-    /// The member's job begins. Who comes later begins with its part of what the others have
-    /// issued; else they would wait for it to catch up.
+    /// The member's job begins. A job that comes later starts with its part of what the others have
+    /// issued; otherwise they would wait for it to catch up.
     pub fn enter(&mut self, member: FlowMember) {
         let own = &mut self.members[member.0];
         if core::mem::replace(&mut own.there, true) {
@@ -114,7 +114,7 @@ impl Flows {
         self.changes += 1;
     }
 
-    /// Counts what has happened in any flow: who was refused asks again when it has grown.
+    /// Counts events in any flow: a job that was refused asks again when it has grown.
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
@@ -181,7 +181,7 @@ mod tests {
         FlowShare { id, weight, ..FlowShare::default() }
     }
 
-    /// Does the essay's example hold, step by step?
+    /// Does the example above hold, step by step?
     #[test]
     fn who_is_ahead_waits() {
         let mut flows = Flows::new();
@@ -196,15 +196,15 @@ mod tests {
             flows.issued(a);
         }
         assert!(!flows.may_issue(a));
-        // B has left: there is nobody to wait for.
+        // B has left: there is no one to wait for.
         flows.leave(b);
         flows.leave(b);
         assert!(flows.may_issue(a));
         assert_eq!(flows.join(&FlowShare::default()), None);
     }
 
-    /// Who comes late begins with its part: after 30 of A's (weight 3), B (weight 1) stands at 10,
-    /// so neither waits long for the other.
+    /// A job that comes late starts with its part: after 30 of A's (weight 3), B (weight 1) is at
+    /// 10, so neither waits long for the other.
     #[test]
     fn who_comes_late_begins_with_its_part() {
         let mut flows = Flows::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames: a job that plays, as a film does: so much data in every period, and late if it takes
-//! longer than it may.
+//! Frames: a job that plays like a film: a given amount of data in every period, and late if it
+//! takes longer than allowed.
 //!
 //! fio has nothing like it; these options are ours, and fio refuses a job that has them. A job with
 //! a `frame_period` issues what a frame needs (I/Os of `bs` until `frame_size` is reached), waits
@@ -15,16 +15,16 @@
 //!                        in time   in time   13 ms late, so 3 begins at once, and is in time
 //! ```
 //!
-//! Frame k is due at `start + k * frame_period`, whatever became of those before it: nothing is
-//! skipped and nothing is put off. After a late frame the next one begins when it is due, or at
-//! once if that has passed; so a long wait makes several frames late, until the job has caught up.
-//! A frame is late if it is complete only after its deadline, `frame_deadline` (one period unless
-//! given) after it is due. With `frame_preroll=N` the job first reads N frames one behind the
-//! other; they have no deadline, and the first frame is due when they are there.
+//! Frame k is due at `start + k * frame_period`, whatever happened to those before it: nothing is
+//! skipped or postponed. After a late frame the next one begins when it is due, or at once if that
+//! has passed; so a long wait makes several frames late, until the job has caught up. A frame is
+//! late if it is complete only after its deadline, `frame_deadline` (default: one period) after it
+//! is due. With `frame_preroll=N` the job first reads N frames one after the other; they have no
+//! deadline, and the first frame is due when they are there.
 //!
-//! When a job is ended before its data are (`runtime`, `exitall`, an error), the frames whose
-//! deadline has passed by then count too: they are late, by as much as is known, and *unread*. Else
-//! who is starved for the whole run would have no late frame.
+//! When a job ends before its data (`runtime`, `exitall`, an error), the frames whose deadline has
+//! passed by then count too: they are late, by as much as is known, and *unread*. Otherwise a job
+//! that starved for the whole run would have no late frame.
 //!
 //! # Invariants
 //! I1  Frames end in their order, one at a time.
@@ -53,8 +53,7 @@ pub struct FrameRules {
     pub period: Option<Nanos>,
     /// `frame_size`: bytes of a frame; one I/O if it is not given.
     pub size: Option<u64>,
-    /// `frame_deadline`: how long after it is due a frame may be complete; the period if it is not
-    /// given.
+    /// `frame_deadline`: how long after it is due a frame may be complete; the period by default.
     pub deadline: Option<Nanos>,
     /// `frame_preroll`: frames that are read before the first is due.
     pub preroll: u64,
@@ -81,7 +80,7 @@ impl FrameRules {
     /// Whether the options go together with each other and with the job's others.
     ///
     /// # Errors
-    /// What is missing, or what else says when the job may issue.
+    /// What is missing, or what conflicts in saying when the job may issue.
     pub(super) fn check(&self, job: &Job, notes: &mut Vec<String>) -> Result<(), String> {
         let name = &job.name;
         if self.period.is_none() {
@@ -127,7 +126,7 @@ fn span(text: &str, least: Nanos, example: &str, read: &mut Reader<'_>) -> Resul
     ))
 }
 
-/// What else says when the job issues.
+/// Another option that says when the job issues.
 fn other_clock(job: &Job) -> Option<&'static str> {
     let clocks = [
         (job.rate.iter().chain(&job.rate_iops).any(Option::is_some), "a rate"),
@@ -173,7 +172,7 @@ pub struct FrameEnd {
 pub struct Unread {
     /// How many.
     pub count: u64,
-    /// The first of them, as late as it is known to be.
+    /// The first of them, as late as is known.
     pub first: FrameEnd,
 }
 
@@ -184,11 +183,11 @@ pub struct Player {
     deadline: Nanos,
     size: u64,
     preroll_left: u64,
-    /// When frame 0 is due; known behind the preroll.
+    /// When frame 0 is due; known after the preroll.
     began: Nanos,
     /// The frame that is being read, or the next.
     frame: u64,
-    /// Bytes of it that were issued; bytes and I/Os of it under way.
+    /// Bytes of it that were issued; bytes and I/Os of it in flight.
     issued: u64,
     under_way: u64,
     /// When the last I/O was complete.
@@ -247,8 +246,8 @@ impl Player {
         self.frame_end()
     }
 
-    /// Nothing more will be issued, because there are no more data: the frame may stay short.
-    /// Returns how it came out, if it is complete by that.
+    /// Nothing more will be issued, because there is no more data: the frame may stay short.
+    /// Returns its result, if that completes it.
     pub fn source_ended(&mut self) -> Option<FrameEnd> {
         self.source_ended = true;
         self.frame_end()
@@ -321,7 +320,7 @@ mod tests {
         Turn::At(Nanos::from_millis(ms))
     }
 
-    /// Is the essay's drawing right? Frame 2, due at 80, is complete at 133: 53 ms, 13 too late.
+    /// Is the drawing above right? Frame 2, due at 80, is complete at 133: 53 ms, 13 too late.
     /// Frame 3, due at 120, begins then, is complete at 141 and in time; frame 4 is due at 160.
     #[test]
     fn a_late_frame_moves_no_other() {
@@ -336,8 +335,8 @@ mod tests {
         assert_eq!(player.turn(), at(160));
     }
 
-    /// Is a frame that is complete at its very deadline in time, and may a deadline be longer than
-    /// a period? Due at 0 and 40, deadlines at 100 and 140.
+    /// Is a frame in time that is complete exactly at its deadline, and may a deadline be longer
+    /// than a period? Due at 0 and 40, deadlines at 100 and 140.
     #[test]
     fn deadlines_are_counted_from_due_times() {
         let mut player = player(&FrameRules { deadline: Some(Nanos::from_millis(100)), ..rules() });
@@ -345,7 +344,7 @@ mod tests {
         assert_eq!(frame(&mut player, 141), (101, 1));
     }
 
-    /// Do frames of the preroll count for nothing, and does the film begin behind them?
+    /// Do frames of the preroll not count, and does the film begin after them?
     #[test]
     fn the_film_begins_behind_the_preroll() {
         let mut player = player(&FrameRules { preroll: 2, size: None, ..rules() });

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Actions are read, write, trim, sync, datasync, sync_file_range, and in version 2 wait. A wait
-//! lasts so many microseconds since the last one, as the manual says; fio 3.33 itself waits until
-//! so many *milliseconds* after the start, which [`WaitRule::Fio`] repeats.
+//! lasts this many microseconds since the last one, as the manual says; fio 3.33 itself waits until
+//! this many *milliseconds* after the start, which [`WaitRule::Fio`] repeats.
 //!
 //! The reader holds one line at a time and the names of the files. Every error names file, line,
 //! the offending text and what would be right; after one the log ends.
@@ -43,7 +43,7 @@ const NAME_MAX: usize = 4096;
 const BYTES_MAX: u64 = 1 << 30;
 /// The latest time of an I/O: ten years.
 pub const LONGEST: Nanos = Nanos::from_secs(10 * 365 * 86_400);
-/// A wait below this many microseconds is none, says the manual.
+/// A shorter wait, in microseconds, is none, says the manual.
 const WAIT_MIN_US: u64 = 100;
 
 /// What an entry of a log does.
@@ -107,7 +107,7 @@ impl From<SyncKind> for LogAction {
 /// One I/O of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When, since the start.
+    /// Time since the start.
     pub at: Nanos,
     /// Number of its file, in the order in which the log adds them.
     pub file: usize,
@@ -281,7 +281,7 @@ impl<R: BufRead> LogReader<R> {
         match action {
             "open" => self.open[number] = true,
             "close" => self.open[number] = false,
-            // A file is removed at the end of some jobs; nothing of it is left to do.
+            // A file is removed at the end of some jobs; no part of it is left to use.
             "unlink" => {}
             _ => {
                 return Err(

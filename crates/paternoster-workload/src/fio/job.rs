@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Job: everything that one section of a job file says, in numbers.
 //!
-//! A job stands for `numjobs` clones. What was not said has fio's default; a field is an `Option`
-//! only where "not said" differs from every value (`direct`: a simulation may choose).
+//! A job represents `numjobs` clones. Options not given have fio's default; a field is an `Option`
+//! only where "not given" differs from every value (`direct`: a simulation may choose).
 //!
 //! Reporting groups: jobs are numbered by group in the report. The number rises at a job with
 //! `stonewall` or `new_group`, unless the group has no member yet:
@@ -85,7 +85,7 @@ pub enum SubmitMode {
     /// The process submits, and a full queue holds it up.
     #[default]
     Inline,
-    /// Others submit for it: an open loop, whose I/Os come by the rate alone.
+    /// Others submit for it: an open loop, where I/Os come only at the given rate.
     Offload,
 }
 
@@ -115,7 +115,7 @@ pub struct Origin {
 /// What `randread:N` does between two random offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequencer {
-    /// Go on behind the last I/O.
+    /// Continue after the last I/O.
     Sequential,
     /// Repeat the last I/O.
     Identical,
@@ -137,8 +137,8 @@ pub enum Generator {
 pub struct Job {
     /// Name of the section, or what `name=` says.
     pub name: String,
-    /// Options with a value of this section, in order, variables replaced: the report's
-    /// `job options`.
+    /// This section's options with a value, in order, variables replaced: the report's `job
+    /// options`.
     pub given: Vec<(String, String)>,
     /// Source that holds the section.
     pub file: String,
@@ -154,7 +154,7 @@ pub struct Job {
     pub rw_text: &'static str,
     /// Smallest and largest block in bytes: reads, writes, trims.
     pub block_size: [(u64, u64); 3],
-    /// Whether `bsrange` or `bssplit` says it: they win over `bs`, wherever that stands.
+    /// Whether `bsrange` or `bssplit` sets it: they win over `bs`, in any order.
     pub ranged: [bool; 3],
     /// Block sizes in bytes with their shares in percent, rising; empty without `bssplit`.
     pub bssplit: [Vec<(u64, u8)>; 3],
@@ -176,7 +176,7 @@ pub struct Job {
     pub offset_align: u64,
     /// Zones with gaps between them.
     pub strides: Strides,
-    /// Stop after so many I/Os.
+    /// Stop after this many I/Os.
     pub number_ios: Option<u64>,
     /// Repetitions of the job, at least 1.
     pub loops: u64,
@@ -192,7 +192,7 @@ pub struct Job {
     pub filesize: Option<u64>,
     /// Least and greatest size of each file, if they differ.
     pub filesize_range: Option<(u64, u64)>,
-    /// How many files are open at one time; not given: all.
+    /// How many files are open at one time; by default all.
     pub open_files: Option<usize>,
     /// Which file is next.
     pub file_service: FileService,
@@ -214,7 +214,7 @@ pub struct Job {
     /// What the clones do comes from one generator with these rules; its directions and places
     /// are not those of `rw`. No option of fio's: sysbench does it.
     pub generated: Option<Rules>,
-    /// The job ends with the last that is not so. No option of fio's: startup does it.
+    /// The job ends with the last that is not background. Not an option of fio's: startup uses it.
     pub background: bool,
     /// How the job waits.
     pub engine: Engine,
@@ -230,7 +230,7 @@ pub struct Job {
     pub iodepth_batch_complete_min: u32,
     /// Completions taken at most: 1 to `iodepth`, not below the least.
     pub iodepth_batch_complete_max: u32,
-    /// Who submits.
+    /// Which thread submits.
     pub submit_mode: SubmitMode,
     /// No two I/Os in flight on the same bytes.
     pub serialize_overlap: bool,
@@ -256,7 +256,7 @@ pub struct Job {
     pub ending: Ending,
     /// Least and greatest delay of the start.
     pub start_delay: (Nanos, Nanos),
-    /// Stop after so long, counted from the end of `ramp_time`.
+    /// Stop after this long, counted from the end of `ramp_time`.
     pub runtime: Option<Nanos>,
     /// Only `runtime` ends the job.
     pub time_based: bool,
@@ -282,7 +282,7 @@ pub struct Job {
     pub flow: FlowShare,
     /// The frames of a player. No option of fio's.
     pub frames: FrameRules,
-    /// What becomes of it in mid-run. No option of fio's.
+    /// How it changes during the run. Not an option of fio's.
     pub changes: Changes,
     /// The latency for which a depth is searched.
     pub latency_goal: LatencyGoal,
@@ -326,7 +326,7 @@ pub struct Job {
     pub status_interval: Option<Nanos>,
     /// Logs of bandwidth, latency and I/Os.
     pub logs: LogRules,
-    /// Whether the report tells directions apart.
+    /// Whether the report separates directions.
     pub unified: Unified,
 }
 
@@ -452,7 +452,7 @@ impl Job {
 
     /// The files of clone number `clone`, from 0, with their directory.
     ///
-    /// Named files are shared by all clones; else each clone has its own, `job.clone.0` or what
+    /// Named files are shared by all clones; otherwise each clone has its own, `job.clone.0` or as
     /// `filename_format` says.
     #[must_use]
     pub fn file_names(&self, clone: u32) -> Vec<String> {
@@ -472,8 +472,9 @@ impl Job {
         names.into_iter().map(|name| self.in_directory(name)).collect()
     }
 
-    /// The number of a clone among fio's threads, the job's first one being number `first`. What is
-    /// seeded by it is another's than one would think: of four clones they are 1, 4, 3 and 2.
+    /// The number of a clone among fio's threads, the job's first one being number `first`. Seeds
+    /// derived from it follow another order than one would think: of four clones they are 1, 4, 3
+    /// and 2.
     #[must_use]
     pub fn thread_of(&self, first: u32, clone: u32) -> u32 {
         if clone == 0 { first } else { first + self.numjobs.saturating_sub(clone) }
@@ -503,7 +504,7 @@ impl Job {
             && self.random_distribution.is_uniform()
     }
 
-    /// Whether the job ends with the last that is not so: by itself, or as `cpuio` with
+    /// Whether the job ends with the last that is not background: by itself, or as `cpuio` with
     /// `exit_on_io_done`.
     #[must_use]
     pub fn is_in_background(&self) -> bool {

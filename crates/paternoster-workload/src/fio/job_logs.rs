@@ -13,9 +13,9 @@
 //!
 //! `log_offset` puts the offset before the priority; `log_prio` prints the priority as Linux packs
 //! it (0x2002 is class 1 level 2) instead of 1 for class 1 and 0 for the others; `log_max_value`
-//! gives the window's largest latency, and bandwidth and I/Os as without it.
+//! gives the window's largest latency, and bandwidth and I/Os unchanged.
 //!
-//! Windows begin with the job and lie side by side; each is written when the first I/O behind it
+//! Windows begin with the job and adjoin each other; each is written when the first I/O after it
 //! completes, or at the end. Of a window that the end cuts off only latencies are written, as fio
 //! does. A histogram's line has the counts of its own window, in 1856 bins of fio's, of which
 //! `log_hist_coarseness` joins 2^N to one.
@@ -60,7 +60,7 @@ pub enum LogKind {
 }
 
 impl LogKind {
-    /// What stands in the file's name for it.
+    /// Its part of the file's name.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -184,7 +184,7 @@ impl LogRules {
 /// One I/O that has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedIo {
-    /// When, since the start of the job.
+    /// Time since the start of the job.
     pub at: Nanos,
     /// What it did.
     pub direction: Direction,
@@ -292,7 +292,7 @@ impl<W: Write> JobLog<W> {
         Ok(self.out)
     }
 
-    /// What this log says of an I/O, by itself or as part of a window.
+    /// The value that this log has for an I/O, alone or as part of a window.
     fn value(&self, io: &LoggedIo) -> Option<u64> {
         Some(match self.kind {
             LogKind::Submission => io.submission?.0,
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(log(LogKind::Submission, &rules, &[blocking], 9), "");
     }
 
-    /// Do offset and priority follow as asked for? Class 1 level 2 is 0x2002.
+    /// Do offset and priority follow if requested? Class 1 level 2 is 0x2002.
     #[test]
     fn offset_and_priority() {
         let first = LoggedIo {

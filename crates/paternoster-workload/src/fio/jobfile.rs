@@ -52,9 +52,9 @@ pub struct Source<'a> {
 pub struct JobFile {
     /// Options with a value from the command line and `[global]`s, in order, as fio reports them.
     pub global: Vec<(String, String)>,
-    /// The jobs in order; each stands for `numjobs` clones.
+    /// The jobs in order; each represents `numjobs` clones.
     pub jobs: Vec<Job>,
-    /// What was accepted but may surprise.
+    /// What was accepted but may be surprising.
     pub notes: Vec<Problem>,
 }
 
@@ -98,7 +98,7 @@ pub fn parse(
 /// Jobs under construction, for files and for the command line.
 pub(super) struct Builder<'a> {
     environment: &'a dyn Fn(&str) -> Option<String>,
-    /// What a new job begins with, and the value of `kb_base` in it.
+    /// The starting values of a new job, and its value of `kb_base`.
     template: Template,
     /// The template with which each file begins.
     defaults: Template,
@@ -191,7 +191,7 @@ impl<'a> Builder<'a> {
         self.end_job();
     }
 
-    /// Sizes depend on `kb_base`, wherever in its section it stands: it is read first.
+    /// Sizes depend on `kb_base`, in any order within its section: it is read first.
     fn base(&mut self, body: &[Line]) {
         for line in body {
             match &line.content {
@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
     ) {
         let mut remarks = Vec::new();
         let result = self.apply(key, value, &mut remarks);
-        // A value that stands for three directions is read three times.
+        // A value for three directions is read three times.
         remarks.dedup();
         for remark in remarks {
             self.note(file, line, text, remark);
@@ -244,7 +244,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Notes where the option was given, for what is found wrong later.
+    /// Notes where the option was given, for problems found later.
     fn keep_origin(&mut self, file: &str, line: u32, text: &str, key: &str) {
         let Some(option) = option::find(key) else { return };
         let Problem { file, line, text, .. } = Problem::new(file, line, text, "");

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! When the depth no longer changes it is found. One more window is run at it, for the report,
-//! whose statistics begin anew; then the job ends, or goes on with `latency_run`.
+//! whose statistics restart; then the job ends, or goes on with `latency_run`.
 //!
-//! I/Os that were issued at another depth are not told apart; a window begins with the change.
+//! I/Os that were issued at another depth are counted too; a window begins with the change.
 //!
 //! Invariants: I1 the depth is from 1 to `iodepth`; I2 good < bad, once both are known; I3 the
 //! search ends: each window makes the space between them smaller or the depth twice as deep.
@@ -80,7 +80,7 @@ pub enum Verdict {
     Wait,
     /// Another depth from now on.
     Try(u32),
-    /// The depth was found: the statistics begin anew for its last window.
+    /// The depth was found: the statistics restart for its last window.
     Found(u32),
     /// The last window is over: the job ends. With `latency_run` this is never said.
     Done,
@@ -137,7 +137,7 @@ impl LatencySearch {
         self.stage != Stage::Searching
     }
 
-    /// When the window ends. It is judged by the first completion at or behind this time.
+    /// When the window ends. The first completion at or after this time judges it.
     #[must_use]
     pub fn window_ends(&self) -> Nanos {
         self.window_ends
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Does the search go as the essay says, and end at the edges too?
+    /// Does the search go as the module docs say, and end at the edges too?
     #[test]
     fn search_doubles_then_halves() {
         assert_eq!(depths(11, 32), [1, 2, 4, 8, 16, 12, 10, 11, 11]);

@@ -4,7 +4,7 @@
 //! ```text
 //! ; comment            first character not blank is ; or #
 //! [name]               Header
-//! bs=4k   ; comment    Option: a comment also begins at a ; or # behind a blank
+//! bs=4k   ; comment    Option: a comment also begins at a ; or # after a blank
 //! time_based           Option without a value
 //! include other.fio    the lines of that file, which must have no header
 //! ```
@@ -20,7 +20,7 @@ use super::problem::{PROBLEMS_MAX, Problem};
 
 /// Bytes of one file.
 const FILE_MAX: usize = 1 << 20;
-/// Bytes of all files together, each as often as it is included.
+/// Bytes of all files together, each counted as often as it is included.
 const TEXT_MAX: usize = 4 << 20;
 /// Bytes of one line.
 const LINE_MAX: usize = 16 << 10;
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(without_comment("filename=a;b#c\r"), "filename=a;b#c");
     }
 
-    /// Is every kind of line told apart?
+    /// Is every kind of line recognised?
     #[test]
     fn contents() {
         assert_eq!(content("[a b]"), Ok(Content::Header("a b".to_owned())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fio's job-file language: what a job file says, and the I/O that its jobs make.
+//! fio's job-file language: the contents of a job file, and the I/O that its jobs make.
 //!
 //! ```text
 //! text --lines--> sections --variables, value, option, apply--> Job
@@ -9,15 +9,15 @@
 //! A [`jobfile`] is parsed into [`job::Job`]s; [`offsets::Offsets`] then gives the same files,
 //! directions, offsets and lengths as fio 3.33 does with the same seeds.
 //!
-//! Beside them stand the rules of a job's course, each for itself and without a clock or I/O of
-//! its own; who runs processes asks them: [`pace`] when an I/O may start, [`syncs`] when a sync is
-//! due, [`cmdprio`] with which priority, [`flow`] whose turn it is, [`frames`] when a frame of a
-//! player is due, [`latency_target`] how deep the queue may be, [`verify_plan`] what is read back,
-//! [`file_choice`] and [`file_sizes`] for several files, [`ending`] whose end ends whom,
-//! [`relay`] who hands over to whom, [`cpu_load`] what is burned; [`iolog`] and [`replay`] read and
-//! write logs of I/O, [`job_logs`] the logs of figures.
+//! The other modules are the rules of a job's course, each separate and without a clock or I/O of
+//! its own; the caller that runs processes asks them: [`pace`] when an I/O may start, [`syncs`]
+//! when a sync is due, [`cmdprio`] which priority it has, [`flow`] which job is next, [`frames`]
+//! when a player's frame is due, [`latency_target`] how deep the queue may be, [`verify_plan`] what
+//! is read back, [`file_choice`] and [`file_sizes`] for several files, [`ending`] which job's end
+//! ends others, [`relay`] which job hands over to which, [`cpu_load`] what is burned; [`iolog`] and
+//! [`replay`] read and write logs of I/O, [`job_logs`] the logs of figures.
 //!
-//! What the language knows and a run cannot do yet stands in [`unwired`].
+//! [`unwired`] lists what the language allows but a run cannot do yet.
 //!
 //! Source: `docs/rules/fio.md` and `docs/rules/fio-io.md`; no line of fio is used here.
 

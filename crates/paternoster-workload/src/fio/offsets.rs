@@ -12,12 +12,12 @@
 //! ```
 //!
 //! For each I/O the file is chosen first, then the direction, then the place. If the file has none
-//! left, it is at its end and all three are chosen anew; when all files are, the pass ends.
+//! left, it is at its end and all three are chosen again; when all files are, the pass ends.
 //!
-//! A *pass* goes on until the region is used up (map full, end reached). Then all begins anew: map,
-//! positions, and every generator. The job as a whole makes at most `loops` times its size (or
-//! `io_size`, or `number_ios`), and ends in the midst of a pass when it has; passes are begun as
-//! many as there are `loops`, and with an `io_size` as long as a largest block of it is left:
+//! A *pass* goes on until the region is used up (map full, end reached). Then everything starts
+//! over: map, positions, and every generator. The job as a whole makes at most `loops` times its
+//! size (or `io_size`, or `number_ios`), and then ends even in the middle of a pass; there are
+//! `loops` passes, and with an `io_size` as many as leave at least a largest block of it:
 //!
 //! ```text
 //! 16k in blocks of 4k            |: a pass begins
@@ -34,10 +34,10 @@
 //! [`Offsets::next_pass`] begins a further pass. A time_based pass on one file has no end; on
 //! several it ends when all of them are at theirs, and [`Offsets::restart`] begins another.
 //!
-//! Of a trimwrite job only the writes count, but for whether an `io_size` asks for another pass.
+//! For a trimwrite job only the writes count, except for whether an `io_size` needs another pass.
 //!
-//! With a `randseed` the generators go on from pass to pass; they begin anew without one, and with
-//! `allrandrepeat`.
+//! With a `randseed` the generators go on from pass to pass; without one, and with `allrandrepeat`,
+//! they start over.
 //!
 //! Invariants: I1 each piece lies in the region of its file and is not empty; I2 with a map no
 //! block is random twice in a pass; I3 no call allocates.
@@ -83,7 +83,7 @@ pub struct Extent<'a> {
     pub start: u64,
     /// How long it is.
     pub bytes: u64,
-    /// How far from its start an I/O may reach that begins in it; its end if that is less.
+    /// How far from its start an I/O that begins in it may reach; its end if that is less.
     pub room: u64,
 }
 
@@ -95,8 +95,8 @@ pub struct Offsets {
     /// I/Os and bytes of all passes together.
     ios_most: u64,
     bytes_most: u64,
-    /// With an `io_size` in bytes: passes are begun until so many bytes are made, but for less than
-    /// a largest block.
+    /// With an `io_size` in bytes: passes are begun until this many bytes are made, except for less
+    /// than a largest block.
     wanted: Option<u64>,
     largest_block: u64,
     passes_left: u64,
@@ -212,13 +212,13 @@ impl Offsets {
         piece
     }
 
-    /// The file of a sync that is due: the one whose turn it is, which this takes (measured: with
-    /// two files and fsync=4, `a b a b S(a) b a b a S(b) a b ...`).
+    /// The file of a due sync: the one whose turn it is, which this takes (measured: with two files
+    /// and fsync=4, `a b a b S(a) b a b a S(b) a b ...`).
     pub fn sync_file(&mut self) -> Option<usize> {
         self.choice.choose()
     }
 
-    /// Whether the job has bytes and I/Os left. At the very end of the files it may say so in vain.
+    /// Whether the job has bytes and I/Os left. At the very end of the files it may wrongly say so.
     #[must_use]
     pub fn has_more(&self) -> bool {
         if self.kind == Kind::TrimWrite {
@@ -260,7 +260,7 @@ impl Offsets {
         true
     }
 
-    /// Whether a further [`Offsets::restart`] would be in vain: `number_ios` were made, or the
+    /// Whether a further [`Offsets::restart`] would be useless: `number_ios` were made, or the
     /// region has no room for a block.
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -283,10 +283,10 @@ impl Offsets {
         }
     }
 
-    /// The next I/O of the file that is chosen, over the ends of files; `None` when all are at
+    /// The next I/O of the chosen file, continuing over the ends of files; `None` when all are at
     /// theirs.
     fn on_some_file(&mut self) -> Option<Piece> {
-        // A file that begins anew may still have no room for a block: then no other draw helps.
+        // A restarted file may still have no room for a block: then no other draw helps.
         let mut begun_anew = 0;
         loop {
             let file = self.choice.choose()?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options: every option of a job file that we know by name, and what becomes of it.
+//! Options: every option of a job file that we know by name, and what we do with it.
 //!
 //! A published job file should run here, or fail with a sentence that says why. So the table holds
-//! not only what we do but all of fio's local-disk vocabulary:
+//! not only what we support but all of fio's local-disk vocabulary:
 //!
 //! | status | a job file that uses it |
 //! |---|---|
@@ -21,7 +21,7 @@
 
 use paternoster_core::near;
 
-/// What becomes of an option.
+/// How an option is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// It works.
@@ -44,7 +44,7 @@ pub struct FioOption {
     pub name: &'static str,
     /// Other names of the same option.
     pub aliases: &'static [&'static str],
-    /// What becomes of it.
+    /// How it is treated.
     pub status: Status,
     /// A line of help.
     pub help: &'static str,
@@ -75,7 +75,7 @@ const TRACES: &str = "it comes with traces; merge them with blkparse";
 
 /// All options, by subject.
 pub static OPTIONS: &[FioOption] = &[
-    // What is done.
+    // The workload.
     yes("name", "new name of the job"),
     yes("description", "free text, repeated in reports"),
     also(
@@ -191,7 +191,7 @@ pub static OPTIONS: &[FioOption] = &[
     ),
     yes("frame_preroll", "frames read before the first is due, which cannot be late"),
     yes("change", "at a time: another cgroup_weight, prioclass, prio, rate, rate_iops"),
-    // As whom.
+    // Priorities and groups.
     yes("prio", "I/O priority, 0 (first) to 7"),
     yes("prioclass", "I/O class: 0 none, 1 real time, 2 best effort, 3 idle"),
     yes("nice", "CPU priority, -20 to 19; gives the I/O priority (nice+20)/5 if there is no prio"),
@@ -201,7 +201,7 @@ pub static OPTIONS: &[FioOption] = &[
     yes("cmdprio_class", "their class, reads,writes"),
     yes("cmdprio", "their level, reads,writes"),
     yes("cmdprio_bssplit", "their share by block size: size/percent[/class/level]:…"),
-    // What is reported.
+    // Reports.
     yes("bwavgtime", "window of the bandwidth samples, in milliseconds"),
     yes("percentile_list", "percentiles of the report, a:b:c"),
     yes("status-interval", "report so often"),
@@ -378,7 +378,7 @@ pub fn find(name: &str) -> Option<&'static FioOption> {
 }
 
 impl FioOption {
-    /// Options that mean nothing as a bare word; the others are numbers, of which bare is 1.
+    /// Options that mean nothing as a bare word; the others are numbers, where bare is 1.
     #[must_use]
     pub fn takes_text(&self) -> bool {
         matches!(

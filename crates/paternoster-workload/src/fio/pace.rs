@@ -2,7 +2,7 @@
 //! Pace: when a job's next I/O may start, by `rate`, `rate_iops` and their kin.
 //!
 //! Each direction has a schedule that begins with the job. An I/O may start when the bytes issued
-//! before it would have taken that long at the rate; who is late catches up as fast as it can:
+//! before it would have taken that long at the rate; a late job catches up as fast as it can:
 //!
 //! ```text
 //! rate=400k, blocks of 4k      0  10  20  30 ms ...       I/O number k at k * 4k / 400k
@@ -14,14 +14,14 @@
 //! A mixed job that is ahead in the direction it drew waits for that direction. (fio may let the
 //! other one go first.)
 //!
-//! `thinktime` counts as time that passes, so that a job catches up behind it; with
+//! `thinktime` counts as time that passes, so that a job catches up after it; with
 //! `rate_ignore_thinktime` the schedule moves on by the pause ([`Pace::thought`]).
 //!
 //! `rate_min` and `rate_iops_min` are checked once per `rate_cycle`, from two seconds after the
 //! start (measured on fio 3.33; the job then fails with EIO): see [`MinimumRate`].
 //!
-//! Invariants: I1 the time of a direction's next I/O never goes back; I2 the order of calls and
-//! their times decide all: nothing else does.
+//! Invariants: I1 the time of a direction's next I/O never goes back; I2 only the order of calls
+//! and their times decide.
 //!
 //! Source: FIO-63, FIO-64, FIO-93; the Poisson gaps equal fio's (generators 15, 17, 18).
 
@@ -35,12 +35,12 @@ use super::value::{self, MILLISECOND, Reader};
 
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
-/// How long a job has to settle before its least rate is asked for.
+/// How long a job has to settle before its minimum rate is checked.
 const SETTLING: Nanos = Nanos::from_secs(2);
 /// What one 32-bit draw is a part of.
 const DRAWS: f64 = 4_294_967_296.0;
 
-/// The options beside `rate` and `rate_iops` themselves.
+/// The options other than `rate` and `rate_iops` themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateRules {
     /// `rate_min`, bytes per second: reads, writes, trims.
@@ -74,8 +74,8 @@ impl RateRules {
         self.min.iter().chain(&self.iops_min).any(Option::is_some)
     }
 
-    /// The rules of a job with these directions: one value counts for all of them, so that a least
-    /// rate may stand beside a direction that the job has not.
+    /// The rules of a job with these directions: one value counts for all of them, so that a
+    /// minimum rate may be given for a direction that the job lacks.
     #[must_use]
     pub fn of_used(mut self, kind: Kind) -> RateRules {
         let used = match kind {
@@ -179,7 +179,7 @@ impl Pace {
         self.began = now;
     }
 
-    /// The job has other rates from now on: its schedules begin anew.
+    /// The job has other rates from now on: its schedules restart.
     pub fn change(&mut self, now: Nanos, job: &Job) {
         for direction in Direction::ALL {
             let schedule = &mut self.schedules[direction as usize];
@@ -218,7 +218,7 @@ impl Pace {
         }
     }
 
-    /// The job has thought for so long.
+    /// The job has thought for this long.
     pub fn thought(&mut self, pause: Nanos) {
         if self.ignore_thinktime {
             self.began += pause;
@@ -242,7 +242,7 @@ pub struct TooSlow {
     pub direction: Direction,
     /// Whether I/Os are meant, not bytes.
     pub in_ios: bool,
-    /// What was asked for, per second.
+    /// The required rate, per second.
     pub asked: u64,
     /// What the last cycle had, per second.
     pub had: u64,
@@ -272,7 +272,7 @@ impl MinimumRate {
         rules.has_minimum().then_some(watch)
     }
 
-    /// When the next cycle ends: [`MinimumRate::check`] has something to say then.
+    /// When the next cycle ends: [`MinimumRate::check`] has a result then.
     #[must_use]
     pub fn next_check(&self) -> Nanos {
         self.cycle_began + self.rules.cycle
@@ -286,7 +286,7 @@ impl MinimumRate {
         }
     }
 
-    /// Asks, at the end of a cycle, whether the least rates were kept.
+    /// Checks, at the end of a cycle, whether the minimum rates were kept.
     ///
     /// # Errors
     /// The first direction that was too slow.
@@ -339,8 +339,8 @@ mod tests {
         Pace::new(&job, &Seeds::new(None, true, false, 1, 0))
     }
 
-    /// Does a rate that changes begin anew, whether the job was early or late? 100 a second
-    /// until 35 ms, 10 a second from there; then none.
+    /// Does a rate that changes restart, whether the job was early or late? 100 a second until
+    /// 35 ms, 10 a second from there; then none.
     #[test]
     fn a_change_begins_anew() {
         let mut job = Job { rate_iops: [Some(100); 3], ..Job::default() };
@@ -364,7 +364,7 @@ mod tests {
         starts
     }
 
-    /// Are linear schedules those of the essay, by bytes and by I/Os of the smallest block?
+    /// Are linear schedules those of the module docs, by bytes and by I/Os of the smallest block?
     #[test]
     fn linear_schedules() {
         let mut bytes = pace(|job| job.rate = [Some(400 << 10), None, None]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     /// Are the Poisson times those of fio? The log of a job with 50 I/Os per second had 47024 57064
-    /// 62710 83943 159052 us, each about 100 us behind these; its writes 31.4 33.4 35.4 ms.
+    /// 62710 83943 159052 us, each about 100 us later than these; its writes 31.4 33.4 35.4 ms.
     #[test]
     fn poisson_times_equal_fio() {
         let mut reads = pace(|job| {
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// Is a slow job found at the end of the first cycle behind two seconds, and a fast one not?
+    /// Is a slow job detected at the end of the first cycle after two seconds, and a fast one not?
     #[test]
     fn least_rates_are_watched() {
         let rules = RateRules {

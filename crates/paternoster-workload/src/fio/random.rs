@@ -14,7 +14,7 @@
 //! | options | offsets | the rest |
 //! |---|---|---|
 //! | none, or `randrepeat=1` | 0xb1899bed * T | s * T + i, s from 0x89 |
-//! | `randseed=S` | 0xb1899bed * T; of clones behind the first s * T + 6 | s * T + i, s from S |
+//! | `randseed=S` | 0xb1899bed * T; of clones after the first s * T + 6 | s * T + i, s from S |
 //! | `randseed=S`, `randrepeat=0` | s * T + 6, s from S | s * T + i, s from S |
 //! | `randrepeat=0` | s * T + 6, s from the run's entropy | likewise |
 //! | `allrandrepeat=1` | 0xb1899bed * T | 0xb1899bed * T + i |
@@ -55,7 +55,7 @@ pub enum Choice {
     Mix = 4,
     /// File.
     File = 5,
-    /// Offset, if it is not to repeat.
+    /// Offset, if it must not repeat.
     Offset = 6,
     /// Size of files.
     FileSize = 7,
@@ -133,8 +133,8 @@ impl Seeds {
     /// The seed of a skewed distribution over the blocks of a file.
     ///
     /// Without `randseed` it is a hash of the file's name times the thread's number (measured: the
-    /// same job on another file makes other offsets); with it, and with `randrepeat=0`, that of
-    /// the offsets.
+    /// same job on another file makes other offsets); with it, and with `randrepeat=0`, that of the
+    /// offsets.
     #[must_use]
     pub fn of_file(&self, job: &Job, thread: u32, name_hash: u32) -> u64 {
         if job.randseed.is_none() && job.randrepeat {
@@ -151,7 +151,7 @@ impl Seeds {
     }
 }
 
-/// The generator of a choice that `random_generator` says the kind of.
+/// The generator of a choice, of the kind that `random_generator` says.
 #[derive(Debug, Clone)]
 pub enum Draw {
     /// taus88.
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(blocks(2, 256, 4), [65, 46, 153, 10]);
     }
 
-    /// Do the options move the seeds as the table of the essay says?
+    /// Do the options change the seeds as the module's table says?
     #[test]
     fn seeds_follow_the_options() {
         let plain = Seeds::new(None, true, false, 1, 1);

@@ -3,8 +3,8 @@
 //!
 //! A file is as long as the log's I/O on it reaches; a name below `/dev/` is the device.
 //!
-//! A log that is made and not read may be a [`Chain`]: its I/Os do not come at their times, but
-//! each behind the ones before, or together with the one before it.
+//! A log that is constructed and not read may be a [`Chain`]: its I/Os do not come at their times,
+//! but each after the ones before, or together with the one before it.
 //!
 //! Limits: four million I/Os a log, 40 bytes each.
 
@@ -35,27 +35,27 @@ pub struct Recorded {
 /// I/Os that depend on each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// From the moment when nothing is under way to the next I/O that stands by itself.
+    /// From the moment when nothing is in flight to the next I/O that is not read ahead.
     pub think: Nanos,
-    /// By entry: whether it is read ahead with the one before; else it begins when everything
+    /// By entry: whether it is read ahead with the one before; otherwise it begins when everything
     /// before it is complete.
     pub ahead: Vec<bool>,
 }
 
-/// How one I/O hangs together with those before.
+/// How one I/O depends on those before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Link {
     /// Not at all.
     #[default]
     Free,
-    /// It begins so long after everything before it was complete.
+    /// It begins this long after everything before it was complete.
     After(Nanos),
     /// It goes with the one before.
     Ahead,
 }
 
 impl Chain {
-    /// How entry number `place` hangs together with those before.
+    /// How entry number `place` depends on those before.
     #[must_use]
     pub fn link(&self, place: usize) -> Link {
         match self.ahead.get(place) {
@@ -69,7 +69,7 @@ impl Recorded {
     /// Reads a log that messages call `name`, as `rules` have it replayed.
     ///
     /// # Errors
-    /// The line that is no line of a log, or the limit.
+    /// The line that is not a line of a log, or the limit.
     pub fn read(name: &str, lines: impl BufRead, rules: &ReplayRules) -> Result<Recorded, Problem> {
         let mut reader = LogReader::new(name, lines, WaitRule::Manual);
         let mut log = Recorded::default();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Relay: the clones of a job that hand over to each other, one after the other and back.
 //!
-//! A program that starts is seldom one process: a script calls it, it asks a server and waits for
-//! the answer, and so on. Each *leg* is so many I/Os of one runner; the next one's begins when they
+//! A starting program is seldom one process: a script calls it, it asks a server and waits for the
+//! answer, and so on. Each *leg* is a number of I/Os of one runner; the next one's begins when they
 //! are complete, after a pause:
 //!
 //! ```text
@@ -13,18 +13,18 @@
 //!                           2 ms            2 ms
 //! ```
 //!
-//! fio has nothing like it and no option says it: it is how `startup` is made. A runner never has
-//! I/Os of two legs under way.
+//! fio has nothing like it and no option for it: `startup` is made of it. A runner never has I/Os
+//! of two legs in flight.
 //!
-//! Invariants: I1 at any time one runner may issue, or none in a pause; I2 who leaves (an error,
-//! the end of his time) is passed over, so that nobody waits for him.
+//! Invariants: I1 at any time one runner may issue, or none in a pause; I2 a runner that leaves (an
+//! error, the end of its time) is skipped, so that none waits for it.
 //!
 //! Source: recorded start-ups (`builtin/startup/profile.rs`), in which no two processes take turns
 //! within one leg.
 
 use paternoster_core::Nanos;
 
-/// So many I/Os of one runner.
+/// A number of I/Os of one runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leg {
     /// Which clone of the job, from 0.
@@ -56,12 +56,12 @@ pub enum Baton {
 #[derive(Debug, Clone)]
 struct Relay {
     legs: Vec<Leg>,
-    /// The leg that is being run, and its I/Os that are not complete.
+    /// The current leg, and its I/Os that are not complete.
     leg: usize,
     left: u64,
     /// When it may begin.
     begins: Nanos,
-    /// Who has left.
+    /// Runners that have left.
     gone: Vec<u32>,
 }
 
@@ -70,7 +70,7 @@ impl Relay {
         self.legs.get(self.leg).map(|leg| leg.runner)
     }
 
-    /// Goes on to the next leg of somebody who is there.
+    /// Goes on to the next leg of a runner that is still there.
     fn hand_over(&mut self, now: Nanos) {
         loop {
             self.leg += 1;
@@ -118,7 +118,7 @@ impl Relays {
         }
     }
 
-    /// So many I/Os of the runner have been completed since it told last.
+    /// This many I/Os of the runner have been completed since its last report.
     pub fn completed(&mut self, runner: Runner, ios: u64, now: Nanos) {
         let relay = &mut self.relays[runner.relay];
         if relay.runner() == Some(runner.number) && ios > 0 {
@@ -140,7 +140,7 @@ impl Relays {
         }
     }
 
-    /// Counts the handovers: who was refused asks again when it has grown.
+    /// Counts the handovers: a runner that was refused asks again when it has grown.
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((nobody, relays.changes()), ([Baton::Away; 2], 3));
     }
 
-    /// Is who leaves passed over, before and during his leg?
+    /// Is a runner that leaves skipped, before and during its leg?
     #[test]
     fn who_leaves_is_passed_over() {
         let (mut relays, [a, b, c]) = relay(&[(0, 5), (1, 5), (0, 5), (2, 5)]);
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(relays.baton(a, ms(1)), Baton::Here);
         relays.leave(a, ms(3));
         assert_eq!(relays.baton(c, ms(3)), Baton::Coming(ms(5)));
-        // It was told late, when others had the baton already.
+        // It was reported late, when others had the baton already.
         relays.completed(a, 3, ms(6));
         assert_eq!(relays.baton(c, ms(6)), Baton::Here);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replay: the options by which a job replays a log of I/O, and what they make of its entries.
+//! Replay: the options by which a job replays a log of I/O, and their effect on its entries.
 //!
 //! ```text
 //! replay_scale=3 replay_align=4096     offset 100000 -> 33333 -> 32768; the length stays
@@ -70,7 +70,7 @@ impl ReplayRules {
         self.logs.get(usize::try_from(clone).unwrap_or(0) % count).map(String::as_str)
     }
 
-    /// What becomes of an entry of the log; `None` leaves it out.
+    /// What an entry of the log becomes; `None` leaves it out.
     #[must_use]
     pub fn apply(&self, entry: LogEntry) -> Option<LogEntry> {
         let place = match entry.action {
@@ -159,7 +159,7 @@ mod tests {
         LogEntry { at: Nanos::from_millis(at_ms), file: 2, action, offset, bytes: 4096 }
     }
 
-    /// Do the options do what the essay says, as measured?
+    /// Do the options do what the module says, as measured?
     #[test]
     fn entries_are_transformed() {
         let both = rules(&[("replay_scale", "3"), ("replay_align", "4096")]);

@@ -7,8 +7,8 @@
 //! ```text
 //! bsrange=4k-16k   4k + floor(16k * r / 2^32), down to a multiple of 4k, at most 16k
 //!                  draws 4k..20k: 1/4 each for 4k, 8k, 12k ... and the rest, 16k and above, is 16k
-//! bssplit          the smallest share first; r picks by cumulative percent, else the last;
-//!                  12k of 8k:12k is no multiple of the least size and becomes 8k
+//! bssplit          the smallest share first; r picks by cumulative percent, otherwise the last;
+//!                  12k of 8k:12k is not a multiple of the least size and becomes 8k
 //! ```
 //!
 //! Source: FIO-36 to FIO-39.
@@ -87,7 +87,7 @@ fn choices(kind: Kind) -> [Choice; 3] {
     [Choice::BlockSizeRead, Choice::BlockSizeWrite, trims]
 }
 
-/// The first size whose cumulative percentage reaches `draw` and which fits, else the last.
+/// The first size whose cumulative percentage reaches `draw` and which fits, otherwise the last.
 fn pick(split: &[(u64, u8)], (draw, most): (u64, u64), room: u64) -> u64 {
     let mut cumulative = 0_u64;
     for (size, percent) in split.iter().filter(|(_, percent)| *percent > 0) {
@@ -121,7 +121,7 @@ mod tests {
         assert!(counts[1..].iter().all(|count| (900..1100).contains(count)), "{counts:?}");
     }
 
-    /// Do shares come out as given, and does the end of the region bound sizes?
+    /// Do shares come out as given, and does the end of the region limit sizes?
     #[test]
     fn splits_come_out_as_given() {
         let mut job = Job { block_size: [(4096, 16_384); 3], ..Job::default() };

@@ -10,7 +10,7 @@
 //! After `zonesize` bytes of I/O, reads and writes together, the zone moves on by `zonerange` (by
 //! default `zonesize`) plus `zoneskip`, and back to the region's start when that leads beyond it.
 //!
-//! `zonemode=zbd` is for zoned devices, of which there is no model.
+//! `zonemode=zbd` is for zoned devices, which are not modelled.
 //!
 //! Source: FIO-49; measured on fio 3.33.
 
@@ -67,7 +67,7 @@ impl Strides {
         Ok(true)
     }
 
-    /// What does not go together; fills in what was not given.
+    /// Checks combinations; fills in what was not given.
     pub(super) fn complete(&mut self) -> Result<(), String> {
         match self.mode {
             ZoneMode::None if self.size > 0 => {
@@ -106,7 +106,7 @@ impl ZoneCursor {
         self.at = 0;
     }
 
-    /// Moves on if `done` bytes of I/O are what a zone has, and counts from zero; true if it did.
+    /// Moves on if `done` bytes of I/O fill a zone, and counts from zero; true if it did.
     pub(super) fn advance(&mut self, region: u64, done: &mut u64) -> bool {
         if *done < self.strides.size {
             return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Syncs: when a job makes its data safe, by `sync`, `fsync`, `fdatasync` and their kin.
 //!
-//! Before each of its I/Os a job asks whether a sync is due. It is after every N-th write that was
-//! issued, counted since the start of the job, unless the last thing done was a sync:
+//! Before each of its I/Os a job checks whether a sync is due. It is after every N-th write that
+//! was issued, counted since the start of the job, unless the last action was a sync:
 //!
 //! ```text
 //! fsync=3, 8 writes, end_fsync=1      w w w S w w w S w w S
@@ -10,9 +10,9 @@
 //! rw=rw, fsync=2                      r r r w r r w S w w S r S w
 //! ```
 //!
-//! The last line is no slip: the read between leaves the count of writes at a multiple of two, and
-//! the last thing done is no sync, so fio syncs again. A sync that would follow the last I/O of a
-//! job is not made; that is what `end_fsync` is for.
+//! The last line is no mistake: the read in between leaves the count of writes at a multiple of
+//! two, and the last action is not a sync, so fio syncs again. A sync that would follow the last
+//! I/O of a job is not made; `end_fsync` is for that.
 //!
 //! Source: FIO-57, FIO-58; the lines above were measured on fio 3.33 with strace.
 
@@ -39,7 +39,7 @@ pub struct SyncFileRange {
     pub write: bool,
     /// Wait for that.
     pub wait_after: bool,
-    /// After so many writes, at least 1.
+    /// After this many writes, at least 1.
     pub every: u64,
 }
 
@@ -59,9 +59,9 @@ pub enum SyncKind {
 pub struct Syncs {
     /// `sync`: how files are opened.
     pub open: FileSync,
-    /// `fsync`: after so many writes; 0 never.
+    /// `fsync`: after this many writes; 0 never.
     pub fsync_every: u64,
-    /// `fdatasync`: after so many writes; 0 never.
+    /// `fdatasync`: after this many writes; 0 never.
     pub fdatasync_every: u64,
     /// `sync_file_range`.
     pub range: Option<SyncFileRange>,
@@ -74,8 +74,8 @@ pub struct Syncs {
     /// Each write goes on as such a sync of its file, and ends with it. No option of fio's:
     /// sysbench does it.
     pub each: Option<SyncKind>,
-    /// With `at_end`: of every file, whoever has written it, and counted apart. No option of
-    /// fio's: sysbench does it.
+    /// With `at_end`: of every file, whichever clone has written it, and counted separately. Not an
+    /// option of fio's: sysbench uses it.
     pub every_file: bool,
 }
 
@@ -230,8 +230,8 @@ mod tests {
         }
     }
 
-    /// Which syncs follow each write, and nothing else? One of fsync and fdatasync is enough; a
-    /// sync at the end, files opened for synced writes and ranges are something else.
+    /// Which syncs follow each write, with no others? One of fsync and fdatasync is enough; a sync
+    /// at the end, files opened for synced writes and ranges do not count.
     #[test]
     fn syncs_of_each_write() {
         assert!(syncs(&[("fsync", "1")]).of_each_write());

@@ -2,9 +2,9 @@
 //! taus258: the generator of `random_generator=tausworthe64`.
 //!
 //! L'Ecuyer's LFSR258 (Tables of maximally equidistributed combined LFSR generators, 1999): five
-//! 64-bit shift registers combined by exclusive or, with a period of about 2^258. It is seeded as
-//! fio's taus88 is, with the multiplier 6906969069 and five least values, and six steps are
-//! discarded; verified by fio 3.33's first offsets.
+//! 64-bit shift registers combined by exclusive or, with a period of about 2^258. It is seeded like
+//! fio's taus88, with the multiplier 6906969069 and five least values, and six steps are discarded;
+//! verified with fio 3.33's first offsets.
 //!
 //! ```text
 //! T=1: 256 blocks -> 240 6 20 25 135 7 112 ...

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unwired: what a job file may say but a run cannot do yet.
 //!
-//! The language knows more than the processes do. Such a job is refused before it runs, never
-//! approximated in silence. One line per option; who makes a run honour it takes the line out.
+//! The language has more than the processes can do. Such a job is refused before it runs, never
+//! silently approximated. One line per option; a change that makes a run honour it removes the
+//! line.
 //!
 //! Source: FIO-20; fio's manual, for what each option would do.
 
@@ -39,7 +40,7 @@ pub fn problems(jobs: &[Job]) -> Vec<Problem> {
     for job in jobs {
         for feature in UNWIRED.iter().filter(|feature| (feature.used)(job)) {
             let problem = refusal(job, feature);
-            // A global holds for many jobs, and stands on one line.
+            // A global holds for many jobs, and is on one line.
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -76,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Does a plain job use none of them, and one that asks for trims get the sentence?
+    /// Does a plain job use none of them, and does one that asks for trims get the sentence?
     #[test]
     fn sentences() {
         let mut job = Job::default();
@@ -91,7 +92,7 @@ mod tests {
         );
     }
 
-    /// Is what only the report does not refused? It can be told to tell directions as one.
+    /// Is what only the report lacks accepted? It can be set to report directions as one.
     #[test]
     fn reports_as_one_are_made() {
         let job = Job { unified: Unified::Mixed, ..Job::default() };

@@ -30,9 +30,9 @@ pub(super) const MICROSECOND: u64 = 1_000;
 /// A size that is either absolute or a part of the file or device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// So many hundredths, 0 to 100, of the file or device.
+    /// This many hundredths, 0 to 100, of the file or device.
     Percent(u8),
 }
 
@@ -141,8 +141,8 @@ impl<'a> Reader<'a> {
         Ok((low.min(high), low.max(high)))
     }
 
-    /// The range of a file's size as it is written, perhaps backwards. fio reads its first number
-    /// as hexadecimal where the second is: `40k-0x60600` begins at 64k.
+    /// The range of a file's size as written, perhaps backwards. fio reads its first number as
+    /// hexadecimal if the second is: `40k-0x60600` begins at 64k.
     ///
     /// # Errors
     /// As [`Reader::range`].
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Ok((self.size(low)?, self.size(high)?))
     }
 
-    /// A time, `unit` nanoseconds being what a bare number counts.
+    /// A time; a bare number counts in `unit` nanoseconds.
     ///
     /// # Errors
     /// A message when `text` is no number, its unit is no unit of time or it does not fit.
@@ -276,7 +276,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
 /// `reads,writes,trims`: which text is for which direction; `None` leaves the default.
 ///
 /// One value is for all three, two are for reads and for writes with trims; an empty place, or the
-/// place behind a trailing comma, is left alone.
+/// place after a trailing comma, is left alone.
 ///
 /// # Errors
 /// A message when there are more than three places.
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(size("16p"), Ok(16 << 50));
     }
 
-    /// Does reading stop at a point or a star, with a note, and fail at what is no unit?
+    /// Does reading stop at a point or a star, with a note, and fail at an unknown unit?
     #[test]
     fn fractions_are_cut_and_units_are_checked() {
         let mut notes = Vec::new();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! directory=${DIR}/x      an unset variable is empty
-//! iodepth=2*$ncpus        a sum may stand before the keyword, which comes last
+//! iodepth=2*$ncpus        a sum may come before the keyword, which comes last
 //! size=8*$mb_memorym      a unit may follow the keyword: this is 8 times the memory
 //! ```
 //!

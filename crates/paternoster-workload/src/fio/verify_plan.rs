@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verify plan: what a job with `verify` reads back, and when.
 //!
-//! There are no data in a simulation, so every method of checksum is the same: what remains of
-//! verification is its reads. They come when everything was written, or with `verify_backlog=N`
-//! each time N blocks wait to be verified, `verify_backlog_batch` at a time (N if not given):
+//! There is no data in a simulation, so every checksum method is the same: only the reads of
+//! verification remain. They come when everything was written, or with `verify_backlog=N` each time
+//! N blocks wait to be verified, `verify_backlog_batch` at a time (default N):
 //!
 //! ```text
 //! verify=md5                                  w0 w5 w6 w3 | r0 r5 r6 r3
@@ -15,8 +15,8 @@
 //! In the last line the batch has two left when nothing waits any more: the next two writes are
 //! verified at once.
 //!
-//! Blocks are read in the order in which they were written if no block can have been written
-//! twice: in sequential jobs without a step and in random ones with a map. Else they are read by
+//! Blocks are read in the order in which they were written if no block can have been written twice:
+//! in sequential jobs without a step and in random ones with a map. Otherwise they are read by
 //! rising offset, each once, and a write that touches an older block takes it out. A job that its
 //! runtime ends verifies nothing more.
 //!
@@ -64,9 +64,9 @@ pub struct VerifyRules {
     pub reads: bool,
     /// `verify_only`: nothing is written, only read.
     pub only: bool,
-    /// `verify_backlog`: verify when so many blocks wait; 0 at the end.
+    /// `verify_backlog`: verify when this many blocks wait; 0 at the end.
     pub backlog: u64,
-    /// `verify_backlog_batch`: so many at a time; 0 is the backlog.
+    /// `verify_backlog_batch`: this many at a time; 0 is the backlog.
     pub batch: u64,
     /// `trim_percentage` of the verified blocks are trimmed.
     pub trim_percentage: u8,
@@ -104,7 +104,7 @@ impl VerifyRules {
             "verify_only" => self.only = value::boolean(text)?,
             "verify_backlog" => self.backlog = read.size(text)?,
             "verify_backlog_batch" => self.batch = read.size(text)?,
-            // fio sorts where it must, see the essay; it takes the option and does nothing.
+            // fio sorts where it must, see the module docs; it takes the option and does nothing.
             "verifysort" => value::boolean(text).map(|_| ())?,
             "trim_percentage" => self.trim_percentage = read.small(text, 0, 100)?,
             _ => return Ok(false),
@@ -165,7 +165,7 @@ impl VerifyPlan {
         }
     }
 
-    /// To be asked before each I/O of the pattern: the read that comes first, if one does.
+    /// Call it before each I/O of the pattern: returns a read that comes first, if any.
     pub fn due(&mut self) -> Option<Piece> {
         if self.backlog == 0 {
             return None;
@@ -181,7 +181,7 @@ impl VerifyPlan {
         read
     }
 
-    /// To be asked at the end of a pass until it is `None`: the reads of all that still waits.
+    /// Call it at the end of a pass until it is `None`: the reads of everything that still waits.
     pub fn rest(&mut self) -> Option<Piece> {
         self.left = 0;
         self.take()

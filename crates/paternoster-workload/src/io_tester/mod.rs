@@ -12,14 +12,15 @@
 //! ```
 //!
 //! A *fiber* of io_tester makes a request, waits, thinks. Without a pause between requests, those
-//! of a shard are one process with so many requests under way; with `think_time` or `rps` each is a
-//! process of its own. Of `rps`, `batch` requests at a time come so often a second from each fiber.
+//! of a shard are one process with as many requests in flight; with `think_time` or `rps` each is a
+//! process of its own. With `rps`, each fiber makes `batch` requests at a time, this often a
+//! second.
 //!
 //! Shares are weights of groups; the largest becomes 1000: 10 and 100 are 100 and 1000.
 //! Weights go from 100 to 1000, so shares may differ by ten times.
 //!
-//! Invariants: I1 what is not translated is refused, with file, line and key; I2 each line that is
-//! made is right for fio.
+//! Invariants: I1 what is not translated is refused, with file, line and key; I2 each resulting
+//! line is valid for fio.
 //!
 //! Source: Seastar (Apache-2.0) at 4dadb9c12440, `apps/io_tester`: `conf.yaml`, and which keys are
 //! read with which units and defaults.
@@ -33,7 +34,7 @@ use crate::fio::jobfile::Problem;
 
 /// Seconds of a run, as io_tester's `--duration`.
 const DURATION: u32 = 10;
-/// Bytes of each file unless told.
+/// Default bytes of each file.
 const FILE: u64 = 1 << 30;
 /// The largest weight of a group, and how many times the smallest it is.
 const WEIGHT_MAX: u64 = 1000;
@@ -41,8 +42,8 @@ const WEIGHT_MIN: u64 = 100;
 /// Processes of one job.
 const CLONES_MAX: u64 = 1024;
 
-/// Whether a text is a file of io_tester: its first line that is no comment begins a list, which no
-/// line of fio's does.
+/// Whether a text is a file of io_tester: its first line other than a comment begins a list, which
+/// no line of fio's does.
 #[must_use]
 pub fn looks_like(text: &str) -> bool {
     let lines = text.lines().map(str::trim_end);
@@ -54,7 +55,7 @@ pub fn looks_like(text: &str) -> bool {
 /// The same jobs in fio's words.
 ///
 /// # Errors
-/// What is wrong, or cannot be said to fio: file, line, key.
+/// What is wrong, or has no equivalent in fio: file, line, key.
 pub fn translate(file: &str, text: &str) -> Result<String, Vec<Problem>> {
     let refuse = |(line, message): tree::Wrong| {
         let text = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("");
@@ -88,7 +89,7 @@ pub fn translate(file: &str, text: &str) -> Result<String, Vec<Problem>> {
 /// What is wrong with a key.
 struct Wrong {
     line: u32,
-    /// The key, and what stands behind it.
+    /// The key, and its value.
     text: String,
     message: String,
 }
@@ -105,7 +106,7 @@ enum Kind {
     Cpu,
 }
 
-/// A job as its file tells it.
+/// A job as its file describes it.
 struct Job {
     line: u32,
     name: String,
@@ -117,7 +118,7 @@ struct Job {
     batch: u64,
     limit: Option<u64>,
     shares: u64,
-    /// The job whose class it is in.
+    /// The job whose class it has.
     class: Option<(String, u32)>,
     request: u64,
     think_ns: u64,
@@ -260,7 +261,7 @@ fn name(key: &Node, value: &Node) -> Result<String, Wrong> {
 fn kind(key: &Node, value: &Node) -> Result<Kind, Wrong> {
     Ok(Kind::Io(match value.text() {
         "seqread" => "read",
-        // What grows behind the end of a file is, for a device, one stream of writes.
+        // Growth beyond the end of a file is, for a device, one stream of writes.
         "seqwrite" | "append" => "write",
         "randread" => "randread",
         "randwrite" => "randwrite",

@@ -9,7 +9,7 @@ use saphyr_parser::{Event, Parser};
 /// Lists and maps in each other: a list of jobs, a job, its `shard_info`, and room.
 const DEPTH_MAX: usize = 8;
 
-/// A value, and where it stands.
+/// A value, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     /// Line in the file, from 1.
@@ -26,7 +26,7 @@ pub(super) enum Value {
 }
 
 impl Node {
-    /// The text, if it is a word; what stands for it in a message, if not.
+    /// The text, if it is a word; otherwise its description for a message.
     pub(super) fn text(&self) -> &str {
         match &self.value {
             Value::Word(word) => word,

@@ -38,7 +38,7 @@ impl Extent {
         (start + within, self.piece - within)
     }
 
-    /// The byte behind its last one on the device; `u64::MAX` if that is beyond all bounds.
+    /// The byte after its last one on the device; `u64::MAX` if that is out of range.
     #[must_use]
     pub fn end(&self) -> u64 {
         if self.bytes == 0 {

@@ -10,7 +10,7 @@
 //! writes   a 0-1023 │ b 5 │ a 1024-2047 │ a 9000
 //! ```
 //!
-//! Its bios are async writes: nobody waits for one of them, so schedulers may let them wait.
+//! Its bios are async writes: no process waits for one of them, so schedulers may delay them.
 //!
 //! # Invariants
 //! I1  When it wants to be called at once it has something that it can submit.
@@ -35,7 +35,7 @@ pub(super) struct Flusher {
     next: u32,
     /// What it could not submit for lack of a request.
     rest: Option<(u32, Run)>,
-    /// Everything that is dirty is on its way already.
+    /// Everything dirty is already being written.
     stalled: bool,
     /// When it looks for old pages next.
     round: Nanos,
@@ -60,7 +60,7 @@ impl Flusher {
         self.client
     }
 
-    /// A write has ended: what was dirtied again meanwhile can go.
+    /// A write has ended: pages dirtied again meanwhile can go.
     pub(super) const fn transfer_ended(&mut self) {
         self.stalled = false;
     }
@@ -102,7 +102,7 @@ impl PageCache {
         }
     }
 
-    /// A round: what is older than `dirty_expire` is due.
+    /// A round: pages older than `dirty_expire` are due.
     fn begin_round(&mut self, now: Nanos) {
         self.flusher.round = now + self.settings.dirty_writeback;
         let Some(before) = now.0.checked_sub(self.settings.dirty_expire.0) else { return };
@@ -135,7 +135,7 @@ impl PageCache {
                 return Some((file, run));
             }
         }
-        // Nothing of what is due can be sent now.
+        // None of the due pages can be sent now.
         self.flusher.aged = None;
         self.flusher.stalled = self.pages.unwritten() > self.pages.dirty();
         None

@@ -22,7 +22,7 @@
 //! written at the flusher's next round, every `dirty_writeback`.
 //!
 //! # Invariants
-//! I1  A page that somebody waits for is being read, or will be by a bio that the same process
+//! I1  A page that a process waits for is being read, or will be by a bio that the same process
 //!     submits.
 //! I2  Each transfer ends once, and frees its place.
 //!
@@ -64,7 +64,7 @@ pub struct HostSettings {
     pub dirty_ratio: u32,
     /// The flusher writes above this many hundredths of it (`vm.dirty_background_ratio`).
     pub dirty_background_ratio: u32,
-    /// Pages dirty for so long are written (`vm.dirty_expire_centisecs`).
+    /// Pages dirty for this long are written (`vm.dirty_expire_centisecs`).
     pub dirty_expire: Nanos,
     /// How often the flusher looks for them (`vm.dirty_writeback_centisecs`).
     pub dirty_writeback: Nanos,
@@ -99,7 +99,7 @@ pub enum Wait {
         /// Which.
         page: u64,
     },
-    /// The end of the writes of some pages that were under way when the wait began.
+    /// The end of the writes of some pages that were in flight when the wait began.
     Writeback {
         /// Their file.
         file: u32,
@@ -124,7 +124,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// Whether it is what a wait for writes waits for.
+    /// Whether it waits for these writes.
     const fn writes(&self, file: u32, run: Run, before: u64) -> bool {
         let meets =
             self.run.first < run.first + run.pages && run.first < self.run.first + self.run.pages;
@@ -137,7 +137,7 @@ impl Transfer {
 pub struct PageCache {
     pages: Pages,
     files: Vec<Extent>,
-    /// The errno of the last write that failed, by file; told once, by fsync.
+    /// The errno of the last write that failed, by file; reported once, by fsync.
     errors: Vec<i32>,
     transfers: Vec<Transfer>,
     free: Vec<u32>,
@@ -158,7 +158,7 @@ pub struct PageCache {
 pub struct Rest(pub Run);
 
 impl PageCache {
-    /// An empty cache for these files, for so many processes; `flusher` is the client that writes
+    /// An empty cache for these files and this many processes; `flusher` is the client that writes
     /// back in the background.
     #[must_use]
     pub fn new(
@@ -267,8 +267,8 @@ impl PageCache {
         (self.settings.memory / PAGE * u64::from(ratio) / 100).max(1)
     }
 
-    /// Above so many dirty pages the flusher writes; always fewer than make writers wait, or nobody
-    /// would let them go.
+    /// Above this many dirty pages the flusher writes; always fewer than make writers wait, or
+    /// nothing would let them go.
     fn background_limit(&self) -> u64 {
         let most = self.hundredths(self.settings.dirty_ratio);
         let background = self.hundredths(self.settings.dirty_background_ratio);
@@ -286,7 +286,7 @@ impl PageCache {
         self.waits[number as usize].0.is_some()
     }
 
-    /// The errno of what a process had waited for, once; 0 if it came.
+    /// The errno of what a process had waited for, once; 0 if it succeeded.
     pub fn take_error(&mut self, number: u32) -> i32 {
         std::mem::take(&mut self.waits[number as usize].1)
     }
@@ -301,7 +301,7 @@ impl PageCache {
         self.woken.pop_front()
     }
 
-    /// Brings pages in without any I/O: what was read before the run began. Of more than fits the
+    /// Brings pages in without any I/O: what was read before the run began. If not all fit, the
     /// last ones stay.
     pub fn bring(&mut self, file: u32, run: Run) {
         let end = run.first + run.pages;
@@ -316,7 +316,7 @@ impl PageCache {
         }
     }
 
-    /// Whether some writes of these pages, with numbers below `before`, are still under way.
+    /// Whether some writes of these pages, with numbers below `before`, are still in flight.
     #[must_use]
     pub fn is_writing(&self, file: u32, run: Run, before: u64) -> bool {
         self.pages.writeback_of(file) > 0
@@ -494,7 +494,7 @@ impl PageCache {
         self.wake(file, run, write, errno);
     }
 
-    /// Wakes those who waited for what this transfer brought.
+    /// Wakes the processes that waited for what this transfer brought.
     fn wake(&mut self, file: u32, run: Run, write: bool, errno: i32) {
         let over = self.is_over_limit();
         for number in 0..self.waits.len() {
@@ -509,7 +509,7 @@ impl PageCache {
                 Wait::Room => write && !over,
             };
             if come {
-                // A write that failed is told to who syncs, not to who waited for room.
+                // A failed write is reported to a process that syncs, not to one that waited.
                 let told = if matches!(wait, Wait::Page { .. }) { errno } else { 0 };
                 self.waits[number] = (None, told);
                 self.woken.push_back(u32::try_from(number).unwrap_or(u32::MAX));

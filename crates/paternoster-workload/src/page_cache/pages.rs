@@ -8,13 +8,13 @@
 //! chunk 3 of a file    pages 48 to 63
 //! present              1111 1111 1111 0000     read or written, and in memory
 //! reading              0000 0000 0000 1111     a bio brings them
-//! marked               0000 0000 1000 0000     who reads page 56 starts the next read-ahead
+//! marked               0000 0000 1000 0000     a reader of page 56 starts the next read-ahead
 //! dirty                0000 0000 0000 0000     newer than the device
 //! writeback            0000 0000 0000 0000     a bio carries them to the device
 //! ```
 //!
 //! When the memory is full, the chunk that was used longest ago leaves, if it is clean and nothing
-//! is under way for it.
+//! is in flight for it.
 //!
 //! # Invariants
 //! I1  A page is not present and being read at once; dirty and writeback pages are present.
@@ -23,7 +23,8 @@
 //! I3  A chunk with no bit set is free; a chunk with some is in the list of ages, once.
 //!
 //! # Not here
-//! When to read ahead (`read_ahead.rs`), when to write back (`flusher.rs`), who waits (`mod.rs`).
+//! When to read ahead (`read_ahead.rs`), when to write back (`flusher.rs`), which process waits
+//! (`mod.rs`).
 //!
 //! Differs from Linux: one list of ages instead of an active and an inactive one, and by chunks
 //! instead of pages; so a chunk of which one page was read keeps its age for all sixteen.
@@ -40,11 +41,11 @@ pub const PAGE: u64 = 4096;
 const CHUNK: u64 = 16;
 /// No chunk.
 const NONE: u32 = u32::MAX;
-/// A chunk takes the room of so many pages at least, so that scattered single pages cannot make
+/// A chunk takes the room of at least this many pages, so that scattered single pages cannot make
 /// more chunks than memory should hold.
 const LEAST_PAGES: u64 = 4;
 
-/// What is there of a page.
+/// The state of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageState {
     /// Not in memory.
@@ -53,7 +54,7 @@ pub enum PageState {
     Reading,
     /// In memory; and whether it carries the marker of a read-ahead.
     Present {
-        /// Who reads it starts the next read-ahead.
+        /// A process that reads it starts the next read-ahead.
         marked: bool,
     },
 }
@@ -114,7 +115,7 @@ struct FilePages {
 pub struct Pages {
     files: Vec<FilePages>,
     chunks: Vec<Chunk>,
-    /// Slots of chunks by file and number. Only ever asked, never walked: no hash order.
+    /// Slots of chunks by file and number. Only looked up, never iterated: no hash order.
     index: HashTable<u32>,
     free: Vec<u32>,
     links: Links,
@@ -154,7 +155,7 @@ impl Pages {
         }
     }
 
-    /// What is there of a page.
+    /// The state of a page.
     #[must_use]
     pub fn state(&self, file: u32, page: u64) -> PageState {
         let Some(chunk) = self.find(file, page).map(|slot| &self.chunks[slot as usize]) else {
@@ -170,8 +171,8 @@ impl Pages {
         }
     }
 
-    /// What is there of a page that a reader comes to. If it is present it is used by that: its
-    /// chunk is the youngest, its marker is gone.
+    /// The state of a page that a reader comes to. If it is present this counts as a use: its chunk
+    /// is the youngest, its marker is gone.
     pub fn meet(&mut self, file: u32, page: u64) -> PageState {
         let Some(slot) = self.find(file, page) else { return PageState::Absent };
         let (bit, chunk) = (bit(page), &mut self.chunks[slot as usize]);
@@ -220,7 +221,7 @@ impl Pages {
         }
     }
 
-    /// Who reads this page, which is present or being read, starts the next read-ahead.
+    /// A reader of this page, which is present or being read, starts the next read-ahead.
     pub fn mark(&mut self, file: u32, page: u64) {
         if let Some(slot) = self.find(file, page) {
             self.chunks[slot as usize].marked |= bit(page);
@@ -292,8 +293,8 @@ impl Pages {
         }
     }
 
-    /// The next run of at most `most` pages at or behind `from` that are dirty and not on their
-    /// way; and whether dirty pages were passed over because they are.
+    /// The next run of at most `most` pages at or after `from` that are dirty and not being
+    /// written; and whether dirty pages were skipped because they are.
     #[must_use]
     pub fn next_dirty(&self, file: u32, from: u64, most: u64) -> (Option<Run>, bool) {
         let (mut run, mut passed): (Option<Run>, bool) = (None, false);
@@ -362,8 +363,8 @@ impl Pages {
 
     /// The clean pages of the oldest chunk that has some leave. False if there are none.
     ///
-    /// Chunks without any are passed over and count as young again, as Linux rotates its lists:
-    /// else each call would pass them anew.
+    /// Chunks without any are skipped and count as young again, as Linux rotates its lists:
+    /// otherwise each call would skip them again.
     fn evict_oldest(&mut self) -> bool {
         if self.resident <= self.reading + self.unclean {
             return false;
@@ -446,7 +447,7 @@ impl Pages {
             return slot;
         }
         if self.chunks.len() >= self.chunks_max {
-            // Nothing may leave: everything is dirty or under way. The links must grow after all.
+            // Nothing may leave: everything is dirty or in flight. The links must grow after all.
             self.grow_links();
         }
         self.chunks.push(Chunk::default());
@@ -483,7 +484,7 @@ impl Pages {
         self.free.push(slot);
     }
 
-    /// Verifies I1 to I3; in time that grows with what is in memory.
+    /// Verifies I1 to I3; the time grows with what is in memory.
     ///
     /// # Errors
     /// The invariant that does not hold.
@@ -586,7 +587,7 @@ mod tests {
         pages.check().unwrap();
     }
 
-    /// Does the chunk that was used longest ago leave first, and what is dirty stay?
+    /// Does the chunk that was used longest ago leave first, and do dirty pages stay?
     #[test]
     fn the_oldest_clean_chunk_leaves() {
         // A memory of 48 pages: three chunks.

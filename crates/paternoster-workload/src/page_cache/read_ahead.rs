@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-ahead: how many pages a buffered reader brings in, and when it brings the next ones.
 //!
-//! Each open file has a *window*: pages that were asked for together. The first page of its last
-//! part carries a *marker*; the reader who meets it starts the next window, so that it finds its
-//! pages in memory when it gets there. Windows grow while reading goes on in sequence:
+//! Each open file has a *window*: pages that were requested together. The first page of its last
+//! part has a *marker*; the reader that meets it starts the next window, so that it finds its pages
+//! in memory when it gets there. Windows grow while reading goes on in sequence:
 //!
 //! ```text
 //! reads of one page, read_ahead_kb 128 (32 pages); M is the marker
@@ -14,25 +14,24 @@
 //!                                                     … page 12: 32 pages, and so from now on
 //! ```
 //!
-//! Who reads at random gets what it asks for and no more. Interleaved readers of one open file,
-//! whose markers are not those of its window, are found by the hole behind the pages that are
-//! there.
+//! A random reader gets what it asks for and no more. Interleaved readers of one open file, whose
+//! markers are not those of its window, are recognised by the hole after the existing pages.
 //!
 //! # Invariants
-//! I1  A window is not empty, begins at or behind the page that caused it or at the first absent
-//!     page behind it, and has at most the larger of `most` and what was asked for.
+//! I1  A window is not empty, begins at or after the page that caused it or at the first absent
+//!     page after it, and has at most the larger of `most` and what was requested.
 //!
 //! Source: FIO-56; F. Wu and others, "On the design of a new Linux readahead
 //! framework" (2008), for interleaved readers and for the doubling by four of small windows.
 
 use super::pages::Pages;
 
-/// What made a reader ask.
+/// Why a reader asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The page is absent: somebody waits for it.
+    /// The page is absent: a process waits for it.
     Absent,
-    /// The page carries the marker: nobody waits yet.
+    /// The page has the marker: no process waits yet.
     Marker,
 }
 
@@ -79,8 +78,8 @@ impl ReadAhead {
         self.last = Some(page);
     }
 
-    /// What to read, for a reader who met an absent page or a marker. `None`: nothing, for a
-    /// marker behind which everything is there.
+    /// What to read, for a reader that met an absent page or a marker. `None`: nothing, for a
+    /// marker after which everything is there.
     pub fn plan(&mut self, demand: Demand, pages: &Pages) -> Option<Window> {
         let Demand { page, wanted, most, .. } = demand;
         if most == 0 {
@@ -93,7 +92,7 @@ impl ReadAhead {
         {
             self.advance(most);
         } else if demand.cause == Cause::Marker {
-            // Somebody else's marker: go on behind what is there.
+            // Another reader's marker: go on after the existing pages.
             let first = pages.next_absent(demand.file, page + 1, most)?;
             self.first = first;
             self.pages = next_size(first - page + wanted, most);
@@ -126,7 +125,7 @@ impl ReadAhead {
         self.ahead = if self.pages > wanted { self.pages - wanted } else { self.pages };
     }
 
-    /// The window behind this one, larger.
+    /// The window after this one, larger.
     fn advance(&mut self, most: u64) {
         self.first += self.pages;
         self.pages = next_size(self.pages, most);
@@ -134,7 +133,7 @@ impl ReadAhead {
     }
 
     /// No history of its own, but pages right before are there: a stream that this window lost, or
-    /// another reader's. How many there are tells how far it may go on.
+    /// another reader's. Their number says how far it may go on.
     fn joins_what_is_there(&mut self, demand: Demand, pages: &Pages) -> bool {
         let Demand { page, wanted, most, .. } = demand;
         let before = pages.run_before(demand.file, page, most);
@@ -215,7 +214,7 @@ mod tests {
         Pages::new(&[64 << 20], 1 << 14)
     }
 
-    /// Do windows grow as the essay draws it? 4, 8 (32/16 = 2 <= 4 <= 16: twice), 16, 32, 32 …
+    /// Do windows grow as drawn above? 4, 8 (32/16 = 2 <= 4 <= 16: twice), 16, 32, 32 …
     #[test]
     fn windows_grow_in_sequence() {
         let windows = read(&mut ReadAhead::default(), &mut cache(), 0..100, 1, 32);

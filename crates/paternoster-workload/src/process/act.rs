@@ -2,13 +2,13 @@
 //! Act: what a process does whenever it is called, as far as it can.
 //!
 //! ```text
-//! what has ended ─▶ the call or sync under way ─▶ next step ─▶ begun, and on
-//!                                                    └ nothing, or not yet: until when
+//! completions ─▶ the current call or sync ─▶ next step ─▶ begun, and on
+//!                                                └ nothing, or not yet: until when
 //! Running ──data, deadline, error──▶ Draining ──all ended, last syncs──▶ Ended
 //! ```
 //!
 //! Invariants: I1 it returns only when nothing more can be done at this instant; I2 a process that
-//! has ended has nothing under way.
+//! has ended has nothing in flight.
 //!
 //! Source: FIO-46, FIO-61, FIO-62.
 
@@ -95,7 +95,7 @@ impl Process {
         }
     }
 
-    /// Everything was issued: waits for what is under way, thinks the last thought, syncs.
+    /// Everything was issued: waits for what is in flight, thinks the last thought, syncs.
     fn drain<O: Observer>(
         &mut self,
         now: Nanos,
@@ -104,7 +104,7 @@ impl Process {
     ) -> Option<Nanos> {
         self.end_batch(now, queue);
         if self.slots.in_flight() == 0 {
-            // What is left is taken back together.
+            // What is left is reaped together.
             self.reap(now);
         }
         // A thought that the last I/O brought is thought to its end.
@@ -134,7 +134,7 @@ impl Process {
         self.ends_loop = !self.last_syncs.is_empty();
     }
 
-    /// Goes on with the call or the sync that is under way; `Ended` if there is none any more.
+    /// Goes on with the current call or sync; `Ended` if there is none any more.
     fn go_on<O: Observer>(
         &mut self,
         now: Nanos,
@@ -177,7 +177,7 @@ impl Process {
         self.last_syncs.clear();
     }
 
-    /// I/Os under way: submitted and not yet taken back.
+    /// I/Os in flight: submitted and not yet reaped.
     pub(super) fn in_flight(&self) -> u32 {
         self.slots.in_flight() + u32::try_from(self.finished.len()).unwrap_or(u32::MAX)
     }

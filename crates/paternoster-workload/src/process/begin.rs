@@ -20,7 +20,7 @@ use crate::page_cache::extent::Extent;
 use crate::page_cache::pages::{PAGE, Run};
 
 impl Process {
-    /// Begins what is planned; or the sync that is due before it, after which it comes again.
+    /// Begins what is planned; or the sync that is due before it, after which it is called again.
     pub(super) fn begin<O: Observer>(
         &mut self,
         now: Nanos,
@@ -58,7 +58,7 @@ impl Process {
             self.statistics.submitted(1);
             let Piece { direction, offset, bytes, file } = piece;
             if offset.saturating_add(bytes) > shared.cache.file(self.files[file]).bytes {
-                // Only a log can ask for what lies behind its device.
+                // Only a log can ask for what lies beyond its device.
                 return self.fail(EINVAL);
             }
             self.call = Some(Call::new(now, direction, self.files[file], offset, bytes));
@@ -130,7 +130,7 @@ impl Process {
         let pages = (piece.offset + piece.bytes).div_ceil(PAGE) - first;
         let overwrites = cache.write_directly(now, number, Run { first, pages });
         let data_only = self.syncs.open == FileSync::Dsync;
-        // Where metadata must follow, it is their commit that flushes.
+        // Where metadata must follow, their commit does the flush.
         let alone = !cache.is_journalled(number) || data_only && overwrites;
         match self.syncs.open {
             FileSync::None => (flags, None),
@@ -139,7 +139,7 @@ impl Process {
         }
     }
 
-    /// What was gathered goes to the queue.
+    /// The gathered batch goes to the queue.
     pub(super) fn end_batch<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
         if self.gathered == 0 {
             return;
@@ -188,7 +188,7 @@ impl Process {
         self.begin_untold_sync(now, kind, place, cache);
     }
 
-    /// The same, of which the log of I/O does not tell.
+    /// The same, left out of the log of I/O.
     fn begin_untold_sync(&mut self, now: Nanos, kind: SyncKind, place: usize, cache: &PageCache) {
         let file = self.files[place];
         let whole = Run { first: 0, pages: cache.pages_of(file) };
@@ -196,7 +196,7 @@ impl Process {
         let written = self.unsynced[place].take().unwrap_or(nothing);
         let (steps, run) = match (kind, self.syncs.range) {
             (SyncKind::Range, range) => {
-                // Of a log, which does not tell the words: what most call it for.
+                // From a log, which lacks the flags: what most callers use.
                 let writes =
                     SyncFileRange { wait_before: false, write: true, wait_after: false, every: 1 };
                 (Steps::range(range.unwrap_or(writes)), written)
@@ -210,9 +210,9 @@ impl Process {
         self.sync = Some(SyncCall::new(now, steps, file, run));
     }
 
-    /// The syncs at the end of a loop, once everything of it has ended: of every file of a job that
-    /// may write, else of each that was written; and with `fsync_on_close` again when it is closed,
-    /// before the next loop opens it.
+    /// The syncs at the end of a loop, once all of it has ended: of every file of a job that may
+    /// write, otherwise of each that was written; and with `fsync_on_close` again when it is
+    /// closed, before the next loop opens it.
     pub(super) fn plan_last_syncs(&mut self, last_loop: bool) {
         if !self.syncs.ends_with_sync() || self.error != 0 {
             return;
@@ -223,14 +223,14 @@ impl Process {
         let places: Vec<usize> = synced.map(|(place, _)| place).collect();
         let closes = self.syncs.on_close && !last_loop;
         if closes {
-            // Of a file that is closed no log tells.
+            // Logs have no entry for a closed file.
             self.last_syncs.extend(places.iter().map(|place| (*place, false)));
         }
         self.last_syncs.extend(places.iter().map(|place| (*place, true)));
     }
 
-    /// Begins the next of them. True if one has just begun. They are not among the syncs that the
-    /// job's statistics tell.
+    /// Begins the next of them. True if one has just begun. They are not among the syncs in the
+    /// job's statistics.
     pub(super) fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
         let Some((place, told)) = self.last_syncs.pop_front() else { return false };
         if told {

@@ -8,7 +8,7 @@
 //!                         being read         wait for it
 //! write   for each page   absent, in part    read it first
 //!                         too much is dirty  wait
-//!                         else               dirty
+//!                         otherwise          dirty
 //! then    copy: CPU time for each page; the call ends
 //! ```
 //!
@@ -25,7 +25,7 @@ use crate::page_cache::pages::{PAGE, PageState, Run};
 use crate::page_cache::read_ahead::{Cause, Demand, ReadAhead, Window};
 use crate::page_cache::{PageCache, Rest, Wait};
 
-/// A call that is under way.
+/// A call in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) direction: Direction,
@@ -38,7 +38,7 @@ pub(super) struct Call {
     pub(super) waits: u32,
     /// CPU time of its copying.
     pub(super) copying: Nanos,
-    /// The page where it is, and the one behind its last.
+    /// The current page, and the one after its last.
     page: u64,
     end: u64,
     /// A window that is still to be submitted.

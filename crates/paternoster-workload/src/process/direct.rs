@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Invariants
-//! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has, and what
+//! I1  At most `depth` I/Os are in flight; a slot's I/O ends when its last bio has, and what
 //!     follows that.
 
 use paternoster_core::{
@@ -37,7 +37,7 @@ pub(super) struct Io {
     pub(super) error: i32,
     /// Where it begins in its file.
     pub(super) offset: u64,
-    /// Its priority, if it is not the job's: as it was drawn, as the queue knows it.
+    /// Its priority, if it is not the job's: as drawn, in the queue's form.
     pub(super) drawn: Option<IoPriority>,
     priority: Option<Priority>,
     /// Its file's number.
@@ -49,7 +49,7 @@ pub(super) struct Io {
     /// What is still to be submitted: where in the file, and how much.
     next: u64,
     left: u64,
-    /// Bios under way.
+    /// Bios in flight.
     under_way: u32,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Request {
     /// Bytes that count, and bytes that are submitted (none with the engine `null`).
     pub(super) bytes: u64,
     pub(super) submitted: u64,
-    /// Beside those of its direction.
+    /// In addition to those of its direction.
     pub(super) flags: Flags,
     /// What follows its data.
     pub(super) durable: Option<Durable>,
@@ -126,7 +126,7 @@ impl Slots {
         u32::try_from(self.ios.len() - self.free.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether an I/O under way touches these bytes of this file.
+    /// Whether an I/O in flight touches these bytes of this file.
     pub(super) fn overlaps(&self, number: u32, offset: u64, bytes: u64) -> bool {
         let end = offset.saturating_add(bytes);
         self.ios.iter().any(|io| {
@@ -163,7 +163,7 @@ impl Slots {
         self.blocked.take()
     }
 
-    /// Submits what is left of an I/O, until Busy. Returns it if it has ended by that (nothing was
+    /// Submits what is left of an I/O, until Busy. Returns it if that has ended it (nothing was
     /// to be submitted, or nothing was taken).
     pub(super) fn push<O: Observer>(
         &mut self,
@@ -197,7 +197,7 @@ impl Slots {
             bio.priority = io.priority;
             match queue.submit(now, bio) {
                 Ok(_) => {
-                    // What was there before is flushed once.
+                    // Earlier data is flushed once.
                     io.flags = io.flags.without(Flags::PREFLUSH);
                     io.under_way += 1;
                     io.next += bytes;
@@ -255,8 +255,8 @@ impl Slots {
         Some(io)
     }
 
-    /// Makes what is written durable, as far as that is possible now. Returns an I/O that has
-    /// ended by that, `None` when there is none.
+    /// Makes what is written durable, as far as that is possible now. Returns an I/O that this
+    /// has ended, `None` when there is none.
     pub(super) fn settle<O: Observer>(
         &mut self,
         now: Nanos,

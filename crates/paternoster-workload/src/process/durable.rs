@@ -3,17 +3,18 @@
 //!
 //! ```text
 //!                     what changed of the file is in the journal already, or nothing did
-//! data are written ─┬───────────────────────────────────────────────────────▶ flush ──▶ durable
+//! data is written ──┬───────────────────────────────────────────────────────▶ flush ──▶ durable
 //!                   │ a transaction holds it
-//!                   └─▶ commit it, wait ─┬─ its record came behind the data ──────────▶ durable
+//!                   └─▶ commit it, wait ─┬─ its record came after the data ───────────▶ durable
 //!                                        └─ it was too late to flush them ──▶ flush ──▶ durable
 //! ```
 //!
-//! A commit flushes the device before it writes its record, and so makes the data of those who ask
-//! for it durable too. Only who comes when that flush has been sent needs one of his own.
+//! A commit flushes the device before it writes its record, and so also makes durable the data of
+//! every process that asks for it. Only a process that comes after that flush was sent needs one of
+//! its own.
 //!
-//! Both a sync call and a direct write of a file that is open with `O_SYNC` end like this; of the
-//! latter several may be under way.
+//! Both a sync call and a direct write of a file that is open with `O_SYNC` end like this; several
+//! of the latter may be in flight.
 //!
 //! Source: Linux' manual pages fsync(2), open(2); general knowledge of ext4.
 
@@ -39,7 +40,7 @@ enum Step {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Durable {
     file: u32,
-    /// Metadata count only as far as they are needed to find the data.
+    /// Metadata counts only as far as it is needed to find the data.
     data_only: bool,
     step: Step,
     error: i32,

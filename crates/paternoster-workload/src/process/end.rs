@@ -29,7 +29,7 @@ struct Ended {
 }
 
 impl Process {
-    /// The last bio of an I/O has ended: it is taken back, at once or together with others.
+    /// The last bio of an I/O has ended: it is reaped, at once or together with others.
     pub(super) fn end_io(&mut self, now: Nanos, io: Io) {
         self.finished.push_back(io);
         if self.reap_least == 1 {
@@ -172,7 +172,7 @@ impl Process {
         self.play(Player::source_ended);
     }
 
-    /// What is asked of each I/O: a least rate, a largest latency, a latency to aim at.
+    /// Checks each I/O: a minimum rate, a largest latency, a latency target.
     fn watch(&mut self, now: Nanos, direction: Direction, bytes: u64, latency: Nanos) {
         if let Some(minimum) = &mut self.minimum {
             minimum.completed(now, direction, bytes);
@@ -199,7 +199,7 @@ impl Process {
         self.begin_measuring(now);
         self.ended = now;
         if self.source.is_generated() {
-            // Whoever asks a generator computes for it, also for what costs the device nothing.
+            // Asking a generator costs CPU time, even for what costs the device nothing.
             self.ready_at = now + self.submit_cost;
         }
         if sync.error != 0 {

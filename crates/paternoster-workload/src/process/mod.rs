@@ -5,7 +5,7 @@
 //!              ┌── completion, submit cost, think time ──┐
 //!  Waiting ─start─▶ Running ── piece ──▶ bios ──▶ queue ──┘     direct: up to `iodepth` at a time
 //!                     │   │       └────▶ page cache             buffered: one call at a time
-//!                     │   └─ every so many writes: a sync
+//!                     │   └─ after every few writes: a sync
 //!                     └─ runtime over, or everything done ──▶ Draining ──▶ Ended
 //! ```
 //!
@@ -13,10 +13,10 @@
 //!
 //! A process has one CPU: each direct I/O costs it `submit cost` of CPU time between a completion
 //! (or the submission before) and its own submission, each buffered call the copying of its pages.
-//! While a call or a sync is under way it submits nothing else.
+//! During a call or a sync it submits nothing else.
 //!
 //! # Invariants
-//! I1  At most `depth` direct I/Os are under way; at most one call and one sync.
+//! I1  At most `depth` direct I/Os are in flight; at most one call and one sync.
 //! I2  Statistics count what ends after the ramp.
 //!
 //! Source: FIO-52 to FIO-54, FIO-57, FIO-61, FIO-62; the submit cost is ours.
@@ -62,7 +62,7 @@ pub use source::{SharedGenerator, SharedPosition, Together};
 use sync::SyncCall;
 use think::Think;
 
-/// Linux's EINVAL: what a process is told of an I/O that the block layer does not take.
+/// Linux's EINVAL: the result of an I/O that the block layer does not take.
 const EINVAL: i32 = 22;
 /// Linux's EIO: a least rate was not kept.
 const EIO: i32 = 5;
@@ -78,13 +78,13 @@ pub enum Phase {
     Waiting,
     /// Issues I/O.
     Running,
-    /// Issues nothing more; something is under way.
+    /// Issues nothing more; something is in flight.
     Draining,
     /// Everything has ended.
     Ended,
 }
 
-/// Who a process is, to the queue and to the page cache.
+/// A process's identity for the queue and the page cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity {
     /// Its client in the queue.
@@ -100,7 +100,7 @@ impl Identity {
     }
 }
 
-/// What the processes of a run share beside the queue.
+/// What the processes of a run share besides the queue.
 #[derive(Debug)]
 pub struct Shared {
     /// The memory in front of the device.
@@ -127,10 +127,10 @@ impl Shared {
     }
 }
 
-/// What a process is made from, beside its job.
+/// What a process is made from, besides its job.
 #[derive(Debug)]
 pub struct ProcessSetup {
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
     /// Its files, by their numbers in the layout.
     pub files: Vec<u32>,
@@ -152,7 +152,7 @@ pub struct ProcessSetup {
     pub runtime: Option<Nanos>,
 }
 
-/// How far something under way has come.
+/// How far an operation has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// Something else must happen first.
@@ -209,11 +209,11 @@ pub struct Process {
     ready_at: Nanos,
     /// Whether it fills up to `depth`; off between full and `low`.
     filling: bool,
-    /// I/Os of the batch that is being gathered.
+    /// I/Os of the batch being gathered.
     gathered: u32,
     /// I/Os that have ended and were not yet taken, for batches.
     finished: VecDeque<Io>,
-    /// I/Os that are complete and of which its relay does not know.
+    /// Completed I/Os that its relay does not know about yet.
     untold: u64,
     writes: u64,
     /// Files that were written since their last fsync.
@@ -229,12 +229,12 @@ pub struct Process {
     last_was_sync: bool,
     /// The sync that comes is the last of its pass.
     forgets_sync: bool,
-    /// The files whose syncs end a loop, in turn, and whether the log of I/O tells of them;
+    /// The files whose syncs end a loop, in turn, and whether they appear in the log of I/O;
     /// whether one is ending, and whether the last is.
     last_syncs: VecDeque<(usize, bool)>,
     ends_loop: bool,
     ends_last: bool,
-    /// The write that the sync under way makes durable before it ends (O_SYNC).
+    /// The write that the current sync makes durable before it ends (O_SYNC).
     durable: Option<Call>,
     /// By file.
     ahead: Vec<ReadAhead>,
@@ -348,7 +348,7 @@ impl Process {
         self.think.start(now);
         if let Some(player) = &mut self.player {
             player.start(now);
-            // Who reads nothing has no late frame either, and says so.
+            // A process that reads nothing has no late frame either, and says so.
             self.statistics.frames_mut();
         }
         self.minimum = MinimumRate::new(&self.rates, now);
@@ -401,7 +401,7 @@ impl Process {
         statistics
     }
 
-    /// Where it is in its life.
+    /// Its stage of life.
     #[must_use]
     pub const fn phase(&self) -> Phase {
         self.phase

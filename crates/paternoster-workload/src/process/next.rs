@@ -6,10 +6,10 @@
 //!        no: nothing     until        sync                         rate, time, flow, overlap
 //! ```
 //!
-//! What comes says `source.rs` (pattern, verification, log); when it may begin say its rate, its
-//! thoughts, its frames, the chain that it is part of, its share of a flow, its turn in a relay and
-//! the depth that a search allows. What may not begin yet is kept and asked about again, so that
-//! nothing is drawn twice.
+//! `source.rs` says what comes next (pattern, verification, log); its rate, its think time, its
+//! frames, its chain, its share of a flow, its turn in a relay and the depth of a search say when
+//! it may begin. What may not begin yet is kept and asked about again, so that nothing is drawn
+//! twice.
 //!
 //! Source: FIO-53, FIO-62 to FIO-66.
 
@@ -51,7 +51,7 @@ impl Process {
             return Step::Nothing;
         }
         if now < self.ready_at {
-            // Behind a thought it has nothing to gather any more.
+            // After thinking it has nothing to gather any more.
             let thinks = now < self.think.until;
             return if thinks { Step::Until(self.ready_at) } else { Step::Busy(self.ready_at) };
         }
@@ -85,7 +85,7 @@ impl Process {
         step
     }
 
-    /// With several files a sync that is due takes one's turn, before the next I/O is drawn.
+    /// With several files a due sync takes one's turn, before the next I/O is drawn.
     fn sync_in_turn(&mut self) -> Option<Step> {
         if self.files.len() < 2 || self.pending.is_some() {
             return None;
@@ -95,7 +95,8 @@ impl Process {
         Some(Step::Sync(kind, place))
     }
 
-    /// A sync that is due where the job has bytes left and its region has not: fio sees that only
+    /// A sync that is due where the job has bytes left and its region has not: fio notices only
+    /// afterwards.
     /// behind it.
     fn sync_in_vain(&self) -> Option<Step> {
         if self.files.len() != 1 || !self.source.has_more() {

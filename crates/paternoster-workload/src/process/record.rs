@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Record: the files that a process writes about itself: logs of figures, a log of its I/O.
 //!
-//! Errors of the output end the run with the file's name, not the process: a log that is cut
-//! short says something that is not so.
+//! Errors of the output end the run with the file's name, not the process: a log that is cut short
+//! would be false.
 
 use std::io::{self, Write};
 
@@ -77,7 +77,7 @@ impl Record {
         self.logs = logs;
     }
 
-    /// The process has ended, so long after its start.
+    /// The process has ended, this long after its start.
     pub(super) fn end(&mut self, after: Nanos) {
         for (name, log) in std::mem::take(&mut self.logs) {
             let done = log.end(after).map(|_| ());

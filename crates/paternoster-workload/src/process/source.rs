@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Source: what a process is to do next: its pattern, what it verifies, or a log that it replays.
+//! Source: what a process does next: its pattern, its verification, or a log that it replays.
 //!
 //! ```text
 //! pattern   piece piece piece … end of the pass ──▶ verify what was written ──▶ next pass or end
-//! log       each entry at its time, syncs among them; or each behind those before (a chain)
+//! log       each entry at its time, syncs among them; or each after those before (a chain)
 //! generator what comes next for all clones of the job, for the one that asks (sysbench)
 //! ```
 //!
@@ -27,7 +27,7 @@ use crate::fio::recorded::{Chain, Link, Recorded};
 use crate::fio::syncs::SyncKind;
 use crate::fio::verify_plan::VerifyPlan;
 
-/// One sequential position for several processes: who asks next gets the next block.
+/// One sequential position for several processes: the next to ask gets the next block.
 #[derive(Debug, Clone)]
 pub struct SharedPosition {
     /// Where the region begins in the file, and how long it is.
@@ -78,7 +78,7 @@ impl SharedGenerator {
 pub struct Together {
     /// Where all of them are.
     pub position: Option<SharedPosition>,
-    /// Where they take from what they do.
+    /// The shared source of their work.
     pub generator: Option<SharedGenerator>,
 }
 
@@ -135,8 +135,8 @@ impl Source {
         }
     }
 
-    /// The file of a sync that is due, of several: it takes the turn of an I/O. `None` if nothing
-    /// follows, because a sync that would be the last is not made, or if what follows says it.
+    /// The file of a due sync, of several: it takes the turn of an I/O. `None` if nothing follows,
+    /// because a sync that would be the last is not made, or if what follows says it.
     pub(super) fn sync_file(&mut self) -> Option<usize> {
         if self.has_more() { self.offsets.sync_file() } else { None }
     }
@@ -153,7 +153,7 @@ impl Source {
         std::mem::take(&mut self.loop_ended)
     }
 
-    /// Whether a generator says what is done.
+    /// Whether a generator gives the work.
     pub(super) const fn is_generated(&self) -> bool {
         self.together.generator.is_some()
     }

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //! write     the file's dirty pages, as sync bios of this process
-//! wait      until nothing of the file is on its way; once more for what was written meanwhile
+//! wait      until nothing of the file is being written; once more for what was written meanwhile
 //! durable   a commit of the journal, or a flush of the device          (not for sync_file_range)
 //! ```
 //!
 //! A direct file has no dirty pages, so only the last step remains. Pages that other processes
 //! dirty after the beginning are not waited for.
 //!
-//! A range is written for the integrity of its data, as by fsync, only with all three of its
-//! words; else its pages are async bios, and those on their way are left alone.
+//! A range is written for the integrity of its data, as by fsync, only with all three of its flags;
+//! otherwise its pages are async bios, and those being written are left alone.
 //!
 //! Source: FIO-57, FIO-58 (when), Linux' manual pages fsync(2), sync_file_range(2) (what).
 
@@ -32,10 +32,10 @@ enum Stage {
     Done,
 }
 
-/// What a sync does beside writing pages.
+/// What a sync does besides writing pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// Waits for what is on its way already.
+    /// Waits for what is already being written.
     pub(super) wait_before: bool,
     /// Writes the dirty pages.
     pub(super) write: bool,
@@ -62,20 +62,20 @@ impl Steps {
     }
 }
 
-/// A sync that is under way.
+/// A sync in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SyncCall {
     pub(super) began: Nanos,
     pub(super) error: i32,
-    /// It is one of those that a job's statistics tell.
+    /// It is one of those in a job's statistics.
     pub(super) counts: bool,
     steps: Steps,
     durable: Durable,
     file: u32,
     run: Run,
     stage: Stage,
-    /// Pages were passed over because an earlier write of them was on its way; and whether they
-    /// were written a second time for that.
+    /// Pages were skipped because an earlier write of them was in flight; and whether they were
+    /// then written a second time.
     again: bool,
     repeated: bool,
     /// The writes that it waits for have numbers below this; none until it waits.

@@ -8,15 +8,15 @@
 //! thinktime_iotime=1s            I/O for a second, then a pause
 //! ```
 //!
-//! fio asks after each I/O that it has issued whether enough were counted since it asked last with
-//! success; if so it waits for what is under way, and pauses. It takes ended I/Os back only when
-//! its depth is full, so many as `iodepth_batch_complete_min` and `_max` say until `iodepth_low` is
-//! reached, or when it has to wait for its rate. What it takes back while it waits before a pause
-//! counts for the next one. So at a depth of 4 every pause but the first has one I/O behind it: the
-//! one that follows it finds those counted that were waited for.
+//! After each I/O that it has issued fio checks whether enough were counted since its last pause;
+//! if so it waits for what is in flight, and pauses. It reaps I/Os only when its depth is full, as
+//! many as `iodepth_batch_complete_min` and `_max` say until `iodepth_low` is reached, or when it
+//! has to wait for its rate. What it reaps while it waits before a pause counts for the next one.
+//! So at a depth of 4 every pause but the first comes after one I/O: the one that follows it finds
+//! the awaited ones counted.
 //!
 //! A pause by time comes when `thinktime_iotime` has passed since the end of the last, the first
-//! one a `thinktime` later than that; by number, too, only if `thinktime_blocks` is given.
+//! one a `thinktime` later than that; also by number only if `thinktime_blocks` is given.
 //!
 //! # Invariants
 //! I1  `taken` <= `ended` <= `issued`, and they are equal when a pause begins.
@@ -42,11 +42,11 @@ pub(super) struct Think {
     ended: u64,
     /// Of those ended, what fio would have taken back.
     taken: u64,
-    /// What was counted when the last pause fell due.
+    /// The count when the last pause became due.
     counted: u64,
     /// When the last pause began.
     since: Nanos,
-    /// It is full, and waits for something to take back.
+    /// It is full, and waits for something to reap.
     full: bool,
     due: bool,
     pub(super) until: Nanos,
@@ -130,7 +130,7 @@ impl Think {
         self.taken = self.ended;
     }
 
-    /// Takes back, if it is full, and asks whether a pause is due.
+    /// Reaps, if it is full, and checks whether a pause is due.
     fn go_on(&mut self, now: Nanos) {
         while self.full {
             let there = self.ended - self.taken;
@@ -149,7 +149,7 @@ impl Think {
         }
     }
 
-    /// Nothing is under way any more: begins the pause that is due. Returns its length.
+    /// Nothing is in flight any more: begins the due pause. Returns its length.
     pub(super) fn begin(&mut self, now: Nanos) -> Nanos {
         if !std::mem::take(&mut self.due) {
             return Nanos::ZERO;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Backlog: how many I/Os are under way, and whether a device keeps up with those that come.
+//! Backlog: how many I/Os are in flight, and whether a device keeps up with arrivals.
 //!
 //! In an open loop I/Os come whatever the device does. One that is too slow leaves more and more of
 //! them behind, and its latencies say how long the recording is rather than what the device can:
 //!
 //! ```text
-//! under way │            ╱╲           most 5,120
+//! in flight │            ╱╲           most 5,120
 //!           │        ╱╱    ╲
 //!           │ ▁▂▁╱╱         ╲
 //!           └──────────────┬──┬──▶    at the last arrival 4,800; the device goes on for 12 s
 //! ```
 //!
-//! Said to fall behind is a replay that has, at its last arrival, more I/Os under way than the
-//! recording ever had, and goes on after it for more than a twentieth of the time before it.
+//! A replay falls behind if it has, at its last arrival, more I/Os in flight than the recording
+//! ever had, and goes on after it for more than a twentieth of the time before it.
 
 use paternoster_core::Nanos;
 
-/// How many I/Os were under way.
+/// How many I/Os were in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     /// At most.
@@ -54,7 +54,7 @@ impl Backlog {
         Backlog { most: most as u64, at_last_arrival, arriving: *last - *first, draining }
     }
 
-    /// Whether the device fell behind, against what was recorded.
+    /// Whether the device fell behind, compared with the recording.
     #[must_use]
     pub fn falls_behind(&self, recorded: &Backlog) -> bool {
         self.at_last_arrival > recorded.most && self.draining.0 > self.arriving.0 / 20
@@ -72,8 +72,8 @@ mod tests {
 
     /// Is a device that needs longer and longer behind, and one that is merely slower not? 100 I/Os
     /// come in 99 ms. Taking 1 + n ms each, number n ends at 1 + 2n: when the last comes at 99,
-    /// those up to 49 have ended, 50 are under way, and the last ends 100 ms later. Taking 10 ms
-    /// each, at most 10 are under way.
+    /// those up to 49 have ended, 50 are in flight, and the last ends 100 ms later. Taking 10 ms
+    /// each, at most 10 are in flight.
     #[test]
     fn behind_is_not_slow() {
         let recorded = every_ms(100, |_| 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dependence: what each I/O of a recording waited for, inferred from the times alone.
 //!
-//! A trace says when I/Os came, not why. A process that came earlier on a faster disk has to be
-//! understood: most often an I/O comes because another one of the process has ended, a moment of
-//! computing ("think time") later.
+//! A trace says when I/Os came, not why. To know when a process would come on a faster disk one
+//! must infer that: most often an I/O comes because another one of the process has ended, after a
+//! moment of computing ("think time").
 //!
 //! # The rule
 //! For an arrival at time t of a process whose arrival before it was at time t':
@@ -26,7 +26,7 @@
 //! e                         c╌╌╌|=========|
 //! ```
 //!
-//! So an I/O that came while k others of its process were under way comes with k under way again,
+//! So an I/O that came while k others of its process were in flight comes with k in flight again,
 //! as long as they end in the order of the recording.
 //!
 //! # Invariants
@@ -36,13 +36,13 @@
 //!     was recorded: by induction over time, c + (t - c) = t and t' + (t - t') = t.
 //!
 //! # Where it is wrong
-//! * What follows a completion in another context: a process that is woken by another one, a
-//!   thread pool, write-back threads (their writes follow memory's state, not their own last
-//!   write's end). They are taken for processes that wait for themselves.
+//! * What follows a completion in another context: a process that is woken by another one, a thread
+//!   pool, write-back threads (their writes follow memory's state, not their own last write's end).
+//!   They are taken for processes that wait for themselves.
 //! * Waiting for something else (a timer, the network, a lock) is taken for think time, and does
 //!   not shrink when the device is faster.
-//! * Chance: an I/O that came at a time of its own, with another one just ended, follows that.
-//! * Ends of I/Os that the trace does not tell are followed by nothing.
+//! * Chance: an I/O that came independently, with another one just ended, follows that.
+//! * Nothing follows the ends of I/Os that are missing in the trace.
 //! * A process begins when it began in the recording, even if it waited for another one to end.
 
 use paternoster_core::Nanos;
@@ -52,16 +52,16 @@ use super::recording::{RecordedIo, Recording};
 /// What an I/O follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follows {
-    /// Nothing: it comes so long after the beginning.
+    /// Nothing: it comes this long after the beginning.
     Nothing(Nanos),
-    /// It comes so long after the arrival of I/O number `io`.
+    /// It comes this long after the arrival of I/O number `io`.
     Arrival {
         /// Of the same process, the one before.
         io: u32,
         /// How long.
         gap: Nanos,
     },
-    /// It comes so long after the end of I/O number `io`.
+    /// It comes this long after the end of I/O number `io`.
     End {
         /// Of the same process.
         io: u32,
@@ -70,7 +70,7 @@ pub enum Follows {
     },
 }
 
-/// What is known of a process on the way.
+/// What is known so far of a process.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     arrival: Option<u32>,
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(found, [at(0), at(5), end_of(0, 10), end_of(1, 25), end_of(2, 60)]);
     }
 
-    /// Is the essay's process of depth 3 a burst whose successors follow ends? Ends of a at 160, b
+    /// Is the process of depth 3 above a burst whose successors follow ends? Ends of a at 160, b
     /// at 220; d comes at 200, 40 after a's, e at 260, 40 after b's.
     #[test]
     fn depth_three() {
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(found, [at(0), after(0, 30), after(1, 40), end_of(0, 40), end_of(1, 40)]);
     }
 
-    /// Of several ends since the last arrival, is it the latest that is followed, and an end before
-    /// the last arrival not again?
+    /// Of several ends since the last arrival, is the latest followed, and an end before the last
+    /// arrival not again?
     #[test]
     fn the_latest_end_counts_once() {
         let found =
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(found, [at(0), end_of(0, 10), after(1, 5)]);
     }
 
-    /// Is an end that is not told followed by nothing?
+    /// Does nothing follow an end that is missing?
     #[test]
     fn unknown_ends_are_not_followed() {
         let found = infer(&recording(&[(1, 10, 0), (1, 40, 0), (1, 90, 95)]));
@@ -212,8 +212,8 @@ mod tests {
     }
 
     proptest! {
-        /// I1: does nothing have two followers, and everything come behind what it follows? I2: do
-        /// the links give back the recorded times?
+        /// I1: does no I/O have two followers, and does each come after what it follows? I2: do the
+        /// links give back the recorded times?
         #[test]
         fn links_are_a_forest_that_gives_the_times_back(
             ios in prop::collection::vec((0_u32..3, 0_u64..12, 0_u64..40), 1..60),

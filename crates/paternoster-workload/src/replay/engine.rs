@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Engine: a recording, a request queue and a device, until every I/O has ended.
 //!
-//! The loop is that of `run/mod.rs` with I/Os in the place of processes, and the same order at one
-//! instant: completions, timers of the queue, arrivals in the order of the recording, then
-//! whatever the queue says.
+//! The loop is that of `run/mod.rs` with I/Os instead of processes, and the same order at one
+//! instant: completions, timers of the queue, arrivals in the order of the recording, then whatever
+//! the queue says.
 //!
 //! ```text
-//!        ┌──── I/Os whose time has come: submit; who follows their arrival gets a time ────┐
+//!        ┌──── due I/Os: submit; followers of their arrival get a time ────────────────────┐
 //!        ▼                                                                                 │
-//!   queue.next ──Issue──▶ device         Done ──▶ who follows the end gets a time          │
+//!   queue.next ──Issue──▶ device         Done ──▶ followers of the end get a time          │
 //!        │ Wait until t                  Wake ──▶ the process submits what waits           │
 //!        ▼                                                                                 │
 //!   device.wait(min(t, first time)) ──completion──▶ queue ─────────────────────────────────┘
@@ -43,7 +43,7 @@ const PROGRESS_EVERY: u64 = 1 << 14;
 /// An I/O has not come, or not ended.
 const NEVER: Nanos = Nanos::MAX;
 
-/// What is replayed, when, and where to.
+/// What to replay, when, and where to.
 #[derive(Debug, Clone, Copy)]
 pub struct Replay<'a> {
     /// The I/Os.
@@ -75,10 +75,10 @@ pub struct Replayed {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The device says of itself what no queue can work with.
+    /// The device reports what no queue can work with.
     #[error("there can be no queue in front of this device: {0}")]
     Queue(#[from] BuildError),
-    /// Nothing is under way and I/Os are left; a bug, unless it was told to end.
+    /// Nothing is in flight and I/Os are left; a bug, unless it was told to end.
     #[error("at {at} nothing is under way, the queue says {why}, and {left} I/Os have not ended")]
     Stuck {
         /// When.
@@ -105,8 +105,8 @@ pub fn limits(recording: &Recording, depth: u32) -> Limits {
 }
 
 /// Replays on `device` under `elevator`. `prepare` sets the queue's attributes before anything is
-/// submitted; `observer` sees every event and is returned; `progress` is told now and then,
-/// and says whether to go on.
+/// submitted; `observer` sees every event and is returned; `progress` is called now and then, and
+/// says whether to go on.
 ///
 /// # Errors
 /// [`ReplayError`], also if `progress` ends it, and those of `prepare`.
@@ -310,7 +310,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// An I/O has ended; who follows its end at once comes now, the others later.
+    /// An I/O has ended; one that follows its end at once comes now, the others later.
     fn end(&mut self, now: Nanos, number: u32, errno: i32) {
         debug_assert_eq!(self.ended[number as usize], NEVER, "I1: it ends once");
         self.ended[number as usize] = now;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures: what a recording and its replays are compared by, for all I/Os, for reads, for writes,
-//! and for each process.
+//! Figures: for comparing a recording and its replays, for all I/Os, for reads, for writes, and for
+//! each process.
 //!
-//! They are made of the same two times of each I/O, when it came and when it ended, by the same
-//! code, so that a replay stands beside what was recorded:
+//! They are made from the same two times of each I/O, when it came and when it ended, by the same
+//! code, so that a replay can be compared with the recording:
 //!
 //! ```text
 //! recorded   Q ──────────── C          IOPS, MB/s: over the time from the group's first arrival
 //! replayed     came ───── ended                    to its last end; latency: came to ended
 //! ```
 //!
-//! Device time of a replay is what the queue measures or the model says. Of a recording it is
-//! computed from issues and completions: while k commands are in the device each is charged 1/k
-//! of the passing time; neighbours that were issued and completed together are one command.
+//! Device time of a replay is what the queue measures or the model says. For a recording it is
+//! computed from issues and completions: while k commands are in the device each is charged 1/k of
+//! the passing time; neighbours that were issued and completed together are one command.
 
 use paternoster_core::device::ServiceClock;
 use paternoster_core::{Nanos, Op};
@@ -22,7 +22,7 @@ use super::engine::Replayed;
 use super::recording::{RecordedIo, Recording};
 use crate::statistics::{Histogram, Latency};
 
-/// The percentiles that are told.
+/// The reported percentiles.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// Figures of some I/Os.
@@ -30,7 +30,7 @@ pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 pub struct Figures {
     /// How many.
     pub ios: u64,
-    /// What they moved.
+    /// Bytes moved.
     pub bytes: u64,
     /// Of how many the end is known: those that the latencies are of.
     pub timed: u64,
@@ -38,7 +38,7 @@ pub struct Figures {
     pub length: Nanos,
     /// Mean latency in ns.
     pub mean: f64,
-    /// Latencies that so many per cent ([`PERCENTILES`]) do not exceed.
+    /// Latencies that these percentages ([`PERCENTILES`]) do not exceed.
     pub percentiles: [Nanos; 4],
     /// The longest latency.
     pub max: Nanos,
@@ -77,7 +77,7 @@ pub struct Account {
     pub processes: Vec<Figures>,
     /// Time with something in the device, where it is known.
     pub busy: Option<Nanos>,
-    /// How many were under way.
+    /// How many were in flight.
     pub backlog: Backlog,
 }
 
@@ -91,8 +91,8 @@ impl Account {
         Account::new(recording, [&times, &times], served, busy)
     }
 
-    /// As it went in a replay. I/Os whose end the recording does not tell count here, too, but not
-    /// how long they took: both accounts are to be of the same ones.
+    /// From a replay. I/Os whose end is missing in the recording count here, too, but not how long
+    /// they took: both accounts must cover the same ones.
     #[must_use]
     pub fn replayed(recording: &Recording, replayed: &Replayed) -> Account {
         let Replayed { came, ended, served, device, .. } = replayed;
@@ -165,7 +165,7 @@ impl Tally<'_> {
     }
 }
 
-/// The I/Os of each process one behind the other, and where each process's begin; the end last.
+/// The I/Os of each process one after the other, and where each process's begin; the end last.
 fn by_process(recording: &Recording) -> (Vec<u32>, Vec<usize>) {
     let counts = recording.processes().iter().map(|process| process.ios as usize);
     let mut starts = vec![0];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fit: where on another device the sectors of a recording lie.
 //!
-//! A device that is large enough has everything where it was. On a smaller one:
+//! A device that is large enough has everything in its old place. On a smaller one:
 //!
 //! ```text
-//! wrap    what reaches beyond the end begins again at the front      streams stay streams
+//! wrap    what reaches beyond the end wraps around to the front      streams stay streams
 //! scale   everything moves closer, in pieces of 64 MiB               near stays near, far far
 //! fail    it is refused
 //!
@@ -13,9 +13,9 @@
 //! scale     0│A B···│C D···│                           a stream goes on within its piece
 //! ```
 //!
-//! Wrapping takes a whole number of MiB, so that what was aligned stays so. An I/O that would reach
-//! over the end lies before it. Neither manner keeps what lay apart from lying in one place, which
-//! matters to a cache or a write that follows a write, not to a disk's head.
+//! Wrapping takes a whole number of MiB, so that alignment is kept. An I/O that would reach over
+//! the end is put before it. In neither manner do things that lay apart stay apart for certain,
+//! which matters to a cache or a write that follows a write, not to a disk's head.
 //!
 //! Invariants: I1 every I/O lies on the device; I2 an I/O that fits where it was is not moved by
 //! `wrap`, and by `scale` only if another one does not fit.
@@ -28,12 +28,12 @@ use super::recording::{RecordedIo, Recording};
 const ALIGNED: u64 = 2048;
 /// What `scale` moves as a whole: 64 MiB in sectors.
 const PIECE: u64 = 131_072;
-/// A device has so many pieces at least; on a small one they are smaller.
+/// A device has at least this many pieces; on a small one they are smaller.
 const PIECES_MIN: u64 = 16;
 /// What everything stays aligned to: 4 KiB in sectors.
 const BLOCK: u64 = 8;
 
-/// What is done with a recording that is larger than the device.
+/// What to do with a recording that is larger than the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// Begin again at the front.
@@ -48,7 +48,7 @@ pub enum Fit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
-    /// Some lie behind its end, and nothing was to be moved.
+    /// Some are beyond its end, and nothing was to be moved.
     #[error(
         "{count} of {of} I/Os reach beyond the device's {capacity} sectors, the first one to \
          sector {end}"
@@ -85,7 +85,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// A mapping for a device of so many sectors.
+    /// A mapping for a device of this many sectors.
     ///
     /// # Errors
     /// [`FitError`] when there is none.
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Is a refusal told with its numbers?
+    /// Does a refusal give its numbers?
     #[test]
     fn refusals_have_numbers() {
         let two = recording(&[(0, 8), (992, 16), (2000, 8)]);

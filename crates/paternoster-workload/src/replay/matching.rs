@@ -10,12 +10,13 @@
 //! completed    [8..24)  both end           [64..80) then [80..96): ends with the second
 //! ```
 //!
-//! * An arrival at the first sector of an outstanding one replaces it, whose end stays unknown.
-//! * An I/O that was split ends when all its sectors have. Kernels 4.3 to 4.12 announce the
-//!   rest as an arrival of its own: one that begins where a split was and ends where the whole
-//!   did is left out.
+//! * An arrival at the first sector of an outstanding one replaces it; the old one's end stays
+//!   unknown.
+//! * An I/O that was split ends when all its sectors have. Kernels 4.3 to 4.12 announce the rest as
+//!   an arrival of its own: one that begins where a split was and ends where the whole did is left
+//!   out.
 //! * A flush names no sectors. A flush command ends those flushes that had got a request when it
-//!   was first issued, all if nobody saw it issued. One that got none (our own queue answers a
+//!   was first issued, all if its issue is missing. One that got none (our own queue answers a
 //!   flush of a clean cache at once) has an end that stays unknown.
 //! * What a process submits between plugging and unplugging is marked, so that a replay plugs
 //!   as well.
@@ -30,7 +31,7 @@ use super::recording::{Arrival, Recording, RecordingError};
 
 /// I/Os of one plug that are remembered; a kernel's plug holds 32 requests.
 const PLUG_MAX: usize = 4096;
-/// I/Os that are outstanding at a time; of more the older half has ends that nobody told.
+/// I/Os that are outstanding at a time; with more, the ends of the older half are taken as missing.
 const OUTSTANDING_MAX: usize = 1 << 16;
 /// Splits that are remembered.
 const SPLITS_MAX: usize = 4096;
@@ -202,7 +203,7 @@ impl Matcher {
         }
     }
 
-    /// A process's flush has ended: what a trace without the commands themselves tells.
+    /// A process's flush has ended: the form in a trace without the commands themselves.
     pub fn complete_flush_of_process(&mut self, at: Nanos) {
         if !self.sees_flush_commands
             && let Some(flush) = self.flushes.pop_front()
@@ -242,7 +243,7 @@ impl Matcher {
         &self.recording
     }
 
-    /// The recording, once all events were told.
+    /// The recording, once all events were passed in.
     #[must_use]
     pub fn finish(self) -> Recording {
         self.recording
@@ -327,7 +328,7 @@ mod tests {
         matcher.issue_flush(at(3));
         arrive(&mut matcher, 4, 297, Op::Flush, (0, 0));
         matcher.complete_flush(at(20));
-        // What newer kernels tell of the process's flush comes behind and says nothing new.
+        // A newer kernel's event for the process's flush comes later and adds nothing.
         matcher.complete_flush_of_process(at(21));
         matcher.issue_flush(at(22));
         matcher.complete_flush(at(30));
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(ends(clean), [Some(9), None]);
     }
 
-    /// Is a trace without ends held in bounded memory, and an end still found for what came lately?
+    /// Is a trace without ends held in bounded memory, and an end still found for recent arrivals?
     #[test]
     fn outstanding_ios_are_bounded() {
         let mut matcher = Matcher::default();
@@ -367,8 +368,8 @@ mod tests {
         assert_eq!(ends[0], None);
     }
 
-    /// Are the I/Os of a plug marked up to the one before the last? A kernel tells the plug behind
-    /// the first of them; another process's I/O in between is none of them.
+    /// Are the I/Os of a plug marked up to the one before the last? A kernel reports the plug after
+    /// the first of them; another process's I/O in between is not one of them.
     #[test]
     fn plugs_hold_all_but_their_last() {
         let mut matcher = Matcher::default();

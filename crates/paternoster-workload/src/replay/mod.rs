@@ -5,14 +5,14 @@
 //! events ──▶ Matcher ──▶ Recording ──▶ Schedule (timed, think, asap) ─┐
 //!                            │                                        ├─▶ replay ──▶ Replayed
 //!                            ├──▶ Mapping (wrap, scale, fail) ────────┘                 │
-//!                            └──▶ Account, as recorded    beside    Account, as replayed ┘
+//!                            └──▶ Account, as recorded, against Account, as replayed    ┘
 //! ```
 //!
 //! * `matching.rs`, `recording.rs`: events become I/Os in memory.
 //! * `dependence.rs`: what each of them waited for, inferred; `schedule.rs`: when each comes.
 //! * `fit.rs`: where it lies on a device of another size.
 //! * `engine.rs`, `seat.rs`: the loop, and a process as a client of the queue.
-//! * `figures.rs`, `backlog.rs`: what the recording and its replays are compared by.
+//! * `figures.rs`, `backlog.rs`: for comparing the recording and its replays.
 //!
 //! Traces themselves are read elsewhere: plain data comes over, so that this crate knows no format.
 //!

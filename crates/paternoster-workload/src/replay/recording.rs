@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording: the I/Os of a trace in memory, in the order of their arrival.
 //!
-//! What a format of traces knows goes over as plain data; what it does not know stays open:
+//! What a trace format has is passed on as plain data; what it lacks stays open:
 //!
 //! ```text
 //!   arrived        issued            completed           counted from the first arrival
@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 
 use paternoster_core::{Flags, Nanos, Op};
 
-/// The most I/Os that are kept: 16,777,216. With what a replay needs for each beside the 40 bytes
-/// (whom it follows, when it came and ended, order for a while) about 2 GB.
+/// The most I/Os that are kept: 16,777,216. With what a replay needs for each besides the 40 bytes
+/// (what it follows, when it came and ended, order for a while) about 2 GB.
 pub const IOS_MAX: usize = 1 << 24;
 /// The most processes: what pids there are by default; each is a client of the queue (1 KiB).
 pub const PROCESSES_MAX: usize = 1 << 15;
 /// The latest arrival: ten years. What comes later has a broken clock.
 pub const LATEST: Nanos = Nanos::from_secs(10 * 365 * 86_400);
-/// Names of processes are remembered for so many pids.
+/// Names of processes are remembered for this many pids.
 const NAMES_MAX: usize = 4 * PROCESSES_MAX;
-/// A time that is not known.
+/// An unknown time.
 const UNKNOWN: Nanos = Nanos::MAX;
 
 /// What of an I/O's flags is kept, by bit; the last one is no flag of the I/O.
@@ -83,7 +83,7 @@ impl RecordedIo {
         self.sectors
     }
 
-    /// The sector behind its last.
+    /// The sector after its last.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors as u64)
@@ -234,8 +234,8 @@ impl Recording {
         Ok(process)
     }
 
-    /// The process `pid` has this name. The first one that is said of it after its first I/O, or
-    /// the last one before, counts.
+    /// The process `pid` has this name. The first one given after its first I/O, or the last one
+    /// before, counts.
     pub fn name(&mut self, pid: u32, name: &str) {
         if let Some(&process) = self.by_pid.get(&pid) {
             let known = &mut self.processes[usize::from(process)].name;

@@ -25,7 +25,7 @@ use paternoster_core::Nanos;
 use super::dependence::{Follows, infer};
 use super::recording::Recording;
 
-/// Nobody follows.
+/// No follower.
 const NOBODY: u32 = u32::MAX;
 
 /// When I/Os come.
@@ -71,7 +71,7 @@ impl Speed {
     /// As it was.
     pub const AS_RECORDED: Speed = Speed(1_000_000);
 
-    /// So many millionths, if that is within the limits.
+    /// This many millionths, if within the limits.
     #[must_use]
     pub const fn millionths(millionths: u64) -> Option<Speed> {
         match millionths {
@@ -102,10 +102,10 @@ impl Speed {
 struct Step {
     /// Since what it follows.
     gap: Nanos,
-    /// Who follows its arrival, and its end.
+    /// The followers of its arrival, and of its end.
     on_arrival: u32,
     on_end: u32,
-    /// For whom its plug stays closed.
+    /// The I/O for which its plug stays closed.
     held_for: u32,
 }
 
@@ -181,8 +181,8 @@ impl Schedule {
         schedule
     }
 
-    /// Notes which plugs stay closed for whom. `never_comes` says of an I/O and the first of its
-    /// plug whether it waits for the plug to open.
+    /// Notes which plugs stay closed for which I/O. `never_comes` says of an I/O and the first of
+    /// its plug whether it waits for the plug to open.
     fn hold(&mut self, recording: &Recording, never_comes: impl Fn(u32, u32) -> bool) {
         // By process: its last I/O, and the first one of the plug that is closed for the next.
         let mut plugs: Vec<Option<(u32, u32)>> = vec![None; recording.processes().len()];
@@ -202,12 +202,12 @@ impl Schedule {
         self.first.iter().map(|&io| (self.steps[io as usize].gap, io))
     }
 
-    /// Who follows the arrival of `io`, and how long after.
+    /// What follows the arrival of `io`, and how long after.
     pub(super) fn on_arrival(&self, io: u32) -> Option<(Nanos, u32)> {
         self.follower(self.steps[io as usize].on_arrival)
     }
 
-    /// Who follows the end of `io`, and how long after.
+    /// What follows the end of `io`, and how long after.
     pub(super) fn on_end(&self, io: u32) -> Option<(Nanos, u32)> {
         self.follower(self.steps[io as usize].on_end)
     }

@@ -2,8 +2,8 @@
 //! Seat: a process of the recording as a client of the queue.
 //!
 //! An I/O that is larger than a request may be is several bios under one plug, and ends with the
-//! last of them. When the queue has no room the process sleeps; what comes meanwhile waits behind
-//! that, and is submitted in its order when the process is woken:
+//! last of them. When the queue has no room the process sleeps; later I/Os wait behind that one,
+//! and are submitted in order when the process is woken:
 //!
 //! ```text
 //! due   a    b    c              a    Busy, sleeps … woken: a b c
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::{Bio, ClientId, Flags, Nanos, Observer, Op, RequestQueue, SubmitError};
 
-/// Linux's EINVAL: what is told of an I/O that the block layer does not take.
+/// Linux's EINVAL: the result of an I/O that the block layer does not take.
 pub(super) const EINVAL: i32 = 22;
 
 /// An I/O on its way into the queue.
@@ -42,7 +42,7 @@ pub(super) enum Taken {
     Refused(i32),
 }
 
-/// I/Os of which more than one bio is under way, or will be.
+/// I/Os with more than one bio in flight, or to come.
 #[derive(Debug, Default)]
 pub(super) struct Parts(BTreeMap<u32, Part>);
 
@@ -155,7 +155,7 @@ impl Seat {
                 }
                 Err(_) => return refuse(io, parts),
             }
-            // What was there before is flushed once.
+            // Earlier data is flushed once.
             entering.flags = flags.without(Flags::PREFLUSH);
             entering.sector += u64::from(sectors);
             entering.left -= sectors;
@@ -170,7 +170,7 @@ impl Seat {
     }
 }
 
-/// The queue refuses the rest of an I/O: it has failed, with the last of its bios under way if
+/// The queue refuses the rest of an I/O: it has failed, with the last of its bios in flight if
 /// there are any.
 fn refuse(io: u32, parts: &mut Parts) -> Taken {
     match parts.0.get_mut(&io) {

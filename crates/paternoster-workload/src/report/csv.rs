@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV: one line per job and direction, for spreadsheets and plots.
 //!
-//! Unlike fio's own terse form the columns have names with their units, and no line means anything
-//! by its length. Jobs that asked for `group_reporting` are one line with `clones` above 1; a
-//! direction without I/O has no line. Latencies are total (slat + clat) unless the name says
-//! otherwise, percentiles are the middle of their bin (within 1/128 of the value). Fields with
-//! commas, quotes or line ends are quoted as RFC 4180 has it.
+//! Unlike fio's own terse form the columns have names with their units, and no line depends on its
+//! length. Jobs with `group_reporting` are one line with `clones` above 1; a direction without I/O
+//! has no line. Latencies are total (slat + clat) unless the name says otherwise, percentiles are
+//! the middle of their bin (within 1/128 of the value). Fields with commas, quotes or line ends are
+//! quoted according to RFC 4180.
 
 use crate::statistics::DirectionStatistics;
 

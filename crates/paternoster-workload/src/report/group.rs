@@ -28,7 +28,7 @@ pub(super) struct GroupStatus {
 }
 
 impl GroupStatus {
-    /// Of the jobs in `group` that tell this side, or nothing if none of them has I/O on it.
+    /// Of the jobs in `group` with this side, or nothing if none of them has I/O on it.
     pub(super) fn of<J: Borrow<JobReport>>(
         jobs: &[J],
         group: u32,

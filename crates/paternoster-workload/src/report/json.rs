@@ -6,7 +6,7 @@
 //! decimals of each float are all kept. Option lists are printed in the order in which they were
 //! given and may hold a key twice, as fio's do; a map type would lose that.
 //!
-//! What fio has no key for stands under `paternoster`, after all others.
+//! Figures that fio has no key for are under `paternoster`, after all others.
 //!
 //! `json+` adds to every latency with percentiles the counts of its bins, by their middle.
 //!
@@ -202,7 +202,7 @@ fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>], with_bins: bool
         let told = Side::of(job).contains(&side);
         told.then(|| direction_tree(job, side, jobs, with_bins))
     };
-    // As one, directions and syncs are not told apart.
+    // As one, directions and syncs are not separated.
     let sync = (job.unified != Unified::Mixed).then(|| SyncTree {
         total_ios: statistics.sync().n(),
         lat_ns: with_percentiles(

@@ -103,7 +103,7 @@ pub(super) fn percentile_lines(
     let _ = writeln!(out, "     |{}", lines.join(",\n     |"));
 }
 
-/// The decimals that tell the percentiles apart: 1 for 50, 99, 99.9; six at most.
+/// The decimals that distinguish the percentiles: 1 for 50, 99, 99.9; six at most.
 fn decimals_of(percentiles: &[f64]) -> usize {
     let needed = |p: &f64| {
         let text = format!("{p:.6}");

@@ -78,7 +78,7 @@ pub struct JobReport {
     pub group: u32,
     /// Whether the job's figures merge with those of its neighbours in the group.
     pub group_reporting: bool,
-    /// How many clones these figures stand for.
+    /// How many clones these figures represent.
     pub clones: u32,
     /// The errno which ended the job, or 0.
     pub error: u32,
@@ -102,7 +102,7 @@ pub struct JobReport {
     pub first_of_section: bool,
     /// The clones of the section; above 1 a line `...` follows the description.
     pub section_clones: u32,
-    /// Whether directions are told apart.
+    /// Whether directions are separated.
     pub unified: Unified,
     /// The latency for which a depth was searched.
     pub latency_goal: LatencyGoal,
@@ -129,7 +129,7 @@ pub struct DiskReport {
     pub util_percent: f64,
 }
 
-/// Merges neighbours of one group that asked for `group_reporting`.
+/// Merges neighbours of one group with `group_reporting`.
 ///
 /// The first clone lends its name, description, options, pid and depth; the first error that
 /// occurred is kept.

@@ -60,7 +60,7 @@ pub fn normal(report: &RunReport) -> String {
     out
 }
 
-/// What a section asks for: `test00: (g=0): rw=randread, bs=(R) 8192B-8192B, ...`.
+/// A section's request: `test00: (g=0): rw=randread, bs=(R) 8192B-8192B, ...`.
 fn description_line(out: &mut String, job: &JobReport) {
     let [reads, writes, trims] = job.block_size.map(|(least, greatest)| {
         let (least, greatest) = (bytes_iec(least), bytes_iec(greatest));
@@ -215,7 +215,7 @@ fn depth_block(out: &mut String, job: &JobReport) {
     let statistics = &job.statistics;
     depth_lines(out, statistics);
     let [reads, writes, trims] = match job.unified {
-        // fio counts all in the place of the reads.
+        // fio counts all as reads.
         Unified::Mixed => [statistics.ios(), 0, 0],
         _ => Direction::ALL.map(|direction| statistics.direction(direction).ios()),
     };

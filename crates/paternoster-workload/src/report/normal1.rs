@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Normal, old form: reports as fio printed them around 2010, to lay beside those of that time.
+//! Normal, old form: reports as fio printed them around 2010, for comparison with reports of that
+//! time.
 //!
 //! ```text
 //! test00: (g=0): rw=randread, bs=8K-8K/8K-8K, ioengine=sync, iodepth=1
@@ -11,8 +12,8 @@
 //! ```
 //!
 //! The bandwidths are *bytes per millisecond*, rounded down, though labelled KiB/s; `io` really is
-//! in KiB. Thus 21528 KiB in 5003 ms print as 21528 * 1024 / 5003 = 4406, not as 4303. Whoever
-//! compares old figures with new ones needs the same mistake on both sides.
+//! in KiB. Thus 21528 KiB in 5003 ms print as 21528 * 1024 / 5003 = 4406, not as 4303. Comparing
+//! old figures with new ones needs the same mistake on both sides.
 //!
 //! Latencies are in us, or in ms when all of their figures exceed 1000 us; there are no ns and no
 //! percentiles. Times are measured in ns here, so shares below 1 us count as `2`.
@@ -51,7 +52,7 @@ pub fn normal1(report: &RunReport) -> String {
     out
 }
 
-/// What a section asks for; trims are not shown.
+/// A section's request; trims are not shown.
 fn description_line(out: &mut String, job: &JobReport) {
     let [reads, writes, _] = job.block_size.map(|(least, greatest)| {
         let (least, greatest) = (binary_size(least), binary_size(greatest));
@@ -119,7 +120,7 @@ fn direction_block(
     bandwidth_line(out, statistics.samples().bandwidth(), status);
 }
 
-/// In ms if all figures exceed 1000 us, else in us.
+/// In ms if all figures exceed 1000 us, otherwise in us.
 fn old_latency_line(out: &mut String, label: &str, latency: &Latency) {
     let edge_ns = 1_000_000.0;
     let large =
@@ -179,7 +180,7 @@ fn status_line(side: Side, status: &GroupStatus) -> String {
 mod tests {
     use super::*;
 
-    /// Do sizes read as in seed 000? Whole units only, else bytes.
+    /// Do sizes read as in seed 000? Whole units only, otherwise bytes.
     #[test]
     fn sizes_of_that_age() {
         let texts = [(8192, "8K"), (65536, "64K"), (1 << 20, "1M"), (512, "512"), (0, "0")];

@@ -7,14 +7,14 @@
 //! ```text
 //! 4 digits, IEC     8192 B                      8192            undivided
 //!               16392192 B -> 16008 Ki -> 15.63 Mi -> 15.6Mi    2 digits, point, 1 digit
-//!              139276288 B -> ......... -> 132.8 Mi -> 133Mi    3 digits: no room behind a point
+//!              139276288 B -> ......... -> 132.8 Mi -> 133Mi    3 digits: no room after a point
 //! 6 digits, SI   4952494   -> 4952.494 k -> 4952.5k             4 digits, point, 1 digit
 //! ```
 //!
 //! Sources: FIO-112; samples. A fraction which rounds up to one carries (the sample's
 //! 26209158 B/s = 24.995 MiB/s is `25.0MiB/s`).
 
-/// By what a figure is divided, and the prefixes that tell so.
+/// What a figure is divided by, and the prefixes for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
     /// 1024: Ki, Mi, Gi ...

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Side: what a report tells apart: reads, writes and trims, or all of them as one.
+//! Side: what a report separates: reads, writes and trims, or all of them as one.
 //!
-//! `unified_rw_reporting=mixed` reports the three directions as one, `both` does so behind them.
-//! Latencies then are one stream, the bandwidths of the samples lie side by side, bytes and I/Os
+//! `unified_rw_reporting=mixed` reports the three directions as one, `both` does so after them.
+//! Latencies then are one stream, the bandwidths of the samples are concatenated, bytes and I/Os
 //! add up.
 //!
 //! Source: FIO-115; outputs of fio 3.33. Differs: with `both` fio prints no bandwidth for

@@ -17,7 +17,7 @@
 //! Version 2 has trims, but neither fio's version nor disks, and the description on a line of its
 //! own; 4 is 3 with trims; 5 is 4 with the number of bandwidth samples and the IOPS of the samples.
 //!
-//! Differs: the version names this program behind fio's; a simulation has no system time and no
+//! Differs: the version names this program after fio's; a simulation has no system time and no
 //! minor faults.
 //!
 //! Source: FIO-121; manual; outputs of fio 3.33 in all four versions.

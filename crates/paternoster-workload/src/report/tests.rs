@@ -2,8 +2,8 @@
 //! Golden tests: reports rebuilt from the figures in fio's own JSON, against fio's own text.
 //!
 //! A sample is one run of fio 3.33 in two forms. The accumulators are set to the figures of its
-//! JSON; then `json()` must print that JSON again and `normal()` the text that fio printed beside
-//! it. Masked is only what a simulation has not: pid and date, sys CPU, minor faults, the program's
+//! JSON; then `json()` must print that JSON again and `normal()` the text that fio printed with it.
+//! Masked is only what a simulation lacks: pid and date, sys CPU, minor faults, the program's
 //! version, lines about files being laid out.
 //!
 //! Without the folder of samples a test says so and passes.
@@ -71,7 +71,7 @@ fn percentiles(tree: &Value) -> Vec<(f64, u64)> {
     entries
 }
 
-/// The bins if the sample has them; else bins that yield its percentiles, by placing at each
+/// The bins if the sample has them; otherwise bins that yield its percentiles, by placing at each
 /// percentile's value as many as are missing to reach its rank.
 fn histogram(tree: &Value) -> Histogram {
     let mut histogram = Histogram::new();
@@ -173,7 +173,7 @@ fn job(tree: &Value, global: &[(String, String)], options: &[(String, String)]) 
     }
 }
 
-/// The run of which `text` is the JSON.
+/// The run whose JSON is `text`.
 fn run(text: &str) -> RunReport {
     let tree: Value = serde_json::from_str(text).unwrap();
     let blocks = option_blocks(text);
@@ -243,7 +243,7 @@ fn normal_report_of_mix() {
     assert_normal_equals("mix");
 }
 
-/// The lines of a JSON sample without trailing commas and what a simulation has not.
+/// The lines of a JSON sample without trailing commas and what a simulation lacks.
 fn json_lines(text: &str) -> Vec<String> {
     let masked = ["fio version", "timestamp", "time\"", "sys_cpu", "minf"];
     let kept = |line: &&str| {
@@ -317,7 +317,7 @@ fn terse_versions_have_their_fields() {
     assert_eq!(TerseVersion::of(6), None);
 }
 
-/// Are the directions told as one if that is asked for, with their sums?
+/// Are the directions reported as one on request, with their sums?
 #[test]
 fn directions_as_one() {
     let mut job = small_job("a", 0, false);
@@ -378,8 +378,8 @@ fn small_job(name: &str, group: u32, group_reporting: bool) -> JobReport {
     }
 }
 
-/// Do only neighbours of one group merge that asked for it, keeping the first error, and is a
-/// second merge without effect?
+/// Do only neighbours of one group with the option merge, keeping the first error, and is a second
+/// merge without effect?
 #[test]
 fn groups_merge() {
     let mut failed = small_job("b", 0, true);

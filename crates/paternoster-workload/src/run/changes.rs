@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Due changes: what jobs become in mid-run, when it is time.
+//! Due changes: applies changes of jobs during the run, when it is time.
 //!
 //! Times count from the begin of each clone, which is when its changes go into one heap:
 //!
 //! ```text
 //! job a, begins at 0     change=5s …      5 s  a.0  ┐
-//! job b, begins at 2 s   change=4s …      6 s  b.0  ├─▶ the queue is told of weight and class,
-//!        two clones                       6 s  b.1  ┘   the process of its rate
+//! job b, begins at 2 s   change=4s …      6 s  b.0  ├─▶ the queue gets weight and class,
+//!        two clones                       6 s  b.1  ┘   the process its rate
 //! ```
 //!
 //! # Invariants
@@ -59,7 +59,7 @@ impl DueChanges {
 }
 
 impl Run {
-    /// Changes what is to change by now, and lets those processes act.
+    /// Applies the changes that are due, and lets those processes act.
     pub(super) fn change_due(&mut self, now: Nanos) {
         while self.changes.next().is_some_and(|at| at <= now) {
             let Some(Reverse((_, number, nth))) = self.changes.due.pop() else { return };

@@ -71,7 +71,7 @@ impl Run {
         self.let_go(now, None);
     }
 
-    /// Starts the processes of the section that wait for nobody (`ended` is none), or those that
+    /// Starts the processes of the section that wait for none (`ended` is none), or those that
     /// waited for the job that has ended.
     fn let_go(&mut self, now: Nanos, ended: Option<usize>) {
         for number in 0..self.seats.len() {
@@ -106,8 +106,8 @@ impl Run {
         }
     }
 
-    /// Jobs that run for as long as others do end with the last of these. Who burns CPU is none of
-    /// them.
+    /// Jobs that run for as long as others do end with the last of these. Jobs that burn CPU do not
+    /// count.
     fn stop_background(&mut self, now: Nanos) {
         let in_front = |seat: &super::Seat| {
             !seat.ended && !seat.process.is_cpu_load() && !self.in_background[seat.job]

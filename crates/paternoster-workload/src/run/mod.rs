@@ -4,9 +4,9 @@
 //! The loop is the twenty lines around the library, and the same for a model in virtual time and
 //! for a real device: only the device knows which it is. At one instant, in this order:
 //! completions, timers of the queue, submissions in the order of the processes' timers, then
-//! whatever the queue says. The flusher of the page cache is one more client, behind those of the
-//! processes, and so is the journal's thread if there is one; they act when the cache says that
-//! they have something to write.
+//! whatever the queue says. The flusher of the page cache is one more client, after those of the
+//! processes, and so is the journal's thread if there is one; they act when the cache has something
+//! to write.
 //!
 //! ```text
 //!        ┌───────────── due processes act: submit ────────────┐
@@ -19,8 +19,8 @@
 //!
 //! # Invariants
 //! I1  A process has at most one timer; an entry of the heap that is not that timer is ignored.
-//! I2  When nothing is under way and no timer is set, every process has ended; otherwise the run
-//!     fails and says who waits.
+//! I2  When nothing is in flight and no timer is set, every process has ended; otherwise the run
+//!     fails and names the processes that wait.
 //!
 //! Source: FIO-60 (stonewall, start delay); the order at one instant is our own.
 
@@ -63,14 +63,14 @@ const FLUSHER_PID: u32 = FIRST_PID - 1;
 /// The pid of the journal's thread, before that.
 const JOURNAL_PID: u32 = FIRST_PID - 2;
 
-/// What a run needs beside its jobs.
+/// What a run needs besides its jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Seeds what the jobs leave to chance (`randrepeat=0`).
     pub seed: u64,
     /// CPU time for each I/O.
     pub submit_cost: Nanos,
-    /// A process begins up to so much behind the one before; with zero all begin at once.
+    /// A process begins up to this much after the one before; with zero all begin at once.
     pub start_jitter: Nanos,
     /// Ends every job after this time of its own, whatever it says.
     pub runtime: Option<Nanos>,
@@ -78,7 +78,7 @@ pub struct Settings {
     pub host: HostSettings,
     /// How files lie to each other.
     pub placement: Placement,
-    /// How often the watcher is told how things stand.
+    /// How often the watcher gets interim results.
     pub status_interval: Option<Nanos>,
 }
 
@@ -161,7 +161,7 @@ pub enum RunError {
     /// A job cannot be run on this device.
     #[error("{0}")]
     Job(Problem),
-    /// The device says of itself what no queue can work with.
+    /// The device reports what no queue can work with.
     #[error("there can be no queue in front of this device: {0}")]
     Queue(#[from] BuildError),
     /// A file that a job writes about itself could not be written.
@@ -172,7 +172,7 @@ pub enum RunError {
         /// What the system said.
         error: String,
     },
-    /// Nothing is under way and processes still wait: a bug, with the reason that the queue gave.
+    /// Nothing is in flight and processes still wait: a bug, with the reason that the queue gave.
     #[error(
         "at {at} nothing is under way, the queue says {why}, and process {process} still waits"
     )]
@@ -181,7 +181,7 @@ pub enum RunError {
         at: Nanos,
         /// What the queue said last.
         why: String,
-        /// One of those who wait.
+        /// One of the waiting processes.
         process: u32,
     },
 }
@@ -197,12 +197,12 @@ pub struct Progress {
     pub ended: (u32, u32),
 }
 
-/// Who looks on, and takes what the jobs write.
+/// Watches the run, and takes what the jobs write.
 pub trait Watcher {
     /// The run goes on.
     fn progress(&mut self, _progress: Progress) {}
 
-    /// How things stand, every `status_interval`.
+    /// Interim results, every `status_interval`.
     fn status(&mut self, _result: &RunResult) {}
 
     /// Whether the run is to end now, with the results until then.
@@ -213,13 +213,13 @@ pub trait Watcher {
     /// Opens a file that a job writes about itself.
     ///
     /// # Errors
-    /// Those of the system; by default nobody takes files.
+    /// Those of the system; by default no files are taken.
     fn create(&mut self, _name: &str) -> io::Result<Output> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "nobody takes what jobs write"))
     }
 }
 
-/// Nobody looks on.
+/// Watches nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoWatcher;
 
@@ -260,7 +260,7 @@ struct Seat {
     /// The job that must have ended before it begins.
     after: Option<usize>,
     delay: Nanos,
-    /// How long it begins behind the first that begins with it.
+    /// How long it begins after the first that begins with it.
     behind: Nanos,
     timer: Nanos,
     /// Device time when its measurement began.
@@ -286,7 +286,7 @@ struct Run {
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
     changes: DueChanges,
     sections: Vec<SectionResult>,
-    /// The section that is running, and how many of its processes have not ended.
+    /// The running section, and how many of its processes have not ended.
     section: usize,
     left: u32,
     busy_before: Nanos,
@@ -357,7 +357,7 @@ impl Run {
                         self.complete(completion.at, completion);
                     }
                 }
-                // With a status to tell, time passes also when nothing else happens.
+                // With interim results, time passes even when nothing else happens.
                 None if wake.is_none() && (status.is_none() || why == Waiting::Empty) => {
                     return Err(self.stuck(now, &why));
                 }
@@ -376,7 +376,7 @@ impl Run {
         }
     }
 
-    /// Tells the watcher how things stand, if it is time.
+    /// Gives the watcher interim results, if it is time.
     fn tell_status(&mut self, now: Nanos, watcher: &mut dyn Watcher) {
         while now >= self.status_at {
             watcher.status(&self.result(self.status_at));
@@ -456,7 +456,7 @@ impl Run {
         self.settle(now);
     }
 
-    /// Lets a process do what it can, and then those whom that lets go on.
+    /// Lets a process do what it can, and then those that this allows to go on.
     fn act(&mut self, now: Nanos, number: u32) {
         self.act_alone(now, number);
         self.settle(now);
@@ -485,7 +485,7 @@ impl Run {
         }
     }
 
-    /// A step of one process may let others go on: those who waited for pages that will not come,
+    /// A step of one process may let others go on: those that waited for pages that will not come,
     /// and those of its flow or relay.
     fn settle(&mut self, now: Nanos) {
         loop {

@@ -138,7 +138,7 @@ impl Seats<'_> {
         let thread = job.thread_of(self.number() + 1 - clone, clone);
         let entropy = self.settings.seed;
         let names = names(job, clone);
-        // Who has a generator draws nothing himself.
+        // A process with a generator draws nothing itself.
         let drawn = if together.generator.is_some() { 1 } else { names.len() };
         let extents: Vec<Extent<'_>> = names
             .iter()
@@ -153,7 +153,7 @@ impl Seats<'_> {
             .collect();
         let seeds = Seeds::of(job, thread, entropy);
         let delay = start_delay(job, &seeds);
-        // With a randseed the offsets of the clones behind the first follow from it.
+        // With a randseed the offsets of the clones after the first follow from it.
         let clones = clone > 0 && job.randseed.is_some();
         let of_clone = clones.then(|| Job { randrepeat: false, ..job.clone() });
         let draws = of_clone.as_ref().unwrap_or(job);
@@ -197,8 +197,8 @@ fn names(job: &Job, clone: u32) -> Vec<String> {
     }
 }
 
-/// Opens the files that a clone writes about itself. Of several clones each records its I/O in a
-/// file of its own, the first one under the name that was given.
+/// Opens the files that a clone writes about itself. With several clones each records its I/O in a
+/// file of its own, the first one under the given name.
 fn record(
     job: &Job,
     clone: u32,
@@ -245,7 +245,7 @@ pub fn limits(jobs: &[Job], depth: u32) -> Limits {
 }
 
 /// The group of each job's cgroup; jobs that name the same one share it. A path (`vms/db`) is a
-/// group in a group, and who stands above it weighs 100 unless a job names that, too.
+/// group in a group, and a parent weighs 100 unless a job names that, too.
 fn add_groups<O: Observer>(
     jobs: &[Job],
     now: Nanos,
@@ -269,7 +269,7 @@ fn add_groups<O: Observer>(
         jobs.iter().map(|job| job.cgroup.as_deref().and_then(&mut group_of)).collect();
     for (job, group) in jobs.iter().zip(&groups) {
         if let (Some(id), Some(weight)) = (*group, job.cgroup_weight) {
-            // The last weight that is said of a cgroup counts, as in its file.
+            // The last weight given for a cgroup counts, as in its file.
             let _gone = queue.set_group_weight(now, id, weight);
         }
     }
@@ -288,7 +288,7 @@ fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {
     group.map_or(spec, |group| spec.group(group))
 }
 
-/// Class and level by `prioclass` and `prio`; what is not said follows from `nice`, as in Linux.
+/// Class and level by `prioclass` and `prio`; if absent they follow from `nice`, as in Linux.
 pub(super) fn priority(job: &Job) -> Priority {
     match (job.prioclass, job.prio) {
         (None | Some(0), None) => Priority::from_nice(job.nice),

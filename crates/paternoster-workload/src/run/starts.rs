@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts: when each process of a section begins.
 //!
-//! Nobody starts several processes in the same nanosecond. fio forks them, waits until all are
-//! there, and then lets one after the other go; between two of them passes what it takes to wake
-//! one. With a jitter of 250 us four processes without `startdelay` begin, for seed 0,
+//! Several processes never start in the same nanosecond. fio forks them, waits until all are there,
+//! and then lets one after the other go, with the time to wake one in between. With a jitter of 250
+//! us four processes without `startdelay` begin, for seed 0,
 //!
 //! ```text
 //! 0 us ── 218 ── 218 us ── 31 ── 249 us ── 95 ── 344 us
 //! ```
 //!
-//! each a gap behind the one before, drawn from 0 to the jitter. What begins is the process: its
-//! `runtime` and `ramp_time` count from there. A section behind a `stonewall`, and a job that waits
-//! for another, begin anew, so that the first process of each is never late.
+//! each a gap after the one before, drawn from 0 to the jitter. The process itself begins then: its
+//! `runtime` and `ramp_time` count from there. A section after a `stonewall`, and a job that waits
+//! for another, start from zero again, so that the first process of each is never late.
 //!
 //! Without a jitter all begin at once, in the order of the job file.
 //!
@@ -39,7 +39,7 @@ impl Starts {
         Starts { jitter, chance, last: None, behind: Nanos::ZERO }
     }
 
-    /// How long the next process begins behind the first of those that begin with it.
+    /// How long the next process begins after the first of those that begin with it.
     pub(super) fn next(&mut self, section: usize, after: Option<usize>) -> Nanos {
         let with = Some((section, after));
         let gap = part_of(self.jitter, self.chance.next_u32());
@@ -66,8 +66,8 @@ fn part_of(all: Nanos, draw: u32) -> Nanos {
 mod tests {
     use super::*;
 
-    /// Does each process begin behind the one before, by no more than the jitter, and the first
-    /// of a section and of those who wait for another at once?
+    /// Does each process begin after the one before, by no more than the jitter, and the first of a
+    /// section and of those that wait for another at once?
     #[test]
     fn processes_begin_one_behind_the_other() {
         let mut starts = Starts::new(Nanos(1000), 7);

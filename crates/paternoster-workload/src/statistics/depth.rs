@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Depth: how many I/Os were in flight at each issue, and how many went or came in one call.
 //!
-//! Queue depth is what separates a job that can fill a device from one that cannot, so reports show
-//! its distribution: the share of issues at which 1, 2-3, 4-7 ... 64 or more I/Os were in flight.
-//! Beside it stand the sizes of the batches in which I/Os were submitted and reaped (0, 1-4, 5-8,
-//! 9-16, 17-32, 33-64, more). A batch is named by its upper edge, a depth by its lower one.
+//! Queue depth separates a job that can fill a device from one that cannot, so reports show its
+//! distribution: the share of issues at which 1, 2-3, 4-7 ... 64 or more I/Os were in flight. They
+//! also show the sizes of the batches in which I/Os were submitted and reaped (0, 1-4, 5-8, 9-16,
+//! 17-32, 33-64, more). A batch is named by its upper edge, a depth by its lower one.
 //!
-//! Syncs are counted among the depths but not in the total of which the shares are taken: that is
-//! how fio prints `1=106.2%` for 901 writes with 56 syncs (957 / 901).
+//! Syncs are counted among the depths but not in the total for the shares: that is how fio prints
+//! `1=106.2%` for 901 writes with 56 syncs (957 / 901).
 //!
 //! Source: FIO-104, samples `mix.*`.
 
@@ -37,7 +37,7 @@ impl DepthDistribution {
         self.issued += 1;
     }
 
-    /// Counts a sync: it is in flight alone, and no part of the total.
+    /// Counts a sync: it is in flight alone, and not part of the total.
     #[inline]
     pub fn record_sync(&mut self) {
         self.counts[0] += 1;
@@ -55,7 +55,7 @@ impl DepthDistribution {
     }
 }
 
-/// Counts of calls by the number of I/Os that went or came with them.
+/// Counts of calls by the number of I/Os that they submitted or reaped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchDistribution {
     pub(crate) counts: [u64; 7],

@@ -2,7 +2,7 @@
 //! Frames: how many a player has read, how many of them came too late, and by how much.
 //!
 //! A frame has one time, from when it was due until it was complete; the longest of them says how
-//! near those came to being late that were not.
+//! close the frames in time came to being late.
 //!
 //! Source: see `fio/frames.rs`.
 

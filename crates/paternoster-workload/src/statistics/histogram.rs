@@ -75,7 +75,7 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// Takes away the counts of `earlier`, which was this one at an earlier time.
+    /// Subtracts the counts of `earlier`, which was this histogram at an earlier time.
     pub fn since(&mut self, earlier: &Histogram) {
         for (own, before) in self.bins.iter_mut().zip(&earlier.bins) {
             *own -= before;
@@ -105,7 +105,7 @@ impl Histogram {
         let mut reached = 0;
         for (index, count) in self.bins.iter().enumerate() {
             reached += count;
-            // At least one latency must be reached, else the 0th percentile would be an empty bin.
+            // At least one latency must be reached, or the 0th percentile would be an empty bin.
             if reached > 0 && reaches(reached, p, self.total) {
                 return middle_of(index);
             }
@@ -134,7 +134,7 @@ impl Default for Histogram {
     }
 }
 
-/// Prints the filled bins only; 2000 zeros tell nobody anything.
+/// Prints the filled bins only, not 2000 zeros.
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.bins()).finish()
@@ -164,7 +164,7 @@ pub(crate) fn bin_of(value: u64) -> usize {
     usize::try_from(group + within).unwrap_or(BINS)
 }
 
-/// The value that stands for a bin: its middle, cut to a whole number.
+/// The value that represents a bin: its middle, cut to a whole number.
 fn middle_of(index: usize) -> u64 {
     let index = index as u64;
     if index < 2 * GROUP {
@@ -180,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Are the bins those of the drawing and of fio's JSON? 40570 reports as 40704; the 801 ns in
-    /// `mix.json` stand in its bin "804": bit 9 leads, shift 3, 800..=807, middle 804.
+    /// `mix.json` are in its bin "804": bit 9 leads, shift 3, 800..=807, middle 804.
     #[test]
     fn worked_example() {
         assert_eq!(bin_of(40570), 655);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latency: the moments of a stream of time spans, in nanoseconds.
 //!
-//! One of these stands behind each `slat`, `clat`, `lat` and `sync` line of a report. The figures
-//! are kept in nanoseconds; a report picks the unit that it prints.
+//! Each `slat`, `clat`, `lat` and `sync` line of a report comes from one of these. The figures are
+//! kept in nanoseconds; a report picks the unit that it prints.
 //!
 //! Source: FIO-100.
 

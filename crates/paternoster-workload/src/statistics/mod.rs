@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics: what one job's I/Os amount to, counted while they complete.
 //!
-//! A [`JobStatistics`] is told of each step of each I/O and keeps only sums, so that a run of any
-//! length costs the same memory (about 130 KiB, taken in `new`) and no call allocates.
+//! A [`JobStatistics`] gets each step of each I/O and keeps only sums, so that a run of any length
+//! costs the same memory (about 130 KiB, taken in `new`) and no call allocates.
 //!
 //! ```text
 //! prepared      submitted            completed
@@ -15,7 +15,7 @@
 //! A run's figures cover the time from [`start`](JobStatistics::start) to
 //! [`end`](JobStatistics::end); a second `start`, after a ramp, drops what was collected.
 //! [`merge`](JobStatistics::merge) joins clones for `group_reporting`: latencies as one stream,
-//! bandwidth samples side by side, runtimes by the longest, CPU time and `job_runtime` as sums.
+//! bandwidth samples concatenated, runtimes by the longest, CPU time and `job_runtime` as sums.
 //!
 //! Source: FIO-100 to FIO-107.
 
@@ -269,7 +269,7 @@ impl JobStatistics {
         self.distribution.record(clat);
     }
 
-    /// A sync (fsync, fdatasync, sync_file_range) took `latency`. Not to be told to `issued` too.
+    /// A sync (fsync, fdatasync, sync_file_range) took `latency`. Do not pass it to `issued` too.
     #[inline]
     pub fn synced(&mut self, latency: Nanos) {
         self.sync.record(latency);
@@ -277,7 +277,7 @@ impl JobStatistics {
         self.depths.record_sync();
     }
 
-    /// A sync of a file that is closed at the end, which counts apart.
+    /// A sync of a file that is closed at the end, which is counted separately.
     #[inline]
     pub fn closed(&mut self) {
         self.closed += 1;
@@ -319,7 +319,7 @@ impl JobStatistics {
     /// Takes in a clone's statistics, for `group_reporting`. Both have ended.
     pub fn merge(&mut self, other: &JobStatistics) {
         for (own, foreign) in self.directions.iter_mut().zip(&other.directions) {
-            // A direction in which nothing completed has no say in the runtime.
+            // A direction without completions does not affect the runtime.
             if foreign.ios > 0 && own.ios == 0 {
                 own.runtime = Nanos::ZERO;
             }
@@ -343,7 +343,7 @@ impl JobStatistics {
         self.runtime += other.runtime;
     }
 
-    /// What was read, written or trimmed.
+    /// Bytes read, written or trimmed.
     #[must_use]
     pub fn direction(&self, direction: Direction) -> &DirectionStatistics {
         &self.directions[direction as usize]

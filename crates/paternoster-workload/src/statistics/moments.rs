@@ -18,7 +18,7 @@
 //!
 //! Sources: B. P. Welford 1962; Chan, Golub, LeVeque 1979 for the merge; FIO-100.
 
-/// Count, minimum, maximum, mean and sample deviation of what was recorded.
+/// Count, minimum, maximum, mean and sample deviation of the recorded values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
     count: u64,
@@ -67,7 +67,7 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
-    /// Lays another stream beside this one: extremes, means, squares and counts add up.
+    /// Merges another stream into this one: extremes, means, squares and counts add up.
     ///
     /// fio 3.33 reports the bandwidth samples of a merged group so. The sample `mix.json` shows it:
     /// two clones of five samples each with mean 2403.2 print as 10 samples with mean 4806.4, and

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! An interval without a completion yields no sample (fio's rule: a job that thinks or waits for
-//! its turn is not thereby slow), nor does the last one when the run ends inside it. Intervals are
-//! closed by the first completion after them, so nobody has to call a timer.
+//! its turn is not slow because of that), nor does the last one when the run ends inside it.
+//! Intervals are closed by the first completion after them, so no timer is needed.
 //!
 //! Differs: fio's intervals begin some ms late and are stretched by its helper thread's sleep;
 //! these are exact, so a run of 3 s has 6 samples, not 5.
@@ -73,7 +73,7 @@ impl Samples {
         }
     }
 
-    /// Lays the samples of a clone beside these: the group's bandwidth is the sum.
+    /// Merges the samples of a clone into these: the group's bandwidth is the sum.
     pub fn add(&mut self, other: &Samples) {
         self.bandwidth.add(&other.bandwidth);
         self.iops.add(&other.iops);

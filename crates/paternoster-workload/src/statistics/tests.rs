@@ -90,7 +90,7 @@ fn runtime_is_at_least_a_millisecond() {
     assert_eq!(bytes_per_second(5, 0), 0);
 }
 
-/// Do syncs stand apart from the I/Os, with a place among the depths?
+/// Are syncs separate from the I/Os, with a place among the depths?
 #[test]
 fn syncs_stand_apart() {
     let mut statistics = readers(10);

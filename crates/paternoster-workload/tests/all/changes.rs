@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Jobs that change in mid-run: do shares and rates follow, when it is time and not before?
+//! Jobs that change during the run: do shares and rates follow, when it is time and not before?
 //!
 //! Law: two readers that always ask, in cgroups, have the shares of their weights in each phase
 //! between two changes, whatever the weights are. A rate is kept from the instant at which it is
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::common::jobs_of;
 
-/// How many I/Os each process has done, whenever it is told.
+/// How many I/Os each process has done, at each report.
 #[derive(Default)]
 struct Counts(Vec<Vec<u64>>);
 
@@ -52,7 +52,8 @@ proptest! {
         cases: 6, failure_persistence: None, ..ProptestConfig::default()
     })]
 
-    /// Have two readers the shares of their weights before a change and behind it, within 5 points?
+    /// Do two readers have the shares of their weights before a change and after it, within 5
+    /// points?
     #[test]
     fn shares_follow_weights(
         weights in prop::array::uniform3(100..=1000_u32),
@@ -80,10 +81,10 @@ proptest! {
     }
 }
 
-/// Does a job of the idle class get next to nothing beside a reader, from when it is of that class
-/// and for as long? The other begins 0.8 s later: of two that begin together bfq makes one queue
-/// (stable merging), which keeps the class that it has. Back in its class it is of level 0, since
-/// it has a class and no level, and the other of 4: 80 to 40, two thirds.
+/// Does a job of the idle class get next to nothing while it competes with a reader, for exactly as
+/// long as it is in that class? The other begins 0.8 s later: if two begin together bfq makes one
+/// queue (stable merging), which keeps its class. Back in its class it is of level 0, because it
+/// has a class and no level, and the other of 4: 80 to 40, two thirds.
 #[test]
 fn a_class_counts_from_when_it_is_set() {
     let text = "[global]\ndirect=1\nioengine=libaio\niodepth=64\nrw=randread\nbs=4k\nsize=1g\n\
@@ -101,10 +102,10 @@ fn a_class_counts_from_when_it_is_set() {
     assert!((0.62..=0.71).contains(&shares[2]), "{shares:?}");
 }
 
-/// Is a rate kept from when it is set, counted from the job's begin? 100 a second from 0.5 s on
+/// Is a rate kept from when it is set, counted from the job's start? 100 a second from 0.5 s on
 /// (its `startdelay`), 1000 from 1.5 s, none from 2.5 s to the end at 3.5 s. The first I/O of a
-/// rate is due at its begin, so 100 have been made at 1.5 s, one more or less for where it stands:
-/// 99 to 101.
+/// rate is due at its start, so 100 have been made at 1.5 s, one more or less for its position: 99
+/// to 101.
 #[test]
 fn rates_begin_anew() {
     let text = "[a]\ndirect=1\nioengine=libaio\niodepth=4\nrw=randread\nbs=4k\nsize=1g\n\
@@ -119,8 +120,8 @@ fn rates_begin_anew() {
     assert!(at(6) - at(5) > 10_000, "{told:?}");
 }
 
-/// Is it the same to be one from the beginning, as far as decisions go: a change at zero to what
-/// was there gives the very run?
+/// Does a change at zero to the existing values leave decisions unchanged: does it give the very
+/// same run?
 #[test]
 fn a_change_to_the_same_changes_nothing() {
     let job = |change: &str| {

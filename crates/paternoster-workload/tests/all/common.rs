@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of this crate share: jobs from a text, numbers that are asked for, a word about
-//! what is missing.
+//! What this crate's tests share: jobs from a text, numbers from variables, a message about what is
+//! missing.
 
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse};
 
@@ -10,13 +10,13 @@ pub(crate) fn jobs_of(text: &str) -> Result<JobFile, Vec<Problem>> {
     parse(&[Source { name: "jobs", text }], &[], &[], &|_| None, &include)
 }
 
-/// The number that a variable of the environment asks for.
+/// The number in an environment variable.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: it is no number")))
 }
 
-/// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
+/// Says that the current test checks nothing, and why: a line that `./test` collects.
 pub(crate) fn skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     eprintln!("skipped: {test}: {why}");

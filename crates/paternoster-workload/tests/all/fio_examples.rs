@@ -3,7 +3,7 @@
 //! one refused with a message that names what is out of scope?
 //!
 //! They are read where Debian's package fio-examples puts them; without it the test says so and
-//! passes. Only their names stand here.
+//! passes. Only their names are here.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::common::skipped;
 
 const FOLDER: &str = "/usr/share/doc/fio/examples";
 
-/// What becomes of a file.
+/// The expected outcome of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// It parses.
@@ -147,7 +147,7 @@ fn surprise(name: &str, text: &str, expected: Outcome) -> Option<String> {
     }
 }
 
-/// Has every example the outcome that the list gives it?
+/// Does every example have the outcome in the list?
 #[test]
 fn examples_parse_or_say_what_is_out_of_scope() {
     if !Path::new(FOLDER).is_dir() {
@@ -165,7 +165,7 @@ fn examples_parse_or_say_what_is_out_of_scope() {
     assert!(parse > 30, "{parse} files parse");
 }
 
-/// Is an example that needs a zoned device told so before it would run?
+/// Does an example that needs a zoned device say so before it would run?
 #[test]
 fn zoned_devices_are_asked_for() {
     let text = "[global]\nzonemode=zbd\n[a]\nfilename=/dev/sda\nrw=write\n";

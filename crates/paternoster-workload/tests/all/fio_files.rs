@@ -37,7 +37,7 @@ fn messages(text: &str) -> Vec<String> {
     parsed(text).unwrap_err().iter().map(Problem::to_string).collect()
 }
 
-/// A file that real fio wrote or was given, if it is here.
+/// A file that real fio wrote or was given, if it is available.
 fn sample(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/fio-3.33");
     let text = fs::read_to_string(path.join(name)).ok();
@@ -88,7 +88,7 @@ fn fair_fio_is_read() {
     assert!(file.notes.is_empty());
 }
 
-/// Is mix.fio read, and is what a run cannot do yet told with one sentence and line for each?
+/// Is mix.fio read, and does what a run cannot do yet give one sentence and line each?
 #[test]
 fn mix_fio_says_what_is_missing() {
     let Some(text) = sample("mix.fio") else { return };
@@ -157,7 +157,7 @@ fn surprising_values_leave_notes() {
             "test.fio:4: `thread` is accepted and ignored (threads instead of processes): `thread`",
         ]
     );
-    // kb_base counts wherever in the section it stands.
+    // kb_base counts in any order within the section.
     assert_eq!(jobs("[a]\nsize=1m\nbs=64k\nkb_base=1000\n")[0].block_size[0], (64_000, 64_000));
 }
 
@@ -295,7 +295,7 @@ fn corpus_is_read() {
     assert!(count >= 10 || !corpus().exists(), "{count} inputs");
 }
 
-/// Parses `text` in every way; problems must say where they are.
+/// Parses `text` in every way; problems must have a place.
 fn check(text: &str) {
     let include = |_: &str, named: &str| Ok((named.to_owned(), text.to_owned()));
     let source = Source { name: "any.fio", text };

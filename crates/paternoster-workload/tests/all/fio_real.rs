@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real fio as the judge: are our directions, offsets and sizes those of fio, number for number?
 //!
-//! Each job is run by the installed fio with an engine that does nothing, which writes down what it
-//! would do (`write_iolog`); ours has to be the same list. Without fio the test says so and passes.
+//! Each job is run by the installed fio with an engine that does nothing, which logs what it would
+//! do (`write_iolog`); ours must be the same list. Without fio the test says so and passes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -299,7 +299,8 @@ fn difference(ours: &[Io], theirs: &[Io]) -> Option<String> {
     }
 }
 
-/// One job by both: what is different, if anything is. `before` are the arguments of a first job.
+/// Runs one job with both; returns what is different, if anything is. `before` are the arguments of
+/// a first job.
 fn judged(before: &str, job: &str, folder: &PathBuf, number: usize) -> Option<String> {
     let before = before.split_whitespace().chain(["--name=judge"]).map(str::to_owned);
     let mut arguments: Vec<String> = before.collect();
@@ -329,7 +330,7 @@ fn every_io_is_that_of_fio() {
     let first = "--name=first --rw=read --bs=4k --size=4k --ioengine=null --filename=first.dat ";
     let jobs = JOBS.iter().map(|job| ("", *job));
     let jobs: Vec<_> = jobs.chain(SECOND_JOBS.iter().map(|job| (first, *job))).collect();
-    // fio sleeps for most of its short life; so many at a time cost no more.
+    // fio sleeps for most of its short life; this many at a time cost no more.
     let next = AtomicUsize::new(0);
     let different = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flushes have owners, however many there are: do readers beside writers with fsync keep their
-//! part of the device, whatever the numbers of both?
+//! Flushes have owners, however many there are: do readers keep their part of the device when
+//! writers fsync, whatever the numbers of both?
 //!
 //! Law: n readers and m writers of one weight, each writer calling fsync after every write. The
-//! readers together get n of n + m of what they get alone, less what is named below; and every
+//! readers together get n / (n + m) of what they get alone, less what is named below; and every
 //! writer goes on. Drawn: 1 to 8 of each, on devices whose flush costs 1 to 28 ms.
 //!
-//! It is known to be broken on the disk where many write: under bfq 0.47 of their part are left to
-//! 4 readers beside 5 writers (`PATERNOSTER_FLUSH_DRAWS=8`), 0.59 to 3 beside 8, 0.46 to 5 beside
-//! 8; under paternoster 0.82 and 0.79 to the last two. On both SSDs it held in all that were drawn.
+//! It is known to be broken on the disk with many writers: under bfq 4 readers with 5 writers get
+//! 0.47 of their part (`PATERNOSTER_FLUSH_DRAWS=8`), 3 with 8 get 0.59, 5 with 8 get 0.46; under
+//! paternoster the last two get 0.82 and 0.79. On both SSDs it held in all drawn cases.
 
 use paternoster_core::{NoObserver, elevators};
 use paternoster_sim::{Simulated, catalog};
@@ -16,13 +16,13 @@ use paternoster_workload::{NoWatcher, RunError, Settings, run};
 
 use crate::common::{jobs_of, number};
 
-/// A device, and how long it is watched in ms: after as long a ramp.
+/// A device, and how long it is watched in ms, after an equally long ramp.
 const DEVICES: [(&str, u64); 3] = [("ssd-870evo", 250), ("hdd-7200", 6000), ("ssd-px256m5s", 250)];
-/// Under each so much of the part must arrive: the rest is for writes between flushes, which cost a
-/// disk an arm's way each, and for what readers lose of each other's depth. bfq has 0.76 of five
-/// readers' part beside three writers on the disk; why was not looked into.
+/// Under each this much of the part must arrive: the rest is for writes between flushes, which cost
+/// a disk a seek each, and for what readers lose of each other's depth. bfq has 0.76 of five
+/// readers' part with three writers on the disk; the reason was not investigated.
 const ELEVATORS: [(&str, f64); 3] = [("cfq-4.19", 0.85), ("bfq", 0.7), ("paternoster", 0.85)];
-/// Drawn on each device every day; `PATERNOSTER_FLUSH_DRAWS` says how many else.
+/// Drawn on each device every day; `PATERNOSTER_FLUSH_DRAWS` sets another number.
 const DRAWS: u64 = 2;
 
 /// A number of 1 to 8 from a seed (splitmix64). Not of `Chance`: its draws are others, and under
@@ -57,13 +57,13 @@ fn ios(device: &str, time_ms: u64, elevator: &str, readers: u64, writers: u64) -
     (read.iter().sum(), written.iter().copied().min().unwrap_or(0))
 }
 
-/// Do readers together keep their part beside as many fsync writers as there are?
+/// Do readers together keep their part with as many fsync writers as there are?
 #[test]
 fn readers_keep_their_part_beside_any_number_of_fsync_writers() {
     let draws = number("PATERNOSTER_FLUSH_DRAWS").unwrap_or(DRAWS);
     let mut short = Vec::new();
     for (place, (device, time_ms)) in (0..).zip(DEVICES) {
-        // The case that was found first, and what is drawn.
+        // The case that was found first, and the drawn ones.
         let pairs = (0..draws).map(|nth| {
             let seed = 100 * place + 2 * nth;
             (drawn(seed), drawn(seed + 1))

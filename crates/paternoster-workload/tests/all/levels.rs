@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why the levels of CFQ turn round on flash beside a client of the idle class.
+//! Why the levels of CFQ are reversed on flash while there is a client of the idle class.
 //!
-//! Two readers, of level 0 and 7, each 8 deep, on an SSD that queues, where 2.6.34 idles for
-//! nobody: a queue that is empty loses the rest of its turn, at once. Half of `quantum` (4) of a
+//! Two readers, of level 0 and 7, each 8 deep, on an SSD that queues commands, where 2.6.34 idles
+//! for no queue: an empty queue loses the rest of its turn, at once. Half of `quantum` (4) of a
 //! queue may be in flight while its slice ends soon, that is within `slice_idle` for each of them;
-//! else 8.
+//! otherwise 8.
 //!
 //! ```text
 //! level 0, slice 180 ms: 8 * 8 = 64 ms are left: all 8 go ── its queue is empty ── the turn ends
 //! level 7, slice  40 ms: 5 * 8 = 40 ms are not: 4 or 5 go ── never empty ── it keeps its 40 ms
 //! ```
 //!
-//! Without a third, level 7 is the only busy queue while those 8 are in flight, nothing bounds it,
-//! and it loses its turn likewise. A queue of the idle class is always busy, and counts as one.
-//! With 16 requests each, neither is ever empty, and the slices are what they should be.
+//! Without a third client, level 7 is the only busy queue while those 8 are in flight, nothing
+//! limits it, and it also loses its turn. A queue of the idle class is always busy, and counts as
+//! one. With 16 requests each, neither is ever empty, and the slices are what they should be.
 //!
-//! No rule of the preset is broken by this: how many may be in flight, when a turn ends and who is
-//! busy are decisions of ours that the recorded ones of 4.19 agree with (2.6.34 was not recorded).
-//! 4.19 itself has `slice_idle=0` on flash, where no slice ends soon.
+//! This breaks no rule of the preset: how many may be in flight, when a turn ends and which queues
+//! are busy are decisions in which we agree with the recorded ones of 4.19 (2.6.34 was not
+//! recorded). 4.19 itself has `slice_idle=0` on flash, where no slice ends soon.
 //!
 //! Source: CFQ-20, CFQ-61, CFQ-65; `paternoster run` of the issue's load.
 
@@ -27,7 +27,7 @@ use paternoster_workload::{NoWatcher, RunError, Settings, run};
 
 use crate::common::jobs_of;
 
-/// I/Os in 400 ms, behind a ramp, of a reader of level 0 and one of level 7.
+/// I/Os in 400 ms, after a ramp, of a reader of level 0 and one of level 7.
 fn reads(depth: u32, beside_idle_class: bool) -> [u64; 2] {
     let device = catalog::by_name("ssd-870evo").expect("it is known").expect("it is sound");
     let idle = if beside_idle_class { "[idle]\nprioclass=3\n" } else { "" };

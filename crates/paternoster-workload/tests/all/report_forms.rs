@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports as a user of the crate makes them: from I/Os told to the statistics, through the public
-//! functions only. Samples of fio 3.33 and the report of seed 000 are the measure.
+//! Reports as a user of the crate makes them: from I/Os passed to the statistics, through the
+//! public functions only. They are compared with samples of fio 3.33 and the report of seed 000.
 
 use std::collections::BTreeMap;
 
@@ -120,8 +120,8 @@ fn key_tree_of_readers() {
     assert_eq!(tree_of(&json(&report)), tree_of(&sample));
 }
 
-/// The same with writers and syncs. A sync's percentiles stand there only if syncs were made, as
-/// a direction's do.
+/// The same with writers and syncs. A sync's percentiles appear only if syncs were made, like a
+/// direction's.
 #[test]
 fn key_tree_of_a_mix() {
     let Ok(sample) = std::fs::read_to_string(format!("{SAMPLES}/mix.json")) else {

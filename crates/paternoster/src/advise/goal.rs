@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Goal: what a job is to have, as a person writes it: `JOB METRIC OP VALUE`.
+//! Goal: what a job should achieve, as a person writes it: `JOB METRIC OP VALUE`.
 //!
 //! ```text
 //! pg-read p99<5ms      wal sync-p99 <= 10ms      backup bw>200MB/s      * share>0.9
@@ -66,7 +66,7 @@ pub(crate) struct Goal {
     pub(crate) metric: Metric,
     /// At most (`<`, `<=`) or at least.
     pub(crate) at_most: bool,
-    /// The limit itself will not do.
+    /// The limit itself does not meet the goal.
     strict: bool,
     pub(crate) limit: f64,
 }
@@ -108,14 +108,14 @@ impl Goal {
     }
 
     /// How far a value is from the limit: 1 at it, 2 if it is twice what is allowed or half of what
-    /// is asked.
+    /// is required.
     pub(crate) fn miss(&self, value: f64) -> f64 {
         if !value.is_finite() {
             return f64::INFINITY;
         }
         let (over, under) = if self.at_most { (value, self.limit) } else { (self.limit, value) };
         let miss = if under > 0.0 { over / under } else { f64::INFINITY };
-        // The limit itself counts as a miss, by as little as there is.
+        // The limit itself counts as a miss, by the smallest amount.
         if self.strict && miss >= 1.0 { miss.max(1.0 + f64::EPSILON) } else { miss }
     }
 }
@@ -137,7 +137,7 @@ fn limit(metric: Metric, value: &str) -> Result<f64, String> {
     if limit > 0.0 { Ok(limit) } else { Err(wrong()) }
 }
 
-/// What to say behind an unknown word.
+/// What to add after an unknown word.
 fn hint(word: &str, known: &[&str]) -> String {
     let all = known.join(", ");
     match nearest(word, known.iter().copied()) {
@@ -172,7 +172,7 @@ mod tests {
         assert!(goal("* share>0.9").is_about("wal") && !goal("wal max<1s").is_about("backup"));
     }
 
-    /// Does a miss tell how far away it is, in both directions, and does `<` exclude the limit?
+    /// Does a miss say how far away it is, in both directions, and does `<` exclude the limit?
     #[test]
     fn misses_are_factors() {
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;

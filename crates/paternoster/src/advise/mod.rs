@@ -38,7 +38,7 @@ use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
 use crate::{Failure, choice, interrupt};
 
-/// What is tried unless `--scheduler` says otherwise: the schedulers of today's Linux and ours,
+/// What is tried unless `--scheduler` says otherwise: the schedulers of current Linux and ours,
 /// with the attributes that change most (docs/which-scheduler.md says what each is for).
 pub(crate) const CANDIDATES: [&str; 12] = [
     "noop",
@@ -55,8 +55,8 @@ pub(crate) const CANDIDATES: [&str; 12] = [
     "paternoster:nr_requests=256",
 ];
 
-/// Tried, too, where a job syncs each write and the device cannot queue a flush: that waits until
-/// the device has nothing else, so that each sync waits for all that the others have in it.
+/// Also tried where a job syncs each write and the device cannot queue a flush: the flush waits
+/// until the device is empty, so each sync waits for everything the other jobs have in it.
 const SHALLOW: &str = "paternoster:depth_max=4";
 
 /// Which scheduler should I use? Try them on a job, and say which one is best and why
@@ -87,16 +87,16 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_name = "NAME|FILE.toml")]
     device: String,
 
-    /// What a job is to have; may be given several times
+    /// A goal for a job; may be given several times
     #[arg(long, value_name = "GOAL")]
     goal: Vec<String>,
 
-    /// How many runs of each, with other places and beginnings
+    /// How many runs of each, with different places and start times
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
-    /// Which, with attributes if you like; those that are worth trying if none is named
+    /// Schedulers, with attributes if you like [default: a selection worth trying]
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
@@ -122,12 +122,12 @@ pub(crate) struct CompareOptions {
     quiet: bool,
 }
 
-/// What was found out.
+/// What the trials showed.
 struct FoundOut {
     advice: Advice,
-    /// So many schedulers were not tried with all seeds.
+    /// This many schedulers were not tried with all seeds.
     left: usize,
-    /// Runs that were watched for a page.
+    /// Runs recorded for a page.
     watched: Vec<Watched>,
 }
 
@@ -215,7 +215,7 @@ fn candidates(jobs: &[Job], facts: &DeviceFacts) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// The advice; none if it leaves out all schedulers.
+/// The advice; none if no scheduler remains.
 fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<FoundOut>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for job in jobs {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: an advice as a table, Markdown, JSON or CSV.
+//! Output: an advice as a table, Markdown, JSON or CSV.
 //!
-//! Table and Markdown have the same cells. A figure is the median of the seeds; a goal's cell has
-//! the worst, too. JSON has all three of each spread, in ns, bytes and I/Os a second.
+//! Table and Markdown have the same cells. A figure is the median of the seeds; a goal's cell also
+//! has the worst. JSON has all three of each spread, in ns, bytes and I/Os a second.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trial: the runs behind an advice, and what each job had in one of them.
+//! Trial: the runs behind an advice, and what each job got in each of them.
 //!
 //! ```text
 //! each job's clone alone      ─┐ demand: what it could use
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A seed changes the offsets of all random jobs, and when each job begins: by up to `JITTER`.
-//! Clients that begin at one instant and stay in step are an artefact of simulation.
+//! Clients that begin at the same instant and stay in step are an artefact of simulation.
 //!
-//! Results stand in the order of the steps (`parallel.rs`): equal arguments, equal bytes.
+//! Results are in the order of the steps (`parallel.rs`): equal arguments, equal bytes.
 
 use paternoster_core::Nanos;
 use paternoster_workload::entitlement::{self, Use, WEIGHT, tree};
@@ -29,23 +29,24 @@ use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Failure, interrupt};
 
-/// Each job begins up to so much later than the run, by the seed.
+/// Each job begins up to this much later than the run, depending on the seed.
 const JITTER: u64 = 10_000_000;
 
-/// What one job had in one run; its clones, and sections of its name, together.
+/// What one job got in one run; its clones, and sections of its name, together.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     /// I/Os and bytes a second.
     pub(crate) iops: f64,
     pub(crate) bandwidth: f64,
-    /// Latencies in ns; not a number if nothing ended.
+    /// Latencies in ns; NaN if nothing ended.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) max: f64,
     /// Of its fsyncs, if it has any.
     pub(crate) sync_p99: Option<f64>,
-    /// Got by entitled, the least of its clones; none for those that are promised nothing.
+    /// What it got divided by its entitlement, the least of its clones; none if nothing is
+    /// promised.
     pub(crate) share: Option<f64>,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct Figures {
 pub(crate) struct Trial {
     /// By name of the job.
     pub(crate) jobs: Vec<Figures>,
-    /// The part of what the device could do that was done: rates by saturated rates, summed.
+    /// The part of the device's capacity that was used: rates divided by saturated rates, summed.
     pub(crate) work: f64,
     /// Digest of the commands that the device got.
     pub(crate) commands: u64,
@@ -81,7 +82,7 @@ struct Step {
 }
 
 impl Trials<'_> {
-    /// By scheduler and seed, in their order; the schedulers that were tried before a Ctrl-C.
+    /// By scheduler and seed, in order; only the schedulers that were tried before a Ctrl-C.
     pub(crate) fn run(&self, quiet: bool) -> Result<Vec<Vec<Trial>>, Failure> {
         let noop = SchedulerChoice::parse("noop")?;
         let mut steps = Vec::new();
@@ -100,7 +101,7 @@ impl Trials<'_> {
             }
         }
         let display = Steps::new(quiet, steps.len());
-        // After a Ctrl-C there is nothing of the steps that were not done to their end.
+        // After a Ctrl-C there are no results of unfinished steps.
         let done = each(threads(), &steps, |step| {
             let found = (!interrupt::heard()).then(|| self.step(step))?;
             display.done(&step.name);
@@ -135,7 +136,7 @@ impl Trials<'_> {
         Ok(all)
     }
 
-    /// A run with the first seed, watched for a page.
+    /// A run with the first seed, recorded for a page.
     pub(crate) fn watch(&self, scheduler: &SchedulerChoice) -> Result<Watched, Failure> {
         let jobs = self.jobs.iter().enumerate().map(|(nth, job)| drawn(job, nth, 1));
         let jobs: Vec<Job> = jobs.collect();
@@ -160,8 +161,8 @@ impl Trials<'_> {
         }
     }
 
-    /// The job with so many requests at a time that the device is full of them; of one that syncs
-    /// each write, so many clones as there are (`entitled.rs`).
+    /// The job with enough requests at a time to fill the device; of a job that syncs each write,
+    /// as many clones as there are (`entitled.rs`).
     fn saturated(&self, job: &Job) -> Job {
         if job.syncs.of_each_write() {
             let syncing = self.jobs.iter().filter(|one| one.syncs == job.syncs);
@@ -203,7 +204,7 @@ impl Trials<'_> {
             let is_own = |job: usize| self.jobs[job].name == *name;
             let own: Vec<usize> =
                 (0..uses.len()).filter(|&place| is_own(result.processes[place].job)).collect();
-            // Those beside the real-time class are promised nothing, nor is the idle class.
+            // The idle class is promised nothing, nor are those below a real-time class.
             let share = |place: usize| {
                 let class = self.jobs[result.processes[place].job].prioclass;
                 let promised = class != Some(3) && (class == Some(1) || !first);

@@ -8,15 +8,15 @@
 //!
 //! # Invariants
 //! V1  The order is total and depends on nothing but the trials: ties go to the first.
-//! V2  What is called met is met by the worst of the seeds.
+//! V2  A goal counts as met only if the worst of the seeds meets it.
 
 use super::goal::{Goal, Metric};
 use super::trial::{Figures, Trial};
 use crate::results::{alike, identical};
 
-/// A client that has so much of what it is entitled to has its share.
+/// A client with this much of its entitlement has its share.
 const FAIR: f64 = 0.9;
-/// Works that differ by less are equal.
+/// Amounts of work that differ by less are equal.
 const EQUAL: f64 = 0.01;
 
 /// A figure over all seeds.
@@ -37,13 +37,13 @@ impl Spread {
         }
     }
 
-    /// Greatest less least, by the median.
+    /// Greatest less least, divided by the median.
     pub(crate) fn relative(&self) -> f64 {
         if self.median > 0.0 { (self.most - self.least) / self.median } else { 0.0 }
     }
 }
 
-/// What was asked.
+/// The question.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) device: String,
@@ -52,7 +52,7 @@ pub(crate) struct Question {
     pub(crate) schedulers: Vec<String>,
 }
 
-/// What one job had, over all seeds.
+/// What one job got, over all seeds.
 #[derive(Debug, Clone)]
 pub(crate) struct JobRow {
     pub(crate) iops: Spread,
@@ -82,9 +82,9 @@ pub(crate) struct Row {
     pub(crate) jobs: Vec<JobRow>,
     /// By goal.
     pub(crate) goals: Vec<Kept>,
-    /// Got by entitled, the least of all clients.
+    /// What each client got divided by its entitlement, the least of all.
     pub(crate) share: Spread,
-    /// What the device did of what it could.
+    /// The part of its capacity that the device used.
     pub(crate) work: Spread,
 }
 
@@ -99,16 +99,16 @@ impl Row {
     }
 
     pub(crate) fn is_fair(&self) -> bool {
-        // Where no client is promised anything, none misses it.
+        // If no client is promised anything, none misses it.
         self.share.median.is_nan() || self.share.median >= FAIR
     }
 
-    /// How far the seeds lie apart: the rate of the job for which that is most.
+    /// How far the seeds lie apart: the rate of the job with the largest spread.
     pub(crate) fn spread(&self) -> f64 {
         self.jobs.iter().map(|job| job.iops.relative()).fold(0.0, f64::max)
     }
 
-    /// Of all jobs, so that none counts for more because its requests are larger.
+    /// Over all jobs, so that none counts for more because its requests are larger.
     fn tail(&self) -> f64 {
         self.jobs.iter().map(|job| job.p99.median.ln()).sum()
     }
@@ -121,15 +121,15 @@ pub(crate) struct Advice {
     pub(crate) seeds: usize,
     /// In the order of the question's schedulers.
     pub(crate) rows: Vec<Row>,
-    /// Places of `rows`, the best first.
+    /// Indices into `rows`, the best first.
     pub(crate) order: Vec<usize>,
     /// Why the best is the best.
     pub(crate) why: String,
     /// What would change it.
     pub(crate) changes: Vec<String>,
-    /// Which schedulers did the same with every seed, in sentences.
+    /// Which schedulers gave identical results with every seed, in sentences.
     pub(crate) identical: Vec<String>,
-    /// A letter for each scheduler that did the same as another, in the order of the rows.
+    /// A letter for each scheduler that was identical to another, in the order of the rows.
     pub(crate) alike: Vec<Option<char>>,
 }
 
@@ -237,7 +237,7 @@ impl Advice {
         if let Some(next) = self.next_best().map(|&place| &self.rows[place]) {
             all.push(format!("Next best: {}.", self.beside(next)));
         }
-        // The one with the most work of those that the rule put behind, and why.
+        // The one with the most work of those that the rule put lower, and why.
         let more =
             self.rows.iter().filter(|row| row.work.median > best.work.median * (1.0 + EQUAL));
         // Of equal ones the first, which has the fewest attributes.
@@ -337,7 +337,7 @@ fn kept(question: &Question, goal: &Goal, jobs: &[JobRow]) -> Kept {
     worst.unwrap_or(Kept { median: f64::NAN, worst: f64::NAN, miss: f64::INFINITY })
 }
 
-/// Places of rows, the best first: the best, then the best of what is left, and so on.
+/// Indices of rows, the best first: the best, then the best of the rest, and so on.
 fn order(rows: &[Row]) -> Vec<usize> {
     let mut left: Vec<usize> = (0..rows.len()).collect();
     let mut order = Vec::new();
@@ -371,7 +371,7 @@ fn best_of(rows: &[Row], left: &[usize]) -> usize {
     let work = most(&among, |row| row.work.median);
     among = keep(&among, &|row| row.work.median >= work * (1.0 - EQUAL));
     let tail = |place: &usize| rows[*place].tail();
-    // `min_by` takes the first of equals. NaN, a job that did nothing, is behind all others.
+    // `min_by` takes the first of equals. NaN, a job that did nothing, comes last.
     among.into_iter().min_by(|a, b| tail(a).total_cmp(&tail(b))).unwrap_or(left[0])
 }
 
@@ -401,8 +401,8 @@ mod tests {
         Advice::new(question, trials.iter().map(|(_, trials)| trials.clone()).collect())
     }
 
-    /// Without goals: do shares come before work, work before p99, and p99 where works are equal?
-    /// 0.795 is within 1 % of 0.80.
+    /// Without goals: do shares come before work, work before p99, and p99 where amounts of work
+    /// are equal? 0.795 is within 1 % of 0.80.
     #[test]
     fn shares_then_work_then_tail() {
         let found = advice(
@@ -422,7 +422,7 @@ mod tests {
     }
 
     /// Does a goal come before shares, and does it take every seed to meet it? "often" has 3 ms
-    /// with one seed and 6 ms with another, where 5 are asked.
+    /// with one seed and 6 ms with another, where 5 are required.
     #[test]
     fn a_goal_is_met_by_the_worst_seed() {
         let found = advice(
@@ -437,7 +437,8 @@ mod tests {
         assert!(found.changes[0].contains("is kept (4.0 ms"), "{:?}", found.changes);
     }
 
-    /// If none meets the goals, is that said, and is the nearest told with how near it comes?
+    /// If none meets the goals, does the verdict say so and name the nearest, with how close it
+    /// comes?
     #[test]
     fn nobody_meets_it() {
         let found = advice(

@@ -13,7 +13,7 @@ use super::options::{AnalyzeOptions, Selection, device_number};
 use crate::Failure;
 use crate::trace_input::tell_problems;
 
-/// The letters of btt that are known, as getopt has them. `-i` is the trace that we are given.
+/// The known letters of btt, as getopt has them. `-i` is the trace that we are given.
 const LETTERS: &str = "AaB:d:D:I:l:L:m:M:o:p:P:q:Q:rs:S:t:T:u:vXz:Z";
 /// Their long names.
 const LONG: [(&str, char); 24] = [
@@ -82,7 +82,7 @@ fn analyse(
     analysis.finish()
 }
 
-/// What had no room in the analysis.
+/// Reports what had no room in the analysis.
 fn tell_left_out(figures: &Figures) {
     let left = &figures.left_out;
     let parts = [
@@ -152,7 +152,7 @@ fn asked(letters: Vec<Letter>) -> Result<Options, Failure> {
     Ok(asked)
 }
 
-/// Side files in a folder, the report in a file of its own.
+/// Side files in a folder, the report in its own file.
 struct Redirected {
     report: File,
     folder: Folder,

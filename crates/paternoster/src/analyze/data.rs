@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::results::field;
 
-/// Percentiles that are told, in permille, with their names.
+/// The percentiles in the output, in permille, with their names.
 const PERCENTILES: [(u64, &str); 5] =
     [(500, "p50"), (900, "p90"), (950, "p95"), (990, "p99"), (999, "p99.9")];
 
@@ -136,7 +136,7 @@ fn mean(sum: u128, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum as f64 / count as f64 }
 }
 
-/// One row of the report as a table: whose, what, and the figures.
+/// One row of the report as a table: device and process, phase, and the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) trace: String,
@@ -210,7 +210,7 @@ pub(super) fn csv(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    /// Are names that would tear a line in quotes?
+    /// Are names quoted that would break a line?
     #[test]
     fn names_do_not_tear_lines() {
         assert_eq!(field("8,0"), "\"8,0\"");

@@ -8,11 +8,11 @@ pub(super) struct Letter {
     pub(super) value: String,
 }
 
-/// Takes words apart. `known` has every letter, with a colon behind those that take a value, as
-/// getopt's; long names are turned into letters by `long`.
+/// Takes words apart. `known` has every letter, followed by a colon if it takes a value, like
+/// getopt's; `long` turns long names into letters.
 ///
 /// # Errors
-/// The word that is no option, or that lacks its value.
+/// The word that is not an option, or that lacks its value.
 pub(super) fn read(
     words: &[String],
     known: &str,

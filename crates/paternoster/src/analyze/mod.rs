@@ -125,7 +125,7 @@ fn read(
 struct Analysed {
     name: String,
     found: Findings,
-    /// What its devices are called, in their order.
+    /// The names of its devices, in order.
     names: Vec<String>,
     problems: u64,
 }
@@ -138,7 +138,7 @@ impl Analysed {
     }
 }
 
-/// Hands on every event that was asked for, and all notes.
+/// Passes on every selected event, and all notes.
 pub(crate) fn each(
     source: &mut dyn Source,
     selection: &Selection,
@@ -197,7 +197,7 @@ fn render(form: Format, all: &[Analysed]) -> String {
     }
 }
 
-/// What a device is called: its number, behind the name that the trace gives it.
+/// A device's name: its number, after the name that the trace gives it.
 fn device_name(source: &dyn Source, device: &DeviceFigures) -> String {
     let number = device.number;
     match source.device_name(number) {

@@ -11,7 +11,8 @@ use crate::Failure;
 use crate::format::{Form, Format};
 use crate::trace_input::InputOptions;
 
-/// Say what block traces say: latencies by phase, merges, seeks, who got what; as btt or blkparse
+/// Show what block traces say: latencies by phase, merges, seeks, what each process got; as btt or
+/// blkparse
 #[derive(Debug, Args)]
 #[command(after_help = "A trace is the prefix of blktrace's files (sda for sda.blktrace.0 and so \
      on), a file of any format that can be read, or `-` for standard input.
@@ -83,7 +84,7 @@ pub(crate) enum Own {
     Blkparse,
 }
 
-/// Which events are looked at.
+/// The selection of events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Selection {
     pub(crate) window: Option<Window>,

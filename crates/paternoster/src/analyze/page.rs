@@ -8,7 +8,7 @@ use paternoster_trace::{Kind, Recorder, Run};
 
 use super::{Analysed, text};
 
-/// Has a recorder keep what all pictures need.
+/// Makes a recorder keep what all pictures need.
 pub(super) fn record(recorder: &mut Recorder) {
     Kind::ALL.into_iter().for_each(|kind| kind.record(recorder));
 }

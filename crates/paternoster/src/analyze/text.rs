@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report as text: for each device how long its I/Os took and where, how it was used, and who
-//! got what.
+//! The report as text: for each device how long its I/Os took and where, how it was used, and what
+//! each process got.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use super::Analysed;
 use crate::sheet::Sheet;
 use crate::units;
 
-/// With more devices there is an overview, and only so many in full.
+/// With more devices there is an overview, and only this many in full.
 const DEVICES_SHOWN: usize = 4;
 const DEVICES_IN_FULL: usize = 2;
 /// Processes that are shown; the others are one row.
 const SHOWN: usize = 24;
 
-/// The report; `name` says what a device is called beside its number.
+/// The report; `name` says what a device is called besides its number.
 pub(super) fn report(
     title: &str,
     found: &Findings,
@@ -98,13 +98,13 @@ pub(super) fn overview(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String
     table
 }
 
-/// What went through a device, or was asked of it if nothing else is known.
+/// What went through a device, or what was requested if nothing else is known.
 fn bytes(device: &DeviceFigures) -> u64 {
     let counts = &device.counts;
     sum(if counts.are_arrivals() { counts.queued_bytes } else { counts.completed_bytes })
 }
 
-/// How much there is.
+/// The trace's totals.
 pub(super) fn facts(found: &Findings) -> String {
     let (devices, events) = (found.devices.len(), found.events);
     let messages = match found.messages {
@@ -224,7 +224,7 @@ pub(super) fn phases(device: &DeviceFigures) -> Sheet {
     table
 }
 
-/// Merges, seeks, depths, the device's time: each a line.
+/// Merges, seeks, depths, the device's time: one line each.
 pub(super) fn use_lines(device: &DeviceFigures) -> Vec<String> {
     let (counts, seeks, span) = (&device.counts, &device.seeks, device.span);
     let (queued, issued) = (sum(counts.queued), sum(counts.issued));
@@ -365,7 +365,7 @@ fn cells(process: &ProcessFigures, device: &DeviceFigures) -> [String; 9] {
     ]
 }
 
-/// I/Os and bytes that a process got, or that it asked for if nothing else is known.
+/// I/Os and bytes that a process got, or that it requested if nothing else is known.
 fn amount(process: &ProcessFigures, device: &DeviceFigures) -> (u64, u64) {
     if device.counts.are_arrivals() {
         (process.queued, process.asked_bytes)
@@ -401,7 +401,7 @@ fn sum(both: [u64; 2]) -> u64 {
     both[0] + both[1]
 }
 
-/// A name of foreign bytes as it may be printed.
+/// A name of unknown bytes in printable form.
 pub(super) fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{b7}' } else { c }).collect()
 }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! It needs root and a kernel with `CONFIG_BLK_DEV_IO_TRACE`, not the blktrace tool, and works
-//! where that one is refused (kernel lockdown). The stream of all processors is put in order and
-//! written as blktrace leaves it, with the names of processes as the kernel remembers them. It ends
-//! with the command that it was given, after `--seconds`, or with Ctrl-C; what was set is set back.
+//! where that one is refused (kernel lockdown). The stream of all processors is sorted and written
+//! as blktrace would, with the names of processes as the kernel remembers them. It ends with its
+//! command, after `--seconds`, or with Ctrl-C; all settings are restored.
 //!
 //! Source: TRACE-3, TRACE-13, TRACE-14; measured on Linux 6.18.
 
@@ -36,7 +36,7 @@ use crate::evidence::remove_further;
 use stream::Stream;
 use tracefs::{Form, Names, Tracing};
 
-/// How often it is asked whether the end has come.
+/// How often it checks whether the end has come.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Record the block trace of a real device (Linux, as root)
@@ -86,7 +86,7 @@ pub(crate) fn record(options: &RecordOptions) -> Result<(), Failure> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let tracing = Tracing::start(&name, options.buffer, Form::Records)?;
-    // An older recording of the name is there until there is a new one.
+    // An older recording of the same name stays until there is a new one.
     let mut child = spawn(&options.command)?;
     let files = create(&prefix).inspect_err(|_| end(&mut child))?;
     let over = Arc::new(AtomicBool::new(false));
@@ -137,7 +137,7 @@ fn end(child: &mut Option<Child>) {
     }
 }
 
-/// Waits until the command has ended, the time is over or somebody asks to stop.
+/// Waits until the command has ended, the time is over or a stop is requested.
 fn watch(
     mut child: Option<Child>,
     seconds: Option<Duration>,
@@ -150,7 +150,7 @@ fn watch(
             return Ok(());
         }
         if let Some(ended) = child.as_mut().map(Child::try_wait).transpose()?.flatten() {
-            // What it wrote last is on its way.
+            // Its last output is still on the way.
             std::thread::sleep(GLANCE);
             return if ended.success() {
                 Ok(())
@@ -162,7 +162,7 @@ fn watch(
     }
 }
 
-/// Writes the stream until it ends; how many events there were, and how many problems.
+/// Writes the stream until it ends; returns how many events there were, and how many problems.
 fn write(stream: Stream, mut files: IntoIter<BufWriter<File>>) -> io::Result<(u64, u64)> {
     let mut source = Ordered::new("trace_pipe", stream);
     let next = move |_| files.next().ok_or_else(|| io::Error::other("a processor appeared"));

@@ -27,7 +27,7 @@ impl Stream {
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Asked before reading: what came until then is read.
+            // Checked before reading: what has come until then is read.
             let over = self.over.load(Ordering::Relaxed);
             match self.pipe.read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

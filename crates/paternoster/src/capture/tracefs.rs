@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! tracefs: the files by which the kernel's tracer is told what to do.
+//! tracefs: the files that control the kernel's tracer.
 //!
-//! What is changed is set back at the end, in the opposite order: the buffer to what it was, the
-//! rest to what a kernel has when nobody traces (one that was killed may have left it otherwise):
+//! All changes are undone at the end, in reverse order: the buffer gets its previous size, the rest
+//! what a kernel has without tracing (a tracer that was killed may have left it otherwise):
 //!
 //! ```text
 //! start  tracing_on 0, buffer, options, act_mask, enable 1, current_tracer blk, tracing_on 1
@@ -23,7 +23,7 @@ const O_NONBLOCK: i32 = 0o4000;
 /// Every kind of event.
 const EVERYTHING: &str = "0xffff";
 
-/// How the tracer tells what it sees.
+/// The tracer's output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As blktrace's records.
@@ -37,7 +37,7 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) struct Tracing {
     folder: PathBuf,
-    /// What files are to hold again, in the order in which they were changed.
+    /// The previous contents of files, in the order in which they were changed.
     before: Vec<(PathBuf, String)>,
 }
 
@@ -96,7 +96,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// Sets a file, and remembers what it will hold again: the usual, or what it held.
+    /// Sets a file, and remembers what to restore: the usual value, or the previous one.
     fn set(&mut self, file: &Path, value: &str, usual: Option<&str>) -> Result<(), Failure> {
         let wrong = |error: std::io::Error| {
             Failure::Request(format!("{}: {error}; recording needs root", file.display()))
@@ -139,7 +139,7 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         self.pause();
         for (file, value) in self.before.iter().rev() {
-            // A buffer that has its first size says more than the number.
+            // The first word: a buffer of its initial size says more than the number.
             let value = value.split_whitespace().next().unwrap_or("");
             let _best_effort = std::fs::write(file, value);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines: the tables of `list` and `status`, made of snapshots.
+//! Lines: the tables of `list` and `status`, made from snapshots.
 //!
-//! A `list` has no figures; what a newer server says more is passed over, what an older one leaves
-//! out is nought.
+//! A `list` has no figures; fields that a newer server adds are skipped, fields that an older one
+//! omits are zero.
 
 use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::tree::tree;
 use super::units::{bytes, harmless, mean, millis, p99, percent};
 use crate::table::{align_right, plain_table, trimmed};
 
-/// A device's answer as a snapshot; fields that are not there have their defaults.
+/// A device's answer as a snapshot; missing fields have their defaults.
 pub(crate) fn snapshot(answer: &Value) -> Result<Snapshot, String> {
     let mut whole = serde_json::to_value(Snapshot::default()).unwrap_or_default();
     let (tenant, connection) = (TenantLine::default(), ConnectionLine::default());
@@ -122,7 +122,7 @@ pub(super) fn status(s: &Snapshot) -> String {
     }
     let present = s.tenants.iter().filter(|line| !line.is_group);
     let present = present.map(|line| (harmless(&line.name), &line.figures));
-    // Those that have gone, so that nothing that was got, or failed, is out of sight.
+    // Also those that have gone, so that everything that was served, or failed, is counted.
     let gone = s.departed.iter().map(|one| (harmless(&one.name) + " (gone)", &one.figures));
     let earlier = s.earlier.iter().map(|one| {
         let name = harmless(&one.volume);
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Do the tables line up, the tree stand as one, and names do no harm?
+    /// Do the tables line up, does the tree print as one, and can names do no harm?
     #[test]
     fn a_list() {
         let expected = "\
@@ -239,7 +239,7 @@ disk0: bfq took over: lottery panicked: unlucky
         assert_eq!(list(&sample()), expected);
     }
 
-    /// What did everybody get? 1.5 s of 2 s are 75 %; 100 ms for 100 requests are 1 ms each, all
+    /// What did each client get? 1.5 s of 2 s are 75 %; 100 ms for 100 requests are 1 ms each, all
     /// of them below 2^10 us.
     #[test]
     fn a_status() {
@@ -253,7 +253,8 @@ disk0: bfq for 10 s, busy 50.0 %, 0 of 32 in device, 7 waiting, memory 0 B of 64
         assert_eq!(status(&sample()), expected);
     }
 
-    /// Is what those got that have gone told, and what failed? 1 s of 3 s is a third.
+    /// Does the output include what clients that have gone got, and what failed? 1 s of 3 s is a
+    /// third.
     #[test]
     fn a_status_with_those_that_have_gone() {
         let one = |served_ns| Figures { served_ns, errors: 2, ..Figures::default() };
@@ -285,7 +286,7 @@ disk0: bfq for 10 s, busy 50.0 %, 0 of 32 in device, 7 waiting, memory 0 B of 64
         assert!(rows.iter().any(|told| told == &["12", "earlier", "of", "vm"]), "{status}");
     }
 
-    /// Is a list, which has no figures, read; and what is no snapshot not?
+    /// Is a list, which has no figures, read; and is other JSON refused?
     #[test]
     fn what_is_left_out() {
         let answer = serde_json::json!({ "device": "d", "tenants": [{ "name": "t", "more": 1 }] });

@@ -5,8 +5,8 @@
 //! words of the command line ─▶ request (a line) ─▶ control socket ─▶ answer ─▶ table
 //! ```
 //!
-//! What can be asked is the server's business: words are put into a line, and what is wrong with
-//! them the server says.
+//! The server decides what can be asked: words are put into a line, and the server says what is
+//! wrong with them.
 
 mod forms;
 mod lines;
@@ -32,7 +32,7 @@ const JSON_OR_TABLE: [Format; 2] = [Format::Json, Format::Table];
 /// Names the socket where no option does.
 const VARIABLE: &str = "PATERNOSTER_CONTROL";
 
-/// Give orders to a running `paternoster serve`, or ask how it stands
+/// Control a running `paternoster serve`, or ask for its state
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   paternoster ctl list
@@ -80,12 +80,12 @@ pub(crate) struct ServerOptions {
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// What is ordered.
+/// The order.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlOrder {
     /// Devices, volumes, tenants, connections
     List,
-    /// What everybody got since the start
+    /// What each client got since the start
     Status,
     /// Set the weight of a tenant or a group
     Weight {
@@ -125,17 +125,17 @@ pub(crate) enum CtlOrder {
     },
     /// All attributes with their values and meanings
     Attributes,
-    /// Let a volume take no more requests, and wait until the last has ended
+    /// Stop a volume from taking requests, and wait until the last has ended
     Drain {
-        /// Which
+        /// The volume
         volume: String,
     },
     /// Let a drained volume take requests again
     Resume {
-        /// Which
+        /// The volume
         volume: String,
     },
-    /// The effective weight at every level, and why; who waits for what
+    /// The effective weight at every level, and why; which requests wait for what
     Explain {
         /// Only this one
         tenant: Option<String>,
@@ -143,22 +143,22 @@ pub(crate) enum CtlOrder {
     /// Begin or end a blktrace of a device
     #[command(subcommand)]
     Trace(TraceOrder),
-    /// Read the configuration file again; what has changed is taken over, what cannot be is named,
-    /// and so is what was ordered and not saved: the file counts
+    /// Read the configuration file again; applies what has changed and names what cannot be
+    /// applied, including settings that were ordered and not saved: the file counts
     Reload,
-    /// Write what was ordered of tenants, schedulers and attributes into the configuration file
+    /// Write the ordered settings of tenants, schedulers and attributes to the configuration file
     Save,
-    /// Let guests finish what they asked for, then end the server
+    /// Let guests finish their requests, then end the server
     Stop,
     /// Send a line as it is, print the answer
     Raw {
-        /// {"do":"help"} lists what there is
+        /// {"do":"help"} lists the requests
         #[arg(value_name = "JSON")]
         request: String,
     },
 }
 
-/// What becomes of a trace.
+/// Trace orders.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceOrder {
     /// Begin; the server writes the files
@@ -170,7 +170,8 @@ pub(crate) enum TraceOrder {
     Stop,
 }
 
-/// Connects to the server that the options or the environment name; how long it may take to answer.
+/// Connects to the server that the options or the environment name; `long` allows it longer to
+/// answer.
 pub(crate) fn connect(options: &ServerOptions, limit: Duration) -> Result<Client, Failure> {
     let variable = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = options.socket.clone().or(variable);
@@ -178,7 +179,7 @@ pub(crate) fn connect(options: &ServerOptions, limit: Duration) -> Result<Client
     Client::connect_within(path, limit).map_err(failure)
 }
 
-/// What the server would not do, or that there is none.
+/// What the server refused, or that there is none.
 pub(crate) fn failure(error: ClientError) -> Failure {
     Failure::Job(error.to_string())
 }
@@ -271,7 +272,7 @@ fn set(text: &str) -> Result<Value, Failure> {
     }
 }
 
-/// A request as a line: with the device, without what was left out.
+/// A request as a line: with the device, without fields that were left out.
 fn line(mut request: Value, options: &CtlOptions) -> String {
     let Some(fields) = request.as_object_mut() else { return request.to_string() };
     if let Some(device) = &options.device {
@@ -300,7 +301,7 @@ mod tests {
         requests(&program.options).unwrap_or_else(|error| panic!("{error:?}"))
     }
 
-    /// Does every command become the line that the documentation shows, which servers understand?
+    /// Does every command become the line in the documentation, which servers understand?
     #[test]
     fn commands_become_lines() {
         for (words, expected) in [

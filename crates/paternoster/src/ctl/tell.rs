@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Telling: a server's answer as a person reads it.
+//! Output: a server's answer as a person reads it.
 //!
-//! Orders that were carried out say nothing but what they changed; what was asked for comes as
-//! tables. Devices that could not answer are notes on standard error.
+//! Orders that were carried out print only what they changed; what was requested comes as tables.
+//! Devices that could not answer are notes on standard error.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub(super) fn answer(order: &CtlOrder, answer: &Value) -> Result<String, Failure
     Ok(text)
 }
 
-/// Why devices did not do it, where others did.
+/// Why some devices did not do it, where others did.
 pub(super) fn notes(answer: &Value) -> Vec<String> {
     let failed = devices(answer).iter().filter(|one| one.get("error").is_some());
     failed.map(|one| format!("{}: {}", text(one, "device"), text(one, "error"))).collect()
@@ -57,7 +57,7 @@ fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A field as a number with so many digits behind the point; empty where there is none.
+/// A field as a number with this many decimals; empty where there is none.
 fn number(value: &Value, name: &str, digits: usize) -> String {
     value[name].as_f64().map(|number| format!("{number:.digits$}")).unwrap_or_default()
 }
@@ -79,7 +79,7 @@ fn values(answer: &Value) -> String {
     trimmed(&table)
 }
 
-/// What a weight was, is, and makes of the device; nothing of a server that does not tell.
+/// What a weight was, is, and its share of the device; empty if the server does not say.
 fn weights(answer: &Value) -> String {
     let told = answered(answer).into_iter().filter(|one| one["before"].is_number());
     let line = |one: &Value| {
@@ -96,7 +96,7 @@ fn weights(answer: &Value) -> String {
     told.map(line).collect()
 }
 
-/// What a reload has changed, and what it has not, a line each.
+/// What a reload has changed, and what it has not, one per line.
 fn reload(answer: &Value) -> String {
     let lines = |name| list(answer, name).iter().filter_map(Value::as_str).map(harmless);
     let later = lines("later").map(|line| format!("{line} (from the next start on)"));
@@ -172,7 +172,7 @@ fn explain(answer: &Value) -> String {
     said
 }
 
-/// Texts begin at the left.
+/// Aligns texts left.
 fn left(table: &mut comfy_table::Table, column: usize) {
     if let Some(column) = table.column_mut(column) {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
@@ -189,7 +189,7 @@ mod tests {
         answer(order, value).unwrap_or_else(|error| panic!("{error:?}"))
     }
 
-    /// Does an explanation show the tree, the shares and who waits?
+    /// Does an explanation show the tree, the shares and what waits?
     #[test]
     fn an_explanation() {
         let level = |name: &str, parent: &str, kind: &str, of_device: f64, active: bool| {
@@ -225,7 +225,7 @@ disk0
         assert_eq!(told(&CtlOrder::Explain { tenant: None }, &value), expected);
     }
 
-    /// Are values bare where there is one device, and named where there are several?
+    /// Are values bare for one device, and named for several?
     #[test]
     fn values_of_an_attribute() {
         let order = CtlOrder::Get { attribute: "hz".to_owned() };
@@ -240,7 +240,7 @@ disk0
         assert_eq!(notes(&two), ["b: there is none"]);
     }
 
-    /// Does a weight say what it was, what it is, and what it makes?
+    /// Does a weight show what it was, what it is, and its share?
     #[test]
     fn a_weight() {
         let order = CtlOrder::Weight { name: "db".to_owned(), weight: 300 };

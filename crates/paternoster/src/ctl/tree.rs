@@ -5,15 +5,15 @@
 //! gold (no parent), silver (no parent), db of gold   ──▶   gold, ··db, silver
 //! ```
 //!
-//! Whatever a server says, every line comes once: those of unknown parents are roots, those that
+//! Whatever a server says, every line comes once: lines of unknown parents are roots, lines that
 //! would be their own ancestors come last.
 
 use std::collections::HashMap;
 
-/// A line and how deep it stands.
+/// A line and its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Which of the lines.
+    /// The index of the line.
     pub(crate) line: usize,
     /// 0 for a root.
     pub(crate) depth: usize,
@@ -47,7 +47,7 @@ pub(crate) fn tree(lines: &[(&str, &str, bool)]) -> Vec<Place> {
 mod tests {
     use super::*;
 
-    /// Do children follow their parents, and does every line come once whatever it says?
+    /// Do children follow their parents, and does every line come once whatever the server says?
     #[test]
     fn order_and_depth() {
         let places = |lines: &[(&str, &str, bool)]| -> Vec<(usize, usize)> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Units: figures of a server as people read them; and names from outside, made harmless.
+//! Units: a server's figures as people read them; and names from outside, made harmless.
 //!
-//! A histogram has buckets of powers of two: of a percentile it knows only between which two
-//! powers it lies, and that is what is told: `<0.512` ms.
+//! A histogram has buckets of powers of two: of a percentile it knows only between which two powers
+//! it lies, and prints that: `<0.512` ms.
 
 use paternoster_serve::control::snapshot::Figures;
 
@@ -19,7 +19,7 @@ pub(crate) fn bytes(count: u64) -> String {
     }
     let mut value = count as f64 / 1024.0;
     let mut unit = 0;
-    // What would be printed as 1024.0 is one of the next.
+    // What would print as 1024.0 is one of the next.
     while value >= 1023.95 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -58,9 +58,9 @@ pub(crate) fn mean(figures: &Figures) -> Option<f64> {
 /// A bound of a percentile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bound {
-    /// It is less than so many nanoseconds.
+    /// It is less than this many nanoseconds.
     Below(f64),
-    /// It is at least so many: the last bucket has no end.
+    /// It is at least this many: the last bucket has no end.
     AtLeast(f64),
 }
 

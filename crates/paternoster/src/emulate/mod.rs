@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! name or device file ─▶ Emulation (mounted) ─▶ DIR/NAME ◀── fio, losetup, mkfs, --run
-//!    first signal, the command's end, or somebody's umount ─▶ unmounted ─▶ how precise it was
+//!    first signal, the command's end, or a umount ─▶ unmounted ─▶ how precise it was
 //! ```
 
 mod tell;
@@ -20,12 +20,12 @@ use paternoster_serve::host::signals::{StopSignals, Supervised};
 use crate::serve::verdict;
 use crate::{Failure, builtin, choice};
 
-/// The exit status after a second signal: as a shell tells of SIGINT.
+/// The exit status after a second signal: as a shell reports SIGINT.
 const AT_ONCE: i32 = 130;
-/// How often somebody's umount is looked for.
+/// How often it checks for a umount from outside.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Let a modelled device be a file, in real time, for any program to be tried on
+/// Present a modelled device as a file, in real time, to try any program on
 #[derive(Debug, Args)]
 #[command(
     after_help = "The device is a name that `paternoster devices` lists, or a device file. Its \
@@ -56,11 +56,12 @@ pub(crate) struct EmulateOptions {
     #[arg(value_name = "DEVICE")]
     device: String,
 
-    /// The folder that it is mounted on; it is there and empty
+    /// The folder to mount it on; it must exist and be empty
     #[arg(long, value_name = "DIR")]
     mount: PathBuf,
 
-    /// Keep the data in this file, made sparse if it is not there [default: memory, and then gone]
+    /// Keep the data in this file, made sparse if it does not exist [default: memory, gone at the
+    /// end]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 
@@ -119,7 +120,7 @@ fn mount_of(emulation: &Emulation) -> PathBuf {
     emulation.file().parent().unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Until somebody wants an end.
+/// Waits until an end is requested.
 fn wait(emulation: &Emulation, stopped: &Receiver<()>) {
     while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) && !emulation.is_over() {}
 }
@@ -144,15 +145,15 @@ fn shell(line: &str, emulated: &Emulated, emulation: &Emulation) -> Result<Child
     Ok(command.spawn()?)
 }
 
-/// The first signal asks the command to end, or else says so here; the second one ends everything
-/// at once, but leaves no mount behind.
+/// The first signal asks the command to end, or else reports it here; the second ends everything at
+/// once, but leaves no mount behind.
 fn stop(mut signals: StopSignals, command: Option<Supervised>, mount: PathBuf) -> Receiver<()> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         signals.wait();
         match &command {
             Some(command) => command.ask_to_end(),
-            // Who waits may have gone.
+            // The waiting thread may have gone.
             None => tell.send(()).unwrap_or_default(),
         }
         signals.wait();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: what is emulated, and how precise it was.
+//! Output: what is emulated, and how precise it was.
 //!
 //! ```text
 //!         commands  set p50  set p99  served p50  served p99  late p50  late p99  p50 beside
@@ -7,8 +7,8 @@
 //! read        1000    8.127    8.127       8.131       8.213       4.2      85.9        +0.0
 //! ```
 //!
-//! Set is what the model said, served what it was when the answer had been written, late the one
-//! beyond the other of each command. The percentiles are of each column by itself.
+//! Set is the model's time, served the time when the answer had been written, late the difference
+//! of each command. The percentiles are of each column by itself.
 
 use std::fmt::Write as _;
 
@@ -91,9 +91,9 @@ fn in_us(time: Nanos) -> String {
     format!("{:.1}", time.0 as f64 / 1e3)
 }
 
-/// How far the served time is from the set one, in percent of it.
+/// The difference of the served time from the set one, in percent of the set one.
 fn beside(set: Nanos, served: Nanos) -> String {
-    // Of next to nothing everything is a multiple.
+    // Relative to next to nothing everything is a multiple.
     if set < Nanos::from_micros(10) {
         return "-".to_owned();
     }
@@ -148,8 +148,8 @@ mod tests {
         Precision { commands: 4, set, served, late, overhead, kinds: vec![read, flush] }
     }
 
-    /// Does the table say what was measured, a row for each kind and one for all? 8.4 ms for 8 are
-    /// 5 % beside.
+    /// Does the table say what was measured, a row for each kind and one for all? 8.4 ms instead of
+    /// 8 are 5 % more.
     #[test]
     fn a_table_by_hand() {
         let table = table(&precision());

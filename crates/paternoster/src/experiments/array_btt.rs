@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! array-btt: seed 001. What btt says of eight sequential readers on an array, when CFQ holds them
-//! back and when it does not.
+//! array-btt: seed 001. What btt says of eight sequential readers on an array, with and without CFQ
+//! holding them back.
 //!
-//! Miklos Szeredi set btt's report of 2.6.32 beside that of 2.6.16, which read nearly twice as
-//! fast. Where an I/O spends its time tells them apart: with the scheduler (I2D) under the newer
+//! Miklos Szeredi compared btt's report of 2.6.32 with that of 2.6.16, which read nearly twice as
+//! fast. The difference is where an I/O spends its time: in the scheduler (I2D) under the newer
 //! CFQ, in the device (D2C) under the older one.
 //!
-//! The CFQ of 2.6.16 is not specified and not here. `slice_idle=0` stands for it, the nearest there
-//! is: it does not wait for the next request of the one whose turn it is either, so that the array
-//! gets requests of many readers at a time. Other differences of these sixteen releases, in
-//! read-ahead and plugging, are not in it.
+//! The CFQ of 2.6.16 is not specified and not here. `slice_idle=0` represents it, the nearest
+//! available: it does not wait for the active queue's next request either, so that the array gets
+//! requests of many readers at a time. Other differences of these sixteen releases, in read-ahead
+//! and plugging, are not included.
 
 use paternoster_workload::builtin::tiotest::Tiotest;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! array-dd: seed 001. Does the layout of files explain what CFQ loses?
 //!
-//! Corrado Zoccolo saw in a plot of accessed sectors that the file system of the newer kernel puts
-//! more distance between the files. Miklos Szeredi answered with plain dd, where the layout stayed
-//! exactly the same between tests: still the speed difference was there. Here eight dd's read files
-//! that lie behind each other, far apart, or interleaved in pieces of 1 MiB.
+//! Corrado Zoccolo saw in a plot of accessed sectors that the newer kernel's file system puts more
+//! distance between the files. Miklos Szeredi answered with plain dd, where the layout was exactly
+//! the same in both tests: the speed difference was still there. Here eight dd's read files that
+//! lie one after the other, far apart, or interleaved in pieces of 1 MiB.
 
 use paternoster_workload::builtin::dd::Dd;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! array-disktest: seed 001. 32 threads that read one stream, under noop and under CFQ.
 //!
-//! Each thread has an I/O context of its own and reads every so many-th block of one stream. To the
-//! device that is one sequential reader with 32 requests under way; to CFQ it is 32 readers, each
-//! of which it waits for.
+//! Each thread has its own I/O context and reads every n-th block of one stream. To the device that
+//! is one sequential reader with 32 requests in flight; to CFQ it is 32 readers, and it waits for
+//! each of them.
 
 use paternoster_core::Nanos;
 use paternoster_workload::builtin::disktest::Disktest;

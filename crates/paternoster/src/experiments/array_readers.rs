@@ -100,8 +100,8 @@ fn series() -> Vec<Series> {
     ]
 }
 
-/// Miklos' eight threads: what his tiobench got, and what he and Corrado tried. No numbers beside
-/// the first two, only words.
+/// Miklos' eight threads: what his tiobench got, and what he and Corrado tried. There are numbers
+/// only for the first two, otherwise words.
 const REMEDIES: [(&str, &str, &str, Option<f64>); 8] = [
     ("noop", "noop", "512", Some(260_000.0)),
     ("cfq", "cfq:low_latency=0", "512", Some(145_000.0)),
@@ -182,7 +182,7 @@ fn runs() -> Vec<Run> {
     runs
 }
 
-/// On the disk; whether what they lose is judged.
+/// On the disk; and whether what they lose is judged.
 const DISK_SCHEDULERS: [(&str, &str, bool); 8] = [
     ("cfq", "cfq", false),
     ("merge plain", "cfq:optimistic_merge=plain", true),
@@ -194,7 +194,7 @@ const DISK_SCHEDULERS: [(&str, &str, bool); 8] = [
     ("paternoster", "paternoster", false),
 ];
 
-/// Those on a disk that idle by themselves.
+/// Those that idle on a disk by themselves.
 const IDLING: [&str; 3] = ["cfq", "bfq", "bfq, low_latency=0"];
 
 fn bandwidth(label: &str, readers: u32) -> Quantity {

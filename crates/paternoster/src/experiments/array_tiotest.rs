@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! array-tiotest: seed 001. Eight threads of tiotest on an HP EVA, under noop and under CFQ.
 //!
-//! What CFQ costs is in one row: sequential reads, at a third of noop's rate. Random reads are the
-//! same under both, since CFQ does not wait for readers that jump.
+//! CFQ's cost is in one row: sequential reads, at a third of noop's rate. Random reads are the same
+//! under both, because CFQ does not wait for seeky readers.
 //!
 //! CFQ's Read, 98 MB/s, contradicts the 130 of `bsr` on the same array a day apart; it is printed
 //! and not judged.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! early-merge-low-latency: seed 004, patch 2. Who is raised although nobody should be?
+//! early-merge-low-latency: seed 004, patch 2. Which queue is raised although none should be?
 //!
-//! What a queue is like is saved when it is merged, and resumed when its process leaves again. A
-//! queue that is merged with its very first request was not seen yet; saved is what it would have
-//! been given, and that is to be raised. Before the patch nobody asked whether raising is wanted:
-//!
+//! A queue's state is saved when it is merged, and resumed when its process leaves again. A queue
+//! merged with its very first request had not been observed; what is saved is what it would have
+//! been given, which is to be raised. Before the patch there was no check whether raising is
+//! wanted:
 //! ```text
 //! low_latency=0   first request ─ merge ─ saved "raised" ─ ... ─ split ─ weighs 30 times as much
 //! ```
 //!
 //! Here two processes look things up in one small file. Their first requests lie close to each
-//! other and their queues merge; the shared one jumps about, so they part.
+//! other and their queues merge; the shared one is seeky, so they part.
 
 use crate::reproduce::experiment::{
     Device, Experiment, Figure, FioJobs, Judge, Results, Run, Workload, of, parts,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! flash-fairness: seed 000. Pairs of random readers of different sizes on a flash card.
 //!
-//! Under unpatched CFQ both readers jump, so both are "seeky", sit in one tree and are served by
-//! turns: the same number of requests each, and bandwidth by the size of them. The patch takes
-//! small requests, not far ones, for the mark of a seeky reader on flash: who reads 32 KiB or more
-//! then gets time slices, and the 4 KiB reader keeps its share whatever runs beside it.
+//! Under unpatched CFQ both readers are random, so both are "seeky", share one tree and are served
+//! in turns: the same number of requests each, so bandwidth is proportional to request size. On
+//! flash the patch takes small requests, not distant ones, as the mark of a seeky reader: a reader
+//! of 32 KiB or more then gets time slices, and the 4 KiB reader keeps its share whatever it
+//! competes with.
 //!
-//! Beside it, what decides whether a faithful CFQ shows this at all: the warm-up (without it
+//! It also shows what decides whether a faithful CFQ shows this at all: the warm-up (without it
 //! `hw_tag` is unknown and counts as a queueing device), the first second, and the time between a
 //! completion and the next submission.
 //!
-//! And what paternoster makes of the same pairs, which counts device time and not requests.
+//! And how paternoster treats the same pairs: it counts device time and not requests.
 
 use crate::reproduce::experiment::{
     Device, Experiment, Figure, FioJobs, Judge, Quantity, Results, Run, Workload, of, parts, ratio,
@@ -22,11 +23,11 @@ const JOBS: &str = include_str!("../../jobs/fair-warm.fio");
 const PLAIN: FioJobs = FioJobs::new("jobs/fair.fio", include_str!("../../jobs/fair.fio"));
 const CARD: Device = Device::Named("flash-card-2010");
 
-/// A reader of 4 KiB beside one of another size.
+/// A reader of 4 KiB together with one of another size.
 #[derive(Debug)]
 struct Pair {
     size: &'static str,
-    /// The job of 4 KiB, the other one; so in what follows.
+    /// The job of 4 KiB, the other one; likewise below.
     jobs: [&'static str; 2],
     /// kB/s.
     unpatched: [f64; 2],
@@ -51,7 +52,7 @@ const PAIRS: [Pair; 4] = [
     Pair::new("64K", ["test31", "test30"], [761.0, 12_486.0], [1512.0, 8548.0]),
 ];
 
-/// Beside paternoster nothing is set but what belongs to the machine; `plain` is as typed.
+/// For paternoster only the machine's settings are set; `plain` is as typed.
 const PATERNOSTER: &str = "paternoster";
 const PATERNOSTER_PLAIN: &str = "paternoster, plain";
 /// Of device time, between two readers: 0.998 is 52.2 against 47.8 %.
@@ -65,7 +66,7 @@ const SWEEP_US: [u32; 6] = [0, 20, 40, 60, 100, 200];
 struct Detector {
     word: &'static str,
     source: &'static str,
-    /// Which table, and how near.
+    /// Which table, and how close.
     published: fn(&Pair) -> [f64; 2],
     tolerance: f64,
     fitted: bool,
@@ -146,7 +147,7 @@ fn paternoster() -> [Run; 2] {
     [warm, run(PATERNOSTER_PLAIN, PLAIN)]
 }
 
-/// As a person types it: the device says that it does not queue, and is believed.
+/// As a person types it: the device says that it does not queue commands, and is believed.
 fn plain() -> Run {
     Run::new("plain", Workload::Fio(PLAIN), CARD, "cfq")
 }
@@ -178,7 +179,7 @@ fn figures() -> Vec<Figure> {
     parts(all)
 }
 
-/// The eight figures of a run beside a detector's table.
+/// The eight figures of a run compared with a detector's table.
 fn pairs<'a>(detector: &'a Detector, run: &'a str) -> impl Iterator<Item = Figure> + 'a {
     PAIRS.iter().flat_map(move |pair| {
         let published = (detector.published)(pair);
@@ -191,7 +192,7 @@ fn pairs<'a>(detector: &'a Detector, run: &'a str) -> impl Iterator<Item = Figur
     })
 }
 
-/// Without the warm-up: beside the unpatched table, since that is what should come out.
+/// Without the warm-up: compared with the unpatched table, the expected result.
 fn cold() -> Vec<Figure> {
     let mut figures: Vec<Figure> = pairs(&DETECTORS[0], "auto, no warm-up").collect();
     let tag = of("auto, no warm-up", "hw_tag");
@@ -202,7 +203,7 @@ fn cold() -> Vec<Figure> {
     figures
 }
 
-/// What the readers get under paternoster; nobody has published it.
+/// What the readers get under paternoster; this was not published.
 fn beside() -> Vec<Figure> {
     let row = |pair: &Pair| {
         let Pair { size, jobs: [small, large], .. } = *pair;
@@ -214,7 +215,7 @@ fn beside() -> Vec<Figure> {
     PAIRS.iter().flat_map(row).collect()
 }
 
-/// How evenly device time is divided. Behind the warm-up, which is a section too, or without.
+/// How evenly device time is divided. After the warm-up, which is a section too, or without it.
 fn evenness() -> Vec<Figure> {
     let who = [("mean", 1), ("auto", 1), (PATERNOSTER, 1), (PATERNOSTER_PLAIN, 0)];
     let row = |(run, first): (&'static str, usize)| {

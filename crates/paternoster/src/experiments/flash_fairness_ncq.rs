@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! flash-fairness-ncq: the guess of seed 000, measured.
 //!
-//! Asked what his size rule does on flash that queues commands, Corrado Zoccolo had not tested it:
-//! "I think at worst it will not harm, and at best, it will provide similar fairness improvements
-//! when the queue of processes submitting requests grows above the available NCQ slots." Here the
-//! same card gets 4 to 32 servers and as many slots; one small and one large reader stand for few
-//! submitters, 32 of each for more than the slots.
+//! When asked what his size rule does on flash that queues commands, Corrado Zoccolo had not tested
+//! it: "I think at worst it will not harm, and at best, it will provide similar fairness
+//! improvements when the queue of processes submitting requests grows above the available NCQ
+//! slots." Here the same card gets 4 to 32 servers and as many slots; one small and one large
+//! reader represent few submitters, 32 of each more than the slots.
 //!
 //! ```text
 //! harm   total bandwidth or Jain's index of device time falls by more than 2 %
@@ -24,7 +24,7 @@ const SERVERS: [u32; 4] = [4, 8, 16, 32];
 const READERS: [(&str, u32); 2] = [("2", 1), ("64", 32)];
 const SCHEDULERS: [(&str, &str); 3] =
     [("noop", "noop"), ("mean", "cfq:seek_detection=mean"), ("size", "cfq:seek_detection=size")];
-/// What is no difference, in per cent.
+/// The largest change that counts as none, in per cent.
 const NOTHING: f64 = 2.0;
 
 pub(crate) fn experiment() -> Experiment {
@@ -109,7 +109,7 @@ fn figures() -> Vec<Figure> {
     parts(all)
 }
 
-/// By how many per cent the size rule changes Jain's index and the bandwidth.
+/// How much the size rule changes Jain's index and the bandwidth, in per cent.
 struct Change {
     servers: u32,
     jain: f64,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! flush-hold: seed 003. Threads that call fsync on a disk that cannot queue a flush.
 //!
-//! While the disk flushes it takes no other command. What it is given all the same it refuses, and
-//! a refused write stands before the next flush, which then has something to do again:
+//! While the disk flushes it takes no other command. It refuses what it is given then, and a
+//! refused write comes before the next flush, which then has work again:
 //!
 //! ```text
 //! head     (before 53d63e6b0d)  flush2 is put before the refused write: clean, and short
-//! tail     (53d63e6b0d)         flush2 is put behind it: dirty, and long
+//! tail     (53d63e6b0d)         flush2 is put after it: dirty, and long
 //! hold     (seed 003)           the write has not left the elevator; flush2 is alone, and short
 //! drain                         nor is a flush tried while other commands are in the disk
 //! ```
 //!
-//! Workload and device were fixed before anything was looked at: sysbench's `rndwr` as it is when
-//! nothing is said (128 files of 16 MiB, 16 KiB buffered, fsync of all files after each 100
-//! requests), on the disk whose flushes take 28 ms and 9.4 ms for each write, next to nothing when
-//! there is none (`docs/rules/devices.md`). Only the number of threads is swept.
+//! Workload and device were fixed before any result was known: sysbench's `rndwr` with its defaults
+//! (128 files of 16 MiB, 16 KiB buffered, fsync of all files after each 100 requests), on the disk
+//! whose flushes take 28 ms and 9.4 ms for each write, next to nothing when there is none
+//! (`docs/rules/devices.md`). Only the number of threads is varied.
 
 use paternoster_core::Nanos;
 use paternoster_sim::catalog;
@@ -25,7 +25,7 @@ use crate::reproduce::experiment::{
 };
 
 const THREADS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Those that are beside each other on the disk that can queue a flush.
+/// Those compared on the disk that can queue a flush.
 const FEW_THREADS: [u32; 4] = [1, 4, 8, 32];
 /// Of the device; a sweep of 600 s each takes a second.
 const TIME: Nanos = Nanos::from_secs(600);
@@ -192,7 +192,7 @@ fn conclude(results: &Results) -> Vec<String> {
         .map(|threads| Some((threads, results.value(&by_head(threads, &TAIL))?)))
         .collect();
     let Some(by) = by else { return Vec::new() };
-    // The seed lost 20 %: between which numbers of threads is that here?
+    // The seed lost 20 %: between which numbers of threads does that happen here?
     let above = by.iter().take_while(|(_, kept)| *kept > 80.0).last();
     let below = by.iter().find(|(_, kept)| *kept <= 80.0);
     let place = match (above, below) {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! flush-options: what of seed 003's discussion is worth having, and where.
+//! flush-options: which ideas from seed 003's discussion are worth having, and where.
 //!
-//! The discussion has more ideas than the patch: hold writes where the device can queue a flush
-//! (T. Heo), let no flush out while other commands are in the device (T. Heo), wait a little for
-//! others to share it (V. Goyal), do without a flush when nothing was written (T. Heo). All of them
-//! are attributes; here they are beside each other on every model with a volatile cache, and on two
-//! that could queue a flush and do not in truth.
+//! The discussion has more ideas than the patch: hold writes where the device can queue a flush (T.
+//! Heo), let no flush out while other commands are in the device (T. Heo), wait a little for others
+//! to share it (V. Goyal), skip a flush when nothing was written (T. Heo). All of them are
+//! attributes; here they are compared on every model with a volatile cache, and on two that could
+//! queue a flush but in reality do not.
 //!
-//! What is done when nothing is said has to be the best that can be had everywhere with one
-//! setting. Each cell is a rate by the best of its row's; the judged figure is the mean of a
-//! setting's cells.
+//! The default must be the best result that one setting can give everywhere. Each cell is a rate
+//! divided by the best of its row; the judged figure is the mean of a setting's cells.
 
 use paternoster_core::Nanos;
 use paternoster_sim::catalog;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! flush-owner: who pays for a flush? A random reader beside a writer that makes each write safe.
+//! flush-owner: who pays for a flush? A random reader and a writer that makes each write durable.
 //!
-//! Nobody has published that it can be had; published is what happens without it: one writer with
-//! fsync takes a consumer SATA drive from everybody. Every elevator divides requests or their time
-//! and sees a flush as nobody's. Here it is charged to the writer, who comes back when the reader
-//! has had as much device time.
+//! No publication shows a solution; published is the problem: one writer with fsync takes a
+//! consumer SATA drive away from all others. Every other elevator divides requests or their time
+//! and charges a flush to no client. Here it is charged to the writer, which comes back when the
+//! reader has had as much device time.
 //!
 //! # What an ideal division gives
-//! Alone, a read takes the device for d and comes every d + g. If the writer is to have k times
-//! the reader's device time, and the reader loses nothing else, a read comes every d + g + k d:
+//! Alone, a read takes the device for d and comes every d + g. If the writer is to have k times the
+//! reader's device time, and the reader loses nothing else, a read comes every d + g + k d:
 //!
 //! ```text
 //! 870 EVO: d + g = 80 us (12 460 reads/s), d = 77      k = 1     (d + g) / (d + g + d)   = 51 %
@@ -33,7 +33,7 @@ const NONE: Who = ("none", "none", &[]);
 const PATERNOSTER: Who = ("paternoster", "paternoster", &[]);
 const ALL: [Who; 6] = [NONE, UNOWNED, OWNED, CFQ_UNOWNED, CFQ, PATERNOSTER];
 
-/// Jobs that run beside each other, the reader first; and what the writer weighs beside it.
+/// Jobs that run together, the reader first; and what the writer weighs compared with it.
 struct Pair {
     word: &'static str,
     jobs: &'static [&'static str],
@@ -111,7 +111,7 @@ fn figures() -> Vec<Figure> {
     parts(all)
 }
 
-/// What the real drive does, as the model does it.
+/// What the real drive does, as modelled.
 fn published() -> Vec<Figure> {
     let run = name(&EQUAL, &NONE);
     let left = Quantity::Scaled(Box::new(kept(&EQUAL, &NONE)), 100.0);
@@ -123,7 +123,7 @@ fn published() -> Vec<Figure> {
     ]
 }
 
-/// The reader's rate by its rate alone.
+/// The reader's rate divided by its rate alone.
 fn kept(pair: &Pair, who: &Who) -> Quantity {
     let what = format!("{} IOPS", pair.jobs[0]);
     let solo = match pair.jobs[0] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! gate-agentenv: a sandbox that is alone on its host does not have the host's budget.
+//! gate-agentenv: a sandbox that is alone on its host does not get the host's budget.
 //!
-//! Asked for is a budget of the host, of 200 MB/s, that goes to those which want something, by
-//! weight (issue 47). What was proposed has a token bucket for each sandbox (49): one alone has 111
-//! MB/s of it, two have 76 each. Without any number a sandbox would have the drive, 1.8 GB/s.
+//! Wanted is a budget of the host, of 200 MB/s, that goes to the sandboxes with work, by weight
+//! (issue 47). The proposal has a token bucket for each sandbox (49): one alone has 111 MB/s of it,
+//! two have 76 each. Without any limit a sandbox would have the drive, 1.8 GB/s.
 
 use crate::reproduce::doors::{Client, Door, Doors};
 use crate::reproduce::experiment::{
@@ -66,7 +66,7 @@ fn runs() -> Vec<Run> {
             ("capped", gate(100, 200 * MB)),
             ("weighed", gate(400, 200 * MB)),
         ] {
-            // The second wants more at a time, which is no reason to have more.
+            // The second wants more at a time, which is no reason to get more.
             let sandbox = |class| Client::reads(class, 4 + 12 * class).len(256 << 10).writes();
             let doors = Doors {
                 experiment: "gate-agentenv",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! gate-ceph: one client beside 1, 4, 16 sessions of another, and what counts sessions.
+//! gate-ceph: one client against 1, 4, 16 sessions of another, and the effect of counting sessions.
 //!
 //! Ceph's OSD takes ops from a queue that goes round the sessions (wpq), or has all clients in one
 //! class (mclock): the victim's part is 1 / (K + 1). A proportional-share scheduler was proposed.
-//! Its authors' model is a device of 100 MB/s without a cost of place, and they ask for a look at a
-//! disk; both are here.
+//! Its authors' model is a device of 100 MB/s without a seek cost, and they want a test on a disk;
+//! both are here.
 
 use crate::reproduce::doors::{Client, Door, Doors};
 use crate::reproduce::experiment::{
@@ -15,7 +15,7 @@ const FANS: [(usize, f64); 3] = [(1, 50.0), (4, 20.0), (16, 5.9)];
 /// Of a half, in per cent: two points.
 const HALF: Judge = Judge::Between(48.0, 52.0);
 
-/// 100 MB/s, one at a time, wherever it lies.
+/// 100 MB/s, one at a time, at any position.
 const PACED: &str = r#"name = "paced"
 model = "linear"
 summary = "100 MB/s without a cost of place, as the thread's tier 1"

@@ -2,7 +2,7 @@
 //! gate-riffle: few writes at a time waste the disk, many ruin reads.
 //!
 //! A shuffle service flushes memory to its disk while jobs read from it. How many flushes may write
-//! at a time is a number in its configuration; the thread asks for one that finds itself.
+//! at a time is a number in its configuration; the thread wants one that adjusts itself.
 
 use crate::reproduce::doors::{Client, Door, Doors};
 use crate::reproduce::experiment::{

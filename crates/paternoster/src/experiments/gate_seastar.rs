@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! gate-seastar: two shards with one read each at a time have a seventeenth of what one has.
+//! gate-seastar: two shards with one read each at a time get a seventeenth of what one gets.
 //!
-//! Shards take tokens from one bucket. One that finds another's reservation before its own waits
-//! until more tokens come; with one read at a time that is once a read, however idle the device is.
+//! Shards take tokens from one bucket. A shard that finds another's reservation before its own
+//! waits until more tokens come; with one read at a time that happens once a read, however idle the
+//! device.
 
 use crate::reproduce::doors::{Client, Door, Doors};
 use crate::reproduce::experiment::{
     Device, Experiment, Figure, Judge, Results, Run, Workload, of, ratio,
 };
 
-/// 24,000 reads a second, one behind the other.
+/// 24,000 reads a second, one after the other.
 const DRIVE: &str = r#"name = "drive"
 model = "linear"
 summary = "an NVMe drive of 41.7 us a read, 268,000 reads a second"

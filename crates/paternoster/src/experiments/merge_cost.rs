@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! merge-cost: seed 004, patch 3. What does it cost to keep queues where others can find them?
 //!
-//! A queue that may be merged stands in a tree by the sector of its next request, so each request
-//! that is dispatched moves it: out of one place, into another. One that is too late for merging
-//! stands nowhere, and nobody is looked for on its behalf. The patch calls that "a little boost of
-//! the throughput sustainable by BFQ: 3-4%, depending on the CPU".
+//! A queue that may be merged is in a tree by the sector of its next request, so each dispatched
+//! request moves it within the tree. A queue that is too late for merging is in no tree, and no
+//! partner is looked up for it. The patch calls that "a little boost of the throughput sustainable
+//! by BFQ: 3-4%, depending on the CPU".
 //!
 //! How many instructions that is cannot be counted from inside. Here the moves are counted; the
 //! bench `benches/instructions` counts instructions under callgrind, with the same load.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! merge-window: seed 004, patch 3. A program starts beside readers, and is taken for one of them.
+//! merge-window: seed 004, patch 3. A program starts among readers, and is taken for one of them.
 //!
-//! Queues whose requests lie close to each other are merged, for their processes may cooperate. A
-//! program that starts on a busy disk reads all over; now and then next to where somebody else is.
-//! Then it shares the queue of a reader, and its requests are served with his. The patch lets
-//! queues merge only in the first 100 ms of their service:
+//! Queues whose requests lie close to each other are merged, because their processes may cooperate.
+//! A program that starts on a busy disk reads all over it; now and then next to another process's
+//! position. Then it shares a reader's queue, and its requests are served with that reader's. The
+//! patch lets queues merge only in the first 100 ms of their service:
 //!
 //! ```text
 //! program   ##  # ##  # #     a process of it begins
@@ -25,7 +25,7 @@ use crate::reproduce::experiment::{
 
 /// Starts under each scheduler.
 const STARTS: u32 = 100;
-/// Under the older test, and beside direct readers and writers.
+/// Under the older test, and with direct readers and writers.
 const STARTS_BEFORE: u32 = 50;
 const DIRECT: &str = "direct, ";
 /// With the files of the others far from the program's.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments: what others have published, one file each, as data.
 //!
-//! A file says where its figures were published, which runs stand for them here, how each figure
-//! is made and judged. `docs/reproduce.md` tells how to write one.
+//! A file says where its figures were published, which runs represent them here, and how each
+//! figure is made and judged. `docs/reproduce.md` explains how to write one.
 
 mod array_btt;
 mod array_dd;

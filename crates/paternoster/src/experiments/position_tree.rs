@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! position-tree: seed 004, patch 1. Is a queue found where it is, or where it was?
 //!
-//! Queues are kept by the sector of their next request, so that others who read near there find
+//! Queues are kept by the sector of their next request, so that others that read near there find
 //! them. When that request goes to the device another one is next; before the patch the queue
-//! stayed where it had been until something else moved it:
+//! stayed at its old position until something else moved it:
 //!
 //! ```text
 //! first    R0 R1 R2 R3     R0 goes to the device, next is R1: found near R1, or still near R0

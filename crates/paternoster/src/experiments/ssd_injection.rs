@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ssd-injection: seed 002. Five random readers of different weights on flash.
 //!
-//! To give each its share bfq keeps the device for the one whose turn it is, even while he has no
+//! To give each reader its share bfq keeps the device for the active queue, even while it has no
 //! request, and so a device that could serve five at once serves one. The patch serves others in
-//! the meantime, ten sectors for each of his own:
+//! the meantime, ten sectors for each of the queue's own:
 //!
 //! ```text
 //! none            5 in the device   110 MB/s   shares 1 : 1 : 1 : 1 : 1
@@ -11,8 +11,8 @@
 //! with it         up to 5           100 MB/s   whose requests are injected follows no weights
 //! ```
 //!
-//! Beside it: weights of groups instead of processes, what raising does to it, and what a kernel
-//! of today was seen to do on an emulated device.
+//! Also: weights of groups instead of processes, the effect of raising, and what a current kernel
+//! did on an emulated device.
 
 use crate::reproduce::experiment::{
     Device, Experiment, Figure, FioJobs, Judge, Quantity, Results, Run, Workload, of, parts, ratio,
@@ -23,7 +23,7 @@ const LEVELS: FioJobs =
 const GROUPS: FioJobs =
     FioJobs::new("jobs/weighted-groups.fio", include_str!("../../jobs/weighted-groups.fio"));
 const DRIVE: Device = Device::Named("ssd-px256m5s");
-/// On which a kernel's bfq was recorded.
+/// The device on which a kernel's bfq was recorded.
 const EMULATED: Device = Device::Named("lab-flash");
 
 /// The readers; they weigh 1 to 5, 15 together.
@@ -127,7 +127,7 @@ fn figures() -> Vec<Figure> {
     parts(all)
 }
 
-/// The sums, as they were published.
+/// The sums, as published.
 fn judged(kind: &str) -> Vec<Figure> {
     let name = |(word, _): (&str, &str)| format!("{kind}, {word}");
     let sum = |of: (&str, &str)| Figure::new(name(of), "MB/s", total(&name(of)));
@@ -150,7 +150,7 @@ fn judged(kind: &str) -> Vec<Figure> {
     ]
 }
 
-/// How much of what he could have had is missed by whoever misses most.
+/// How much of its possible share the worst-off reader misses.
 fn fair(kind: &str) -> Vec<Figure> {
     let figure = |(word, _): (&str, &str)| {
         let run = format!("{kind}, {word}");
@@ -165,7 +165,7 @@ fn share(run: &str, reader: &str) -> Quantity {
     ratio(of(run, format!("{reader} kB/s")), of(run, "section 0 kB/s"))
 }
 
-/// Who gets how much of the bandwidth.
+/// How much of the bandwidth each reader gets.
 fn shares(run: &str) -> Vec<Figure> {
     let figure = |(reader, weight): (&str, f64)| {
         let label = format!("{run}: share of {reader}, {weight}/15 = {:.3}", weight / 15.0);
@@ -180,7 +180,7 @@ fn farthest(run: &str) -> Figure {
     Figure::new(label, "%", Quantity::Farthest(READERS.map(off).to_vec()))
 }
 
-/// With raising, of which the patch does not speak.
+/// With raising, which the patch does not mention.
 fn raised(word: &str) -> Vec<Figure> {
     let run = format!("raising, {word}");
     let raises = READERS.map(|(reader, _)| of(&run, format!("{reader} raises")));

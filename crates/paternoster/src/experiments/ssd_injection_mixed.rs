@@ -2,9 +2,9 @@
 //! ssd-injection-mixed: a sentence of seed 002, measured.
 //!
 //! "As some less random I/O is added to the mix, the throughput becomes equal to or higher than
-//! that with none." Which I/O that was is not said. Here some of the five weighted readers read
-//! their files from the beginning instead of at random, the lightest first or the heaviest first;
-//! or all of them jump less often.
+//! that with none." It does not say which I/O that was. Here some of the five weighted readers read
+//! their files sequentially instead of at random, the lightest first or the heaviest first; or all
+//! of them seek less often.
 //!
 //! ```text
 //! sequential readers    0      1      2      3      4      5
@@ -41,7 +41,7 @@ const SCHEDULERS: [(&str, &str); 3] = [
     ("coefficient", "bfq-4.19:low_latency=0"),
     ("measured", "bfq:low_latency=0"),
 ];
-/// By so much two rates differ and are called equal.
+/// Rates that differ by at most this much are called equal.
 const EQUAL: f64 = 0.01;
 
 const SOURCE: &str = "the patch's message: \"equal to or higher than that with none\"";
@@ -94,7 +94,7 @@ fn mixes() -> Vec<Vec<Mix>> {
     vec![
         sequential("", LIGHTEST, "4k"),
         sequential("", LIGHTEST, "128k"),
-        // Who has none or all of them is there already.
+        // The mixes with none or all of them exist already.
         heaviest[1..5].to_vec(),
         [80, 60, 40, 20].map(random).to_vec(),
     ]
@@ -132,7 +132,7 @@ fn figures() -> Vec<Figure> {
     parts(mixes().iter().map(|part| part.iter().flat_map(figures).collect()).collect())
 }
 
-/// Where a scheduler has so much of what none has.
+/// Where a scheduler reaches this part of what none has.
 fn places(results: &Results, scheduler: &str, holds: impl Fn(f64) -> bool) -> Vec<String> {
     let by_none = |mix: &Mix| {
         let rate = |word: &str| results.number(&name(mix, word), "section 0 MB/s");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! startup: how long does a program take to start on a busy device, under each scheduler?
 //!
-//! The start is that of gnome-terminal: some 2,800 requests, 21 MB, 15 % of them at random, most
-//! of which wait for the one before. Beside it are ten readers, or five readers and five writers,
-//! who always have something to do. Whoever serves all alike gives it an eleventh of the device,
+//! The start is that of gnome-terminal: some 2,800 requests, 21 MB, 15 % of them at random, most of
+//! which wait for the one before. It competes with ten readers, or five readers and five writers,
+//! which always have work. A scheduler that serves all alike gives it an eleventh of the device,
 //! after ten others each time.
 //!
-//! Can one have both, a start as on an idle device and the others as without it? On a disk nobody
-//! can: a start alone keeps it busy all the time. On a drive of many channels it depends on how
-//! many commands of the others are in front of each of the program's, which is swept. Judged is
-//! paternoster where both can be had.
+//! Can one have both, a start as on an idle device and the others as without it? Not on a disk: a
+//! start alone keeps it busy all the time. On a drive of many channels it depends on how many of
+//! the others' commands are in front of each of the program's, which is varied. paternoster is
+//! judged where both are possible.
 
 use paternoster_core::{Nanos, elevators};
 use paternoster_sim::catalog;
@@ -20,14 +20,14 @@ use crate::reproduce::experiment::{
     Device, Experiment, Figure, Judge, Quantity, Results, Run, Workload, of, parts, ratio,
 };
 
-/// A start counts as near to that on an idle device up to so many times its time.
+/// A start counts as near to that on an idle device up to this many times its time.
 const NEAR: f64 = 1.2;
 /// What paternoster is judged by, where the device allows both: times of a start alone, and what
 /// the others keep, in per cent of what they have under noop.
 const SLOWDOWN_MOST: f64 = 1.25;
 const OTHERS_LEAST: f64 = 90.0;
 
-/// On what, beside whom.
+/// Which device, with which other load.
 #[derive(Debug, Clone, Copy)]
 struct Scene {
     name: &'static str,
@@ -101,7 +101,7 @@ pub(crate) fn experiment() -> Experiment {
     }
 }
 
-/// Under whom a scene is run: all of them, but where each run takes a second.
+/// The schedulers for a scene: all of them, except where each run takes a second.
 fn schedulers(scene: Scene) -> impl Iterator<Item = &'static str> {
     let few = scene.name == NVME.name;
     let all = elevators::ALL.iter().map(|entry| entry.name);
@@ -138,7 +138,7 @@ fn swept_name(depth: u32) -> String {
     format!("{}, {depth} at a time: paternoster", FLASH.name)
 }
 
-/// What the others of a scene have by what they have under noop, in per cent.
+/// What the others of a scene have divided by what they have under noop, in per cent.
 fn kept(run: String, scene: Scene) -> Quantity {
     let others = |run| of(run, "others MB/s");
     Quantity::Scaled(Box::new(ratio(others(run), others(name(scene, "noop")))), 100.0)

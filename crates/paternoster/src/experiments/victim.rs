@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! victim: one that is owed half of the device, beside 1, 4, 16, 256 sessions that want all of it.
+//! victim: a client owed half of the device, against 1, 4, 16, 256 sessions that want all of it.
 //!
-//! Two cgroups of equal weight: a victim with 32 requests under way, and aggressors with 32 for
-//! each of their sessions, or 256 sessions with one each. Who counts requests or sessions gives the
-//! victim less the more of them there are:
+//! Two cgroups of equal weight: a victim with 32 requests in flight, and aggressors with 32 for
+//! each of their sessions, or 256 sessions with one each. A scheduler that counts requests or
+//! sessions gives the victim less the more of them there are:
 //!
 //! ```text
 //! sessions    1      4      16     256
@@ -11,9 +11,9 @@
 //! by group    50 %   50 %   50 %   50 %
 //! ```
 //!
-//! On a device that takes a thousand commands at a time everybody has all that he asks for, and a
-//! victim that asks for 32 has less than half without anybody taking it from him. There the error
-//! is judged: what he would have had if nothing of his had waited in the elevator.
+//! On a device that takes a thousand commands at a time every client gets all it asks for, and a
+//! victim with 32 requests has less than half without anyone taking it. There the error is judged:
+//! compared with what the victim would have had if none of its requests had waited in the elevator.
 
 use crate::reproduce::experiment::{
     Device, Experiment, Figure, FioJobs, Judge, Quantity, Results, Run, Workload, of, parts,
@@ -45,7 +45,7 @@ const PLACES: [Place; 4] = [
 
 /// Of 50.
 const SHARE_LEAST: f64 = 49.5;
-/// The same by what is owed, where that is not half: 1 - 49.5 / 50.
+/// The same relative to what is owed, where that is not half: 1 - 49.5 / 50.
 const ERROR_MOST: f64 = 1.0;
 
 pub(crate) fn experiment() -> Experiment {

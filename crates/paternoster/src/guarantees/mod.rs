@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster guarantees`: which scheduler guarantees what, found out by running it.
 //!
-//! Tables of this kind are usually typed by somebody who remembers what schedulers are for. This
-//! one is measured: each cell is a run of a few virtual seconds, and its figure stands beside the
-//! verdict.
+//! Tables of this kind are usually typed from memory of what schedulers are for. This one is
+//! measured: each cell is a run of a few virtual seconds, with its figure next to the verdict.
 //!
 //! ```text
 //! scheduler  levels    groups    crowd     …
@@ -35,7 +34,8 @@ use crate::table::wrapped;
 
 Exit status: 0 done, whatever is kept; 1 a job failed; 2 the request was wrong.")]
 pub(crate) struct GuaranteesOptions {
-    /// Which, with attributes if you like; all of them, and two ways to set bfq, if none is named
+    /// Schedulers, with attributes if you like; all of them, and two ways to set bfq, if none is
+    /// named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
@@ -49,11 +49,11 @@ pub(crate) struct GuaranteesOptions {
     quiet: bool,
 }
 
-/// What makes another scheduler of one: bfq as its manual sets it for throughput, and bfq that does
-/// not merge processes for having started together.
+/// Variants that count as schedulers of their own: bfq as its manual sets it for throughput, and
+/// bfq that does not merge processes for having started together.
 const VARIANTS: [&str; 2] = ["bfq:low_latency=0", "bfq:stable_merging=0"];
 
-/// What was found out about one scheduler, by promise.
+/// The results of one scheduler, by promise.
 struct Row {
     scheduler: String,
     found: Vec<Option<f64>>,
@@ -83,7 +83,7 @@ fn run(promise: &Promise, jobs: &'static str, scheduler: &str) -> Run {
     Run::new(name, workload, Device::Named(promise.device), scheduler).set(&["nr_requests=256"])
 }
 
-/// The run beside that of a promise, if it has one.
+/// The run that a promise's run is compared with, if any.
 fn beside(promise: &Promise, scheduler: &str) -> Option<Run> {
     match promise.beside {
         Beside::Nothing => None,
@@ -180,7 +180,7 @@ fn asked(promise: &Promise) -> String {
     format!("{question} On {device}; kept {}.", kept.replace("  ", " ").trim_end())
 }
 
-/// What was kept stands in bold; then a line for each question.
+/// Kept promises are bold; then a line for each question.
 fn markdown(rows: &[Row]) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let heads = ALL.iter().map(|promise| promise.word.to_owned());

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Promises: what one might expect of a scheduler, each as an experiment of a few virtual seconds.
 //!
-//! A promise is a workload on a device, a figure of its run (perhaps set beside that of another
-//! run), and the range in which the figure says that the promise was kept:
+//! A promise is a workload on a device, a figure of its run (perhaps compared with another run's),
+//! and the range in which the figure says that the promise was kept:
 //!
 //! ```text
 //! groups    two sequential readers in groups of weight 300 and 100, on a disk
-//!           bandwidth of one by that of the other                   kept from 2.7 to 3.3
+//!           bandwidth of one divided by that of the other          kept from 2.7 to 3.3
 //! ```
 //!
-//! What lasts is measured when all have run for 15 s and more (on flash 4 s): at first BFQ takes
-//! every reader for an application that starts.
+//! Lasting effects are measured when all have run for 15 s and more (on flash 4 s): at first BFQ
+//! takes every reader for a starting application.
 //!
-//! The devices are the emulated ones and the models that other experiments use, so that nothing
-//! here was fitted to make anybody look well.
+//! The devices are the emulated ones and the models that other experiments use, so nothing here was
+//! fitted to favour a scheduler.
 //!
 //! Source: BFQ-68 to BFQ-74, BFQ-94 to BFQ-109, BFQ-180 to BFQ-188, BFQ-G1 to BFQ-G14;
 //! the questions are those that administrators ask.
@@ -25,10 +25,10 @@ const DISK: &str = "lab-disk";
 /// Flash that queues 32 commands.
 const FLASH: &str = "ssd-px256m5s";
 
-/// What a figure is set beside.
+/// What a figure is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// It stands for itself.
+    /// Nothing: the figure alone counts.
     Nothing,
     /// The same scheduler with these jobs.
     Jobs(&'static str),
@@ -36,17 +36,17 @@ pub(crate) enum Beside {
     Noop,
 }
 
-/// What one might expect.
+/// An expectation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Promise {
-    /// Head of its column.
+    /// Heading of its column.
     pub(crate) word: &'static str,
     /// What is asked.
     pub(crate) question: &'static str,
     pub(crate) device: &'static str,
     pub(crate) jobs: &'static str,
     pub(crate) beside: Beside,
-    /// The figure, from the run and the one beside it.
+    /// The figure, from the run and the one it is compared with.
     pub(crate) figure: fn(&Measured, Option<&Measured>) -> Option<f64>,
     pub(crate) unit: &'static str,
     /// Kept from, to.
@@ -61,7 +61,7 @@ fn by(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     Some(above? / below?).filter(|ratio| ratio.is_finite())
 }
 
-/// `a` by `b`, in bandwidth.
+/// `a` divided by `b`, in bandwidth.
 fn shares(run: &Measured, _: Option<&Measured>) -> Option<f64> {
     by(number(run, "a kB/s"), number(run, "b kB/s"))
 }

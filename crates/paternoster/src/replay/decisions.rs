@@ -7,7 +7,7 @@
 //!                                └──▶ --dispatch OUT.csv, --trace PREFIX
 //! ```
 //!
-//! There is no device and no time but the recorded one: the record says when commands ended.
+//! There is no device, and no time except the recorded one: the record says when commands ended.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(super) fn replay(
     };
     let evidence = Evidence::new(setting)?;
     let mut order = dispatch.map(Order::create).transpose()?;
-    // What goes wrong with a file is told after what was replayed.
+    // File errors are reported after the replay.
     let wrong = RefCell::new(Ok(()));
     let note = |result: Result<(), Failure>| {
         let mut wrong = wrong.borrow_mut();
@@ -73,7 +73,7 @@ fn refusal(name: &str, error: &dyn std::fmt::Display) -> Failure {
     Failure::Request(format!("{name}: {error}"))
 }
 
-/// What is not as it was is no fault of the request.
+/// A difference is not the fault of the request.
 fn failure(name: &str, error: &ReplayError) -> Failure {
     match error {
         ReplayError::Difference(difference) => {
@@ -84,7 +84,7 @@ fn failure(name: &str, error: &ReplayError) -> Failure {
     }
 }
 
-/// The trace of the repeated run, if one was asked for.
+/// The trace of the repeated run, if one was requested.
 struct Watch(Option<Tracer<TraceFiles>>);
 
 impl Watch {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Likeness: how near a replay comes to what was recorded, so that nobody trusts a what-if on a
-//! model that does not fit.
+//! Likeness: how close a replay comes to the recording, so that no one trusts a what-if on a model
+//! that does not fit.
 //!
 //! A recording was made under *one* scheduler on *one* device. Only the replay under that scheduler
-//! can tell whether the model is like the device; which it was the trace does not say. So every
-//! replay has its differences from the recording, and the nearest is named:
+//! can show whether the model is like the device, and the trace does not name it. So every replay
+//! shows its differences from the recording, and the nearest is named:
 //!
 //! ```text
 //!                       as recorded     none  bfq:low_latency=0
@@ -13,9 +13,9 @@
 //!           p99                     +310 %           +3.1 %
 //! ```
 //!
-//! How far a replay is from the recording is its worst figure, as a factor: +540 % is 6.4 times,
-//! and -50 % is 2 times. At times that were recorded (`timed`) the rate says nothing of the device,
-//! and only latencies count.
+//! A replay's distance from the recording is its worst figure, as a factor: +540 % is 6.4 times,
+//! and -50 % is 2 times. At recorded times (`timed`) the rate says nothing of the device, and only
+//! latencies count.
 
 use paternoster_workload::replay::{Account, Figures, Manner};
 
@@ -27,11 +27,11 @@ const FITS: f64 = 1.25;
 /// The figures that are compared.
 const FIGURES: [&str; 3] = ["IOPS", "mean", "p99"];
 
-/// Where p99 stands among the percentiles of an account.
+/// The index of p99 among the percentiles of an account.
 const P99: usize = 2;
 
 /// By how many per cent the figures of a replay are above those recorded; `None` where the trace
-/// does not tell them.
+/// does not have them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Likeness([Option<f64>; 3]);
 
@@ -50,8 +50,8 @@ impl Likeness {
         FIGURES.into_iter().zip(self.0)
     }
 
-    /// How far it is from the recording at worst, as a factor of at least 1; `None` if the trace
-    /// tells nothing that counts.
+    /// Its worst distance from the recording, as a factor of at least 1; `None` if the trace has no
+    /// figure that counts.
     pub(crate) fn distance(&self, manner: Manner) -> Option<f64> {
         let counts = if manner == Manner::Timed { &self.0[1..] } else { &self.0[..] };
         let factors = counts.iter().flatten().map(|per_cent| {
@@ -69,7 +69,8 @@ impl Likeness {
     }
 }
 
-/// The sentence about all replays: which is nearest to the recording, and whether that is near.
+/// The sentence about all replays: which is nearest to the recording, and whether it is near
+/// enough.
 pub(crate) fn sentence(likenesses: &[(String, Likeness)], manner: Manner) -> Option<String> {
     let far = likenesses.iter().filter_map(|(label, of)| Some((label, of, of.distance(manner)?)));
     let (label, of, distance) = far.min_by(|one, other| one.2.total_cmp(&other.2))?;
@@ -94,8 +95,8 @@ fn figures(of: &Figures) -> [Option<f64>; 3] {
 mod tests {
     use super::*;
 
-    /// Which replay is nearest, and is it near? `none` is off by 6.4 times in its mean, `bfq` by
-    /// 1 / 0.89 = 1.12 times, which fits; without `bfq` nothing does.
+    /// Which replay is nearest, and does it fit? `none` is off by 6.4 times in its mean, `bfq` by 1
+    /// / 0.89 = 1.12 times, which fits; without `bfq` nothing does.
     #[test]
     fn the_nearest_is_named() {
         let none = ("none".to_owned(), Likeness([Some(-85.6), Some(540.0), Some(310.0)]));
@@ -109,8 +110,8 @@ mod tests {
         assert!(one.contains("No replay here is within 25 %"), "{one}");
     }
 
-    /// Does a rate that was given by the recording's times not count, and is nothing said where
-    /// the trace tells nothing? -85.6 % is 1 / 0.144 = 6.94 times; the mean alone is 1.1.
+    /// Does a rate given by the recording's times not count, and is nothing said where the trace
+    /// has no figures? -85.6 % is 1 / 0.144 = 6.94 times; the mean alone is 1.1.
     #[test]
     fn only_what_tells_something_counts() {
         let of = Likeness([Some(-85.6), Some(10.0), None]);

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Everything is read and checked before anything runs: also whether the recording fits each
-//! device. What came out stands beside what was recorded.
+//! device. The results are compared with the recording.
 //!
-//! A record of a server's decisions is something else: `decisions.rs` makes every call again.
+//! A record of a server's decisions is something else: `decisions.rs` repeats every call.
 
 #[cfg(feature = "serve")]
 mod decisions;
@@ -40,7 +40,7 @@ pub(crate) use options::ReplayOptions;
 use read::Read;
 use tell::{Told, ToldRun};
 
-/// Of so many I/Os in a hundred the end must be known for think times to be inferred unasked.
+/// If the end of this many I/Os in a hundred is known, think times are inferred by default.
 const ENDS_NEEDED: u64 = 90;
 
 pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
@@ -71,7 +71,7 @@ pub(crate) fn document(options: &ReplayOptions) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// Does what was asked, and tells it.
+/// Carries out the request, and prints the results.
 fn replayed(
     options: &ReplayOptions,
     tell: impl FnOnce(Results, &[Watched]) -> Result<(), Failure>,
@@ -125,7 +125,7 @@ fn replayed(
     }
 }
 
-/// The manner that was asked for; otherwise think times if they can be known.
+/// The requested manner; otherwise think times if they can be known.
 fn manner(asked: Option<Manner>, read: &Read, trace: &str) -> Result<Manner, Failure> {
     let (known, all) = (read.recording.completions(), read.recording.ios().len() as u64);
     match asked {
@@ -182,7 +182,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// One replay; nothing if a Ctrl-C cut it.
+    /// One replay; nothing if a Ctrl-C cut it short.
     fn run(
         &self,
         device: &Target,

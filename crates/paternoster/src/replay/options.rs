@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of `paternoster replay`, and what is wrong with them.
+//! Options of `paternoster replay`, and their checks.
 
 use std::path::PathBuf;
 
@@ -43,27 +43,27 @@ pub(crate) struct ReplayOptions {
     #[arg(value_name = "TRACE", required_unless_present = "decisions")]
     recording: Option<String>,
     /// Instead of a trace the record of a server's decisions (`paternoster serve --decisions`), or
-    /// `-`: every call is made again, every answer compared with the recorded one
+    /// `-`: every call is repeated, every answer compared with the recorded one
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_TRACES)]
     pub(super) decisions: Option<String>,
     /// With --decisions: writes what went to the device, in this order (time_ns, op, sector,
     /// sectors, client)
     #[arg(long, value_name = "OUT.csv", requires = "decisions")]
     pub(super) dispatch: Option<PathBuf>,
-    /// When I/Os come again [default: think, or timed if the trace does not tell when they ended]
+    /// When I/Os are submitted [default: think, or timed if the trace does not say when they ended]
     #[arg(long, value_name = "HOW", value_parser = named(&MANNERS))]
     pub(super) manner: Option<Manner>,
-    /// So many times faster: divides recorded times and think times (0.1 to 1000)
+    /// Speed factor: divides recorded times and think times (0.1 to 1000)
     #[arg(long, value_name = "FACTOR", default_value = "1")]
     speed: String,
-    /// Only what arrives in this time of the trace, in seconds (10:20, 10:, :20)
+    /// Only arrivals in this time of the trace, in seconds (10:20, 10:, :20)
     #[arg(long, value_name = "START:END")]
     window: Option<String>,
     /// Which of the trace's devices (8,16, or its name) [default: the one with the most bytes]
     #[arg(long, value_name = "DEVICE")]
     from_device: Option<String>,
-    /// What becomes of sectors beyond the end of the device: they begin again at the front,
-    /// everything moves closer in pieces of 64 MiB, or the replay is refused
+    /// What happens to sectors beyond the end of the device: they wrap around to the front,
+    /// everything is moved closer in pieces of 64 MiB, or the replay is refused
     #[arg(long, value_name = "HOW", default_value = "wrap", value_parser = named(&FITS))]
     pub(super) fit: Fit,
     /// How many processes the table shows, those with the most bytes
@@ -86,7 +86,7 @@ pub(crate) struct ReplayOptions {
     pub(super) setting: SettingOptions,
 }
 
-/// What means nothing to a record of decisions.
+/// Options that mean nothing for a record of decisions.
 const OF_TRACES: [&str; 21] = [
     "recording",
     "manner",
@@ -117,7 +117,7 @@ const MANNERS: [(&str, Manner); 3] =
 /// What each way to fit is called.
 const FITS: [(&str, Fit); 3] = [("wrap", Fit::Wrap), ("scale", Fit::Scale), ("fail", Fit::Fail)];
 
-/// A parser of names that stand for values.
+/// A parser of names for values.
 fn named<T: Copy + Send + Sync + 'static>(
     names: &'static [(&'static str, T)],
 ) -> impl clap::builder::TypedValueParser<Value = T> {

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //! 8,0    Q D C …  ──▶ Matcher of 8,0  ─┐
-//! 8,16   Q D C …  ──▶ Matcher of 8,16 ─┴─▶ the one that was asked for, or the one with most bytes
-//! 253,0  Q …      left out: what is asked of a remapper comes again to the devices below it
+//! 8,16   Q D C …  ──▶ Matcher of 8,16 ─┴─▶ the requested one, or the one with most bytes
+//! 253,0  Q …      left out: what a remapper gets comes again at the devices below it
 //! ```
 //!
-//! Of a window of time the arrivals count; the events behind it are read on until everything that
-//! arrived in it has ended.
+//! Of a window of time the arrivals count; reading goes on until everything that arrived in it has
+//! ended.
 //!
 //! Left out, and counted: commands passed through to the device (no reads or writes), arrivals
-//! without sectors that are no flush.
+//! without sectors that are not flushes.
 //!
 //! Source: TRACE-8, TRACE-13, TRACE-35; BTT-4 (remappers).
 
@@ -24,7 +24,7 @@ use paternoster_workload::replay::{Arrival, Matcher, Recording, RecordingError};
 
 use crate::Failure;
 
-/// Majors of drivers that pass on what they are asked to the devices below: md, device-mapper.
+/// Majors of drivers that pass requests on to the devices below: md, device-mapper.
 const REMAPPERS: [u32; 3] = [9, 253, 254];
 /// The most devices of one trace.
 const DEVICES_MAX: usize = 1024;
@@ -32,7 +32,7 @@ const DEVICES_MAX: usize = 1024;
 /// Which part of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Part {
-    /// From when, and until when, since the first event.
+    /// Start and end, since the first event.
     pub(super) window: (Option<Nanos>, Option<Nanos>),
     /// The device, as `8,16` or by its name; the one with the most bytes otherwise.
     pub(super) device: Option<String>,
@@ -46,18 +46,18 @@ pub(super) struct Read {
     pub(super) device: String,
     /// The other devices.
     pub(super) others: Vec<String>,
-    /// Arrivals that are no reads, writes, discards or flushes.
+    /// Arrivals that are not reads, writes, discards or flushes.
     pub(super) left_out: u64,
     /// Arrivals at remappers.
     pub(super) remapped: u64,
-    /// What was wrong in the trace: how often, and the first of it.
+    /// Problems in the trace: how many, and the first of them.
     pub(super) problems: (u64, Vec<String>),
 }
 
 /// Reads a trace to its end.
 ///
 /// # Errors
-/// Nothing arrives in it, or the device is not there, or it is too large.
+/// Nothing arrives in it, the device does not exist, or it is too large.
 pub(super) fn read(name: &str, source: &mut dyn Source, part: &Part) -> Result<Read, Failure> {
     let mut reader = Reader::new(part);
     while let Some(entry) = source.next() {
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Reader { part, devices, names, first: None, left_out: 0, remapped: 0 }
     }
 
-    /// Takes an event. True once nothing of what follows can matter.
+    /// Takes an event. True once nothing that follows can matter.
     fn take(&mut self, entry: &Entry<'_>) -> Result<bool, RecordingError> {
         let record = &entry.record;
         if record.is_note_of(Code::NOTE_PROCESS) {
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The recording of the device that was asked for, or of the one with the most bytes.
+    /// The recording of the requested device, or of the one with the most bytes.
     fn choose(
         mut self,
         name: &str,
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
                 };
                 self.devices.keys().find(named).copied()
             }
-            // Of several with as many bytes the first.
+            // If several have as many bytes, the first.
             None => {
                 let most = self.devices.iter().rev().max_by_key(|(_, matcher)| bytes(matcher));
                 most.map(|(device, _)| *device)
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An event that is no arrival.
+/// An event that is not an arrival.
 fn pass_on(matcher: &mut Matcher, record: &Record, at: Nanos, payload: &[u8]) {
     if record.is_passthrough() {
         return;
@@ -247,7 +247,7 @@ fn pass_on(matcher: &mut Matcher, record: &Record, at: Nanos, payload: &[u8]) {
     }
 }
 
-/// What an arrival does; none if it is not to be replayed.
+/// What an arrival does; `None` if it is not to be replayed.
 fn operation(record: &Record) -> Option<(Op, Flags)> {
     let has = |category| record.categories.contains(category);
     if record.is_passthrough() {
@@ -274,7 +274,7 @@ fn operation(record: &Record) -> Option<(Op, Flags)> {
     }
 }
 
-/// Sectors of an event, a part of one as a whole one.
+/// Sectors of an event; a partial one counts as a whole one.
 const fn sectors(record: &Record) -> u32 {
     record.bytes.div_ceil(512)
 }

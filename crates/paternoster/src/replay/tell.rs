@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: the recording and its replays side by side, as tables, as JSON, as CSV.
+//! Output: the recording and its replays side by side, as tables, JSON or CSV.
 //!
 //! Two tables: the figures of everything (and of reads and writes, if there are both) as rows, the
 //! recording and each replay as columns; then a row for each process and each of these. Units suit
-//! the figure. One that the trace does not give is `-`.
+//! the figure. A figure that the trace does not have is `-`.
 
 use paternoster_core::Nanos;
 use paternoster_workload::replay::{Account, Figures, Manner, PERCENTILES, RecordedProcess, Speed};
@@ -22,21 +22,21 @@ use crate::units;
 /// How the recording itself is called.
 const RECORDED: &str = "as recorded";
 
-/// A replay, ready to be told.
+/// A replay's results.
 pub(super) struct ToldRun {
-    /// What tells it from the others.
+    /// What distinguishes it from the others.
     pub(super) label: String,
     pub(super) device: String,
     pub(super) scheduler: String,
     pub(super) account: Account,
-    /// I/Os that do not lie where they were.
+    /// I/Os that were moved.
     pub(super) moved: u64,
     /// I/Os that failed, and the first errno.
     pub(super) failed: (u64, i32),
     pub(super) sleeps: u64,
 }
 
-/// Everything that is told.
+/// All results.
 pub(super) struct Told<'a> {
     pub(super) options: &'a ReplayOptions,
     pub(super) read: &'a Read,
@@ -53,7 +53,7 @@ type Cell = fn(&Account, &Figures) -> Option<String>;
 /// A part of an account.
 type Group = fn(&Account) -> &Figures;
 
-/// The rows of the first table: name, figure, whether it is one of everything only.
+/// The rows of the first table: name, figure, whether it is only one of the whole.
 const ROWS: [(&str, Cell, bool); 14] = [
     ("I/Os", |_, of| Some(of.ios.to_string()), false),
     ("data", |_, of| Some(units::size(as_f64(of.bytes))), false),
@@ -72,7 +72,7 @@ const ROWS: [(&str, Cell, bool); 14] = [
 ];
 
 impl Told<'_> {
-    /// The results; `watched` has what was seen of each replay, if anyone asked why it waited.
+    /// The results; `watched` has the recording of each replay, if waits are to be explained.
     pub(super) fn results(&self, watched: &[Watched]) -> Results {
         let (processes, left_out) = self.sheet_of_processes();
         let mut sheets = vec![("Everything".to_owned(), self.sheet_of_all())];
@@ -93,7 +93,7 @@ impl Told<'_> {
         }
     }
 
-    /// What came out, in sentences.
+    /// The outcome, in sentences.
     fn headline(&self) -> Vec<String> {
         let of = |figure: fn(&Account) -> Option<f64>| -> Vec<(String, f64)> {
             let told = |(label, account): (&str, &Account)| {
@@ -152,7 +152,7 @@ impl Told<'_> {
         let groups: [(&str, Group); 3] =
             [("all", |of| &of.all), ("reads", |of| &of.reads), ("writes", |of| &of.writes)];
         for (group, figures) in groups.into_iter().take(if both { 3 } else { 1 }) {
-            // Device time is the whole's by definition, and not known of a part.
+            // Device time is the whole's by definition, and not known for a part.
             let rows = ROWS[..ROWS.len() - 1].iter();
             let rows = rows.filter(|(_, _, of_all)| group == "all" || !of_all);
             for (nth, (name, cell, _)) in rows.enumerate() {
@@ -176,7 +176,7 @@ impl Told<'_> {
         sheet
     }
 
-    /// How near each replay is to the recording.
+    /// How close each replay is to the recording.
     fn likenesses(&self) -> impl Iterator<Item = (&ToldRun, Likeness)> {
         self.runs.iter().map(|run| (run, Likeness::of(&self.recorded, &run.account)))
     }
@@ -318,13 +318,13 @@ fn percentile(of: &Figures, nth: usize) -> Option<String> {
     latency(of, as_f64(of.percentiles[nth].0))
 }
 
-/// Part of the time that the device had something to do.
+/// The fraction of time in which the device was busy.
 fn busy(all: &Account) -> Option<f64> {
     let busy = all.busy.filter(|_| all.all.length > Nanos::ZERO)?;
     Some(as_f64(busy.0) / as_f64(all.all.length.0))
 }
 
-/// Part of the device time of all.
+/// The fraction of all device time.
 fn share(all: &Account, of: &Figures) -> Option<f64> {
     let (own, sum) = (of.served?, all.all.served.filter(|sum| *sum > Nanos::ZERO)?);
     Some(as_f64(own.0) / as_f64(sum.0))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `replay --decisions` says in a program that was built without `serve`, which knows the
-//! records of a server's decisions.
+//! What `replay --decisions` says in a program built without `serve`, which reads the records of a
+//! server's decisions.
 
 use std::path::Path;
 

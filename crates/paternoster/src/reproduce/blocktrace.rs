@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Block trace: btt's figures of a run, as it runs and without a file.
+//! Block trace: btt's figures of a run, computed during it and without a file.
 //!
 //! The records that `--trace` would have written go to the same analysis that
 //! `analyze --format btt` prints.
@@ -38,7 +38,7 @@ impl BlockTrace {
         }))
     }
 
-    /// Puts the figures beside the others, each with `btt` before its name.
+    /// Adds the figures to the others, each with `btt` before its name.
     pub(super) fn tell(&mut self, measured: &mut Measured) -> Result<(), Failure> {
         let Some(tracer) = self.0.take() else { return Ok(()) };
         let figures = tracer.into_sink().0.finish()?;
@@ -49,7 +49,7 @@ impl BlockTrace {
     }
 }
 
-/// What btt's report has of a device, by its own names.
+/// What btt's report says of a device, by its own names.
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]
 fn numbers(device: &DeviceFigures) -> [(&'static str, f64); 20] {
     let average = |interval: Interval| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Command: the line with which a person does a run by hand.
+//! Command: the line with which a person repeats a run by hand.
 //!
 //! ```text
 //! paternoster run jobs/fair-warm.fio --ramp_time=1 --device flash-card-2010 --scheduler cfq …
@@ -17,7 +17,7 @@ use paternoster_workload::fio::syncs::FileSync;
 
 use super::experiment::{Device, Experiment, FioJobs, Run, Workload};
 
-/// Device files of the experiment's own, then a line for each run.
+/// The experiment's own device files, then a line for each run.
 pub(crate) fn lines(experiment: &Experiment) -> String {
     let mut text = format!("# {}: {}\n", experiment.name, experiment.summary);
     let mut written: Vec<&str> = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Does the line of a start-up say everything about it?
+    /// Does a start-up's line say everything about it?
     #[test]
     fn startups_are_told_whole() {
         let startup = Startup {
@@ -204,7 +204,7 @@ mod tests {
         assert!(line.contains("--repeat 100") && line.contains("--device hdd-7200"), "{line}");
     }
 
-    /// And that of a sysbench, with every option and with none?
+    /// And a sysbench's, with every option and with none?
     #[test]
     fn sysbenches_are_told_whole() {
         let plain = Sysbench::new(Mode::RandomWrite);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts: how often a scheduler did what it tells of in notes, by whom it was done to; what became
-//! of flushes; what each client got in each second.
+//! Counts: how often a scheduler noted each action, by the client it was done to; what happened to
+//! flushes; what each client got in each second.
 //!
-//! Clients of a run are numbered as its processes are; one number more is the flusher's.
+//! Clients of a run have the numbers of its processes; the next number is the flusher's.
 
 use paternoster_core::event::Action;
 use paternoster_core::{ClientId, Event, Nanos, Note, Observer, Op};
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Is each note counted under its name, and a raise that is over not at all?
+    /// Is each note counted under its name, and the end of a raise not at all?
     #[test]
     fn notes_are_counted() {
         let noop = elevators::by_name("noop").expect("it is there");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Doors: a program's I/Os through what it has before its device, in virtual time.
+//! Doors: a program's I/Os through the mechanism in front of its device, in virtual time.
 //!
-//! The published cases of the gate are not about a kernel's scheduler: a program asks something of
-//! its own (a semaphore, a token bucket, a queue of sessions), does the I/O, and says that it has
-//! ended. Here each is a state machine before `paternoster-disk`:
+//! The gate's published cases are not about a kernel's scheduler: a program asks a mechanism of its
+//! own (a semaphore, a token bucket, a queue of sessions), does the I/O, and reports its end. Here
+//! each is a state machine in front of `paternoster-disk`:
 //!
 //! ```text
 //! clients ─ask─▶ door ─may go─▶ disk ─has ended─▶ door, client
 //! ```
 //!
 //! # Invariants
-//! I1  An I/O is let in once and ends once; the door hears of both.
+//! I1  An I/O is let in once and ends once; the door learns of both.
 //! I2  The clock stands still only while something can go on.
 
 use std::cmp::Reverse;
@@ -25,10 +25,10 @@ use crate::Failure;
 
 mod kinds;
 
-/// One run: which clients ask for what, through what.
+/// One run: which clients request what, and through what.
 #[derive(Debug, Clone)]
 pub(crate) struct Doors {
-    /// Of which experiment, for the line that does it by hand.
+    /// The experiment it belongs to, for the line that repeats it by hand.
     pub(crate) experiment: &'static str,
     pub(crate) door: Door,
     /// Names of classes.
@@ -36,20 +36,20 @@ pub(crate) struct Doors {
     pub(crate) clients: Vec<Client>,
     /// An episode of the disk, in its language.
     pub(crate) episode: Option<&'static str>,
-    /// Before it is measured, and while it is, in milliseconds.
+    /// Time before measuring, and measured time, in milliseconds.
     pub(crate) times: [u64; 2],
 }
 
-/// What stands before the device.
+/// What is in front of the device.
 #[derive(Debug, Clone)]
 pub(crate) enum Door {
     /// Nothing.
     Open,
-    /// So many of a class at a time; the others pass.
+    /// At most this many of a class at a time; the others pass.
     Limit { class: usize, most: usize },
     /// Sessions in turn, one at a time.
     Sessions,
-    /// A token bucket for each class, of so many bytes a second.
+    /// A token bucket for each class, with this many bytes a second.
     Buckets(Vec<u64>),
     /// A session that asks within a tick (in ns) of another one waits for the next tick.
     Ticks(u64),
@@ -57,20 +57,20 @@ pub(crate) enum Door {
     Gate { weights: Vec<u32>, cap: u64 },
 }
 
-/// One that asks: a session.
+/// A requester: a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) class: usize,
-    /// I/Os under way at a time; of one that is paced, I/Os each time.
+    /// I/Os in flight at a time; for a paced client, I/Os each time.
     pub(crate) depth: usize,
-    /// Time between two times in ns; 0: at once when one has ended.
+    /// Time between two times in ns; 0: at once after each completion.
     pub(crate) every: u64,
     pub(crate) len: u64,
     pub(crate) writes: bool,
 }
 
 impl Client {
-    /// Reads of 4 KiB at random places, so many at a time.
+    /// Reads of 4 KiB at random places, `depth` at a time.
     pub(crate) const fn reads(class: usize, depth: usize) -> Client {
         Client { class, depth, every: 0, len: 4096, writes: false }
     }
@@ -112,7 +112,7 @@ impl Chance {
     }
 }
 
-/// Does the run.
+/// Executes the run.
 pub(super) fn measure(run: &Doors, device: &Device) -> Result<Measured, Failure> {
     let device = match device {
         Device::Named(name) => DiskDevice::named(name),
@@ -203,7 +203,7 @@ fn drive(
     }
 }
 
-/// `CLASS MB/s` (10^6), `CLASS IOPS`, `CLASS share %` of bytes, `CLASS p50 us`, `p99`, `p99.9`; of
+/// `CLASS MB/s` (10^6), `CLASS IOPS`, `CLASS share %` of bytes, `CLASS p50 us`, `p99`, `p99.9`; for
 /// all together `all MB/s`.
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]
 fn tell(run: &Doors, came: Came, time: u64) -> Measured {

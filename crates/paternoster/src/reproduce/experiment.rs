@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiment: runs, and the published figures that are set beside what they measure.
+//! Experiment: runs, and the published figures that their results are compared with.
 //!
-//! All of it is data. A run has a name, and what it measures has names ([`super::measure`]); a
-//! figure says of which of them it is made, what was published, and how it is judged:
+//! All of it is data. A run has a name, and its results have names ([`super::measure`]); a figure
+//! says which of them it is made of, what was published, and how it is judged:
 //!
 //! ```text
 //! runs     "noop 8"   "cfq 8"                     each measures "kB/s", "bsr max us", …
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A figure that was used to fit the device says so (`fitted`); it may be judged all the same, but
-//! what that shows is that one set of numbers explains them all.
+//! that only shows that one set of numbers explains them all.
 
 use std::collections::BTreeMap;
 
@@ -26,24 +26,24 @@ use super::doors::Doors;
 /// One published experiment.
 #[derive(Debug, Clone)]
 pub(crate) struct Experiment {
-    /// What it is asked for by.
+    /// The name it is requested by.
     pub(crate) name: &'static str,
     /// One line.
     pub(crate) summary: &'static str,
     /// Where it was published, when, by whom.
     pub(crate) source: &'static str,
-    /// What is different here, and what must be known to read the figures.
+    /// What differs here, and what one must know to read the figures.
     pub(crate) notes: &'static [&'static str],
     pub(crate) runs: Vec<Run>,
     pub(crate) figures: Vec<Figure>,
-    /// What follows from the results, in sentences that are made from the figures.
+    /// The conclusions from the results, in sentences made from the figures.
     pub(crate) conclude: fn(&Results) -> Vec<String>,
 }
 
 /// One workload under one scheduler on one fresh device.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
-    /// Names it in figures: `cfq 8`.
+    /// Its name in figures: `cfq 8`.
     pub(crate) name: String,
     pub(crate) workload: Workload,
     pub(crate) device: Device,
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     pub(crate) btt: bool,
 }
 
-/// On what.
+/// The device.
 #[derive(Debug, Clone)]
 pub(crate) enum Device {
     /// As `--device` takes it.
@@ -73,7 +73,7 @@ pub(crate) enum Device {
 }
 
 impl Device {
-    /// The device of this file, told that it can queue a flush beside other commands.
+    /// The device of this file, set to queue a flush while other commands are in it.
     pub(crate) fn queueing_flushes(name: &str, text: &str) -> Device {
         let [cannot, can] =
             ["false", "true"].map(|can| format!("flush_queueable = {{ value = {can}"));
@@ -81,14 +81,14 @@ impl Device {
     }
 }
 
-/// What is run.
+/// The workload.
 #[derive(Debug, Clone)]
 pub(crate) enum Workload {
     Fio(FioJobs),
     Tiotest(Tiotest),
     Disktest(Disktest),
     Dd(Dd),
-    /// A program that starts, so many times.
+    /// A program that starts, this many times.
     Startup {
         startup: Startup,
         /// Starts, with seeds from 0.
@@ -96,9 +96,9 @@ pub(crate) enum Workload {
     },
     /// sysbench's fileio.
     Sysbench(Sysbench),
-    /// A program's I/Os through a door of its own.
+    /// A program's I/Os through its own door.
     Doors(Doors),
-    /// Nothing: the queue's folder in sysfs is listed.
+    /// None: the queue's folder in sysfs is listed.
     Listing,
 }
 
@@ -145,7 +145,7 @@ impl Run {
         }
     }
 
-    /// With attributes of the queue, as `hz=250`.
+    /// With attributes of the queue, like `hz=250`.
     pub(crate) fn set(mut self, assignments: &[&str]) -> Run {
         self.set.extend(assignments.iter().map(|text| (*text).to_owned()));
         self
@@ -163,7 +163,7 @@ impl Run {
         self
     }
 
-    /// With files that lie so.
+    /// With files placed like this.
     pub(crate) fn placement(mut self, how: &'static str) -> Run {
         self.placement = how;
         self
@@ -209,13 +209,13 @@ impl Figure {
         }
     }
 
-    /// Beside what was published, and where.
+    /// With the published value, and where it was published.
     pub(crate) fn published(mut self, number: f64, source: &'static str) -> Figure {
         (self.published, self.source) = (Some(Reading::Number(number)), source);
         self
     }
 
-    /// Beside a published line, which must be the same.
+    /// With a published line, which must be the same.
     pub(crate) fn line(mut self, line: &str, source: &'static str) -> Figure {
         (self.published, self.source) = (Some(Reading::Text(line.to_owned())), source);
         self.judge = Judge::Same;
@@ -227,7 +227,7 @@ impl Figure {
         self
     }
 
-    /// The device was fitted to it, if so.
+    /// Marks whether the device was fitted to it.
     pub(crate) fn fitted(mut self, fitted: bool) -> Figure {
         self.fitted = fitted;
         self
@@ -249,14 +249,14 @@ pub(crate) fn parts(parts: Vec<Vec<Figure>>) -> Vec<Figure> {
 /// When a figure is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Judge {
-    /// Within so many per cent of what was published.
+    /// Within this many per cent of what was published.
     Within(f64),
     AtLeast(f64),
     Below(f64),
     Between(f64, f64),
     /// The same text.
     Same,
-    /// Whatever it is.
+    /// Not judged.
     Shown,
 }
 
@@ -269,14 +269,14 @@ pub(crate) enum Quantity {
         what: String,
     },
     Ratio(Box<Quantity>, Box<Quantity>),
-    /// So many times as much.
+    /// This many times as much.
     Scaled(Box<Quantity>, f64),
     Sum(Vec<Quantity>),
     Least(Vec<Quantity>),
     Largest(Vec<Quantity>),
-    /// The largest by the smallest: 1 is flat.
+    /// The largest divided by the smallest: 1 is flat.
     Spread(Vec<Quantity>),
-    /// The least of each by the one before it: at least 1 if they never fall.
+    /// The least of each divided by the one before it: at least 1 if they never fall.
     LeastStep(Vec<Quantity>),
     /// Where `it` lies between `low` (0) and `high` (1).
     Place {
@@ -293,19 +293,19 @@ pub(crate) fn of(run: impl Into<String>, what: impl Into<String>) -> Quantity {
     Quantity::Of { run: run.into(), what: what.into() }
 }
 
-/// One by the other.
+/// One divided by the other.
 pub(crate) fn ratio(above: Quantity, below: Quantity) -> Quantity {
     Quantity::Ratio(Box::new(above), Box::new(below))
 }
 
-/// Everything that one run measured, by name.
+/// All results of one run, by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) numbers: BTreeMap<String, f64>,
     pub(crate) texts: BTreeMap<String, String>,
 }
 
-/// What every run of an experiment measured, by the name of the run.
+/// The results of every run of an experiment, by the name of the run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Results(pub(crate) BTreeMap<String, Measured>);
 
@@ -412,7 +412,7 @@ mod tests {
         assert_is(&Quantity::Farthest(pairs), 20.0);
     }
 
-    /// Is what no run has measured missing, and no number made up for it?
+    /// Is a missing measurement reported as missing, with no number made up for it?
     #[test]
     fn what_is_missing_is_missing() {
         assert_eq!(results().value(&ratio(of("a", "kB/s"), of("z", "kB/s"))), None);

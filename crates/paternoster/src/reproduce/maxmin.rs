@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Max-min: how far from his fair share is whoever misses most of it, and what share has each?
+//! Max-min: how far the worst-off client is from its fair share, and what share each client has.
 //!
-//! Shares of device time say little where somebody asks for less than his: five readers of depth 1
-//! on a drive that serves 32 get all they ask for, whatever they weigh. The scoreboard's error
-//! counts what each would have had if nothing of his had waited; here it is told of the jobs of an
-//! experiment, if all of them are measured between the same two instants.
+//! Shares of device time say little where a client asks for less than its share: five readers of
+//! depth 1 on a drive that serves 32 get all they ask for, whatever they weigh. The scoreboard's
+//! error counts what each would have had if none of its requests had waited; here it is given for
+//! the jobs of an experiment, if all of them are measured between the same two instants.
 //!
 //! ```text
-//! levels 7, 6 … 3   weigh 25, 50 … 125        (8 - level) / 4 of the weight that everybody has
-//! cgroup=w1         all of it is one, and weighs what it weighs
+//! levels 7, 6 … 3   weigh 25, 50 … 125        (8 - level) / 4 of the default weight
+//! cgroup=w1         all of it is one client, with its configured weight
 //! ```
 
 use paternoster_core::Nanos;
@@ -19,9 +19,9 @@ use super::experiment::Measured;
 use crate::scoreboard::figures::{Got, fairness};
 use crate::scoreboard::tally::{Client, Tally};
 
-/// Of one at level 4, or of a new cgroup.
+/// The weight at level 4, or of a new cgroup.
 const WEIGHT: u32 = 100;
-/// Of who says nothing.
+/// The default level.
 const LEVEL: u32 = 4;
 
 /// Counts between the two instants; nothing if jobs are measured at different times.
@@ -44,7 +44,7 @@ fn window(jobs: &[Job]) -> Option<(Nanos, Nanos)> {
 
 /// The error, and the share of each cgroup.
 pub(super) fn tell(jobs: &[Job], result: &RunResult, tally: &mut Tally, measured: &mut Measured) {
-    // Behind a stonewall others have gone before.
+    // After a stonewall others have gone before.
     if window(jobs).is_none() || result.sections.len() != 1 {
         return;
     }
@@ -109,8 +109,8 @@ mod tests {
         measure(&run).expect("it runs").numbers.get(number).copied()
     }
 
-    /// Is the error that of the arithmetic? 1116 + 4 * 46.04 = 1300 us and 1116 + 64 * 46.04 = 4063
-    /// us in turns: shares 24.2 and 75.8 %. The small one always has one that waits or is served;
+    /// Is the error the arithmetic one? 1116 + 4 * 46.04 = 1300 us and 1116 + 64 * 46.04 = 4063 us
+    /// in turns: shares 24.2 and 75.8 %. The small one always has a request waiting or in service;
     /// it is owed a half and misses 1 - 24.2 / 50 = 51.5 %.
     #[test]
     fn turns_of_different_sizes() {
@@ -120,7 +120,8 @@ mod tests {
         assert!((share - 24.2).abs() < 0.5, "{share}");
     }
 
-    /// Is nothing told of jobs that are measured one after the other, or for as long as they take?
+    /// Is nothing reported for jobs that are measured one after the other, or for as long as they
+    /// take?
     #[test]
     fn other_instants_are_not_compared() {
         const WALL: &str = "[global]\nrw=randread\nsize=64m\ndirect=1\ntime_based\nruntime=1\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measure: does a run and gives what it measured, by name.
+//! Measure: executes a run and gives its results, by name.
 //!
 //! | workload | names |
 //! |---|---|
@@ -28,9 +28,9 @@
 //! If a run has its block trace analysed, what btt says of it: `btt Q2Q us`, `btt I2D %` and so on
 //! ([`super::blocktrace`]).
 //!
-//! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
-//! `hw_tag`, `bandwidth`. And what it did in the run: `merges` of queues, `partings`, `injections`
-//! of requests, `flushes`, `flush ms` (mean device time), `refused flushes` and `refused` others.
+//! And every read-only attribute of the scheduler, as at the end of the run, by its name: `hw_tag`,
+//! `bandwidth`. And what it did in the run: `merges` of queues, `partings`, `injections` of
+//! requests, `flushes`, `flush ms` (mean device time), `refused flushes` and `refused` others.
 
 use paternoster_core::{Nanos, NoObserver, Values};
 use paternoster_sim::Description;
@@ -55,10 +55,10 @@ use crate::startup::{Figures, starts};
 use crate::target::Target;
 use crate::{Failure, choice, schedulers, sysfs};
 
-/// Does the run.
+/// Executes the run.
 ///
 /// # Errors
-/// The experiment asks for what there is not, or a job has failed.
+/// The experiment requires what does not exist, or a job has failed.
 pub(crate) fn measure(run: &Run) -> Result<Measured, Failure> {
     let in_run = |failure: Failure| match failure {
         Failure::Request(message) => Failure::Request(format!("run {}: {message}", run.name)),
@@ -113,7 +113,7 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// Everything but the device and the scheduler, which are read already. All processes begin at
+/// Everything except the device and the scheduler, which are read already. All processes begin at
 /// once, so that nothing is left to chance.
 fn options(run: &Run) -> SettingOptions {
     SettingOptions {
@@ -157,7 +157,7 @@ fn lines(text: &str) -> Measured {
     Measured { texts: numbered.collect(), ..Measured::default() }
 }
 
-/// What the scheduler tells of itself.
+/// The scheduler's own figures.
 fn attributes(queue: &Queue) -> Measured {
     let mut measured = Measured::default();
     queue.for_each_attribute(|path, attribute, value| {
@@ -294,7 +294,7 @@ fn dd(dd: &Dd, result: &RunResult, measured: &mut Measured) {
     measured.numbers.insert("MB/s".to_owned(), rate);
 }
 
-/// Starts a program so often; the scheduler's attributes are those at the end of the last start.
+/// Starts a program this often; the scheduler's attributes are those at the end of the last start.
 fn startup(
     on: (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
@@ -391,9 +391,9 @@ mod tests {
         Run::new("test", workload, Device::Named("flash-card-2010"), "noop")
     }
 
-    /// Are jobs and sections measured under their names? One reader at a time, 1116 us + 4 *
-    /// 46.04 us = 1300.16 us and 20 us of the host for each of ten: 40960 bytes in 13 whole ms
-    /// are 3150.8 kB/s, and all of the device.
+    /// Are jobs and sections measured under their names? One reader at a time, 1116 us + 4 * 46.04
+    /// us = 1300.16 us and 20 us of the host for each of ten: 40960 bytes in 13 whole ms are 3150.8
+    /// kB/s, and all of the device.
     #[test]
     fn jobs_have_names() {
         let measured = measure(&run_of(JOB)).unwrap();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     /// Are start-ups measured under their names, each start by its seed? On a device without seeks
-    /// and with nobody beside, each takes the same time, alone or not.
+    /// and with no other load, each takes the same time, alone or not.
     #[test]
     fn startups_have_names() {
         let profile = by_name("xterm").expect("a profile");
@@ -449,7 +449,7 @@ mod tests {
         assert!(message.contains("never end"), "{message}");
     }
 
-    /// Does a failure say whose it is?
+    /// Does a failure name its run?
     #[test]
     fn failures_name_the_run() {
         let Err(Failure::Request(message)) = measure(&run_of("[a]\nrw=sideways\n")) else {

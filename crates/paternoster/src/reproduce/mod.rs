@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster reproduce`: the published experiments, done again; what was published beside what
-//! comes out.
+//! `paternoster reproduce`: the published experiments, repeated; the published figures compared
+//! with the results.
 //!
 //! ```text
 //! names ──▶ experiments ──▶ runs ──▶ threads ──▶ measured ──▶ verdicts ──▶ table or JSON
 //! ```
 //!
-//! Runs know nothing of each other, so threads take them one by one; results are kept by the place
-//! of their run, so that what is printed does not depend on who was faster.
+//! Runs are independent, so threads take them one by one; results are kept by the index of their
+//! run, so that the output does not depend on which thread was faster.
 //!
 //! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
 //! * [`mod@measure`], [`counts`], [`seconds`], [`maxmin`], [`blocktrace`], [`verdict`], [`tell`]: a
-//!   run's figures, what the scheduler did, who got what in each second, who misses most of his
-//!   share, what btt says of it, what is thought of them, the table.
-//! * [`command`]: how to do a run by hand.
+//!   run's figures, what the scheduler did, what each client got in each second, how much the
+//!   worst-off misses of its share, what btt says of it, the verdict, the table.
+//! * [`command`]: how to repeat a run by hand.
 
 mod blocktrace;
 pub(crate) mod command;
@@ -36,7 +36,7 @@ use crate::table::{plain_table, trimmed};
 use crate::{Failure, experiments, parallel, print};
 use experiment::{Experiment, Measured, Results, Run};
 
-/// Do published experiments again: what was published beside what comes out
+/// Repeat published experiments: published figures compared with what comes out
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   paternoster reproduce
@@ -50,15 +50,15 @@ to this figure; `shown` is only there to be seen.
 
 Exit status: 0 done, 1 a judged figure is outside its tolerance, 2 the request was wrong.")]
 pub(crate) struct ReproduceOptions {
-    /// Which; all of them if none is named
+    /// Experiments; all of them if none is named
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Name them and say what they are, run nothing
+    /// List them with a description, run nothing
     #[arg(long)]
     list: bool,
 
-    /// Print the commands that do the runs by hand, run nothing
+    /// Print the commands that repeat the runs by hand, run nothing
     #[arg(long, conflicts_with = "list")]
     commands: bool,
 
@@ -122,7 +122,7 @@ fn last_word(outside: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Those that were named, in the order of their naming; all if none was.
+/// Those that were named, in that order; all if none was.
 fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     let all = experiments::all();
     if names.is_empty() {
@@ -134,7 +134,7 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
             Failure::Request(format!("there is no experiment `{name}`{hint}"))
         })
     };
-    // Who is named twice is done once.
+    // An experiment named twice is done once.
     let first = |(place, name): &(usize, &String)| !names[..*place].contains(name);
     names.iter().enumerate().filter(first).map(|(_, name)| find(name)).collect()
 }
@@ -174,7 +174,7 @@ mod tests {
     use super::experiment::{Judge, Quantity, Workload};
     use super::*;
 
-    /// Does a name that is not known get an answer with those that are?
+    /// Does an unknown name get an answer with the known ones?
     #[test]
     fn unknown_names_are_refused() {
         let Err(Failure::Request(message)) = chosen(&["flash".to_owned()]) else {
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(found, ["array-dd", "array-sysfs"]);
     }
 
-    /// Does the command fail with the names of what is outside, and only then?
+    /// Does the command fail with the names of figures outside, and only then?
     #[test]
     fn what_is_outside_fails() {
         assert!(last_word(&[]).is_ok());
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    /// Is every experiment whole: names that occur once, figures of runs that there are, a
-    /// published value wherever one is compared with, and the source of each that was published?
+    /// Is every experiment whole: unique names, figures of existing runs, a published value
+    /// wherever one is compared with, and a source for each that was published?
     #[test]
     fn experiments_are_sound() {
         let mut names = BTreeSet::new();
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Are results in the order of the runs, however many threads do them?
+    /// Are results in the order of the runs, however many threads execute them?
     #[test]
     fn results_keep_their_order() {
         use super::experiment::{Device, FioJobs};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Seconds: what each client got in each second of a run.
 //!
-//! A mean over ten seconds hides whoever got nothing in five of them. Here completions are sorted
-//! into windows of one second from the beginning of the run, by client; a flush is the client's
-//! who asked for it first. Only whole seconds between the ramp and the last completion count:
+//! A mean over ten seconds hides a client that got nothing in five of them. Here completions are
+//! sorted into windows of one second from the beginning of the run, by client; a flush counts for
+//! the client that asked for it first. Only whole seconds between the ramp and the last completion
+//! count:
 //!
 //! ```text
 //! ramp 1 s, runtime 3.4 s     | 0 |[1]|[2]|[3]| .4      least of the three in brackets
@@ -26,7 +27,7 @@ pub(crate) struct Seconds {
 }
 
 impl Seconds {
-    /// A command has ended that took so much device time.
+    /// A command has ended that took this much device time.
     pub(crate) fn add(&mut self, at: Nanos, client: ClientId, op: Op, served: Nanos) {
         self.last = self.last.max(at);
         let second = entry(entry(&mut self.clients, client.index() as usize), number_of(at));
@@ -34,7 +35,7 @@ impl Seconds {
         second.served += served;
     }
 
-    /// The whole seconds behind `ramp`.
+    /// The whole seconds after `ramp`.
     fn whole(&self, ramp: Nanos) -> std::ops::Range<usize> {
         number_of(ramp + Nanos::from_secs(1) - Nanos(1))..number_of(self.last)
     }
@@ -55,7 +56,7 @@ impl Seconds {
         self.whole(ramp).map(|second| self.sums(second, of).ios).min()
     }
 
-    /// The least part of the device time of a second that was theirs.
+    /// The smallest part of a second's device time that was theirs.
     pub(crate) fn least_share(&self, ramp: Nanos, of: &dyn Fn(usize) -> bool) -> Option<f64> {
         let share = |second| {
             let all = self.sums(second, &|_| true).served.0.max(1);
@@ -69,7 +70,7 @@ fn number_of(at: Nanos) -> usize {
     usize::try_from(at.0 / Nanos::from_secs(1).0).unwrap_or(usize::MAX)
 }
 
-/// The place, made if it is not there yet.
+/// The entry at this index, made if it does not exist yet.
 fn entry<T: Default>(all: &mut Vec<T>, place: usize) -> &mut T {
     if all.len() <= place {
         all.resize_with(place + 1, T::default);
@@ -87,9 +88,9 @@ mod tests {
     use super::*;
     use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue, elevators};
 
-    /// Does the drawing hold? Ramp 1 s, the last completion at 4.4: seconds 1 to 3 count. In
-    /// second 2 the first client has one I/O of 1 ms beside 3 ms of the other, of which 2 are a
-    /// flush: a quarter.
+    /// Does the drawing hold? Ramp 1 s, the last completion at 4.4: seconds 1 to 3 count. In second
+    /// 2 the first client has one I/O of 1 ms and the other 3 ms, of which 2 are a flush: a
+    /// quarter.
     #[test]
     fn only_whole_seconds_count() {
         let noop = elevators::by_name("noop").expect("it is there");

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tally: of the figures that a source published, how many are judged here and how many are near.
+//! Tally: of the figures that a source published, how many are judged here and how many are close.
 //!
 //! An experiment whose few judged figures are `ok` may still differ from most of what was
 //! published. So every experiment says how many figures it has, and how many lie within 5, 15 and
-//! 50 %, judged or not; and all of them together say it once more:
-//!
+//! 50 %, judged or not; and a last row has the sum of all:
 //! ```text
 //!                 published  judged  fitted  within 5 %  15 %  50 %
 //! flash-fairness         12      12       4          11    12    12
@@ -12,9 +11,9 @@
 //! ```
 //!
 //! # Invariants
-//! I1  Who is within 5 % is within 15 and 50 too; none of them are more than were published.
+//! I1  A figure within 5 % is within 15 and 50 too; none of the counts exceeds what was published.
 //!
-//! A published 0 and a published text have no per cent: they are within all, or within none.
+//! For a published 0 or text there are no percentages: it is within all, or within none.
 
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ use super::experiment::Reading;
 use super::verdict::{Row, Verdict};
 use crate::sheet::Sheet;
 
-/// The distances that are told, in per cent.
+/// The distances in the output, in per cent.
 const WITHIN: [f64; 3] = [5.0, 15.0, 50.0];
 
 /// Counts of published figures.
@@ -33,8 +32,8 @@ pub(crate) struct Tally {
     fitted: usize,
     /// Within 5, 15 and 50 %.
     within: [usize; 3],
-    /// Of those that are judged and were not fitted: how many there are, and how many are within
-    /// 15 %.
+    /// Of those that are judged and were not fitted: how many there are, and how many are within 15
+    /// %.
     predicted: [usize; 2],
 }
 
@@ -68,7 +67,7 @@ impl Tally {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn and(self, other: Tally) -> Tally {
         let Tally { published, judged, fitted, within, predicted } = other;
         Tally {
@@ -108,7 +107,7 @@ impl Tally {
     }
 }
 
-/// A row for each experiment that something was published for, and one for all.
+/// A row for each experiment with published figures, and one for all.
 pub(crate) fn sheet(tallies: &[(&str, Tally)]) -> Sheet {
     let titles =
         ["experiment", "published", "judged", "fitted", "within 5 %", "15 %", "50 %", "predicted"];
@@ -134,9 +133,9 @@ mod tests {
 
     type Case = (f64, Option<f64>, fn(Figure) -> Figure);
 
-    /// Are figures counted by what they are and where they lie? Of 100 published, 103 is within
-    /// 5 %, 112 and 88 within 15, 140 within 50, 200 in none; 0 for 0 is within all, 1 for 0 in
-    /// none; what was not published does not count.
+    /// Are figures counted by what they are and where they lie? Of 100 published, 103 is within 5
+    /// %, 112 and 88 within 15, 140 within 50, 200 in none; 0 for 0 is within all, 1 for 0 in none;
+    /// what was not published does not count.
     #[test]
     fn figures_are_counted_by_their_distance() {
         let published = |value: f64, figure: Figure| figure.published(value, "table 1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: an experiment's figures as a table that lines up, and as JSON.
+//! Output: an experiment's figures as an aligned table, and as JSON.
 //!
 //! ```text
 //! figure            unit  published  reproduced  difference %  tolerance  verdict
@@ -15,7 +15,7 @@ use crate::results::{self, field};
 use crate::sheet::Sheet;
 use crate::table::wrapped;
 
-/// Whose figures are outside, for the last word.
+/// Experiments with figures outside, for the last line.
 pub(crate) fn outside(experiment: &Experiment, results: &Results) -> Vec<String> {
     let rows = rows(experiment, results);
     let outside = rows.iter().filter(|row| row.verdict.is_outside());
@@ -41,7 +41,7 @@ pub(crate) fn text(experiment: &Experiment, results: &Results) -> String {
     text
 }
 
-/// How many figures each source published, and how many are near.
+/// How many figures each source published, and how many are close.
 pub(crate) fn tallies(told: &[(&Experiment, Results)]) -> Sheet {
     let each = told.iter().map(|(experiment, results)| {
         let rows = rows(experiment, results);
@@ -217,8 +217,8 @@ mod tests {
         (experiment, Results([("run".to_owned(), measured)].into()))
     }
 
-    /// Does the table line up, and say what was published, found and thought of it?
-    /// 1471 / 1485 is 0.9 % less; 1471 / 12.5 is 117.7.
+    /// Does the table line up, with published values, results and verdicts? 1471 / 1485 is 0.9 %
+    /// less; 1471 / 12.5 is 117.7.
     #[test]
     fn the_table_lines_up() {
         let (experiment, results) = made_up();
@@ -242,7 +242,7 @@ So it is.
         assert_eq!(outside(&experiment, &results), ["made-up: by latency"]);
     }
 
-    /// Has the JSON the figures unrounded, and one word for whether all is well?
+    /// Does the JSON have the figures unrounded, and one word for whether all is well?
     #[test]
     fn json_has_everything() {
         let (experiment, results) = made_up();

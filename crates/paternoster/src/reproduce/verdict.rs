@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdict: a figure beside its published value, and whether it is as it should be.
+//! Verdict: a figure compared with its published value, and whether it is as it should be.
 //!
 //! | verdict | judged | fitted | meaning |
 //! |---|---|---|---|
@@ -9,7 +9,7 @@
 //! | fitted | no | yes | the device was fitted to it |
 //! | shown | no | no | whatever it is |
 //!
-//! What no run has measured is a fault of the experiment: `outside`, if it is judged.
+//! A figure that no run has measured is a fault of the experiment: `outside`, if it is judged.
 
 use super::experiment::{Experiment, Figure, Judge, Reading, Results, difference};
 
@@ -19,12 +19,12 @@ pub(crate) struct Row<'a> {
     pub(crate) figure: &'a Figure,
     /// `None` if nothing has measured it.
     pub(crate) reproduced: Option<Reading>,
-    /// Of numbers: by how many per cent it is above what was published.
+    /// For numbers: by how many per cent it is above what was published.
     pub(crate) difference: Option<f64>,
     pub(crate) verdict: Verdict,
 }
 
-/// What is said of a figure.
+/// The verdict on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok { fitted: bool },
@@ -73,7 +73,7 @@ pub(super) fn row<'a>(figure: &'a Figure, results: &Results) -> Row<'a> {
     Row { figure, reproduced, difference, verdict }
 }
 
-/// Whether a figure is as its judge wants it. A number that is none (0 by 0) never is.
+/// Whether a figure meets its criterion. NaN (0 divided by 0) never does.
 fn meets(figure: &Figure, found: Option<&Reading>, difference: Option<f64>) -> bool {
     match (figure.judge, found) {
         (Judge::Shown, _) => true,
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(verdict_of(120.0, both), "outside, fitted");
     }
 
-    /// Is a judged figure that nothing has measured outside, and a line judged by its letters?
+    /// Is an unmeasured figure that is judged outside, and is a line judged by its letters?
     #[test]
     fn missing_figures_and_texts() {
         let missing = Figure::new("a figure", "", of("run", "y")).judged(Judge::AtLeast(0.0));

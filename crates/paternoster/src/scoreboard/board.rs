@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Board: every cell, and what follows from comparing them.
+//! Board: every cell, and what the comparison shows.
 //!
-//! A cell is told by the worst of its seeds, and kept if each of them keeps the rule (`rule.rs`).
+//! A cell shows the worst of its seeds, and is kept if each of them keeps the rule (`rule.rs`).
 //!
 //! | figure | worst |
 //! |---|---|
-//! | throughput by that of the rule's reference | least |
-//! | error by entitlement | largest |
-//! | longest wait by its bound | largest |
-//! | 99.9th percentile by that alone | largest |
-//! | the others' throughput against noop's | least |
+//! | throughput divided by that of the rule's reference | least |
+//! | shortfall divided by entitlement (the error) | largest |
+//! | longest wait divided by its bound | largest |
+//! | 99.9th percentile divided by that alone | largest |
+//! | the others' throughput divided by noop's | least |
 //! | sharing incentive | least |
 
 use super::cell::Measured;
 use super::rule::{Curve, Found, Misses, misses, reference};
 use super::workloads::Workload;
 
-/// Whom the others beside an interactive client are compared with.
+/// What the others are compared with when they run with an interactive client.
 const UNSCHEDULED: [&str; 2] = ["noop", "none"];
 
 /// One workload on one device, all seeds.
@@ -31,20 +31,20 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// What throughput is compared with, with a seed.
+    /// The throughput to compare with, for a seed.
     pub(super) fn reference(&self, seed: usize) -> f64 {
         reference(&self.curves[seed], self.measured.iter().map(|seeds| seeds[seed].found()))
     }
 }
 
 impl Measured {
-    /// What the rule is about.
+    /// The inputs of the rule.
     fn found(&self) -> Found {
         Found { throughput: self.throughput, error: self.error, wait: self.wait }
     }
 }
 
-/// Everything that was found.
+/// All results.
 #[derive(Debug, Clone)]
 pub(super) struct Board {
     pub(super) schedulers: Vec<String>,
@@ -55,14 +55,14 @@ pub(super) struct Board {
 /// The worst of a cell's seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Worst {
-    /// By the reference, 0 to 1 and more.
+    /// Divided by the reference, 0 to 1 and more.
     pub(super) throughput: f64,
     pub(super) error: f64,
     pub(super) wait: f64,
     pub(super) incentive: f64,
     /// Of the interactive client, if there is one and it got anything.
     pub(super) tail: Option<f64>,
-    /// By noop's, if that ran and there is an interactive client.
+    /// Divided by noop's, if that ran and there is an interactive client.
     pub(super) bulk: Option<f64>,
     /// With any of the seeds.
     pub(super) misses: Misses,
@@ -116,7 +116,7 @@ impl Board {
                 worst.bulk = Some(worst.bulk.map_or(bulk, |other| other.min(bulk)));
             }
         }
-        // Who got nothing with one seed has no longest latency.
+        // A client that got nothing with one seed has no longest latency.
         worst.tail = worst.tail.filter(|_| !starved);
         worst
     }
@@ -167,9 +167,9 @@ pub(super) mod tests {
         }
     }
 
-    /// Is the worst seed told, against the fair? `mine` is the only one that is, so of X(D*) and
-    /// its own 1.96 and 1.1 the lesser are 1.96 and 1.0: 100 and 110 %; errors 1 and 4.9 %. noop
-    /// has 2 / 1.96 = 102 % and 1 / 1, and misses by its error alone.
+    /// Is the worst seed shown, compared with the fair? `mine` is the only fair one, so of X(D*)
+    /// and its own 1.96 and 1.1 the lesser are 1.96 and 1.0: 100 and 110 %; errors 1 and 4.9 %.
+    /// noop has 2 / 1.96 = 102 % and 1 / 1, and misses by its error alone.
     #[test]
     fn the_worst_seed_counts() {
         let board = board();
@@ -184,8 +184,8 @@ pub(super) mod tests {
         assert_eq!((board.misses(1).0, board.misses(1).1.len()), (1, 0));
     }
 
-    /// Is a client's tail the longest, unless it starved with a seed; and the others' rate by
-    /// noop's? 0.9 / 1 and 1 / 2.
+    /// Is a client's tail the longest, unless it starved with a seed; and the others' rate divided
+    /// by noop's? 0.9 / 1 and 1 / 2.
     #[test]
     fn clients_have_tails() {
         let board = board();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cell: one workload on one device under one scheduler with one seed, run and measured; and the
-//! same for each of its jobs alone, and for a device full of what it asks for: that is what says
-//! what each is entitled to (`owed.rs`).
+//! same for each of its jobs alone, and for a device full of its requests: these give what each is
+//! entitled to (`owed.rs`).
 //!
 //! Each run is bounded in virtual time: it settles, then it is measured.
 //!
@@ -12,9 +12,9 @@
 //! | takes up to 64 | 1 s | 2 s |
 //! | takes more | 0.5 s | 0.5 s |
 //!
-//! Sixteen who take turns of 100 ms each have had 75 by then; before shares are judged a window
+//! Sixteen clients with turns of 100 ms each have had 75 by then; before shares are judged a window
 //! should hold a hundred (G3). An NVMe drive's write buffer is full after half a second. W10, whose
-//! first seconds are what counts, settles for 10 s and is measured for 40 s on what rotates.
+//! first seconds are what counts, settles for 10 s and is measured for 40 s on rotating devices.
 //!
 //! Files are a 32nd of the device (a 64th where there are so many), at most 8 GiB, and lie far from
 //! each other.
@@ -42,7 +42,7 @@ use crate::target::Target;
 const WHOLE: &str = "/dev/whole";
 /// No file is larger.
 const FILE_MAX: u64 = 8 << 30;
-/// Paced clients of flash send so many times what those of disks do.
+/// Paced clients of flash send this many times what those of disks do.
 const FLASH_PACE: u64 = 10;
 
 /// How long a run settles, and how long it is measured.
@@ -76,34 +76,34 @@ pub(super) struct Process {
     pub(super) ios: f64,
     /// The 99.9th percentile of its latencies, ns; 0 if it did nothing.
     pub(super) tail: f64,
-    /// Seconds that it waited at the longest.
+    /// Its longest wait, in seconds.
     pub(super) longest: f64,
-    /// The part of the time in which it had something outstanding.
+    /// The fraction of time in which it had a request outstanding.
     pub(super) outstanding: f64,
     /// Bytes, by window.
     pub(super) bytes: Vec<u64>,
 }
 
-/// What one run of a cell gave.
+/// The results of one run of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
-    /// Sum of rates, each by what its kind reaches when the device is full of it.
+    /// Sum of rates, each divided by what its kind reaches when the device is full of it.
     pub(super) throughput: f64,
     /// What the worst-off backlogged client misses of what it is entitled to, 0 to 1.
     pub(super) error: f64,
-    /// The longest wait by its bound.
+    /// The longest wait divided by its bound.
     pub(super) wait: f64,
-    /// Least rate by part of the weights times rate alone.
+    /// The least of rate divided by part of the weights times rate alone.
     pub(super) incentive: f64,
-    /// 99.9th percentile of the interactive client by its own alone.
+    /// 99.9th percentile of the interactive client divided by its own alone.
     pub(super) tail: Option<f64>,
-    /// Sum of rates by rates alone of all the others, beside an interactive client.
+    /// Sum of the others' rates divided by their rates alone, if there is an interactive client.
     pub(super) bulk: Option<f64>,
     /// The clients of each window.
     pub(super) windows: Vec<Vec<Owed>>,
 }
 
-/// The jobs of a workload, as they are on a device.
+/// The jobs of a workload, as adapted to a device.
 pub(super) fn jobs(
     workload: &Workload,
     facts: &DeviceFacts,
@@ -163,8 +163,8 @@ pub(super) fn alone(job: &Job, times: Times, place: Option<u64>) -> Job {
     alone
 }
 
-/// By job and clone: from which byte of the device on its file lies, where that makes a difference:
-/// the outer tracks of a disk pass twice as many sectors as the inner ones.
+/// By job and clone: the byte of the device at which its file begins, where that makes a
+/// difference: the outer tracks of a disk pass twice as many sectors as the inner ones.
 pub(super) fn places(jobs: &[Job], facts: &DeviceFacts) -> Result<Vec<Option<u64>>, Failure> {
     let layout = layout::plan(jobs, facts.capacity * 512, Placement::Far, 0)
         .map_err(|problem| Failure::Request(problem.to_string()))?;
@@ -175,7 +175,7 @@ pub(super) fn places(jobs: &[Job], facts: &DeviceFacts) -> Result<Vec<Option<u64
     Ok(layout.regions.iter().flatten().map(place).collect())
 }
 
-/// The device full of what the job asks for, beside those of its workload.
+/// The device full of the job's requests, given the jobs of its workload.
 pub(super) fn full(alone: &Job, jobs: &[Job], facts: &DeviceFacts) -> Job {
     let syncing = jobs.iter().filter(|job| job.syncs == alone.syncs);
     entitled::full(alone, syncing.map(|job| job.numjobs as usize).sum(), facts)
@@ -193,7 +193,7 @@ pub(super) fn setting(requests: u32, seed: u64) -> Result<Setting, Failure> {
     Setting::new(&options, None)
 }
 
-/// Does a run, and tells what each process had in the measured time, and in each window of it.
+/// Executes a run; returns what each process got in the measured time, and in each window of it.
 pub(super) fn run(
     jobs: &[Job],
     setting: &Setting,
@@ -234,7 +234,7 @@ fn processes(result: &RunResult, tally: &mut Tally, times: Times) -> Vec<Process
     each.collect()
 }
 
-/// What a job's kind does, by its run alone and that of a device full of it.
+/// What a job's kind does, from its run alone and that of a device full of it.
 pub(super) fn kind(alone: &Process, full: &[Process]) -> Kind {
     let sum = |of: fn(&Process) -> f64| full.iter().map(of).sum::<f64>();
     let (bytes, ios) = (sum(|one| one.rate), sum(|one| one.ios));

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures: throughput, sharing incentive; and the max-min error of device time, which experiments
-//! of `reproduce` tell. (The scoreboard's own error is of rates: `owed.rs`.)
+//! of `reproduce` print. (The scoreboard's own error is of rates: `owed.rs`.)
 //!
-//! Who asks for less than its share should get what it asks for, and the others the rest by their
-//! weights. What somebody would ask for is not known; it is estimated by what he would have had if
-//! nothing of his had waited in the elevator:
+//! A client that asks for less than its share should get what it asks for, and the others the rest
+//! by their weights. How much a client would ask for is not known; it is estimated by what it would
+//! have had if none of its requests had waited in the elevator:
 //!
 //! ```text
-//! share      device time of one / of all
+//! share      device time of one divided by that of all
 //! demand d   share * (waiting + in flight) / in flight          means over time
 //! level L    the sum of min(d, w L) over all is 1
 //! error      the largest 1 - share / min(d, w L)
 //! ```
 //!
-//! Two alike, of whom one waits as long as it is served (demand 2 * 0.25) and has a quarter: L is
+//! Two alike clients; one waits as long as it is served (demand 2 * 0.25) and has a quarter: L is
 //! 0.5, and the error 1 - 0.25 / 0.5 = 50 %.
 //!
 //! # Invariants
@@ -44,11 +44,11 @@ pub(crate) struct Got {
 pub(crate) struct Fairness {
     pub(crate) shares: Vec<f64>,
     pub(crate) demands: Vec<f64>,
-    /// The largest part of a fair share that somebody misses.
+    /// The largest part of a fair share that a client misses.
     pub(crate) error: f64,
 }
 
-/// How far from weighted max-min fair this is.
+/// How far this is from weighted max-min fair.
 pub(crate) fn fairness(all: &[Got]) -> Fairness {
     let sum: f64 = all.iter().map(|got| got.served).sum();
     let share = |got: &Got| if sum > 0.0 { got.served / sum } else { 0.0 };
@@ -56,7 +56,7 @@ pub(crate) fn fairness(all: &[Got]) -> Fairness {
     let demand = |(got, &share): (&Got, &f64)| match () {
         () if got.content => share,
         () if got.in_flight > 0.0 => share * (got.waiting + got.in_flight) / got.in_flight,
-        // Who only waits would have taken everything.
+        // One that only waits would have taken everything.
         () if got.waiting > 0.0 => 1.0,
         () => share,
     };
@@ -71,13 +71,13 @@ pub(crate) fn fairness(all: &[Got]) -> Fairness {
     Fairness { error: misses.fold(0.0, f64::max), shares, demands }
 }
 
-/// The sum of rates, each by what its owner does alone: scale-free, whatever the sizes.
+/// The sum of rates, each divided by what its owner does alone: scale-free, whatever the sizes.
 pub(crate) fn throughput(rates: &[(f64, f64)]) -> f64 {
     rates.iter().filter(|(_, solo)| *solo > 0.0).map(|(rate, solo)| rate / solo).sum()
 }
 
-/// The least of rate against weight times solo rate: 1 and more is what makes sharing worth it.
-/// Each is (rate, solo rate, part of all weights).
+/// The least of rate divided by weight times solo rate: 1 and more makes sharing worth it. Each is
+/// (rate, solo rate, part of all weights).
 pub(crate) fn incentive(all: &[(f64, f64, f64)]) -> f64 {
     let ratio = |&(rate, solo, part): &(f64, f64, f64)| {
         if solo * part > 0.0 { rate / (solo * part) } else { f64::INFINITY }
@@ -97,7 +97,7 @@ mod tests {
         (a - b).abs() < 1e-9
     }
 
-    /// Is a device that nobody waits for fair, whatever the weights? Demands are the shares.
+    /// Is a device on which no client waits fair, whatever the weights? Demands are the shares.
     #[test]
     fn nobody_waits() {
         let found = fairness(&[got(1.0, 3.0, 0.0, 3.0), got(5.0, 1.0, 0.0, 1.0)]);
@@ -105,9 +105,9 @@ mod tests {
         assert!(near(found.error, 0.0), "{found:?}");
     }
 
-    /// The essay's example: shares 1/4 and 3/4. Both wait: demands 0.25 * (1 + 1) / 1 = 0.5 and
-    /// 0.75 * (1 + 3) / 3 = 1. Level: min(0.5, L) + min(1, L) = 1 gives L = 0.5; the first misses
-    /// 1 - 0.25 / 0.5 = 50 %, the second nothing.
+    /// The module's example: shares 1/4 and 3/4. Both wait: demands 0.25 * (1 + 1) / 1 = 0.5 and
+    /// 0.75 * (1 + 3) / 3 = 1. Level: min(0.5, L) + min(1, L) = 1 gives L = 0.5; the first misses 1
+    /// - 0.25 / 0.5 = 50 %, the second nothing.
     #[test]
     fn half_of_a_share_is_missed() {
         let found = fairness(&[got(1.0, 1.0, 1.0, 1.0), got(1.0, 3.0, 1.0, 3.0)]);
@@ -125,8 +125,9 @@ mod tests {
         assert!(near(fairness(&weighted).error, 0.0));
     }
 
-    /// Does who wants little leave the rest to the others? A tenth that never waits, two deep ones
-    /// of 0.6 and 0.3: 0.1 + 2 L = 1 gives L = 0.45; the third misses 1 - 0.3 / 0.45 = 1/3.
+    /// Does a client that wants little leave the rest to the others? A tenth that never waits, two
+    /// deep ones of 0.6 and 0.3: 0.1 + 2 L = 1 gives L = 0.45; the third misses 1 - 0.3 / 0.45 =
+    /// 1/3.
     #[test]
     fn the_rest_is_shared() {
         let all = [got(1.0, 0.1, 0.0, 0.1), got(1.0, 0.6, 9.0, 1.0), got(1.0, 0.3, 9.0, 1.0)];
@@ -145,7 +146,7 @@ mod tests {
     }
 
     /// Throughput: 50 of 100 alone and 10 of 40 alone are 0.5 + 0.25. Incentive: of equal weights
-    /// 50 / (100 / 2) = 1 and 10 / (40 / 2) = 0.5, the least is told.
+    /// 50 / (100 / 2) = 1 and 10 / (40 / 2) = 0.5, the least counts.
     #[test]
     fn rates_by_solo_rates() {
         assert!(near(throughput(&[(50.0, 100.0), (10.0, 40.0)]), 0.75));

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frontier: W4's tail against bulk, for a page of the manual. Who is beaten by nobody, how far
-//! are the others behind, and who makes an interactive client wait longer than noop does?
+//! Frontier: W4's tail against bulk, for a page of the manual. Which schedulers are not beaten, how
+//! far behind are the others, and which make an interactive client wait longer than noop does?
 //!
 //! ```text
-//! tail │    a         b beats a: it is farther right and lower. Nobody beats b and c; which
+//! tail │    a         b beats a: it is farther right and lower. Nothing beats b and c; which
 //!  log │       b      of them is better depends on what one wants. How far a is behind: its tail
-//!      │  c           by the shortest of those who leave the floods as much, here b's.
+//!      │  c           divided by the shortest of those that leave the floods as much, here b's.
 //!      └────── bulk
 //! ```
 //!
 //! # Invariants
-//! I1  Who is on the frontier is 1.0x behind it: nobody with as much bulk has a shorter tail.
-//! I2  Who starves with any of the floods is nowhere.
+//! I1  A scheduler on the frontier is 1.0x behind it: none with as much bulk has a shorter tail.
+//! I2  A scheduler that starves the client with any of the floods has no place.
 
 use std::fmt::Write as _;
 
 use super::board::{Board, Row};
 use super::tell::on_frontier;
 
-/// Less than so is chance: of the bulk by noop's, and of the tail.
+/// Smaller differences are chance: of bulk relative to noop's, and of the tail.
 const BULK_CHANCE: f64 = 0.01;
 const TAIL_CHANCE: f64 = 0.02;
 
 /// Where an elevator is in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
-    /// The others' rate by noop's.
+    /// The others' rate divided by noop's.
     pub(super) bulk: f64,
-    /// The client's p99.9 by that alone; infinite if it starved.
+    /// The client's p99.9 divided by that alone; infinite if it starved.
     pub(super) tail: f64,
 }
 
@@ -46,7 +46,7 @@ impl Point {
     }
 }
 
-/// Where everybody is; `None` of whom noop did not run beside.
+/// The position of every scheduler; `None` where noop did not run too.
 pub(super) fn points(board: &Board, row: &Row) -> Vec<Option<Point>> {
     let point = |place| {
         let worst = board.worst(row, place);
@@ -55,7 +55,7 @@ pub(super) fn points(board: &Board, row: &Row) -> Vec<Option<Point>> {
     (0..board.schedulers.len()).map(point).collect()
 }
 
-/// How many times as long a tail is as the shortest of those who leave the others as much.
+/// How many times as long a tail is as the shortest of those that leave the others as much.
 fn behind(own: Point, all: &[Option<Point>]) -> f64 {
     let others = all.iter().flatten().filter(|other| other.keeps_as_much(own));
     let shortest = others.map(|other| other.tail).fold(own.tail, f64::min);
@@ -154,7 +154,7 @@ fn mean_behind(place: usize, rows: &Rows<'_>) -> String {
     if count > 0.0 { format!("{:.1}x", f64::exp(sum / count)) } else { "-".to_owned() }
 }
 
-/// In how many variants the client waits longer than under noop, and in which by most.
+/// In how many variants the client waits longer than under noop, and in which by the most.
 fn above_noop(place: usize, rows: &Rows<'_>, noop: usize) -> String {
     let above = own(place, rows).filter_map(|(name, point, all)| {
         let factor = point.tail / all[noop]?.tail;
@@ -179,8 +179,8 @@ mod tests {
         Some(Point { bulk, tail })
     }
 
-    /// The essay's picture: a (0.8, 20x), b (0.9, 10x), c (0.3, 5x). b is better than a in both,
-    /// and a's tail is 20 / 10 = 2 times as long. Nobody beats b and c.
+    /// The module's picture: a (0.8, 20x), b (0.9, 10x), c (0.3, 5x). b is better than a in both,
+    /// and a's tail is 20 / 10 = 2 times as long. Nothing beats b and c.
     #[test]
     fn who_is_beaten_and_by_how_much() {
         let all = [point(0.8, 20.0), point(0.9, 10.0), point(0.3, 5.0), None];
@@ -189,8 +189,9 @@ mod tests {
         assert_eq!([a, b, c].map(|one| behind(one, &all)), [2.0, 1.0, 1.0]);
     }
 
-    /// Does chance beat nobody, neither a per cent of bulk nor two of the tail; nor help one who
-    /// has that much more of the one and is far worse in the other? And one who starves is beaten.
+    /// Is a chance difference no advantage, neither a per cent of bulk nor two of the tail; nor a
+    /// help to one that has that much more of the one and is far worse in the other? And one that
+    /// starves is beaten.
     #[test]
     fn chance_and_starvation() {
         let all =
@@ -199,7 +200,8 @@ mod tests {
         assert_eq!(beaten, [false, false, true, true]);
     }
 
-    /// Is a table told? noop (100 %, 9x) and `mine` (50 %, starved): noop alone is on the frontier.
+    /// Is a table printed? noop (100 %, 9x) and `mine` (50 %, starved): noop alone is on the
+    /// frontier.
     #[test]
     fn tables_are_told() {
         let text = markdown(&board());

@@ -7,10 +7,10 @@
 //!                                │    │                       └ misses: e error, t throughput,
 //!                                │    │                         w wait
 //!                                │    └ one that keeps it, or the one with the least error
-//!                                └ X(D*) by X(max), %
+//!                                └ X(D*) divided by X(max), %
 //! ```
 //!
-//! A count is followed by how many of the cells are kept by the curve alone: `40 of 49 (7)`.
+//! A count is followed by how many of the cells are kept only because of the curve: `40 of 49 (7)`.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ fn line(text: &mut String, head: &str, cells: impl Iterator<Item = String>) {
     let _infallible = writeln!(text, "| {head} | {} |", cells.join(" | "));
 }
 
-/// A line of each scheduler's kept cells, of those that are meant.
+/// A line with each scheduler's kept cells, of the selected ones.
 fn count(text: &mut String, board: &Board, head: &str, meant: impl Fn(&Row) -> bool) {
     let rows: Vec<&Row> = judged(board).filter(|row| meant(row)).collect();
     let cell = |place| {
@@ -97,13 +97,13 @@ fn missed(text: &mut String, board: &Board, place: usize) {
     }
 }
 
-/// X(D*) by X(max), the least of the seeds.
+/// X(D*) divided by X(max), the least of the seeds.
 fn exact(row: &Row) -> f64 {
     let part = row.curves.iter().map(|curve| curve.at_exact() / curve.most());
     part.fold(f64::INFINITY, f64::min)
 }
 
-/// Of the others one that keeps the cell; if there is none, the one with the least error.
+/// Another scheduler that keeps the cell; if there is none, the one with the least error.
 fn best(board: &Board, row: &Row, own: usize) -> String {
     let others = (0..board.schedulers.len()).filter(|place| *place != own);
     let found: Vec<(usize, Worst)> = others.map(|place| (place, board.worst(row, place))).collect();
@@ -126,7 +126,7 @@ mod tests {
     use super::super::board::tests::board;
     use super::*;
 
-    /// Are cells counted, and misses told with their cause? `mine` keeps W1-8, noop misses it by
+    /// Are cells counted, and misses listed with their cause? `mine` keeps W1-8, noop misses it by
     /// its error; W4 is not judged.
     #[test]
     fn cells_are_counted() {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster scoreboard`: every workload on every kind of device under every elevator.
 //!
-//! One elevator for all devices has to be judged on all of them, and by figures that do not depend
-//! on what it is made of. Each cell is a run in virtual time; beside it each of its jobs runs
-//! alone.
+//! One elevator for all devices must be judged on all of them, and by figures that do not depend on
+//! how it is made. Each cell is a run in virtual time; each of its jobs also runs alone.
 //!
 //! ```text
 //!                                       ┌─ each job alone, the device full of it ─┐
@@ -12,10 +11,11 @@
 //!                                                                 table, JSON, page ◀─┘
 //! ```
 //!
-//! What the worst-off client misses of what it is entitled to ([`owed`]), throughput against what
-//! the device does and the best of those that are fair ([`rule`]), the longest wait, p99.9 of an
-//! interactive client against what it has alone, what sharing costs ([`figures`]). Runs are done by
-//! threads, and told in the order of the arguments: equal arguments give equal bytes.
+//! What the worst-off client misses of its entitlement ([`owed`]), throughput compared with what
+//! the device does and the best of the fair schedulers ([`rule`]), the longest wait, p99.9 of an
+//! interactive client compared with what it has alone, what sharing costs ([`figures`]). Threads
+//! execute the runs, and results are in the order of the arguments: equal arguments give equal
+//! bytes.
 
 mod board;
 pub(crate) mod cell;
@@ -63,9 +63,9 @@ const DEVICES: [&str; 10] = [
     "ssd-870evo",
     "nvme-pm9a3",
 ];
-/// So many requests any scheduler may have.
+/// Any scheduler may have this many requests.
 const REQUESTS_ALLOWED: u32 = 256;
-/// More seeds than this are a slip of the pen.
+/// More seeds than this are a typing error.
 const SEEDS_MOST: u64 = 1000;
 
 /// Workloads W1 to W25 on every kind of device under every scheduler: throughput, shares, tails
@@ -83,8 +83,8 @@ pub(crate) struct ScoreboardOptions {
     #[arg(long, value_name = "NAME|FILE.toml")]
     device: Vec<String>,
 
-    /// So many devices that do not exist, drawn as `torture` draws them, by the seeds 1 to N; next
-    /// to those that are named
+    /// This many devices that do not exist, drawn as `torture` draws them, by the seeds 1 to N; in
+    /// addition to those that are named
     #[arg(long, value_name = "N", default_value_t = 0)]
     drawn: u32,
 
@@ -92,7 +92,7 @@ pub(crate) struct ScoreboardOptions {
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
 
-    /// Which, with attributes if you like; all but the older versions if none is named
+    /// Schedulers, with attributes if you like; all but the older versions if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
@@ -100,7 +100,7 @@ pub(crate) struct ScoreboardOptions {
     #[arg(long, value_name = "N|N-M", default_value = "1-5")]
     seeds: String,
 
-    /// How many runs at a time; as many as there are processors unless given
+    /// How many runs at a time [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
 
@@ -179,7 +179,7 @@ fn write(path: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Fa
         .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))
 }
 
-/// What is run.
+/// The plan.
 #[derive(Debug)]
 struct Plan {
     devices: Vec<(String, Target)>,
@@ -193,7 +193,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Everything that can be wrong is found before the first run.
+    /// Finds everything that can be wrong before the first run.
     fn new(options: &ScoreboardOptions) -> Result<Plan, Failure> {
         let schedulers = or_all(&options.scheduler, present);
         let schedulers: Vec<SchedulerChoice> =
@@ -239,8 +239,8 @@ impl Plan {
         Ok(runs)
     }
 
-    /// Does all runs on threads. Results are in the order of the runs; so is the failure that is
-    /// told, if there are any. Runs that a Ctrl-C cut or left undone have none.
+    /// Executes all runs on threads. Results are in the order of the runs; so is the failure that
+    /// is reported, if there are any. Runs that a Ctrl-C cut or left undone have none.
     fn each(&self, steps: &[Step], display: &Steps) -> Result<Vec<Option<Vec<Process>>>, Failure> {
         let done = parallel::each(self.threads, steps, |step| {
             let found = (!interrupt::heard()).then(|| self.step(step))?;
@@ -265,7 +265,7 @@ impl Plan {
     }
 }
 
-/// With as many requests as are allowed, at most so many.
+/// With as many requests as are allowed, up to a limit.
 fn setting_for(
     requests: u32,
     seed: u64,
@@ -282,7 +282,7 @@ fn setting_for(
     }
 }
 
-/// Those that were named, or one of each kind; and those that are drawn.
+/// The named devices, or one of each kind; and those that are drawn.
 fn devices(options: &ScoreboardOptions) -> Result<Vec<(String, Target)>, Failure> {
     let mut all = Vec::new();
     let named = &options.device[..];
@@ -305,7 +305,7 @@ fn or_all(named: &[String], all: impl FnOnce() -> Vec<String>) -> Vec<String> {
     if named.is_empty() { all() } else { named.to_vec() }
 }
 
-/// Every elevator but those whose name says of which version they are.
+/// Every elevator except those whose name gives a version.
 fn present() -> Vec<String> {
     let all = schedulers::all().map(|entry| entry.name);
     all.filter(|name| !name.contains(char::is_numeric)).map(str::to_owned).collect()
@@ -323,7 +323,7 @@ fn own_time(option: &str, given: Option<&String>) -> Result<Option<Nanos>, Failu
     }
 }
 
-/// Those that were named, each once, in their own order; all if none was.
+/// The named workloads, each once, in their own order; all if none was.
 fn chosen(names: &[String]) -> Result<Vec<Workload>, Failure> {
     let mut wanted = Vec::new();
     for name in names {

@@ -3,19 +3,20 @@
 //! one waited too long.
 //!
 //! ```text
-//! rate       of a process in a window, by that of its kind when the device is full of it: its cost
+//! rate       of a process in a window, divided by that of its kind when the device is full of it:
+//!            its cost
 //! client     a process, or all of a cgroup
-//! entitled   water-filling of the sum of costs by weights, nobody beyond what it does alone; class
-//!            by class (`paternoster_workload::entitlement`)
+//! entitled   water-filling of the sum of costs by weights, no client beyond what it does alone;
+//!            class by class (`paternoster_workload::entitlement`)
 //! error      the largest (entitled - got) / entitled of those that are backlogged, of all windows
-//! wait       the longest time in which something of a process is outstanding and nothing ends, by
-//!            the longest of 1 s, 10 times noop's, and 3 times depth / entitled rate
+//! wait       the longest time in which a process has requests outstanding and none ends, divided
+//!            by the longest of 1 s, 10 times noop's, and 3 times depth / entitled rate
 //! ```
 //!
-//! Backlogged is a client that asks again as soon as something ends, or has something outstanding
+//! A client is backlogged if it asks again as soon as a request ends, or has requests outstanding
 //! for 95 % of the time although it paces itself. The idle class is owed no part; it may wait for
-//! 0.4 s for each request of its class. While there is a real-time client nobody else is promised
-//! to be served in time.
+//! 0.4 s for each request of its class. While there is a real-time client no other is promised
+//! service in time.
 //!
 //! Source: the schedulers' review, "The measure".
 
@@ -26,7 +27,7 @@ use paternoster_workload::fio::job::{Engine, Job};
 use super::cell::{Process, as_f64};
 use super::windows::{Standing, Window};
 
-/// Something is outstanding throughout if it is for so much of the time.
+/// A client has requests outstanding throughout if it does for this much of the time.
 const THROUGHOUT: f64 = 0.95;
 /// The bounds of waits: seconds, times noop's, times what entitled rate and depth imply.
 const WAIT_SECONDS: f64 = 1.0;
@@ -73,7 +74,7 @@ fn asks_at_once(job: &Job) -> bool {
     job.thinktime == Nanos::ZERO && !paced
 }
 
-/// The processes that are there in a window: the place of each, and what it is.
+/// The processes present in a window: the index of each, and what it is.
 fn present(window: &Window, of: &[usize]) -> Vec<(usize, Standing)> {
     let there = of.iter().enumerate();
     there.filter_map(|(place, &job)| Some((place, window.jobs[job]?))).collect()
@@ -93,11 +94,11 @@ fn parties(jobs: &[Job], of: &[usize], window: &Window) -> Vec<Vec<Party>> {
     CLASSES.iter().map(class).collect()
 }
 
-/// The part of each process of a window, if all asked for everything; 0 of one that is not there.
+/// Each process's part in a window, if all asked for everything; 0 for one that is not there.
 pub(super) fn plain_parts(jobs: &[Job], of: &[usize], window: &Window) -> Vec<f64> {
     let there = present(window, of);
     let mut greedy = vec![Use { rate: 0.0, alone: 1.0, saturated: 1.0 }; of.len()];
-    // All of the device is used.
+    // The whole device is used.
     if let Some((place, _)) = there.first() {
         greedy[*place].rate = 1.0;
     }
@@ -165,7 +166,7 @@ pub(super) fn error(clients: &[Owed]) -> f64 {
     clients.iter().filter(|one| one.backlogged).map(Owed::error).fold(0.0, f64::max)
 }
 
-/// The longest wait of a process by its bound; `noop` has the same processes.
+/// The longest wait of a process divided by its bound; `noop` has the same processes.
 pub(super) fn longest_wait(
     jobs: &[Job],
     processes: &[Process],
@@ -224,9 +225,9 @@ mod tests {
         (jobs, of, windows)
     }
 
-    /// Is D* the least of requests by part? W11: 32 by 4/16 = 128. W12: 16 by 1/8 = 128. W13: 128
-    /// by 8/9 = 144. W3: one by 5/15 = 3. W7-256: the victim's 32 by a half = 64. W21f: the first
-    /// class has all of it with its 32. W24: 64 by 4/5 = 80.
+    /// Is D* the least of requests divided by part? W11: 32 / (4/16) = 128. W12: 16 / (1/8) = 128.
+    /// W13: 128 / (8/9) = 144. W3: one / (5/15) = 3. W7-256: the victim's 32 / (1/2) = 64. W21f:
+    /// the first class has all of it with its 32. W24: 64 / (4/5) = 80.
     #[test]
     fn exact_shares_have_a_depth() {
         let exact = |name| {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     /// Is the error that of the docs' worked number? W13r, 8 to 1, both able to fill the drive:
-    /// halves of what is used are 0.5 got of 0.889 entitled: 43.75 % short. The wait: 2 s under a
+    /// halves of what is used are 0.5 got of 0.889 entitled: 43.75 % short. The wait: 2 s with a
     /// bound of ten times noop's 0.15 s is 2 / 1.5.
     #[test]
     fn what_is_owed_is_a_sum_of_costs() {

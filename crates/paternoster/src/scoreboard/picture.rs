@@ -23,14 +23,14 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 30.0;
-/// Above all panels: what is shown, and whose dots they are.
+/// Above all panels: what is shown, and the legend.
 const HEAD: f64 = 50.0;
 /// Okabe and Ito (2008), without yellow.
 const COLOURS: [&str; 7] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#cc79a7", "#d55e00"];
 /// The longest tail that fits, as a power of ten.
 const DECADES: f64 = 5.0;
-/// The highest bulk that fits, by noop's.
+/// The highest bulk that fits, divided by noop's.
 const BULK_MOST: f64 = 1.2;
 
 /// All panels, row by row.
@@ -153,8 +153,8 @@ mod tests {
     use super::super::board::tests::board;
     use super::*;
 
-    /// Is there a panel for each device, a name for each scheduler, and a dot for whoever did not
-    /// starve? noop's 100 % and 9x: 56 + 224 * 1 / 1.2 = 242.7 and 200 - 170 * 0.954 / 5 = 167.6.
+    /// Is there a panel for each device, a name for each scheduler, and a dot unless the client
+    /// starved? noop's 100 % and 9x: 56 + 224 * 1 / 1.2 = 242.7 and 200 - 170 * 0.954 / 5 = 167.6.
     #[test]
     fn panels_have_dots() {
         let svg = panels(&board());

@@ -13,22 +13,22 @@
 //!         D*                A scheduler may be anywhere on that curve; below it, it wastes.
 //! ```
 //!
-//! Kept is a cell if
+//! A cell is kept if
 //!
 //! 1. the error is at most 5 % and the throughput at least 97 % of the lesser of X(D*) and the best
 //!    of the schedulers whose error is below 10 %; or
 //! 2. X(D*) is below 97 % of X(max), and error and throughput are within 2 points of the curve; and
-//! 3. nobody waited longer than its bound.
+//! 3. no client waited longer than its bound.
 //!
 //! Source: the schedulers' review, "The measure".
 
 /// The largest error of a cell that is kept.
 pub(super) const ERROR_MOST: f64 = 0.05;
-/// A process that has more is not one to be compared with.
+/// A scheduler with a larger error is not compared with.
 pub(super) const ERROR_COMPARED: f64 = 0.10;
-/// Below this part of X(max) X(D*) costs throughput.
+/// If X(D*) is below this part of X(max), exact shares cost throughput.
 const COSTS: f64 = 0.97;
-/// So near to the curve is on it.
+/// This close to the curve counts as on it.
 const NEAR: f64 = 0.02;
 
 /// What a device does without a scheduler, by the commands in it: from D* on to all there are.
@@ -54,7 +54,7 @@ impl Curve {
         self.at_exact() < COSTS * self.most()
     }
 
-    /// What is reached with so large an error; `None` if no number of commands has one so large.
+    /// What is reached with this error; `None` if no number of commands has one this large.
     fn reached(&self, error: f64) -> Option<f64> {
         let exact = self.points.first()?.0;
         let commands = if error > 0.0 { exact / (1.0 - error) } else { exact };
@@ -65,7 +65,7 @@ impl Curve {
         Some(low + (high - low) * part)
     }
 
-    /// Whether error and throughput are within two points of what is possible at once.
+    /// Whether error and throughput are within two points of what is possible together.
     fn allows(&self, error: f64, throughput: f64) -> bool {
         let most = self.most();
         let near = |reached: f64| throughput / most >= reached / most - NEAR;
@@ -78,7 +78,7 @@ impl Curve {
 pub(super) struct Found {
     pub(super) throughput: f64,
     pub(super) error: f64,
-    /// The longest wait by its bound.
+    /// The longest wait divided by its bound.
     pub(super) wait: f64,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Misses {
     pub(super) error: bool,
     pub(super) throughput: bool,
     pub(super) wait: bool,
-    /// It would miss, but for the curve.
+    /// It would miss, except for the curve.
     pub(super) on_curve: bool,
 }
 
@@ -97,7 +97,7 @@ impl Misses {
         self.error || self.throughput || self.wait
     }
 
-    /// Those of either.
+    /// The misses of either.
     pub(super) fn or(self, other: Misses) -> Misses {
         Misses {
             error: self.error || other.error,
@@ -108,14 +108,14 @@ impl Misses {
     }
 }
 
-/// What throughput is compared with, of all runs of a seed.
+/// The throughput to compare with, from all runs of a seed.
 pub(super) fn reference(curve: &Curve, all: impl Iterator<Item = Found>) -> f64 {
     let fair = all.filter(|found| found.error < ERROR_COMPARED);
     let best = fair.map(|found| found.throughput).fold(0.0, f64::max);
     if best > 0.0 { best.min(curve.at_exact()) } else { curve.at_exact() }
 }
 
-/// What a run misses, if it is compared with `reference`, of which it is to have `least`.
+/// What a run misses, compared with `reference`, of which it must reach `least`.
 pub(super) fn misses(own: Found, curve: &Curve, reference: f64, least: f64) -> Misses {
     let found = Misses {
         error: own.error > ERROR_MOST,
@@ -137,7 +137,7 @@ mod tests {
         Found { throughput, error, wait: 0.5 }
     }
 
-    /// The essay's drive: 89 % with 128 commands, 99 with 192, all with 256.
+    /// The module's drive: 89 % with 128 commands, 99 with 192, all with 256.
     fn drive() -> Curve {
         Curve { points: vec![(128.0, 0.89), (192.0, 0.99), (256.0, 1.0)] }
     }
@@ -149,7 +149,7 @@ mod tests {
     /// Is a cell kept on the curve, and not below it? Exact at 88 %: 97 % of 89 are 86.3. An error
     /// of 22 % less two points allows 128 / 0.8 = 160 commands, half way from 128 to 192: 94 %,
     /// less two points. `none` itself has 50 % with its 256, and all of the throughput: that is on
-    /// the curve, too, which has no opinion; an error of 55 % is not.
+    /// the curve, too, which allows any trade; an error of 55 % is not.
     #[test]
     fn the_curve_is_kept() {
         assert!(kept(found(0.0, 0.88)) && !kept(found(0.0, 0.86)));
@@ -157,8 +157,8 @@ mod tests {
         assert!(kept(found(0.5, 1.0)) && !kept(found(0.55, 1.0)));
     }
 
-    /// Where D* costs nothing, does the error count alone, against the best of those that are fair?
-    /// The best has 1.0 and is unfair; of the fair the best has 0.9: 97 % of that are 0.873.
+    /// Where D* costs nothing, does the error count alone, and throughput against the best of the
+    /// fair? The best has 1.0 and is unfair; of the fair the best has 0.9: 97 % of that are 0.873.
     #[test]
     fn the_fair_are_compared_with() {
         let curve = Curve { points: vec![(32.0, 0.99), (64.0, 1.0)] };
@@ -171,8 +171,8 @@ mod tests {
         assert!(misses(found(0.01, 0.87), &curve, reference, 0.97).throughput);
     }
 
-    /// Is a wait beyond its bound never kept, whatever else is; and X(D*) the reference where
-    /// nobody is fair?
+    /// Is a wait beyond its bound never kept, whatever else is; and is X(D*) the reference where
+    /// none is fair?
     #[test]
     fn waits_are_never_forgiven() {
         let late = |found| Found { wait: 1.1, ..found };

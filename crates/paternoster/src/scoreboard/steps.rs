@@ -2,7 +2,7 @@
 //! Steps: every run that a board needs, and which of them make a cell.
 //!
 //! ```text
-//! alone    each process by itself, where its file lies, and the device full of what it asks for:
+//! alone    each process by itself, where its file lies, and the device full of its requests:
 //!          equal ones once a device
 //! curve    noop on the same device when it takes D*, 3/2 D*, 9/4 D* … commands, to what there is
 //! noop     what a wait is compared with, and the end of the curve
@@ -25,7 +25,7 @@ use crate::choice::SchedulerChoice;
 use crate::entitled::key;
 use crate::target::Target;
 
-/// The scheduler of what runs alone.
+/// The scheduler for runs alone.
 const NOOP: &str = "noop";
 
 /// One run.
@@ -33,7 +33,7 @@ const NOOP: &str = "noop";
 pub(super) struct Step {
     pub(super) name: String,
     pub(super) device: usize,
-    /// Commands that the device takes, if they are fewer than it could.
+    /// The device's limit on commands, if fewer than it could take.
     pub(super) depth: Option<u32>,
     pub(super) requests: u32,
     pub(super) jobs: Vec<Job>,
@@ -43,12 +43,12 @@ pub(super) struct Step {
     pub(super) windows: Vec<Window>,
 }
 
-/// The runs of a cell, by their places.
+/// The runs of a cell, by index.
 #[derive(Debug)]
 struct Cell {
     /// By process: alone, and the device full of it.
     solos: Vec<(usize, usize)>,
-    /// With so many commands.
+    /// With this many commands.
     curve: Vec<(f64, usize)>,
     noop: usize,
     shared: Vec<usize>,
@@ -163,8 +163,7 @@ impl Runs {
         Ok(())
     }
 
-    /// What has been found, from what each step gave; rows of which a step was not done are left
-    /// out.
+    /// The results, from what each step gave; rows with an unfinished step are left out.
     pub(super) fn rows(&self, all: &[Option<Vec<Process>>]) -> Vec<Row> {
         let done = |place: usize| all[place].as_deref().unwrap_or_default();
         let is_whole = |planned: &&Planned| {
@@ -196,13 +195,13 @@ impl Runs {
     }
 }
 
-/// Commands, one at least.
+/// Commands, at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "commands")]
 fn floor(commands: f64) -> u32 {
     (commands as u32).max(1)
 }
 
-/// Times of a workload, if some are not the device's own.
+/// Times of a workload, if some differ from the device's own.
 pub(super) fn times(own: Times, settle: Option<Nanos>, measure: Option<Nanos>) -> Times {
     Times { settle: settle.unwrap_or(own.settle), measure: measure.unwrap_or(own.measure) }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tally: what each client had between two instants, read off the event stream.
+//! Tally: what each client got between two instants, read from the event stream.
 //!
 //! ```text
 //! Q ─ ─ waiting ─ ─ D ─ ─ in flight ─ ─ C        M, F: part of another that waits already
@@ -8,10 +8,10 @@
 //!
 //! All clients are counted between the same two instants, whatever their own ramps: shares of
 //! different windows could not be compared. A request belongs to the window in which it ends.
-//! Flushes count for device time alone: a flush that is asked for is not the one that is done.
+//! Flushes count for device time alone: a requested flush is not the one that is done.
 //!
-//! Bytes are counted in parts of that time as well, its windows; and how long a client had
-//! something outstanding and nothing of it ended.
+//! Bytes are also counted in parts of that time, its windows; and how long a client had requests
+//! outstanding while none ended.
 
 use paternoster_core::{Action, Event, Nanos, Note, Observer, Op};
 
@@ -33,9 +33,9 @@ pub(crate) struct Client {
     pub(crate) requests: u64,
     /// Time in which it had a request outstanding, waiting or in the device.
     pub(crate) outstanding: u64,
-    /// The longest time in which it had one and nothing of it ended.
+    /// The longest time in which it had one and none ended.
     pub(crate) longest: Nanos,
-    /// Since when that is so now.
+    /// Since when that has been so now.
     since: Nanos,
 }
 
@@ -63,7 +63,7 @@ impl Tally {
         Tally { begin, end, clients: vec![Client::default(); clients], windows: Vec::new() }
     }
 
-    /// Counts bytes in these parts of it as well, which do not overlap.
+    /// Also counts bytes in these parts of it, which do not overlap.
     pub(crate) fn with_windows(mut self, windows: impl Iterator<Item = (Nanos, Nanos)>) -> Tally {
         let bytes = vec![0; self.clients.len()];
         let counted = |(begin, end)| Counted { begin, end, bytes: bytes.clone() };
@@ -104,7 +104,7 @@ impl Client {
         self.waits + self.flies > 0
     }
 
-    /// It has waited until now, and does so anew.
+    /// It has waited until now, and starts a new wait.
     fn waited(&mut self, now: Nanos, begin: Nanos) {
         self.longest = self.longest.max(Nanos(now.0.saturating_sub(self.since.0.max(begin.0))));
         self.since = now;

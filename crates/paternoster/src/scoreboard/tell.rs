@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: the board as text, Markdown, CSV and one JSON document.
+//! Output: the board as text, Markdown, CSV and one JSON document.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::results::{self, field};
 use crate::sheet::Sheet;
 use crate::table::{align_right, plain_table, trimmed, wrapped};
 
-/// What the figures of a cell are.
+/// What the figures of a cell mean.
 pub(super) const LEGEND: &str = "A cell: throughput, % of the lesser of what the device does at \
      the depth that exact shares need and the best whose error is below 10 % / error: what the \
      worst-off backlogged client misses of its entitlement, % / w: longest wait by its bound / \
@@ -253,7 +253,7 @@ mod tests {
     use super::super::board::tests::board;
     use super::*;
 
-    /// Are cells, the frontier and verdicts told as the legend says? noop's worst error is 50 %.
+    /// Are cells, the frontier and verdicts printed as the legend says? noop's worst error is 50 %.
     #[test]
     fn cells_are_told() {
         let board = board();

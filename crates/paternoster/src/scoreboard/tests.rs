@@ -28,8 +28,8 @@ fn refusal(options: &ScoreboardOptions) -> String {
     }
 }
 
-/// Do all job files parse on all devices, and have they the sections that are asked for, files that
-/// fit, and on what does not rotate ten times the pace?
+/// Do all job files parse on all devices, with the required sections, files that fit, and ten times
+/// the pace on non-rotating devices?
 #[test]
 fn job_files_parse() {
     for name in DEVICES {
@@ -59,7 +59,7 @@ fn job_files_parse() {
 
 /// Is a reader compared with what its own tracks give? Of two streams one is at the beginning of a
 /// disk that reads 200 MB/s outside and 95 inside, the other begins in its middle. CFQ gives each
-/// the same time, so that neither misses anything, although one reads a fifth less.
+/// the same time, so neither misses anything, although one reads a fifth less.
 #[test]
 fn a_reader_is_owed_what_its_own_tracks_give() {
     let options = ScoreboardOptions {
@@ -85,10 +85,10 @@ fn a_reader_is_owed_what_its_own_tracks_give() {
 /// seed 000's card: 4 KiB take 1116 + 4 * 46.04 = 1300 us, 64 KiB 1116 + 64 * 46.04 = 4063 us.
 ///
 /// Under noop they take turns of 5363 us in all, so the small one has 1300 / 5363 = 24.2 % of what
-/// the card does when it is full of small ones, the large one 75.8 %. Each is owed half of the
-/// 100 %: 1 - 24.2 / 50 = 51.5 % are missed. Alone, with 20 us of the host between two, the small
-/// one has 1300 / 1320 of that; of its half of this it gets 24.2 / (98.5 / 2) = 0.49. CFQ's slices
-/// give each about a half. Nobody waits for longer than a second, or a slice or two of CFQ's.
+/// the card does when it is full of small ones, the large one 75.8 %. Each is owed half of the 100
+/// %: 1 - 24.2 / 50 = 51.5 % are missed. Alone, with 20 us of the host between two, the small one
+/// has 1300 / 1320 of that; of its half of this it gets 24.2 / (98.5 / 2) = 0.49. CFQ's slices give
+/// each about a half. No client waits for longer than a second, or a slice or two of CFQ's.
 #[test]
 fn a_small_cell_is_sane_and_repeats() {
     let options = options("flash-card-2010", "W1-64", &["noop", "cfq"]);
@@ -129,7 +129,7 @@ fn drawn_devices_are_judged() {
     assert_eq!(shallow.count() > 0, deepest > 144);
 }
 
-/// Does a paced client beside a flood have a tail, and is it in the picture?
+/// Does a paced client with a flood have a tail, and is it in the picture?
 #[test]
 fn a_client_has_a_tail() {
     let options = options("flash-card-2010", "W4p-1", &["noop"]);
@@ -143,9 +143,9 @@ fn a_client_has_a_tail() {
 }
 
 /// Do writers pay for what a full cache drains? Each of their writes costs a disk 9 ms, which it
-/// does after it has answered in 22 us. If those 22 us were all that they pay, a reader would have
-/// to wait for five hundred of them after each of his 12 ms: thousands of times what he waits
-/// alone. As it is he waits for less than without a scheduler, where he stands behind 128 writes.
+/// spends after it has answered in 22 us. If they paid only those 22 us, a reader would have to
+/// wait for five hundred of them after each of its 12 ms: thousands of times its wait alone. As it
+/// is, it waits less than without a scheduler, where it is behind 128 writes.
 #[test]
 fn writers_pay_for_what_drains() {
     let mut options = options("hdd-7200", "W4pw", &["noop", "paternoster"]);
@@ -156,7 +156,7 @@ fn writers_pay_for_what_drains() {
     assert!(own.tail.is_some() && own.tail < noop.tail, "{own:?} {noop:?}");
 }
 
-/// Is what is wrong with the arguments said before anything runs?
+/// Are mistakes in the arguments reported before anything runs?
 #[test]
 fn arguments_are_refused() {
     let with = |change: fn(&mut ScoreboardOptions)| {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Windows: the times of a run in which its load is constant. Shares are judged in each by itself.
+//! Windows: the times of a run in which its load is constant. Shares are judged separately in each.
 //!
 //! ```text
 //! stays   ├───────────────────────────────┤
 //! comes   ·       ├───────────────────────┤      cuts: it begins, it ends, its weight changes
 //! goes    ├───────────────┤       ·
-//!         0      │1       │2              │      the first tenth behind a cut is for finding out
+//!         0      │1       │2              │      the first tenth after a cut is for adapting
 //! ```
 //!
 //! Job files say when clients come, go and change as if a run settled for 2 s and were measured for
 //! 8; [`Scale`] stretches that to the times of a device.
 //!
 //! # Invariants
-//! I1  Within a window nobody begins or ends, and nothing changes.
+//! I1  Within a window no client begins or ends, and nothing changes.
 
 use paternoster_core::Nanos;
 use paternoster_workload::entitlement::WEIGHT;
@@ -23,9 +23,9 @@ use super::cell::Times;
 /// The times of job files.
 const FILE_SETTLES: Nanos = Nanos::from_secs(2);
 const FILE_MEASURES: u64 = 8;
-/// This part of a window behind a cut does not count.
+/// This part of a window after a cut does not count.
 const FINDING_OUT: u64 = 10;
-/// `prioclass` of best effort, and of what says nothing.
+/// `prioclass` of best effort, the default.
 const BEST_EFFORT: u8 = 2;
 
 /// From the times of a job file to those of a run.
@@ -38,7 +38,7 @@ impl Scale {
         self.0.settle + self.span(Nanos(at.0.saturating_sub(FILE_SETTLES.0)))
     }
 
-    /// So long in a run.
+    /// The length of a span in a run.
     pub(super) fn span(self, span: Nanos) -> Nanos {
         let file = u128::from(Nanos::from_secs(FILE_MEASURES).0);
         let stretched = u128::from(span.0) * u128::from(self.0.measure.0) / file;
@@ -116,9 +116,9 @@ mod tests {
     use super::*;
     use crate::target::{Real, Target};
 
-    /// Are a weight's changes and clients that come cuts, each where the file says it? W24 changes
-    /// at 4 and 7 s of 2 to 10: after 1 and 2.5 quarters of 20 s behind 5, and a tenth of each span
-    /// (7.5 and 7.5 s) is lost. W10's four begin where measuring does: no cut.
+    /// Are changes of weight and arriving clients cuts, each where the file says? W24 changes at 4
+    /// and 7 s of 2 to 10: after 1 and 2.5 quarters of 20 s after 5, and a tenth of each span (7.5
+    /// and 7.5 s) is lost. W10's four begin where measuring does: no cut.
     #[test]
     fn loads_are_constant_between_cuts() {
         let card = Target::find("flash-card-2010", Real::Refused, 0).expect("it is there");

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! W2-4    w2.fio, section readers-4         judged (`rule.rs`)
-//! W4q1-4  w4.fio, client beside floods-4    shown: the tail of `client` against the floods' rate
+//! W4q1-4  w4.fio, client with floods-4      shown: the tail of `client` against the floods' rate
 //! W11r    w11.fio, sections r1 to r8        `r*`: all whose names begin so
 //! ```
 //!
 //! A job named `client…` or `paced` is the interactive one of its workload: its 99.9th percentile
-//! is told. What the language cannot say the scoreboard adds: the size of files and the times by
+//! is shown. The scoreboard adds what the language cannot say: the size of files and the times by
 //! device, a paced client's rate by whether the device rotates.
 //!
 //! Source: own; `docs/scoreboard.md` describes each. W11 to W19 are the loads of a review of deep
@@ -27,7 +27,7 @@ pub(super) struct Workload {
     pub(super) judged: bool,
 }
 
-/// What an elevator may hold, unless a workload has more clients than that would do for.
+/// What an elevator may hold, unless a workload has too many clients for that.
 const REQUESTS: u32 = 256;
 /// W18's 64 clients of eight.
 const REQUESTS_MANY: u32 = 1024;
@@ -51,7 +51,7 @@ impl Workload {
         if family(self.name) == "W18" { REQUESTS_MANY } else { REQUESTS }
     }
 
-    /// A file is so manieth of the device.
+    /// A file is one n-th of the device; returns n.
     pub(super) fn files(&self) -> u64 {
         if family(self.name) == "W18" { 64 } else { 32 }
     }
@@ -185,7 +185,7 @@ pub(super) const ALL: &[Workload] = &[
     judged("W25r", W25, &["readers-4", "writers-4"]),
 ];
 
-/// Those that a person means by `name`: one, or all of a number (`W2`).
+/// The workloads that a person means by `name`: one, or all of a number (`W2`).
 pub(super) fn by_name(name: &str) -> Vec<Workload> {
     let whole = family(name).len() == name.len();
     let meant = |workload: &&Workload| {

@@ -43,7 +43,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, short = 'U', value_name = "PATH")]
     pub(super) socket: Vec<PathBuf>,
 
-    /// Where clients come to: tcp:ADDRESS:PORT, unix:PATH, inherited:3; may be given several times
+    /// Where to listen for clients: tcp:ADDRESS:PORT, unix:PATH, inherited:3; may be given several
+    /// times
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Vec<String>,
 
@@ -51,7 +52,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FOLDER")]
     pub(super) fuse: Option<PathBuf>,
 
-    /// Where cgroups are (/sys/fs/cgroup): their weights count for processes that use the files
+    /// Where cgroups are (/sys/fs/cgroup): their weights apply to processes that use the files
     #[arg(long, value_name = "FOLDER", requires = "fuse")]
     pub(super) cgroups: Option<PathBuf>,
 
@@ -63,15 +64,15 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     pub(super) scheduler: Option<String>,
 
-    /// Commands the device is given at a time [default: what it likes]
+    /// Commands in the device at a time [default: the device's preference]
     #[arg(long, value_name = "N")]
     pub(super) depth: Option<u32>,
 
-    /// How commands are done: auto, io_uring, threads, model:NAME [default: auto]
+    /// How commands are executed: auto, io_uring, threads, model:NAME [default: auto]
     #[arg(long, value_name = "ENGINE")]
     pub(super) engine: Option<String>,
 
-    /// Whether the page cache is passed by: auto, yes, no [default: auto]
+    /// Whether to bypass the page cache: auto, yes, no [default: auto]
     #[arg(long, value_name = "WHETHER")]
     pub(super) direct: Option<String>,
 
@@ -79,11 +80,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, short = 'r')]
     pub(super) readonly: bool,
 
-    /// Only such clients may open them: `uid=1000`, `address=10.0.0.0/8`, `anyone`
+    /// Only these clients may open them: `uid=1000`, `address=10.0.0.0/8`, `anyone`
     #[arg(long, value_name = "CLIENT")]
     pub(super) allow: Vec<String>,
 
-    /// They are raw disks, also what looks like an image of a format (qcow2, vmdk) or a text
+    /// They are raw disks, even if they look like an image of a format (qcow2, vmdk) or a text
     #[arg(long)]
     pub(super) raw: bool,
 
@@ -91,7 +92,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "EXPORT")]
     pub(super) name: Vec<String>,
 
-    /// Memory for data under way [default: 64MiB]
+    /// Memory for data in flight [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<String>,
 
@@ -99,8 +100,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "NAME=WEIGHT")]
     pub(super) tenant: Vec<String>,
 
-    /// Whose a client is: conditions (export, uid, pid, cgroup, address, certificate) and the
-    /// tenant; may be given several times, the first that matches wins
+    /// Which tenant a client belongs to: conditions (export, uid, pid, cgroup, address,
+    /// certificate) and the tenant; may be given several times, the first that matches wins
     #[arg(long, value_name = "'uid=1000 tenant=NAME'")]
     pub(super) rule: Vec<String>,
 
@@ -132,15 +133,16 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(super) insecure: bool,
 
-    /// Keep what a server does not need: programs, other files and sockets (--run keeps it, too)
+    /// Keep privileges that a server does not need: programs, other files and sockets (--run keeps
+    /// them, too)
     #[arg(long)]
     pub(super) no_sandbox: bool,
 
-    /// Holds the process number while the server serves
+    /// A file that holds the process number while the server serves
     #[arg(long, short = 'P', value_name = "FILE")]
     pub(super) pidfile: Option<PathBuf>,
 
-    /// Tell every request on standard error
+    /// Log every request on standard error
     #[arg(long, short)]
     pub(super) verbose: bool,
 
@@ -148,12 +150,12 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "LEVEL", value_parser = str::parse::<Level>)]
     pub(super) log_level: Option<Level>,
 
-    /// How: text, or json (an object a line)
+    /// Log format: text, or json (an object a line)
     #[arg(long, value_name = "FORMAT", value_parser = str::parse::<LogFormat>)]
     pub(super) log_format: Option<LogFormat>,
 
-    /// Serve what others use: what is mounted, swapped to, has partitions, is open in another
-    /// program or server, or is there twice
+    /// Serve devices in use: mounted, used as swap, with partitions, open in another program or
+    /// server, or listed twice
     #[arg(long)]
     pub(super) force: bool,
 
@@ -165,7 +167,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "COMMAND")]
     pub(super) run: Option<String>,
 
-    /// Take over from the server that runs by this configuration: its clients do not notice
+    /// Take over from the server that runs with this configuration: its clients do not notice
     #[arg(long, conflicts_with_all = ["check", "run", "decisions"])]
     pub(super) take_over: bool,
 
@@ -175,13 +177,13 @@ pub(crate) struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// The configuration file, if that is what was named.
+    /// The configuration file, if one was named.
     pub(super) fn configuration(&self) -> Option<&PathBuf> {
         let is_toml = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
         self.paths.iter().find(is_toml)
     }
 
-    /// The first option that is there and belongs into a configuration file.
+    /// The first given option that belongs in a configuration file.
     pub(super) fn belongs_into_file(&self) -> Option<&'static str> {
         [
             ("--socket", !self.socket.is_empty()),

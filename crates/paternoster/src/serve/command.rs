@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command of `--run`: a shell with what is served in its environment.
+//! The command of `--run`: a shell with the served exports in its environment.
 //!
 //! | variable | what |
 //! |---|---|
 //! | `uri` | the first export at the first socket |
-//! | `nbd` | the same as programs have it that know no URIs |
+//! | `nbd` | the same for programs that know no URIs |
 //! | `unixsocket` | the socket's path, or empty |
 //! | `port` | the TCP port, or empty |
 //! | `exportname` | the export's name |
@@ -49,7 +49,7 @@ pub(super) fn shell(
     command
 }
 
-/// Our own end, after the command's. A signal's number counts from 128, as in a shell.
+/// Our exit status, after the command's. A signal's number counts from 128, as in a shell.
 pub(crate) fn verdict(status: ExitStatus) -> Result<(), Failure> {
     let signal = status.signal().map(|signal| signal.saturating_add(128));
     match status.code().or(signal) {
@@ -69,7 +69,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Has the command everything by name?
+    /// Does the command get everything by name?
     #[test]
     fn what_a_command_has() {
         let line = "echo \"$uri $nbd $unixsocket $port $exportname $file.\"";
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(said(None, Some("/m/vm1"), line), "    vm1 /m/vm1.\n");
     }
 
-    /// Is its end ours, by status and by signal?
+    /// Does our exit follow the command's, by status and by signal?
     #[test]
     fn its_end_is_ours() {
         let end = |line: &str| verdict(shell(line, None, "x", None).status().unwrap());

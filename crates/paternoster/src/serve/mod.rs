@@ -38,20 +38,20 @@ pub(crate) use command::verdict;
 
 use crate::Failure;
 
-/// The exit status after a second signal: as a shell tells of SIGINT.
+/// The exit status after a second signal: as a shell reports SIGINT.
 const AT_ONCE: i32 = 130;
 
 /// Serves until a signal, or the end of a command.
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
-    // First, while no file of ours could have got an inherited socket's number.
+    // First, while no file of ours can have got an inherited socket's number.
     let mut inherited = Inherited::take().map_err(Failure::Request)?;
     let (mut config, folder) = configuration(options, &inherited)?;
     refuse_missing_folders(options, &config)?;
     let control = if options.take_over { Some(control_of(options, &config)?) } else { None };
     if !options.force {
         refuse_what_is_in_use(&config)?;
-        // Asked before any socket is there; what came meanwhile the start itself refuses. A server
-        // that takes over has its images from the one that has them open.
+        // Checked before any socket exists; the start itself refuses what came meanwhile. A server
+        // that takes over gets its images from the one that has them open.
         let asked = if control.is_none() { claim::ask(&config.devices) } else { Ok(()) };
         asked.map_err(|error| Failure::Request(error.to_string()))?;
     }
@@ -110,7 +110,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     ended.map_err(Failure::Job)
 }
 
-/// Where the server is asked that runs.
+/// Where to ask the running server.
 fn control_of(options: &ServeOptions, config: &Config) -> Result<PathBuf, Failure> {
     let Some(file) = options.configuration() else {
         let why = "--take-over: a configuration must be named: that of the server that runs";
@@ -124,7 +124,7 @@ fn control_of(options: &ServeOptions, config: &Config) -> Result<PathBuf, Failur
     })
 }
 
-/// What the program gives up. With a command it does not: that has to be started.
+/// The privileges that the program gives up. Not with a command: that must be started.
 fn sandbox(
     options: &ServeOptions,
     config: &Config,
@@ -147,7 +147,7 @@ fn sandbox(
     })
 }
 
-/// What is mounted needs a folder. (Reading a configuration looks at no other file.)
+/// A mount needs a folder. (Reading a configuration looks at no other file.)
 fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(), Failure> {
     let Some(fuse) = &config.server.fuse else { return Ok(()) };
     fuse.look().map_err(|complaint| {
@@ -156,9 +156,9 @@ fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(),
     })
 }
 
-/// Volumes that are plainly no raw disk are not served, and said. A file that is named by hand is
-/// meant, and refused. A configuration is started again when nobody looks, and its other volumes
-/// are others': what one client has written to its disk must not keep these from theirs.
+/// Volumes that are plainly not raw disks are not served, and reported. A file named by hand is
+/// meant, so it is refused. A configuration is restarted unattended, and its other volumes belong
+/// to others: what one client has written to its disk must not keep these from their clients.
 fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>, Failure> {
     let left_out = if options.configuration().is_none() {
         content::look(&config.devices).map(|()| Vec::new())
@@ -169,8 +169,8 @@ fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>,
     Ok(left_out.iter().map(|why| format!("left out: {why}")).collect())
 }
 
-/// What would keep the server from starting, or was left out: disks, folders and certificates, all
-/// that are not there.
+/// What would keep the server from starting, or was left out: missing disks, folders and
+/// certificates, all of them.
 fn refuse_what_is_missing(config: &Config, left_out: Vec<String>) -> Result<(), Failure> {
     let mut missing = left_out;
     missing.extend(missing_image_folders(config));
@@ -180,8 +180,8 @@ fn refuse_what_is_missing(config: &Config, left_out: Vec<String>) -> Result<(), 
     if missing.is_empty() { Ok(()) } else { Err(Failure::Request(missing.join("\n"))) }
 }
 
-/// What the server would make in folders that are not there. One directly below /run is made by a
-/// service manager when it starts the server (`RuntimeDirectory=`).
+/// What the server would make in missing folders. A service manager makes one directly below /run
+/// when it starts the server (`RuntimeDirectory=`).
 fn missing_folders(config: &Config) -> Vec<String> {
     let server = &config.server;
     let sockets = server.listen.iter().filter_map(|listen| match &listen.at {
@@ -200,11 +200,11 @@ fn missing_folders(config: &Config) -> Vec<String> {
     missing.collect()
 }
 
-/// Nobody else may write to what clients write to: a file system would be lost.
+/// No other program may write to what clients write to: a file system would be lost.
 fn refuse_what_is_in_use(config: &Config) -> Result<(), Failure> {
     let volumes = config.devices.iter().flat_map(|device| &device.volumes);
     for volume in volumes.filter(|volume| !volume.readonly) {
-        // That it cannot be looked at is told, better, when it is opened.
+        // If it cannot be checked, opening it gives the better message.
         let used = in_use(&volume.path).unwrap_or_default();
         if !used.is_empty() {
             return Err(Failure::Request(format!(
@@ -217,7 +217,7 @@ fn refuse_what_is_in_use(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was asked for; and a private folder for the socket, if there is no better place.
+/// The requested configuration; and a private folder for the socket, if there is no better place.
 fn configuration(
     options: &ServeOptions,
     inherited: &Inherited,
@@ -238,7 +238,7 @@ fn configuration(
     Ok((source.read()?, None))
 }
 
-/// Where a configuration is read, and read again.
+/// Where a configuration is read from, and read again.
 fn source(options: &ServeOptions) -> Option<Source> {
     let file = options.configuration()?;
     let (pidfile, verbose) = (options.pidfile.clone(), options.verbose);
@@ -246,7 +246,7 @@ fn source(options: &ServeOptions) -> Option<Source> {
     Some(Source { pidfile, verbose, log, ..Source::new(file) })
 }
 
-/// Where the server listens if nothing says it: what it inherited, or a socket of its own.
+/// Where the server listens by default: what it inherited, or a socket of its own.
 fn fallback(
     options: &ServeOptions,
     inherited: &Inherited,
@@ -266,7 +266,7 @@ fn fallback(
         return Ok((all.collect(), None));
     }
     if options.fuse.is_some() {
-        // Clients come to the files.
+        // Clients use the files.
         return Ok((Vec::new(), None));
     }
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -278,7 +278,7 @@ fn fallback(
     Ok((at(folder.path(), "nbd.sock")?, Some(folder)))
 }
 
-/// Runs the command; its status is ours.
+/// Runs the command; its exit status becomes ours.
 fn run(
     line: &str,
     config: &Config,
@@ -297,8 +297,7 @@ fn run(
     verdict(child.wait()?)
 }
 
-/// SIGHUP reads the configuration again, as long as the server is there; what came of it the log
-/// tells.
+/// SIGHUP reads the configuration again, as long as the server exists; the log reports the result.
 fn reload_on_signals(mut signals: ReloadSignals, server: Weak<Server>) {
     std::thread::spawn(move || {
         loop {
@@ -309,8 +308,8 @@ fn reload_on_signals(mut signals: ReloadSignals, server: Weak<Server>) {
     });
 }
 
-/// The first signal asks the command to end, or else the server; the second one ends everything at
-/// once. What is left then, the next server replaces, but for a private folder.
+/// The first signal asks the command to end, or else the server; the second ends everything at
+/// once. The next server replaces what is left then, except a private folder.
 fn stop_on_signals(
     mut signals: StopSignals,
     server: Arc<Server>,

@@ -18,7 +18,7 @@ use crate::choice::SchedulerChoice;
 /// The one device's name.
 const DEVICE: &str = "disk";
 
-/// The configuration that the flags mean; `fallback` is where it listens if they do not say it.
+/// The configuration that the flags mean; `fallback` is where it listens by default.
 pub(super) fn config(options: &ServeOptions, fallback: &[Listen]) -> Result<Config, Failure> {
     let config = Config {
         server: server(options, fallback)?,
@@ -53,7 +53,7 @@ fn server(options: &ServeOptions, fallback: &[Listen]) -> Result<Server, Failure
     if listen.is_empty() {
         listen.extend_from_slice(fallback);
     }
-    // An address is what behind `tcp:` is.
+    // An address is what follows `tcp:`.
     let metrics = options.metrics.as_ref().map(|text| match format!("tcp:{text}").parse() {
         Ok(Address::Tcp(at)) => Ok(at),
         _ => Err(Failure::Request(format!(
@@ -77,7 +77,7 @@ fn server(options: &ServeOptions, fallback: &[Listen]) -> Result<Server, Failure
     })
 }
 
-/// Volumes as files, if that was asked for.
+/// Volumes as files, if requested.
 fn fuse(options: &ServeOptions) -> Option<Fuse> {
     let fuse = Fuse::new(options.fuse.clone()?);
     Some(Fuse { cgroups: options.cgroups.clone(), allow_other: options.allow_other, ..fuse })

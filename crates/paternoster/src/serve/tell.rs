@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is told: what would be served (`--check`), and what is, at the start.
+//! Output: what would be served (`--check`), and what is, at the start.
 
 use std::fmt::Write;
 use std::fs;
@@ -17,7 +17,7 @@ use paternoster_serve::server::Server;
 
 use crate::table::{plain_table, trimmed};
 
-/// Where a socket is, as far as that is known before it is open; with the way of TLS.
+/// Where a socket is, as far as that is known before it is open; with the kind of TLS.
 fn place(listen: &Listen) -> Option<Place> {
     match &listen.at {
         Address::Unix { path, .. } => Some(Place::Unix(path.clone())),
@@ -106,7 +106,7 @@ fn take_over(config: &Config) -> Option<String> {
 }
 
 fn exports(config: &Config) -> Option<String> {
-    // Clients of sockets need the URI; what the file is called, the folder's table tells.
+    // Clients of sockets need the URI; the folder's table has the file names.
     let fuse = config.server.fuse.as_ref();
     let at = config.server.listen.iter().find_map(|listen| Some((place(listen)?, listen.tls)));
     let row = |(device, volume): (&Device, &Volume)| {
@@ -135,7 +135,7 @@ fn exports(config: &Config) -> Option<String> {
     table(&["export", where_to, "device", "path", "bytes", ""], volumes.map(row).collect())
 }
 
-/// Which bytes; of a whole file how many there are now.
+/// Which bytes; for a whole file how many there are now.
 fn range(volume: &Volume) -> String {
     let start = quantity::show_size(volume.start);
     let Ok(found) = fs::metadata(&volume.path) else { return "(not there)".to_owned() };
@@ -222,7 +222,7 @@ fn conditions(rule: &Rule) -> String {
     }
 }
 
-/// Who may open which volume, of those of which anything is said.
+/// Which clients may open which volume, for volumes with a rule.
 fn rights(config: &Config) -> Option<String> {
     let entries = |entries: &[Who]| match entries {
         [] => "nobody".to_owned(),
@@ -247,7 +247,7 @@ fn rights(config: &Config) -> Option<String> {
     table(&["export", "may open", "read-only for", "clients"], told.map(row).collect())
 }
 
-/// What had to be done otherwise than one might think, a line each.
+/// What had to be done differently from what one might expect, a line each.
 pub(super) fn notes(left_out: &[String], server: &Server) -> String {
     let all = left_out.iter().chain(server.notes());
     all.map(|note| format!("paternoster: {note}\n")).collect()

@@ -84,7 +84,7 @@ pub(super) fn write_to<W: Write + Send>(
                 put::<ByteArrayType, _>(&mut group, &cells, |c| c.as_str().map(Into::into))
             }
             Kind::Unsigned => {
-                // The bits of a number without a sign, as the format keeps it.
+                // The bits of an unsigned number, as the format keeps it.
                 let bits = |cell: &Value| cell.as_u64().map(u64::cast_signed);
                 put::<Int64Type, _>(&mut group, &cells, bits)
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost: how long a row will take, before it is done.
+//! Cost: how long a row will take, before it is run.
 //!
 //! ```text
 //! pilot: the job on the device under noop for 5 ms of virtual time ─▶ requests a virtual second
@@ -8,10 +8,10 @@
 //! ```
 //!
 //! One pilot serves all rows of one job, device and set of attributes, whatever the scheduler and
-//! seed. The prediction has no clock in it, so that every part of a plan finds the same; what a
-//! request costs is a constant that was measured once ([`EACH`]), and how far predictions were from
-//! the truth stands in docs/sweeps.md. A row that cannot be predicted, because it fails or panics,
-//! costs as an average one.
+//! seed. The prediction does not read a clock, so that every part of a plan finds the same; the
+//! cost of a request is a constant that was measured once ([`EACH`]), and docs/sweeps.md says how
+//! far predictions were off. A row that cannot be predicted, because it fails or panics, costs as
+//! much as an average one.
 
 use std::collections::HashMap;
 
@@ -29,9 +29,9 @@ use crate::{Call, Failure};
 
 /// Virtual time of a pilot.
 const PILOT: Nanos = Nanos::from_millis(5);
-/// Nanoseconds of a row without a request, in a release build of two cores of 2026.
+/// Nanoseconds for a row without requests, in a release build on two cores of 2026.
 const ROW: f64 = 3.0e6;
-/// Nanoseconds of a request, by scheduler; of others as of the last.
+/// Nanoseconds per request, by scheduler; others as the last.
 const EACH: [(&str, f64); 6] = [
     ("none", 880.0),
     ("noop", 880.0),
@@ -44,7 +44,7 @@ const EACH: [(&str, f64); 6] = [
 /// What is known of a job file on a device.
 #[derive(Clone)]
 struct Pilot {
-    /// For each process requests of a virtual nanosecond, and how many it makes in all.
+    /// For each process requests per virtual nanosecond, and how many it makes in all.
     processes: Vec<(f64, f64)>,
     /// Whether all ended within the pilot.
     ended: bool,
@@ -94,7 +94,7 @@ fn pilot(call: &Call, asked: &Row) -> Result<Option<Pilot>, Failure> {
     }
 }
 
-/// How many requests each process of a job makes: without end if it goes on for its time.
+/// How many requests each process of a job makes: unlimited if it runs for a given time.
 fn whole(job: &Job) -> impl Iterator<Item = f64> + use<> {
     let bytes = match job.io_size.or(job.size) {
         Some(Amount::Bytes(bytes)) if !job.time_based => bytes as f64,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files: plans and results as CSV, or as Parquet in a program that was built with `parquet`.
+//! Files: plans and results as CSV, or as Parquet in a program built with `parquet`.
 //!
-//! CSV is as RFC 4180 has it: a head line, commas, cells in quotes where they hold a comma, a quote
-//! or the end of a line, quotes in them doubled. Invariant: a file is written whole or not at all.
+//! CSV follows RFC 4180: a head line, commas, quotes around cells with a comma, a quote or a line
+//! end, quotes in them doubled. Invariant: a file is written whole or not at all.
 
 use std::path::Path;
 
@@ -115,7 +115,7 @@ fn csv(kinds: &[(&str, Kind)], rows: &[Row]) -> String {
     text
 }
 
-/// The records of a text; empty lines are none.
+/// The records of a text; empty lines are skipped.
 fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
     let (mut all, mut record, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut letters = text.chars().peekable();

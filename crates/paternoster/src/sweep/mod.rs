@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster sweep`: the rows of a plan that the results have not, or one part of so many.
+//! `paternoster sweep`: the rows of a plan that the results lack, or one of several parts.
 //!
 //! ```text
 //! plan.csv ─▶ part 17/200 ─▶ less what results/rows-* have ─▶ rows.rs ─▶ results/rows-….csv
 //!                                                             each chunk a file
 //! ```
 //!
-//! A row is a pure function of itself (`rows.rs`); the Python package does rows by the same
+//! A row is a pure function of itself (`rows.rs`); the Python package runs rows with the same
 //! function ([`run_row`]), whatever engine calls it. docs/sweeps.md says what a user sees.
 //!
 //! # Invariants
-//! I1  A file of results is written whole or not at all, and is named by the rows that it has.
-//! I2  A plan that is done again does what the results have not.
+//! I1  A file of results is written whole or not at all, and is named after its rows.
+//! I2  A plan that is run again runs what the results lack.
 
 #[cfg(feature = "parquet")]
 mod columns;
@@ -31,7 +31,7 @@ use self::plan::Row;
 use crate::format::Format;
 use crate::{Call, Failure, interrupt};
 
-/// Do the rows of a plan that the results have not: jobs or traces on devices under schedulers
+/// Run the rows of a plan that the results lack: jobs or traces on devices under schedulers
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   paternoster sweep plan.csv --predict plan-with-costs.csv
@@ -42,10 +42,10 @@ before stands in the results.")]
 pub(crate) struct SweepOptions {
     /// A table with a row for each run (PLAN.csv, PLAN.parquet); its columns are in docs/sweeps.md
     plan: PathBuf,
-    /// The folder of the results; made if it is not there
+    /// The folder of the results; made if it does not exist
     #[arg(long, value_name = "FOLDER", required_unless_present = "predict")]
     out: Option<PathBuf>,
-    /// Only the Ith of N parts, which are about equally dear
+    /// Only the Ith of N parts of about equal cost
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     part: String,
     /// How long a file of results is worked on, in seconds
@@ -111,7 +111,7 @@ pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     if failed > 0 { Err(Failure::Status(1)) } else { Ok(()) }
 }
 
-/// The rows of the part that is asked for.
+/// The rows of the requested part.
 fn mine(rows: &[Row], part: &str) -> Result<Vec<usize>, Failure> {
     let numbers = part.split_once('/').and_then(|(i, n)| i.parse().ok().zip(n.parse().ok()));
     let wrong = || Failure::Request(format!("--part {part}: it is I/N, as 17/200"));
@@ -119,7 +119,7 @@ fn mine(rows: &[Row], part: &str) -> Result<Vec<usize>, Failure> {
     plan::part_of(rows, part, parts)
 }
 
-/// Works on rows for so long, at least one; what was found, and why it was stopped.
+/// Works on rows for this long, at least one; returns the results, and why it was stopped.
 fn worked(call: &Call, left: &mut &[&Row], chunk: Duration) -> (Vec<Row>, Option<Failure>) {
     let (began, mut found) = (Instant::now(), Vec::new());
     while let Some((row, rest)) = left.split_first() {
@@ -141,13 +141,13 @@ fn keep(out: &Path, extension: &str, found: &[Row]) -> Result<(), Failure> {
         return Ok(());
     }
     let names: String = found.iter().filter_map(|row| row["row"].as_str()).collect();
-    // Named by what is in it: no two parts write one file.
+    // Named after its contents: no two parts write one file.
     let name = &plan::hash(names.as_bytes())[..16];
     let columns: Vec<_> = plan::columns().collect();
     files::write(&out.join(format!("rows-{name}.{extension}")), &columns, found)
 }
 
-/// The names of the rows that a folder has.
+/// The names of the rows in a folder.
 fn done(out: &Path) -> Result<HashSet<String>, Failure> {
     let mut names = HashSet::new();
     let wrong = |error| Failure::Request(format!("{}: {error}", out.display()));
@@ -171,8 +171,8 @@ fn predicted(call: &Call, mut rows: Vec<Row>, path: &Path) -> Result<(), Failure
     files::write(path, &plan::PLAN, &rows)
 }
 
-/// Does a row of a plan, as a map of JSON's values, and gives one back. For a program that has this
-/// one inside, as Python.
+/// Runs a row of a plan, given as a map of JSON's values, and returns one. For a program that
+/// embeds this one, such as Python.
 ///
 /// # Errors
 /// Only if the call is stopped: a row that fails or panics is a row with an `error`.
@@ -180,19 +180,20 @@ pub fn run_row(call: &Call, row: &Map<String, Value>) -> Result<Map<String, Valu
     rows::run(call, row)
 }
 
-/// The result of a row that began then, and failed by what only the program around this one knows.
+/// The result of a row that began then, and failed for a reason known only to the program around
+/// this one.
 #[must_use]
 pub fn failed_row(row: &Map<String, Value>, error: String, began: Instant) -> Map<String, Value> {
     rows::result(row, Err(error), began)
 }
 
-/// The names of rows, by what they ask.
+/// The names of rows, derived from their contents.
 #[must_use]
 pub fn row_names(rows: &[Map<String, Value>]) -> Vec<String> {
     rows.iter().map(plan::name).collect()
 }
 
-/// The places of one of so many parts of equal cost.
+/// The indices of one of several parts of equal cost.
 ///
 /// # Errors
 /// If there is no such part.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plan: the columns of plans and results, what a row asks, its name, and parts of equal cost.
+//! Plan: the columns of plans and results, the contents of a row, its name, and parts of equal
+//! cost.
 //!
-//! A row is a map of values, as JSON has them: it comes out of a CSV or Parquet file, or from
-//! Python. An empty cell is none.
+//! A row is a map of values, as JSON has them: it comes from a CSV or Parquet file, or from Python.
+//! An empty cell is absent.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ pub(super) enum Kind {
 use Kind::{Integer, Real, Text, Unsigned};
 
 /// What a row of a plan may have: a job (a job file's text, or its path) or a trace (a path), each
-/// with the hash of that if it is to be checked, on what it runs, and what it may cost, in any
-/// unit: parts of a plan are made equal by it.
+/// with its hash if it is to be checked, what it runs on, and its cost, in any unit: parts of a
+/// plan are made equal by it.
 pub(super) const PLAN: [(&str, Kind); 10] = [
     ("job", Text),
     ("trace", Text),
@@ -40,7 +41,7 @@ pub(super) const PLAN: [(&str, Kind); 10] = [
     ("cost", Real),
 ];
 
-/// What a row of results has behind its name (`row`) and the plan's own columns.
+/// What a row of results has after its name (`row`) and the plan's own columns.
 pub(super) const FIGURES: [(&str, Kind); 15] = [
     ("ios", Integer),
     ("bytes", Integer),
@@ -74,13 +75,13 @@ impl Kind {
         }
     }
 
-    /// A cell as this type, if it can be had.
+    /// A cell as this type, if possible.
     pub(super) fn of(self, cell: &Value) -> Option<Value> {
         let whole = |value: f64| (value.fract() == 0.0).then_some(value);
         match (self, cell) {
             (Text, Value::String(text)) => Some(json!(text)),
             (Text, Value::Number(number)) => Some(json!(number.to_string())),
-            // Seeds come as floating-point numbers from a library that has no other empty cell.
+            // A library without other empty cells gives seeds as floating-point numbers.
             (Unsigned, Value::Number(number)) => {
                 let real = || number.as_f64().and_then(whole).filter(|v| *v >= 0.0);
                 let exact = || real().map(|value| format!("{value:.0}"));
@@ -100,7 +101,7 @@ pub(super) fn is_empty(cell: &Value) -> bool {
     cell.is_null() || cell.as_str() == Some("")
 }
 
-/// What a row asks, in the types of the plan, without what it leaves open; and what is wrong.
+/// What a row requests, in the types of the plan, without defaults; and what is wrong.
 pub(super) fn asked(row: &Row) -> (Row, Option<String>) {
     let (mut asked, mut wrong) = (Row::new(), None);
     for (name, kind) in PLAN {
@@ -115,7 +116,7 @@ pub(super) fn asked(row: &Row) -> (Row, Option<String>) {
     (asked, wrong)
 }
 
-/// What a row that asks this asks with the defaults.
+/// A row's request with the defaults filled in.
 pub(super) fn with_defaults(mut asked: Row) -> Row {
     for (name, value) in
         [("device", json!("ssd-870evo")), ("scheduler", json!("mq-deadline")), ("seed", json!(0))]
@@ -125,7 +126,7 @@ pub(super) fn with_defaults(mut asked: Row) -> Row {
     asked
 }
 
-/// A digest of what a row asks: 16 hexadecimal digits. What it may cost is no part of it.
+/// A digest of what a row requests: 16 hexadecimal digits. Its cost is not part of it.
 pub(super) fn name(row: &Row) -> String {
     let (mut asked, wrong) = asked(row);
     asked.remove("cost");
@@ -145,8 +146,8 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The places of one of so many parts, from 1, of about equal cost: each row, the dearest first,
-/// goes to the part that has least until then.
+/// The indices of one of several parts, counted from 1, of about equal cost: rows go, most
+/// expensive first, to the part with the least cost so far.
 pub(super) fn part_of(rows: &[Row], part: usize, parts: usize) -> Result<Vec<usize>, Failure> {
     if part == 0 || part > parts {
         let message = format!("--part {part}/{parts}: the first part is 1, the last {parts}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows: what one row asks is done, and its figures are told.
+//! Rows: runs what one row requests, and returns its figures.
 //!
 //! ```text
 //! row ─▶ asked ─▶ words of `run` or `replay` ─▶ Call ─▶ figures of all clients together, digest
@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! I1  A row depends on nothing but itself and the file that it names: equal rows give equal
-//!     results, but for `cost_ns`.
-//! I2  A row that fails is a row with an error, by a panic, too; only a stop ends the others.
+//!     results, except for `cost_ns`.
+//! I2  A row that fails is a row with an error, even after a panic; only a stop ends the others.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ use super::plan::{self, Row};
 use crate::guard::guarded;
 use crate::{Call, Failure};
 
-/// Does a row; its result, or that it was stopped.
+/// Runs a row; its result, or that it was stopped.
 pub(super) fn run(call: &Call, row: &Row) -> Result<Row, Failure> {
     let began = Instant::now();
     let (asked, wrong) = plan::asked(row);
@@ -78,7 +78,7 @@ fn figures(call: &Call, asked: Row) -> Result<Row, Failure> {
     }
 }
 
-/// Whether a job is the text of a job file, and no path.
+/// Whether a job is the text of a job file, not a path.
 fn is_text(job: &str) -> bool {
     job.contains('\n') || job.trim_start().starts_with('[')
 }
@@ -113,7 +113,7 @@ fn words(command: &str, file: &str, asked: &Row) -> Vec<String> {
     words
 }
 
-/// The outcome of a job's run, with its jobs told to `jobs` before.
+/// The outcome of a job's run; `jobs` gets its jobs first.
 pub(super) fn outcome(
     call: &Call,
     job: &str,
@@ -182,7 +182,7 @@ fn of_job(call: &Call, job: &str, asked: &Row) -> Result<Row, Failure> {
     ]))
 }
 
-/// The figures of one replay of a trace, whose digest is that of all that is told of it.
+/// The figures of one replay of a trace, with a digest of all its output.
 fn of_trace(call: &Call, trace: &str, asked: &Row) -> Result<Row, Failure> {
     let document = call.replay(words("replay", trace, asked))?;
     let told = &document["replays"][0];

@@ -21,8 +21,8 @@ fn done(rows: &[Row]) -> Vec<Row> {
     rows.iter().map(done).collect()
 }
 
-/// Is a row named by what it asks: defaults written out, empty cells, its cost and the type of a
-/// seed change nothing?
+/// Is a row named by what it requests: do defaults written out, empty cells, its cost and the type
+/// of a seed change nothing?
 #[test]
 fn a_row_is_named_by_what_it_asks() {
     let same = [
@@ -33,12 +33,12 @@ fn a_row_is_named_by_what_it_asks() {
     let names: BTreeSet<String> = row_names(&same).into_iter().collect();
     assert_eq!(names.len(), 1);
     assert_ne!(plan::name(&row(json!({"job": JOB, "seed": 1}))), plan::name(&same[0]));
-    // Seeds up to the last are kept to the digit.
+    // Seeds up to the largest keep every digit.
     let last = row(json!({"job": JOB, "seed": u64::MAX}));
     assert_eq!(plan::asked(&last).0["seed"], json!(u64::MAX));
 }
 
-/// Is each row in one part, and no part dearer than another by more than the dearest row?
+/// Is each row in one part, and no part costlier than another by more than the costliest row?
 #[test]
 fn parts_are_even_and_apart() {
     let rows: Vec<Row> =
@@ -56,8 +56,8 @@ fn parts_are_even_and_apart() {
     }
 }
 
-/// Is what is wrong a row's error, with the other rows done, and does an equal row give equal
-/// results? 256 KiB in requests of 4 KiB are 64.
+/// Is a mistake a row's error, with the other rows run, and does an equal row give equal results?
+/// 256 KiB in requests of 4 KiB are 64.
 #[test]
 fn a_failing_row_is_a_row() {
     let rows = [
@@ -121,9 +121,9 @@ impl Elevator for Panics {
     }
 }
 
-/// Is an elevator's panic an error of its row with its words, in whatever device it is, with the
-/// other rows done as they are alone; is such a row predicted; and does `sweep` end with status 1
-/// and do nothing the second time?
+/// Is an elevator's panic an error of its row with its message, on any device, with the other rows
+/// run as they are alone; is such a row predicted; and does `sweep` end with status 1 and do
+/// nothing the second time?
 #[test]
 fn a_panic_is_an_error_of_its_row() {
     schedulers::lend("panics", Arc::new(|| Box::<Panics>::default())).expect("the name is free");
@@ -171,8 +171,8 @@ fn a_panic_is_an_error_of_its_row() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// Does a sweep that is done again do nothing, one that lost a file do its rows, and do parts make
-/// the whole?
+/// Does a repeated sweep do nothing, one that lost a file run its rows, and do parts make up the
+/// whole?
 #[test]
 fn a_sweep_goes_on() {
     let folder = std::env::temp_dir().join(format!("paternoster-sweep-{}", std::process::id()));

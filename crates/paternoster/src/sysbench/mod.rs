@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster sysbench`: the test `fileio` of sysbench, by its own options and in its own words.
+//! `paternoster sysbench`: sysbench's test `fileio`, with its own options and in its own words.
 //!
 //! ```text
 //! sysbench fileio OPTIONS run        a run on a fresh device under each scheduler
@@ -7,8 +7,8 @@
 //!                         cleanup    nothing: they are gone when it ends
 //! ```
 //!
-//! What is asked is read in `options.rs`, what came out is told in `tell.rs`. [`one`] is what
-//! experiments call that want more than the figures of `reproduce/measure.rs`.
+//! `options.rs` reads the request, `tell.rs` prints the results. Experiments that want more than
+//! the figures of `reproduce/measure.rs` call [`one`].
 
 mod options;
 mod tell;
@@ -81,8 +81,8 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
     evidence.write(&setting.subject(&format!("sysbench {}", sysbench.mode.name())))
 }
 
-/// One run on a fresh device under one scheduler. `status` is told the totals so far in every
-/// report interval.
+/// One run on a fresh device under one scheduler. `status` gets the totals so far in every report
+/// interval.
 ///
 /// # Errors
 /// The files do not fit on the device, or a thread fails.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options: sysbench's own, with its names and defaults, and what they ask for.
+//! Options: sysbench's own, with its names and defaults.
 //!
-//! Names of sysbench 0.4 are taken for those of 1.0 (`--num-threads` is `--threads`), with the
-//! defaults of 1.0. Of an option that is given twice the last counts, as there.
+//! Names of sysbench 0.4 are accepted for those of 1.0 (`--num-threads` is `--threads`), with the
+//! defaults of 1.0. If an option is given twice the last one counts, as there.
 
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
@@ -52,16 +52,16 @@ pub(crate) struct SysbenchOptions {
     /// How long (seconds without a unit); 0 is without limit
     #[arg(long, alias = "max-time", value_name = "TIME", default_value = "10")]
     time: String,
-    /// No more than so many events: reads, writes and fsyncs of bursts; 0 is without limit
+    /// At most this many events: reads, writes and fsyncs of bursts; 0 is without limit
     #[arg(long, alias = "max-requests", value_name = "N", default_value_t = 0)]
     events: u64,
-    /// So many events a second on average, of all threads; 0 is as fast as they can
+    /// This many events a second on average, over all threads; 0 is as fast as they can
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = rate())]
     rate: u64,
-    /// The percentile of latencies to tell, 1 to 100; 0 is none
+    /// The percentile of latencies to print, 1 to 100; 0 is none
     #[arg(long, value_name = "N", default_value_t = 95, value_parser = percentile())]
     percentile: u32,
-    /// A line in every so much time (seconds without a unit); 0 is none
+    /// Print a line every this often (seconds without a unit); 0 is never
     #[arg(long, value_name = "TIME", default_value = "0")]
     report_interval: String,
     /// sysbench 0.4 drew places by this; here --seed does
@@ -83,13 +83,13 @@ pub(crate) struct SysbenchOptions {
     /// sync (one call at a time) or async; mmap is not modelled
     #[arg(long, value_name = "MODE", default_value = "sync")]
     file_io_mode: String,
-    /// Requests that each thread has under way with async, if they are direct
+    /// Requests that each thread keeps in flight with async, if they are direct
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = backlog())]
     file_async_backlog: u32,
     /// How files are opened: sync, dsync, direct
     #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
     file_extra_flags: Vec<String>,
-    /// After so many requests an fsync of every file, shared out among the threads; 0 is never
+    /// After this many requests an fsync of every file, shared out among the threads; 0 is never
     #[arg(long, value_name = "N", default_value_t = 100)]
     file_fsync_freq: u64,
     /// An fsync after each write, and none after --file-fsync-freq requests
@@ -107,7 +107,7 @@ pub(crate) struct SysbenchOptions {
     /// Blocks of a sequential request at most; 0 is one
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = merged())]
     file_merged_requests: u32,
-    /// Reads by writes of rndrw
+    /// Reads per write of rndrw
     #[arg(long, value_name = "RATIO", default_value = "1.5", value_parser = ratio)]
     file_rw_ratio: f64,
     /// How to tell the results
@@ -121,9 +121,9 @@ pub(crate) struct SysbenchOptions {
 /// In sysbench's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Told {
-    /// As sysbench 1.1 does; of several runs a table too
+    /// As sysbench 1.1 prints them; with several runs also a table
     Sysbench,
-    /// As sysbench 1.0 does, with `File operations:`; of several runs a table too
+    /// As sysbench 1.0 prints them, with `File operations:`; with several runs also a table
     #[value(name = "sysbench-1.0")]
     SysbenchOlder,
 }
@@ -167,7 +167,7 @@ fn ratio(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Prepare,
@@ -197,7 +197,7 @@ pub(super) fn command(options: &SysbenchOptions) -> Result<Command, Failure> {
     }
 }
 
-/// What was asked for, read.
+/// The request, read.
 pub(crate) fn asked(options: &SysbenchOptions) -> Result<Sysbench, Failure> {
     let modes = Mode::ALL.map(Mode::name).join(", ");
     let Some(mode) = &options.file_test_mode else {

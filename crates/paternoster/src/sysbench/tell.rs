@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: the results, as sysbench tells them, as a table, as JSON.
+//! Output: the results as sysbench prints them, as a table, as JSON.
 
 use paternoster_core::Nanos;
 use paternoster_workload::builtin::sysbench::{Form, Sysbench, Totals};
@@ -11,7 +11,7 @@ use crate::sheet::Sheet;
 use crate::table::terminal_width;
 use crate::{Failure, format, print, units};
 
-/// What one scheduler made of it on one device.
+/// The results of one scheduler on one device.
 pub(super) struct Done<'a> {
     pub(super) sysbench: &'a Sysbench,
     pub(super) device: &'a str,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Due: what each tenant is entitled to of what all used in an interval.
 //!
-//! By class, then by the weights that the scheduler goes by (floors are in them), group by group;
-//! nobody more than it asks for. One that has requests open asks for all there is; one that has
-//! none asked for what it got.
+//! By class, then by the weights that the scheduler uses (including floors), group by group; no
+//! tenant gets more than it asks for. One with open requests asks for all there is; one without
+//! asked for what it got.
 //!
 //! ```text
 //! weights 300 and 100     got 86 %, 14 %      both have requests open     entitled 75 %, 25 %
@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 use paternoster_serve::control::snapshot::{Snapshot, TenantLine};
 use paternoster_workload::entitlement::{Party, Use, WEIGHT, entitled_by_class};
 
-/// A tenant, or a process that is nobody's, in an interval.
+/// A tenant, or a process without one, in an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
-    /// The tenant; `None`: it is beside them, and has what it got.
+    /// The tenant; `None`: a process outside the tenants, which has what it got.
     pub(super) line: Option<&'a TenantLine>,
     /// The part of what all used that it got, 0 to 1.
     pub(super) share: f64,
@@ -28,7 +28,7 @@ pub(super) struct Claim<'a> {
     pub(super) wants_more: bool,
 }
 
-/// The part that each is entitled to, in their order.
+/// The part that each is entitled to, in order.
 pub(super) fn due(snapshot: &Snapshot, claims: &[Claim<'_>]) -> Vec<f64> {
     let uses: Vec<Use> = claims
         .iter()
@@ -46,7 +46,7 @@ pub(super) fn due(snapshot: &Snapshot, claims: &[Claim<'_>]) -> Vec<f64> {
     entitled_by_class(&classes, &uses)
 }
 
-/// A tenant in the background stands among those of best effort, by its effective weight.
+/// A background tenant counts as best effort, with its effective weight.
 fn class_of(line: Option<&TenantLine>) -> &str {
     match line.map(|line| &*line.class) {
         Some(class @ ("realtime" | "idle")) => class,
@@ -54,7 +54,7 @@ fn class_of(line: Option<&TenantLine>) -> &str {
     }
 }
 
-/// Those of these places that stand in a group (or none), and the groups in it.
+/// Those of these indices that are in a group (or none), and the groups in it.
 fn below(
     parent: &str,
     snapshot: &Snapshot,
@@ -102,8 +102,8 @@ mod tests {
         due(snapshot, &claims).iter().map(|part| (part * 1000.0).round() as i64).collect()
     }
 
-    /// Is the example above what is found: 300 to 100 of two that want more are 750 and 250 of
-    /// 1,000, and one that wants no more is content?
+    /// Does the example above hold: 300 to 100 of two that want more are 750 and 250 of 1,000, and
+    /// one that wants no more is content?
     #[test]
     fn one_that_asks_for_little_is_content() {
         let (vm1, vm2) = (line("vm1", "", 300), line("vm2", "", 100));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Do groups divide by their weights, whatever is in them, and do classes come one after the
-    /// other? Of two groups of 100 each has 500, in one of which two share by 300 to 100.
+    /// other? Two groups of 100 have 500 each; in one of them two share by 300 to 100.
     #[test]
     fn groups_and_classes() {
         let group = |name: &str| TenantLine { is_group: true, ..line(name, "", 100) };

@@ -7,11 +7,11 @@
 //!
 //! tenant    ↓share           entitled     MB/s …     columns, with the one that sorts marked
 //! db        75.0 % ######--    75.0 %     12.3 …     a tenant
-//!   #12 a unix uid 1000 …                            its connections, if they are asked for
+//!   #12 a unix uid 1000 …                            its connections, if requested
 //! ```
 //!
-//! Invariants: I1 no line is wider than the view; I2 there are no more lines than it is high (0: as
-//! many as there are).
+//! Invariants: I1 no line is wider than the view; I2 there are no more lines than it is high (0:
+//! all of them).
 
 use paternoster_serve::control::snapshot::Snapshot;
 
@@ -19,14 +19,14 @@ use super::rows::{Column, Row, interval};
 use super::terminal::Key;
 use crate::ctl::units::{Bound, bytes, harmless, millis};
 
-/// Into a pipe, lines have at most so many columns.
+/// In a pipe, lines have at most this many columns.
 const WIDTH: u16 = 100;
-/// Names have at most so many, bars at most so many.
+/// Longest names and bars.
 const NAME: usize = 24;
 const BAR: usize = 20;
-/// Width of the column before the bar, and those behind it.
+/// Width of the column before the bar, and those after it.
 const SHARE: usize = 9;
-/// With their order where there is no room for all: the last goes first.
+/// With their priority where there is no room for all: the last goes first.
 const FIGURES: [(Column, &str, usize, u8); 7] = [
     (Column::Entitled, "entitled", 9, 0),
     (Column::Bytes, "MB/s", 9, 1),
@@ -40,7 +40,7 @@ const FIGURES: [(Column, &str, usize, u8); 7] = [
 /// A column, its heading and its width.
 type Figure = (Column, &'static str, usize);
 
-/// The columns that fit into so many, those that matter most before all others.
+/// The columns that fit, the most important first.
 fn fitting(room: usize) -> Vec<Figure> {
     let fits = |&&(_, _, _, rank): &&(Column, &str, usize, u8)| {
         let before = FIGURES.iter().filter(|other| other.3 <= rank);
@@ -53,13 +53,13 @@ fn fitting(room: usize) -> Vec<Figure> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) width: u16,
-    /// Lines; 0 for as many as there are.
+    /// Lines; 0 for all of them.
     pub(super) height: u16,
     pub(super) sort: Column,
     pub(super) connections: bool,
-    /// Lines that are passed over at the top.
+    /// Lines that are skipped at the top.
     pub(super) scroll: usize,
-    /// A person has keys.
+    /// There is a keyboard.
     pub(super) live: bool,
 }
 
@@ -202,7 +202,7 @@ fn told(text: &str, row: &Row, name: usize, bar: usize, figures: &[Figure]) -> S
     told
 }
 
-/// A bar of so many columns, filled up to `part`.
+/// A bar of this many columns, filled up to `part`.
 fn drawn(part: f64, columns: usize) -> String {
     let filled = (0..columns).filter(|column| (*column as f64 + 0.5) < part * columns as f64);
     let filled = filled.count();
@@ -235,7 +235,7 @@ fn window(lines: Vec<Line>, view: &View) -> Vec<Line> {
     shown
 }
 
-/// The text in at most so many columns; what was cut off leaves a mark.
+/// The text in at most this many columns; a cut leaves a mark.
 fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

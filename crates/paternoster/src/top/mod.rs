@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster top`: who has how much of a running server's devices, live.
+//! `paternoster top`: how much of a running server's devices each tenant has, live.
 //!
 //! ```text
 //! control socket ─snapshot─▶ before ┐
@@ -7,8 +7,8 @@
 //!                                                               ▲ keys: sort, connections, scroll
 //! ```
 //!
-//! Counters only go up, so that two snapshots say what happened between them. On a terminal the
-//! view is drawn over itself with a few escape sequences; into a pipe frames follow each other.
+//! Counters only go up, so that two snapshots show what happened between them. On a terminal the
+//! view is redrawn in place with a few escape sequences; in a pipe frames follow each other.
 
 mod due;
 mod frame;
@@ -30,7 +30,7 @@ use crate::setting::time;
 use frame::{Line, View, frame};
 use terminal::{Key, Terminal};
 
-/// Show who has how much of a running server's devices, live
+/// Show how much of a running server's devices each tenant has, live
 #[derive(Debug, Args)]
 #[command(
     after_help = "Keys: q ends, c shows connections, left and right choose the column to sort \
@@ -48,7 +48,7 @@ pub(crate) struct TopOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
-    /// How often figures are taken; they are of this time (1s, 250ms, 1m; seconds without a unit)
+    /// How often figures are taken; they cover this time (1s, 250ms, 1m; seconds without a unit)
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) interval: String,
 
@@ -56,7 +56,7 @@ pub(crate) struct TopOptions {
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// No colours, no cursor movement, no keys: one frame after another, as into a pipe
+    /// No colours, no cursor movement, no keys: one frame after another, as in a pipe
     #[arg(long)]
     pub(crate) plain: bool,
 
@@ -67,7 +67,7 @@ pub(crate) struct TopOptions {
 
 pub(crate) fn top(options: &TopOptions) -> Result<(), Failure> {
     let interval = time("--interval", &options.interval, Nanos::from_secs(1))?;
-    // A server lets go who says nothing for five minutes.
+    // A server drops clients that say nothing for five minutes.
     if interval < Nanos::from_millis(1) || interval > Nanos::from_secs(240) {
         return Err(Failure::Request("--interval must be from 1ms to 4m".to_owned()));
     }
@@ -81,7 +81,7 @@ pub(crate) fn top(options: &TopOptions) -> Result<(), Failure> {
     live(&mut client, interval, view)
 }
 
-/// How all devices stand.
+/// The state of all devices.
 fn snapshots(client: &mut Client) -> Result<Vec<Snapshot>, Failure> {
     let answer = client.ask(&json!({ "do": "snapshot" })).map_err(failure)?;
     let devices = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
@@ -110,7 +110,7 @@ fn plain(client: &mut Client, interval: Duration, view: &View, once: bool) -> Re
         }
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // Who closes the pipe has seen enough.
+            // A reader that closes the pipe has seen enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             done => done?,
         }
@@ -124,7 +124,7 @@ fn plain(client: &mut Client, interval: Duration, view: &View, once: bool) -> Re
 fn live(client: &mut Client, interval: Duration, mut view: View) -> Result<(), Failure> {
     let first = snapshots(client)?;
     let mut terminal = Terminal::open()?;
-    // The first frame is of all the time since the server began.
+    // The first frame covers all the time since the server began.
     let (mut before, mut after) = (Vec::new(), first);
     loop {
         let next = Instant::now() + interval;

@@ -2,9 +2,9 @@
 //! Rows: what a tenant or a connection got between two snapshots.
 //!
 //! Share is of the device time that all tenants got in that time, so that shares add up to 100 %
-//! whenever anybody got anything. A process that is nobody's (FUSE, without a rule and cgroups) has
-//! a row beside the tenants'. A server that was started anew has smaller counters: what came
-//! before is forgotten then.
+//! whenever any got something. A process without a tenant (FUSE, without a rule and cgroups) has a
+//! row next to the tenants'. A restarted server has smaller counters: what came before is forgotten
+//! then.
 
 use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};
 
@@ -15,9 +15,9 @@ use crate::ctl::units::{Bound, harmless, mean, p99};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Row {
     pub(super) name: String,
-    /// Device time of all tenants' together, 0 to 1.
+    /// Fraction of all tenants' device time, 0 to 1.
     pub(super) share: f64,
-    /// The part that it is entitled to, of a tenant.
+    /// The part that it is entitled to, for a tenant.
     pub(super) entitled: Option<f64>,
     pub(super) bytes_per_second: f64,
     pub(super) reads_per_second: f64,
@@ -57,7 +57,7 @@ impl Column {
         Column::Open,
     ];
 
-    /// So many columns to the right, around the edges.
+    /// This many columns to the right, wrapping around.
     pub(super) fn step(self, right: bool) -> Column {
         let all = Column::ALL;
         let place = all.iter().position(|column| *column == self).unwrap_or(0);
@@ -65,7 +65,7 @@ impl Column {
         all[(place + step) % all.len()]
     }
 
-    /// What is larger comes first.
+    /// Larger values come first.
     const fn key(self, row: &Row) -> f64 {
         match self {
             Column::Name => 0.0,
@@ -90,7 +90,7 @@ impl Column {
     }
 }
 
-/// A tenant's row and those of its connections; or a process that is nobody's.
+/// A tenant's row and those of its connections; or a process without a tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tenant {
     pub(super) row: Row,
@@ -100,7 +100,7 @@ pub(super) struct Tenant {
 /// What one device did between two snapshots.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Interval {
-    /// Part of the time that the device was busy, 0 to 1.
+    /// Fraction of the time that the device was busy, 0 to 1.
     pub(super) busy: f64,
     pub(super) requests_per_second: f64,
     pub(super) bytes_per_second: f64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The terminal: keys one by one, lines drawn over what was there, everything as before at the end.
+//! The terminal: single keys, lines drawn in place, everything restored at the end.
 //!
-//! Line by line input and its echo are switched off (Ctrl-C arrives as a key), the alternate screen
-//! on, and the cursor hidden. All of it is undone when the terminal is dropped, after an error too.
-//! SIGTERM and SIGHUP end the view like `q`.
+//! Line input and echo are switched off (Ctrl-C arrives as a key), the alternate screen on, and the
+//! cursor hidden. All of it is undone when the terminal is dropped, after an error too. SIGTERM and
+//! SIGHUP end the view like `q`.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::frame::Line;
 
-/// What a person may want.
+/// What a key means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,
@@ -63,7 +63,7 @@ impl Terminal {
         write(&painted(lines))
     }
 
-    /// The next key, if one comes before `deadline`; may come back with none before that.
+    /// The next key, if one comes before `deadline`; may return without one earlier.
     pub(super) fn key(&mut self, deadline: Instant) -> io::Result<Option<Key>> {
         if self.keys.is_empty() {
             self.read(deadline)?;
@@ -108,7 +108,7 @@ fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Lines as a terminal takes them: each over the one that was there, headings bold.
+/// Lines for a terminal: each over the previous one, headings bold.
 fn painted(lines: &[Line]) -> String {
     let mut text = String::from("\x1b[H");
     for (place, line) in lines.iter().enumerate() {
@@ -119,7 +119,7 @@ fn painted(lines: &[Line]) -> String {
     text + "\x1b[J"
 }
 
-/// Keys in what a terminal sends; what it sends besides is passed over.
+/// Keys in a terminal's input; other input is skipped.
 fn keys(bytes: &[u8]) -> Vec<Key> {
     let (mut keys, mut rest) = (Vec::new(), bytes);
     while let [first, more @ ..] = rest {
@@ -148,7 +148,7 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
 mod tests {
     use super::*;
 
-    /// Which keys are meant by what a terminal sends?
+    /// Are keys recognised in a terminal's input?
     #[test]
     fn bytes_become_keys() {
         let all = keys(b"x\x1b[A\x1bOB\x1b[C\x1b[Dc\x1b[Zq\x03\x1b");
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(all, expected);
     }
 
-    /// Is what was there before drawn over?
+    /// Is the previous frame drawn over?
     #[test]
     fn lines_are_painted() {
         let line = |text: &str, strong| Line { text: text.to_owned(), strong };

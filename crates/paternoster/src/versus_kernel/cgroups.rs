@@ -6,7 +6,7 @@
 //! v2   /sys/fs/cgroup/paternoster-PID-NAME         io.bfq.weight, if `io` is there for children
 //! ```
 //!
-//! The controller of version 1 is taken where there is one, since then version 2 has none.
+//! The version 1 controller is used where it exists, because then version 2 has none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Hierarchy {
         })
     }
 
-    /// Makes a folder for each group of these parts; the folder of each part.
+    /// Makes a folder for each group of these parts; returns the folder of each part.
     pub(super) fn make(
         &self,
         parts: Vec<Part>,
@@ -77,7 +77,7 @@ impl Hierarchy {
         Ok(folder)
     }
 
-    /// Gives the controller to children, if they have it not.
+    /// Gives the controller to children that lack it.
     fn delegate(&self, undo: &mut Undo) -> Result<(), String> {
         let file = self.folder.join("cgroup.subtree_control");
         if read(&file)?.split_whitespace().any(|word| word == "io") {
@@ -87,7 +87,7 @@ impl Hierarchy {
     }
 }
 
-/// The hierarchy that these mounts have; `has_io` says whether a version 2 one has the controller.
+/// The hierarchy in these mounts; `has_io` says whether a version 2 one has the controller.
 fn hierarchy(mounts: &str, has_io: &dyn Fn(&Path) -> bool) -> Option<Hierarchy> {
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let fields: Vec<Vec<&str>> = fields.filter(|fields| fields.len() > 3).collect();
@@ -111,7 +111,7 @@ mod tests {
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n";
     const V2: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw,relatime 0 0\n";
 
-    /// Is version 1 found where it is, version 2 if it has the controller, and else nothing?
+    /// Is version 1 found where it is, version 2 if it has the controller, and otherwise nothing?
     #[test]
     fn hierarchies_are_found() {
         let found = hierarchy(V1, &|_| true).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(hierarchy("", &|_| true), None);
     }
 
-    /// Is a folder made, given its weight, and gone at the end? And a weight that bfq would not
+    /// Is a folder made, given its weight, and gone at the end? And is a weight that bfq would not
     /// take refused before anything is made?
     #[test]
     fn groups_come_and_go() {

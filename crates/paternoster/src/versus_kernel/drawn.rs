@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drawn: jobs and devices that nobody chose, under the kernel's schedulers and ours, over time.
+//! Drawn: random jobs and devices, under the kernel's schedulers and ours, collected over time.
 //!
 //! ```text
 //! --drawn 1-60 ──▶ seed 1: device, job ──▶ versus-kernel ──▶ a line for each rate ──▶ --results
@@ -7,8 +7,8 @@
 //!                                                  the table of all that was collected ◀──┘
 //! ```
 //!
-//! A seed whose lines are there already is left out, so that hours of runs can be done in pieces,
-//! when a machine has nothing else to do. The kernel is the judge only where it agrees with itself:
+//! A seed whose lines exist already is left out, so that hours of runs can be split up, for when a
+//! machine has nothing else to do. The kernel is the reference only where it agrees with itself:
 //! where its repeats differ by more than 5 % of their median, ranges are compared instead.
 
 use std::collections::BTreeMap;
@@ -27,23 +27,23 @@ use crate::{Failure, setting};
 /// The first line of a file of results.
 const HEAD: &str = "seed\tkernel\tlate_p99_us\tprocess\tclient\tscheduler\tkernel_median\t\
                     kernel_least\tkernel_most\tours_median\tours_least\tours_most";
-/// Repeats of the kernel that differ by no more than this, in per cent of their median, agree.
+/// Repeats of the kernel that differ by at most this, in per cent of their median, agree.
 const AGREES: f64 = 5.0;
 /// How long a drawn job runs.
 const RUNTIME_MS: u64 = 3000;
 
-/// The numbers of `--drawn`: one, or from one to another.
+/// The numbers of `--drawn`: one, or a range.
 pub(super) fn seeds(text: &str) -> Result<(u64, u64), String> {
     setting::seeds(text).ok_or_else(|| "a seed, or the first and the last as 1-60".to_owned())
 }
 
-/// What was measured of one client under one scheduler: the median, the least and the most of the
-/// repeats, in bytes a second.
+/// One client's result under one scheduler: the median, the least and the most of the repeats, in
+/// bytes a second.
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
     seed: u64,
     process: String,
-    /// What it does, as a load is told.
+    /// What it does, in the words for a load.
     client: String,
     scheduler: String,
     kernel: [f64; 3],
@@ -51,7 +51,7 @@ struct Line {
 }
 
 impl Line {
-    /// The lines of a run, as they are kept.
+    /// The lines of a run, as they are stored.
     fn all(told: &Told, load: &Load) -> String {
         let mut text = String::new();
         let late = told.precision.late.p99.0 / 1000;
@@ -103,7 +103,7 @@ impl Line {
         median > 0.0 && 100.0 * (most - least) <= AGREES * median
     }
 
-    /// Ours against the kernel's, in per cent of the kernel's.
+    /// Ours compared with the kernel's, in per cent of the kernel's.
     fn difference(&self) -> f64 {
         100.0 * (self.ours[0] / self.kernel[0] - 1.0)
     }
@@ -112,13 +112,13 @@ impl Line {
         100.0 * (self.ours[0] - self.kernel[0]).abs() <= NEAR * self.kernel[0]
     }
 
-    /// Whether the range of ours and that of the kernel's have a rate in common.
+    /// Whether the range of ours and that of the kernel's overlap.
     fn overlaps(&self) -> bool {
         self.ours[1] <= self.kernel[2] && self.kernel[1] <= self.ours[2]
     }
 }
 
-/// What a file of results holds; nothing if it is not there yet.
+/// The contents of a file of results; nothing if it does not exist yet.
 fn read(path: &Path) -> Result<Vec<Line>, Failure> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -131,7 +131,7 @@ fn read(path: &Path) -> Result<Vec<Line>, Failure> {
     lines.collect()
 }
 
-/// Runs the seeds that are not among the results yet, and adds each when it is done; what failed.
+/// Runs the seeds without results, and adds each when it is done; returns what failed.
 pub(super) fn collect(
     options: &VersusOptions,
     (first, last): (u64, u64),
@@ -173,7 +173,7 @@ pub(super) fn collect(
     Ok(failed)
 }
 
-/// Adds lines to a file of results, which is made if it is not there.
+/// Adds lines to a file of results, which is made if it does not exist.
 fn add(path: &Path, lines: &str) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
     if file.metadata()?.len() == 0 {
@@ -182,7 +182,7 @@ fn add(path: &Path, lines: &str) -> std::io::Result<()> {
     file.write_all(lines.as_bytes())
 }
 
-/// The table of all that was collected, as Markdown: by scheduler, and each rate that is not near.
+/// The table of all results, as Markdown: by scheduler, and each rate that is not close.
 pub(super) fn summary(path: &Path) -> Result<String, Failure> {
     let lines = read(path)?;
     if lines.is_empty() {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Is a seed a seed, and a range a range, and nothing else either?
+    /// Is a seed read as a seed, a range as a range, and anything else as neither?
     #[test]
     fn seeds_are_read() {
         assert_eq!((seeds("7"), seeds("1-60")), (Ok((7, 7)), Ok((1, 60))));
@@ -256,8 +256,9 @@ mod tests {
         }
     }
 
-    /// Is the kernel a judge up to 5 % between its runs, are we near up to 10 %, and do ranges that
-    /// touch overlap? 100, 98 to 103: 5 %; 110 is +10 %. 98 to 104 is 6 %; 104 to 120 touches it.
+    /// Is the kernel a reference up to 5 % between its runs, are we close up to 10 %, and do ranges
+    /// that touch overlap? 100, 98 to 103: 5 %; 110 is +10 %. 98 to 104 is 6 %; 104 to 120 touches
+    /// it.
     #[test]
     fn rates_are_judged_where_the_kernel_agrees() {
         let agrees = line([100.0, 98.0, 103.0], [110.0, 104.0, 120.0]);
@@ -267,8 +268,8 @@ mod tests {
         assert!(!line([0.0; 3], [1.0; 3]).is_judge());
     }
 
-    /// Are results read as they were written, is a seed that is there counted, and is a broken line
-    /// told with its number?
+    /// Are results read as they were written, is an existing seed counted, and is a broken line
+    /// reported with its number?
     #[test]
     fn results_are_read_as_written() {
         let path = std::env::temp_dir().join(format!("paternoster-results-{}", std::process::id()));

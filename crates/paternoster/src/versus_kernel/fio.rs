@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fio: the real one, run for the parts of a job, and what it says of each process.
+//! fio: the real one, run for the parts of a job, and its results for each process.
 //!
 //! All parts start together. One in a cgroup is started by a shell that enters the cgroup and then
 //! becomes fio:
@@ -8,8 +8,8 @@
 //! sh -c 'echo $$ > FOLDER/cgroup.procs && exec fio …'
 //! ```
 //!
-//! Results come as JSON in a file, because fio also says other things on its output. Who asks to
-//! stop, or an error, ends all of them.
+//! Results come as JSON in a file, because fio also says other things on its output. A stop
+//! request, or an error, ends all of them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::split::Part;
 
-/// How often it is asked whether all have ended.
+/// How often it checks whether all have ended.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long a fio that was asked to end may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -39,7 +39,7 @@ pub(super) struct Got {
     pub(super) rate: f64,
     /// I/Os a second.
     pub(super) iops: f64,
-    /// Its mean latency in ns; this one and the next two of the direction with more I/Os.
+    /// Its mean latency in ns; like the next two, of the direction with more I/Os.
     pub(super) mean: f64,
     /// The median of its latencies in ns.
     pub(super) p50: f64,
@@ -70,10 +70,10 @@ impl Drop for Children {
 }
 
 /// Runs the parts in `folder`, where their files are written. `enter` is the folder of a part's
-/// cgroup. What each clone got, in the order of their places.
+/// cgroup. Returns what each clone got, in order of index.
 ///
 /// # Errors
-/// What a fio said when it failed, or that it was to stop.
+/// What a fio said when it failed, or that a stop was requested.
 pub(super) fn run(
     parts: &[(Part, Option<PathBuf>)],
     folder: &Path,
@@ -121,7 +121,7 @@ pub(super) fn run(
 fn command(enter: Option<&Path>) -> Command {
     let Some(cgroup) = enter else { return Command::new("fio") };
     let mut shell = Command::new("sh");
-    // The first word behind the script is its $0.
+    // The first word after the script is its $0.
     let script = "echo $$ > \"$0/cgroup.procs\" && exec fio \"$@\"";
     shell.args(["-c", script]).arg(cgroup);
     shell
@@ -157,7 +157,7 @@ fn wait(children: &mut Children, stop: &AtomicBool, folder: &Path) -> Result<(),
     Ok(())
 }
 
-/// How many seconds fio ended after `ends`, at least, if that is more than slow last I/Os explain.
+/// How many seconds fio ended after `ends`, at least, if slow last I/Os do not explain it.
 fn later(text: &str, ends: Nanos) -> Option<u64> {
     let document = text.find('{').map_or("", |begin| &text[begin..]);
     let document: Value = serde_json::from_str(document).ok()?;
@@ -167,10 +167,10 @@ fn later(text: &str, ends: Nanos) -> Option<u64> {
     (late > 1).then(|| late - 1)
 }
 
-/// What fio's JSON says of each job.
+/// fio's JSON results for each job.
 pub(super) fn results(text: &str) -> Result<Vec<Got>, String> {
     let wrong = |what: &str| format!("fio's results are not as expected: {what}");
-    // Notes may stand before the document.
+    // Notes may come before the document.
     let document = text.find('{').map_or("", |begin| &text[begin..]);
     let document: Value =
         serde_json::from_str(document).map_err(|error| wrong(&error.to_string()))?;
@@ -193,7 +193,7 @@ pub(super) fn results(text: &str) -> Result<Vec<Got>, String> {
                 most = ios;
                 got.mean = number(&way["lat_ns"]["mean"], "lat_ns")?;
                 let percentile = &way["lat_ns"]["percentile"];
-                // There are none of a direction in which nothing went.
+                // A direction without I/O has none.
                 got.p50 = percentile["50.000000"].as_f64().unwrap_or(0.0);
                 got.p99 = percentile["99.000000"].as_f64().unwrap_or(0.0);
             }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(found, [expected]);
     }
 
-    /// Is what fio says wrong told with the job, and what is no result refused?
+    /// Is fio's error reported with the job, and are non-results refused?
     #[test]
     fn failures_are_told() {
         let failed = serde_json::json!({ "jobs": [job("b", 5, [(0, 0, 0); 3])] });
@@ -254,8 +254,8 @@ mod tests {
         }
     }
 
-    /// Is a fio found out whose clock began late? Measured: I/Os of 2.5 s behind a ramp of 1 s and
-    /// a runtime of 4 ended after 7.5 s, `elapsed` 8; I/Os of 0.7 s after 5.6 s, `elapsed` 6.
+    /// Is a fio detected whose clock began late? Measured: I/Os of 2.5 s after a ramp of 1 s and a
+    /// runtime of 4 ended after 7.5 s, `elapsed` 8; I/Os of 0.7 s after 5.6 s, `elapsed` 6.
     #[test]
     fn late_windows_are_found() {
         let told = |elapsed: u64| {

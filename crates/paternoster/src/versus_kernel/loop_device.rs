@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loop device: the kernel's block layer in front of a file, with few tags and a chosen scheduler.
 //!
-//! The driver takes as many requests out of the scheduler as it has tags, 128 unless told
-//! otherwise, so that the scheduler would have nothing left to order. The tags are shrunk to the
-//! device's depth, which is possible only while there is no scheduler; the kernel's least is 4.
+//! The driver takes as many requests from the scheduler as it has tags, 128 by default, which would
+//! leave the scheduler nothing to order. The tags are shrunk to the device's depth, which is
+//! possible only while there is no scheduler; the kernel's minimum is 4.
 //!
 //! ```text
 //! scheduler none ─▶ nr_requests 127 ─▶ nr_requests 4 ─▶ scheduler bfq     nr_requests says 256 now
 //! ```
 //!
-//! The first step is a trap: after a scheduler the file says 128 whatever the tags are, and writing
-//! what it says does nothing. So another number is written first; also at the end, because the
-//! tags outlive the device's detachment.
+//! The first step avoids a trap: after a scheduler the file says 128 whatever the tags are, and
+//! writing what it says does nothing. So another number is written first; also at the end, because
+//! the tags outlive the device's detachment.
 //!
 //! Source: measured on Linux 6.18.
 
@@ -20,9 +20,9 @@ use std::process::Command;
 
 use super::undo::{Undo, chosen, read, tool};
 
-/// The kernel's least number of tags.
+/// The kernel's minimum number of tags.
 pub(super) const TAGS_LEAST: u32 = 4;
-/// The largest that is asked for: one less than the driver has, for the trap's sake.
+/// The largest number requested: one less than the driver has, because of the trap.
 pub(super) const TAGS_MOST: u32 = 127;
 
 /// A queue folder of sysfs.
@@ -31,14 +31,14 @@ pub(super) struct Queue {
     folder: PathBuf,
 }
 
-/// What the kernel says of its queue under one scheduler.
+/// The kernel's values for its queue under one scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Attributes {
     /// Requests that the scheduler may hold.
     pub(super) nr_requests: u32,
     /// KiB of the largest request.
     pub(super) max_sectors_kb: u32,
-    /// The scheduler's own, in the order of their names.
+    /// The scheduler's own, sorted by name.
     pub(super) iosched: Vec<(String, String)>,
 }
 
@@ -55,7 +55,7 @@ impl Queue {
         Ok(words.map(|word| word.trim_matches(['[', ']']).to_owned()).collect())
     }
 
-    /// Shrinks the tags and says whether it rotates. `undo` puts both back.
+    /// Shrinks the tags and sets whether it rotates. `undo` restores both.
     pub(super) fn shrink(
         &self,
         tags: u32,
@@ -72,11 +72,11 @@ impl Queue {
         undo.set_and(&depth, &other, vec![other.clone(), tags_before])?;
         undo.set(&depth, &tags.to_string())?;
         undo.set(&rotates, if rotational { "1" } else { "0" })?;
-        // Undone first: whatever is chosen later, the tags are put back under none.
+        // Undone first: whatever is chosen later, the tags are restored under none.
         undo.set_and(&scheduler, "none", vec!["none".to_owned()])
     }
 
-    /// Chooses a scheduler and sets those of `wanted` that it has; what it says then.
+    /// Chooses a scheduler and sets those of `wanted` that it has; returns its values then.
     ///
     /// # Errors
     /// What was refused.
@@ -89,7 +89,7 @@ impl Queue {
             std::fs::write(file, value)
                 .map_err(|error| format!("{value} into {}: {error}", file.display()))
         };
-        // A fresh one, although it may be there already: its attributes are the usual ones again.
+        // A fresh one, even if it is already active: its attributes have their defaults again.
         let file = self.folder.join("scheduler");
         write(&file, "none")?;
         write(&file, scheduler)?;
@@ -126,7 +126,7 @@ pub(super) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Attaches the first free one, past the page cache. `undo` detaches it.
+    /// Attaches the first free one, bypassing the page cache. `undo` detaches it.
     pub(super) fn attach(file: &Path, undo: &mut Undo) -> Result<LoopDevice, String> {
         let mut losetup = Command::new("losetup");
         let path = tool(losetup.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
@@ -136,8 +136,7 @@ impl LoopDevice {
         Ok(LoopDevice { path, queue })
     }
 
-    /// Reads that have ended and the ms that they took, from the block layer's taking them to their
-    /// completion there.
+    /// Completed reads and the ms that they took in the block layer, from arrival to completion.
     pub(super) fn reads(&self) -> Result<(u64, u64), String> {
         reads(&read(&Path::new("/sys/block").join(self.name()).join("stat"))?)
     }
@@ -199,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Are tags shrunk without a scheduler, and does the queue have what it had at the end?
+    /// Are tags shrunk without a scheduler, and does the queue have its previous state at the end?
     #[test]
     fn tags_shrink_and_grow_back() {
         let fake = Fake::new("shrink");
@@ -223,7 +222,7 @@ mod tests {
         assert!(reads("1 2 three 4").unwrap_err().contains("`1 2 three 4`"));
     }
 
-    /// Are attributes set if the scheduler has them, and all told? Is what is no number refused?
+    /// Are attributes set if the scheduler has them, and all reported? Is a non-number refused?
     #[test]
     fn attributes_are_set_and_told() {
         let fake = Fake::new("attributes");

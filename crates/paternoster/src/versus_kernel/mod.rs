@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster versus-kernel`: a job under the kernel's own schedulers, beside ours.
+//! `paternoster versus-kernel`: a job under the kernel's own schedulers and under ours.
 //!
 //! ```text
 //!            ┌─▶ real fio ─▶ loop device, the kernel's none … bfq ─▶ FUSE ─▶ model in real time
@@ -8,10 +8,10 @@
 //!            └─▶ ours ─────▶ the same schedulers, ours ─▶ the same way ─▶ model in virtual time
 //! ```
 //!
-//! Both see the same device: the kernel a model that is emulated in real time as a file, ours the
-//! model itself in virtual time, behind what the way to that file costs, which is measured in the
-//! same run. Both have as many tags, and every attribute that the kernel's sysfs tells. What is
-//! different in the table is then of the algorithms alone, or of chance.
+//! Both see the same device: the kernel a model emulated in real time as a file, ours the model
+//! itself in virtual time, after delays equal to the cost of the path to that file, which is
+//! measured in the same run. Both have as many tags, and every attribute that the kernel's sysfs
+//! shows. Differences in the table then come from the algorithms alone, or from chance.
 //!
 //! | file | what |
 //! |---|---|
@@ -22,10 +22,10 @@
 //! | `stage` | the device; what the way to it costs |
 //! | `way`, `ours` | our side |
 //! | `record` | the kernel's decisions |
-//! | `drawn` | jobs that nobody chose, collected over time |
+//! | `drawn` | random jobs, collected over time |
 //! | `tell` | the table |
 //!
-//! Everything is put back whatever happens: at the end, after a failure, a panic, Ctrl-C.
+//! Everything is restored whatever happens: at the end, after a failure, a panic, Ctrl-C.
 
 mod cgroups;
 mod drawn;
@@ -71,11 +71,11 @@ use crate::progress::Steps;
 use crate::setting::time;
 use crate::{Failure, print, run};
 
-/// What the kernel's schedulers are called, and ours of the same algorithm.
+/// The kernel's names of its schedulers, which are also ours.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// Runs of ours, by so many seeds of chance: what one of them has more than another is no
-/// difference of the algorithms.
+/// Our runs, each with another seed: differences between them are not differences of the
+/// algorithms.
 const OURS: u64 = 9;
 
 /// Run fio jobs under the kernel's own schedulers and ours, on the same slow device, side by side
@@ -120,8 +120,8 @@ pub(crate) struct VersusOptions {
     #[arg(default_values_t = SCHEDULERS.map(str::to_owned))]
     schedulers: Vec<String>,
 
-    /// Schedulers of ours that the kernel has not, with attributes if you like: rows beside the
-    /// others, on the same model behind the same way
+    /// Our schedulers that the kernel lacks, with attributes if you like: rows next to the others,
+    /// on the same model behind the same path
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE]")]
     beside: Vec<String>,
 
@@ -198,7 +198,7 @@ pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
     finished(&failed)
 }
 
-/// Refuses, with everything that is missing, if this machine cannot do it.
+/// Refuses, listing everything missing, if this machine cannot do it.
 fn needed(schedulers: &[String], cgroups: bool) -> Result<(), Failure> {
     let schedulers: Vec<&str> = schedulers.iter().map(String::as_str).collect();
     let missing = Needs { schedulers: &schedulers, cgroups }.missing();
@@ -209,7 +209,7 @@ fn needed(schedulers: &[String], cgroups: bool) -> Result<(), Failure> {
     Err(Failure::Request(format!("versus-kernel needs {lines}")))
 }
 
-/// What a signal to end sets.
+/// A flag that a signal to end sets.
 fn stops() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
@@ -222,7 +222,7 @@ fn finished(failed: &[String]) -> Result<(), Failure> {
     if failed.is_empty() { Ok(()) } else { Err(Failure::Job(failed.join("\npaternoster: "))) }
 }
 
-/// Everything that was asked for, read and found sound.
+/// The whole request, read and checked.
 #[derive(Debug)]
 struct Plan<'a> {
     options: &'a VersusOptions,
@@ -271,7 +271,7 @@ impl<'a> Plan<'a> {
         let schedulers = options.schedulers.clone();
         let plan = Plan { options, device, jobs, schedulers, wanted, runtime };
         for (_, file) in &plan.jobs {
-            // What cannot be split is said before anything is touched.
+            // What cannot be split is reported before anything is touched.
             plan.split(file, Path::new("/dev/loop0"))?;
         }
         Ok(plan)
@@ -282,9 +282,9 @@ impl<'a> Plan<'a> {
         split::split(file, device, capacity, self.runtime).map_err(Failure::Request)
     }
 
-    /// Runs everything; the results, and what failed on the way.
+    /// Runs everything; returns the results, and what failed on the way.
     fn run(&self, stop: &AtomicBool) -> Result<(Told, Vec<String>), Failure> {
-        // Dropped last: it goes when the device that lies in it is gone.
+        // Dropped last: it goes when the device in it is gone.
         let mut folders = Undo::new();
         let name = format!("paternoster-versus-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
@@ -352,7 +352,7 @@ fn read(name: &str, runtime: Option<Nanos>) -> Result<(String, JobFile), Failure
     Ok((stem.to_string_lossy().into_owned(), file))
 }
 
-/// Makes a job what fio will be told: past the page cache, as long as we say.
+/// Prepares a job as fio will run it: bypassing the page cache, and with our duration.
 fn same(job: &mut Job, runtime: Option<Nanos>) -> Result<(), String> {
     if !job.replay.logs.is_empty() || job.profile.is_some() {
         return Err("a job that replays a log, or has a profile, is not run here".to_owned());
@@ -379,7 +379,7 @@ struct OnStage<'a> {
     hz: u32,
 }
 
-/// Tables, attributes that ours has not, and what failed.
+/// Tables, attributes that ours lacks, and what failed.
 type Results = (Vec<Table>, Vec<String>, Vec<String>);
 
 impl OnStage<'_> {
@@ -408,7 +408,7 @@ impl OnStage<'_> {
                 }
                 Err(other) => return Err(other),
             }
-            // By process: schedulers beside each other. The order of processes is the job file's.
+            // By process: schedulers next to each other, processes in the job file's order.
             let names = process_names(&file.jobs);
             let place = |row: &Row| names.iter().position(|name| *name == row.process);
             rows.sort_by_key(place);
@@ -417,7 +417,7 @@ impl OnStage<'_> {
         Ok((tables, unknown, failed))
     }
 
-    /// Chooses each scheduler once: what would be refused, and how long the kernel's tick is.
+    /// Chooses each scheduler once: finds what would be refused, and how long the kernel's tick is.
     fn look(&mut self) -> Result<(), Failure> {
         let queue = &self.stage.loop_device.queue;
         let mut known: Vec<String> = vec!["low_latency".to_owned()];
@@ -466,11 +466,11 @@ impl OnStage<'_> {
         Ok(rows(file, scheduler, &runs, &ours))
     }
 
-    /// One job file under ours that the kernel has not: by the numbers of the queue that the
-    /// kernel's have, but none of their own.
+    /// One job file under one of ours that the kernel lacks: with the kernel's queue attributes,
+    /// but no scheduler attributes.
     fn alone(&self, name: &str, file: &JobFile) -> Result<Vec<Row>, Failure> {
         let mut all = Vec::new();
-        // All but `none` have the same queue.
+        // All except `none` have the same queue.
         let Some(like) = self.plan.schedulers.last() else { return Ok(all) };
         for scheduler in &self.plan.options.beside {
             let chosen = self.stage.loop_device.queue.choose(like, &[]).map_err(Failure::Job)?;
@@ -481,7 +481,7 @@ impl OnStage<'_> {
         Ok(all)
     }
 
-    /// Our runs of a job file, by so many seeds.
+    /// Our runs of a job file, one for each seed.
     fn ours(
         &self,
         name: &str,

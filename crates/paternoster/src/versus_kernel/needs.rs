@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Needs: what this machine must have; all that it has not is told, one line each, first.
+//! Needs: what this machine must have; everything missing is listed first, one line each.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::loop_device::Queue;
 const TOOLS: [(&str, &str); 3] =
     [("fio", "fio"), ("losetup", "util-linux and mount"), ("umount", "mount")];
 
-/// What is needed beyond the tools.
+/// What is needed besides the tools.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Needs<'a> {
     pub(super) schedulers: &'a [&'a str],
@@ -70,7 +70,7 @@ impl Needs<'_> {
 mod tests {
     use super::*;
 
-    /// Are the schedulers that a loop device does not offer told, one line each?
+    /// Are the schedulers that a loop device lacks reported, one line each?
     #[test]
     fn schedulers_are_looked_for() {
         let name = format!("paternoster-needs-{}", std::process::id());

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ours: the same job in virtual time, on the same model, behind the same way, by the same numbers.
+//! Ours: the same job in virtual time, on the same model, with the same path costs and attributes.
 //!
 //! | of the kernel | ours |
 //! |---|---|
 //! | tags of the loop driver | the device's depth, and one more that waits (`way.rs`) |
 //! | `nr_requests`, `max_sectors_kb` | the same; without a scheduler requests are tags |
-//! | `iosched/*` as sysfs says it | the same, where ours has it; else it is told |
+//! | `iosched/*` as sysfs says it | the same, where ours has it; otherwise it is reported |
 //! | length of a tick, from bfq's `timeout_sync` | `hz` |
 //!
-//! The kernel shows bfq's timeout of an eighth of a second in whole ticks, so that its tick can be
-//! read from it: of 250 Hz 31 ticks, 124 ms; of 100 Hz 12, 120 ms; of 300 Hz 37, 123 ms; of 1000 Hz
-//! 125.
+//! The kernel shows bfq's timeout of an eighth of a second in whole ticks, so its tick can be
+//! derived from it: at 250 Hz 31 ticks, 124 ms; at 100 Hz 12, 120 ms; at 300 Hz 37, 123 ms; at 1000
+//! Hz 125.
 
 use paternoster_core::{Nanos, NoObserver};
 use paternoster_sim::{Description, Simulated};
@@ -26,7 +26,7 @@ use crate::Failure;
 use crate::choice::SchedulerChoice;
 use crate::setting::{START_JITTER, time};
 
-/// What a run of ours is set to.
+/// The settings of our run.
 #[derive(Debug, Clone)]
 pub(super) struct Same<'a> {
     /// With as many tags as the loop driver.
@@ -46,14 +46,14 @@ impl Same<'_> {
     }
 }
 
-/// What the kernel's numbers are for ours: what is set, and what ours has not.
+/// The kernel's numbers for ours: what is set, and what ours lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Mapped {
     pub(super) set: Vec<(String, String)>,
     pub(super) unknown: Vec<String>,
 }
 
-/// What each clone of `jobs` got; `seed` is that of the ways, and of when processes start.
+/// What each clone of `jobs` got; `seed` is for path delays, and for when processes start.
 ///
 /// # Errors
 /// Of the job, or an attribute's value that ours does not take.
@@ -62,7 +62,7 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>,
     let peeks = same.peeks();
     let tags = same.device.facts.depth;
     let mut description = same.device.clone();
-    // Those that wait are not in it; its own limit only must not be reached.
+    // Those that wait are not in it; only its own limit must not be reached.
     description.facts.depth = Behind::depth(tags, peeks);
     description.facts.max_sectors = same.attributes.max_sectors_kb.saturating_mul(2);
     let mapped = map(&choice, &description, same)?;
@@ -92,7 +92,7 @@ fn map(choice: &SchedulerChoice, device: &Description, same: &Same<'_>) -> Resul
         known.extend(path.strip_prefix("iosched/").map(str::to_owned));
     });
     let mut mapped = Mapped::default();
-    // sysfs goes on saying what it said before the tags were shrunk.
+    // sysfs still shows what it showed before the tags were shrunk.
     let most = if same.peeks() { u32::MAX } else { same.device.facts.depth };
     let nr_requests = same.attributes.nr_requests.min(most);
     mapped.set.push(("nr_requests".to_owned(), nr_requests.to_string()));
@@ -115,7 +115,7 @@ fn map(choice: &SchedulerChoice, device: &Description, same: &Same<'_>) -> Resul
     Ok(mapped)
 }
 
-/// Ticks a second of a kernel whose bfq has this timeout by itself; 0 if there is no telling.
+/// Ticks a second of a kernel whose bfq has this timeout by default; 0 if that is unknown.
 pub(super) fn hz(timeout_sync_ms: &str) -> u32 {
     match timeout_sync_ms.trim() {
         "120" => 100,
@@ -172,7 +172,7 @@ mod tests {
         Attributes { nr_requests: 64, max_sectors_kb: 1280, iosched }
     }
 
-    /// Is a reader as fast as device, way and its own time say? 1 ms + 60 us + 40 us: 909 reads a
+    /// Is a reader as fast as device, path and its own time say? 1 ms + 60 us + 40 us: 909 reads a
     /// second in a row, so that 4 KiB each are 3.72 MB/s; a latency of 1.06 ms on average.
     #[test]
     fn one_reader_is_as_fast_as_the_way() {
@@ -190,8 +190,8 @@ mod tests {
         assert!((only.mean / 1_060_000.0 - 1.0).abs() < 0.01, "{only:?}");
     }
 
-    /// Are the kernel's numbers taken by their names, the finer of two, and told where ours has
-    /// none? And refused with their name where ours takes them not?
+    /// Are the kernel's numbers taken by their names, the finer of two, and reported where ours
+    /// lacks them? And refused with their name where ours does not take them?
     #[test]
     fn numbers_are_the_kernels() {
         let device = Description::parse("millisecond", DEVICE).unwrap();

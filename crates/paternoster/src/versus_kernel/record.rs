@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Record: what the kernel's scheduler says of its decisions while a job runs, as text.
+//! Record: the kernel scheduler's decisions while a job runs, as text.
 //!
 //! The kernel's tracer `blk` prints a line for each step of a request, and between them what bfq
 //! says (`set_in_service_queue`, `expire`, `calc_finish` …). `paternoster_trace::ftrace` reads it.
@@ -23,7 +23,7 @@ const BUFFER_KIB: u32 = 16_384;
 /// Where tracefs is mounted.
 const FOLDER: &str = "/sys/kernel/tracing";
 
-/// A recording under way. Dropping it sets the tracer back.
+/// A recording in progress. Dropping it resets the tracer.
 #[derive(Debug)]
 pub(super) struct Recording {
     tracing: Option<Tracing>,
@@ -45,7 +45,7 @@ pub(super) fn mount(undo: &mut Undo) -> Result<(), String> {
 }
 
 impl Recording {
-    /// Records what happens to a block device into `file`.
+    /// Records a block device's events into `file`.
     pub(super) fn start(device: &str, file: &Path) -> Result<Recording, Failure> {
         let named = |error: io::Error| Failure::Request(format!("{}: {error}", file.display()));
         let mut writer = BufWriter::new(File::create(file).map_err(named)?);
@@ -60,7 +60,7 @@ impl Recording {
         Ok(Recording { tracing, over, writer, file: file.to_owned() })
     }
 
-    /// Ends it; what should be known of it.
+    /// Ends it; returns what one should know about it.
     pub(super) fn finish(mut self) -> Result<Option<String>, Failure> {
         let lost = self.tracing.as_ref().map_or(0, |tracing| {
             tracing.pause();

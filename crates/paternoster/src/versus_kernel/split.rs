@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Split: a job file as real fio is to run it on one block device.
+//! Split: a job file in the form in which real fio runs it on one block device.
 //!
-//! Ours lays out a file for each clone of a job; on a loop device there are no files, so that each
-//! clone becomes a section of its own with the region of the device where ours has its file:
+//! Ours lays out a file for each clone of a job; on a loop device there are no files, so each clone
+//! becomes a section of its own with the region of the device where ours has its file:
 //!
 //! ```text
 //! [a] numjobs=2 size=64m          [a] filename=/dev/loop0 offset=0        size=67108864
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Clones of jobs with a cgroup go to a fio of their own for each cgroup, because a process is in
-//! one; the others share a fio. Clones are threads of it: who ends fio has ended all of them.
+//! one; the others share a fio. Clones are threads of it: ending fio ends all of them.
 //!
 //! # Invariants
 //! I1  Each clone is in exactly one part, in the order of jobs and clones.
-//! I2  What is said of place, size, number and reporting is ours alone; all else is the job's.
+//! I2  Place, size, number and reporting are only set by us; everything else is the job's.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,8 +24,8 @@ use paternoster_core::Nanos;
 use paternoster_workload::fio::jobfile::JobFile;
 use paternoster_workload::layout::{self, Placement};
 
-/// Options that are not handed on: where, how large, how many, for how long, in which cgroup, and
-/// what is told.
+/// Options that are not passed on: where, how large, how many, for how long, in which cgroup, and
+/// what is reported.
 const OURS: [&str; 41] = [
     "filename",
     "directory",
@@ -69,7 +69,7 @@ const OURS: [&str; 41] = [
     "fallocate",
     "ioscheduler",
 ];
-/// What says how long.
+/// Options that say how long.
 const TIME: [&str; 4] = ["runtime", "timeout", "time_based", "loops"];
 
 /// One fio.
@@ -79,10 +79,10 @@ pub(super) struct Part {
     pub(super) group: Option<Group>,
     /// Its job file.
     pub(super) text: String,
-    /// The places of its clones among all, in the order of its sections.
+    /// The indices of its clones among all, in the order of its sections.
     pub(super) clones: Vec<usize>,
-    /// When all of it has ended, if every clone begins to be counted behind its ramp; unknown
-    /// without a ramp, without a runtime, and of jobs that wait for others.
+    /// When all of it has ended, if every clone begins to be counted after its ramp; unknown
+    /// without a ramp, without a runtime, and for jobs that wait for others.
     pub(super) ends: Option<Nanos>,
 }
 
@@ -93,14 +93,14 @@ pub(super) struct Group {
     pub(super) weight: u32,
 }
 
-/// The weight of a cgroup that says none.
+/// The default weight of a cgroup.
 const WEIGHT: u32 = 100;
 
-/// The parts of a job file on the block device `device` of `capacity` bytes; `runtime` instead of
-/// the jobs' own, if there is one.
+/// The parts of a job file on the block device `device` of `capacity` bytes; `runtime` replaces the
+/// jobs' own, if given.
 ///
 /// # Errors
-/// What cannot be set beside the kernel, with its place.
+/// What cannot be passed to the kernel's side, with its place.
 pub(super) fn split(
     file: &JobFile,
     device: &Path,
@@ -151,7 +151,7 @@ pub(super) fn split(
             let _infallible = writeln!(part.text, "[{}]", job.name);
             tell(&mut part.text, &job.given, runtime);
             let _infallible = writeln!(part.text, "offset={at}\nsize={}", file.bytes);
-            // Ours numbers its threads over all jobs, too.
+            // Ours also numbers its threads over all jobs.
             if job.randseed.is_none() && job.randrepeat {
                 let _infallible = writeln!(part.text, "randseed={}", 1 + 7919 * number);
             }
@@ -178,7 +178,7 @@ fn ends(file: &JobFile, runtime: Option<Nanos>) -> Option<Nanos> {
     all.collect::<Option<Vec<Nanos>>>()?.into_iter().max()
 }
 
-/// Writes the options that are handed on.
+/// Writes the options that are passed on.
 fn tell(text: &mut String, options: &[(String, String)], runtime: Option<Nanos>) {
     for (name, value) in options {
         let lower = name.to_ascii_lowercase();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     /// Does each clone have the region of its file? Files of 3 MiB begin at multiples of 1 MiB: 0,
-    /// 3 and 6 MiB; b's region is 1 MiB behind the begin of its file.
+    /// 3 and 6 MiB; b's region is 1 MiB after the beginning of its file.
     #[test]
     fn clones_become_sections() {
         let text = "[global]\nrw=randread\nbs=4k\nnumjobs=2\nsize=3m\n[a]\niodepth=2\n\
@@ -239,7 +239,7 @@ mod tests {
         assert!(!parts[0].text.contains("cgroup"), "{}", parts[0].text);
     }
 
-    /// Does a runtime take the place of the jobs' own, in fio's words?
+    /// Does a runtime replace the jobs' own, in fio's words?
     #[test]
     fn a_runtime_is_everybodys() {
         let text = "[global]\nrw=read\nsize=1m\nruntime=60\n[a]\nloops=3\nramp_time=2\n";
@@ -248,7 +248,7 @@ mod tests {
         assert!(text.contains("ramp_time=2\n") && text.ends_with("runtime=1500ms\n"), "{text}");
     }
 
-    /// Is it known when all have ended, where nobody waits for others?
+    /// Is it known when all have ended, if no job waits for others?
     #[test]
     fn ends_are_known() {
         let global = "[global]\nrw=read\nsize=1m\nruntime=6\n";

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stage: a modelled device as a block device of the kernel, and the way to it measured.
+//! Stage: a modelled device as a block device of the kernel, and the measured path to it.
 //!
 //! ```text
 //! fio ─▶ /dev/loopN (tags, scheduler) ─▶ FUSE ─▶ the model in real time
 //! ```
 //!
-//! The way is measured on a stage of its own, whose device takes exactly 0.9 ms for every command:
-//! one reader of 4 KiB, then one of 128 KiB. What half of their commands take beyond 0.9 ms is the
-//! way; what passes between two commands beyond their latency is the time that fio itself needs.
-//! The block layer counts its own share of the latency; the rest, most of it fio's waking up,
-//! passes while the scheduler knows of no request, so that it belongs to what is between two.
+//! The path is measured on a stage of its own, whose device takes exactly 0.9 ms for every command:
+//! one reader of 4 KiB, then one of 128 KiB. The time that half of their commands take beyond 0.9
+//! ms is the path's; the time between two commands beyond their latency is fio's own. The block
+//! layer counts its own part of the latency; the rest, mostly fio's waking up, passes while the
+//! scheduler knows of no request, so it belongs to the time between two.
 //!
 //! ```text
 //! 4 KiB    median 962 us, mean 971 us, of it in the block layer 941; 1008 a second (992 us)
@@ -18,8 +18,8 @@
 //! 128 KiB  median 993 us: 31 us more for 124 KiB, 0.25 a KiB
 //! ```
 //!
-//! Medians, because a busy machine now and then keeps somebody waiting for milliseconds; under a
-//! millisecond fio's latencies are told to 8 us.
+//! Medians, because a busy machine now and then delays a command by milliseconds; under a
+//! millisecond fio's latencies have a resolution of 8 us.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -34,7 +34,7 @@ use super::split::Part;
 use super::undo::Undo;
 use super::way::Costs;
 
-/// What every command on the stage of the way takes.
+/// What every command takes on the stage for measuring the path.
 const WAY_NS: f64 = 0.9e6;
 /// How long each reader reads.
 const MEASURE: &str = "ramp_time=200ms\nruntime=800ms";
@@ -53,7 +53,7 @@ impl Stage {
     /// Mounts `device` on a folder `name` that is made in `folder`, and attaches a loop device.
     ///
     /// # Errors
-    /// What was refused; what was done until then is undone.
+    /// What was refused; everything done until then is undone.
     pub(super) fn open(device: &Description, folder: &Path, name: &str) -> Result<Stage, String> {
         let mount = folder.join(name);
         std::fs::create_dir(&mount).map_err(|error| format!("{}: {error}", mount.display()))?;
@@ -67,10 +67,10 @@ impl Stage {
         Ok(Stage { loop_device, undo, emulation })
     }
 
-    /// How precise the emulation was; everything put back.
+    /// How precise the emulation was; restores everything.
     ///
     /// # Errors
-    /// What could not be put back.
+    /// What could not be restored.
     pub(super) fn close(mut self) -> Result<Precision, String> {
         let wrong = self.undo.all();
         let finished = self.emulation.finish();
@@ -84,7 +84,7 @@ impl Stage {
     }
 }
 
-/// The way's costs, measured in `folder`.
+/// The path's costs, measured in `folder`.
 ///
 /// # Errors
 /// What went wrong on the stage.
@@ -130,7 +130,7 @@ fn costs(small: &Measured, large: &Measured) -> Costs {
     let kib = (beyond(large) - beyond(small)).max(0.0) / f64::from(LARGE_KIB - SMALL_KIB);
     let Measured { got, within } = small;
     let cycle = if got.iops > 0.0 { 1e9 / got.iops } else { got.mean };
-    // The block layer's share is one of the mean; what delays have put into both, cancels out.
+    // The block layer's share is one of the mean; delays in both cancel out.
     let mean_beyond = (got.mean - WAY_NS).max(1.0);
     let outside = beyond(small) * ((got.mean - within) / mean_beyond).clamp(0.0, 1.0);
     let command = beyond(small) - outside - kib * f64::from(SMALL_KIB);
@@ -143,7 +143,7 @@ fn nanos(time: f64) -> Nanos {
     Nanos(time.clamp(0.0, 1e15).round() as u64)
 }
 
-/// The device of the way: always 0.9 ms, as many at a time as there are.
+/// The device for measuring the path: always 0.9 ms, for any number at a time.
 const WAY: &str = r#"
 name = "way"
 model = "linear"
@@ -167,7 +167,7 @@ mod tests {
         Measured { got, within: within_us * 1e3 }
     }
 
-    /// The essay's example. (993 - 962) us / 124 KiB = 250 ns; outside are 62 us * 30 / 71 =
+    /// The module's example. (993 - 962) us / 124 KiB = 250 ns; outside are 62 us * 30 / 71 =
     /// 26.197 us; 62 us - that - 4 * 250 ns = 34.803 us; 1 s / 1008 - 971 us = 21.063 us, and that.
     #[test]
     fn costs_follow_from_two_readers() {
@@ -177,14 +177,14 @@ mod tests {
         assert_eq!(found, Costs { command: Nanos(34_803), kib: Nanos(250), submit });
     }
 
-    /// Is a way that takes no time, or less than none by chance, none?
+    /// Does a path that takes no time, or by chance less than none, count as none?
     #[test]
     fn nothing_is_negative() {
         let none = measured(899.0, 900.0, 1112.0, 850.0);
         assert_eq!(costs(&none, &measured(890.0, 900.0, 1112.0, 910.0)), Costs::default());
     }
 
-    /// Is the device of the way one?
+    /// Is the path's device valid?
     #[test]
     fn the_way_is_a_device() {
         let device = Description::parse("way.toml", WAY).unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: the kernel's figures beside ours, as a table, Markdown, CSV, a page, JSON.
+//! Output: the kernel's figures next to ours, as a table, Markdown, CSV, a page, JSON.
 //!
-//! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent
-//! of the kernel's; of several runs the median of each figure counts, and a rate of the kernel's
-//! that lies in the range of our runs is no further from ours than they are from each other.
-//! A scheduler that the kernel has not has rows of its own, with nothing beside it.
+//! A row is a process under a scheduler. The difference is ours compared with the kernel's, in per
+//! cent of the kernel's. With several runs the median of each figure counts, and a kernel rate
+//! within the range of our runs is no further from ours than they are from each other. A scheduler
+//! that the kernel lacks has rows of its own, with nothing next to it.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,10 +19,10 @@ use crate::results::{self, Format, Results, field};
 use crate::sheet::Sheet;
 use crate::table::{align_right, plain_table, trimmed};
 
-/// Differences up to this are what was aimed at, in per cent.
+/// Differences up to this are the goal, in per cent.
 pub(super) const NEAR: f64 = 10.0;
 
-/// What was run on, and when.
+/// The machine and the date.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     pub(super) kernel: String,
@@ -41,7 +41,7 @@ pub(super) struct Table {
 pub(super) struct Row {
     pub(super) process: String,
     pub(super) scheduler: String,
-    /// None if the kernel has no such scheduler.
+    /// `None` if the kernel lacks this scheduler.
     pub(super) kernel: Option<Got>,
     /// Least and largest rate of several runs on the kernel.
     pub(super) range: (f64, f64),
@@ -50,7 +50,7 @@ pub(super) struct Row {
     pub(super) ours_range: (f64, f64),
 }
 
-/// Everything that is told.
+/// All results.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub(super) machine: Machine,
@@ -60,7 +60,7 @@ pub(super) struct Told {
     pub(super) costs: Costs,
     pub(super) hz: u32,
     pub(super) precision: Precision,
-    /// Attributes of the kernel that ours has not, by scheduler.
+    /// Attributes of the kernel that ours lacks, by scheduler.
     pub(super) unknown: Vec<String>,
     pub(super) tables: Vec<Table>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Told {
 const HEADS: [&str; 7] = ["kernel MB/s", "ours", "%", "p50 ms", "ours", "p99 ms", "ours"];
 
 impl Row {
-    /// A row from the runs on the kernel, none if it has no such scheduler, and ours.
+    /// A row from the runs on the kernel, empty if it lacks this scheduler, and ours.
     pub(super) fn new(process: String, scheduler: &str, runs: &[Got], ours: &[Got]) -> Row {
         let scheduler = scheduler.to_owned();
         let (kernel, range) = middle(runs);
@@ -129,8 +129,8 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 impl Told {
-    /// How many rows are near, how many more lie in the range of our runs, of how many that the
-    /// kernel has.
+    /// How many rows are close, how many more lie in the range of our runs, and how many the kernel
+    /// has.
     fn near(&self) -> [usize; 3] {
         let rows = self.tables.iter().flat_map(|table| &table.rows);
         let rows: Vec<&Row> = rows.filter(|row| row.kernel.is_some()).collect();
@@ -329,8 +329,8 @@ fn micros(time: Nanos) -> String {
 /// The day of a time, as 2026-11-23, in UTC.
 pub(super) fn day(time: SystemTime) -> String {
     let days = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
-    // Years that begin with March: the leap day is the last of its year. 146 097 days are 400
-    // years, and the first of March of the year 0 is 719 468 days before 1970.
+    // Years begin with March: the leap day is the last of its year. 146 097 days are 400 years, and
+    // the first of March of the year 0 is 719 468 days before 1970.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -355,7 +355,7 @@ mod tests {
     fn told() -> Told {
         let row = |process: &str, scheduler: &str, runs: &[f64], ours: f64| {
             let runs: Vec<Got> = runs.iter().map(|&rate| got("a", rate)).collect();
-            // Ours from 0.6 to 1.2 times: the middle one is as said.
+            // Ours from 0.6 to 1.2 times: the middle one as given.
             let ours = [0.6, 1.2, 1.0].map(|part| got("a", part * ours));
             Row::new(process.to_owned(), scheduler, &runs, &ours)
         };
@@ -378,8 +378,8 @@ mod tests {
         }
     }
 
-    /// Has CSV a line for each process and scheduler, with nothing where the kernel has nothing,
-    /// and a page the same rows?
+    /// Does CSV have a line for each process and scheduler, with nothing where the kernel has
+    /// nothing, and a page the same rows?
     #[test]
     fn csv_and_page_have_each_row() {
         let told = told();
@@ -395,7 +395,8 @@ mod tests {
     }
 
     /// Does the table name each process once, with medians (2 of 1, 2, 3; 3 of 2, 4) and
-    /// differences (2.1 / 2 is +5.0 %, 4.5 / 3 is +50.0 %, against nothing there is none)?
+    /// differences (2.1 is +5.0 % of 2, 4.5 is +50.0 % of 3, with nothing to compare with there is
+    /// none)?
     #[test]
     fn the_table_has_medians_and_differences() {
         let text = told().text();
@@ -413,7 +414,7 @@ mod tests {
         assert!(text.contains("61 us a command and 0.25 a KiB"), "{text}");
     }
 
-    /// Has the page a line for each row, under a head of as many columns?
+    /// Does the page have a line for each row, under a head of as many columns?
     #[test]
     fn the_page_has_every_row() {
         let page = told().markdown();
@@ -422,12 +423,12 @@ mod tests {
         assert!(rows.iter().all(|row| row.matches('|').count() == 11), "{page}");
         assert!(rows[2].starts_with("| two.fio | a | none | 2.00 | 2.10 | +5.0 |"), "{page}");
         assert!(rows[4].contains("| b | none | 0.00 | 1.00 | - |"), "{page}");
-        // The kernel has no such scheduler, and it counts for nothing above.
+        // The kernel lacks this scheduler, and it counts for nothing above.
         let alone = "|  |  | paternoster | - | 5.00 | - | - | 2.00 | - | 4.00 |";
         assert_eq!(rows[5], alone, "{page}");
     }
 
-    /// Has the document the figures in full, and how far the runs were apart?
+    /// Does the document have the figures in full, and how far the runs were apart?
     #[test]
     fn the_document_has_the_figures() {
         let document = told().json();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read before anything runs: job files, and the names of their processes.
+//! Input that is read before anything runs: job files, and the names of their processes.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn written(name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// Are jobs made what fio is told: direct, and as long as we say? Are clones told apart?
+/// Are jobs prepared as fio runs them: direct, with our duration? Are clones distinguished?
 #[test]
 fn jobs_are_the_same_on_both_sides() {
     let text = "[a]\nrw=read\nsize=1m\nnumjobs=2\nruntime=9\n[b]\nrw=read\nsize=1m\nloops=2\n";

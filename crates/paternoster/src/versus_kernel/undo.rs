@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Undo: everything that was changed on this machine, put back in the opposite order.
+//! Undo: everything that was changed on this machine, restored in reverse order.
 //!
 //! ```text
 //! done    attach loop0   rotational 0→1   scheduler none→bfq   mkdir blkio/…
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! Each change is written down before the next one is made, so that whatever ends the command (the
-//! end, an error, a panic, Ctrl-C) finds the whole list. What cannot be put back is said.
+//! end, an error, a panic, Ctrl-C) finds the whole list. What cannot be restored is reported.
 //!
 //! # Invariants
 //! I1  A file that was set several times gets what it held before the first time: the last to be
 //!     undone is the first that was done.
-//! I2  One step that fails keeps none of the others from being undone.
+//! I2  A step that fails does not prevent the others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A folder or a device that somebody is leaving is free within this time, or not at all.
+/// A folder or a device that is being released is free within this time, or not at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is tried meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// One change, as it is put back.
+/// One change, and how to undo it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     /// Writes these values into a file, one after the other.
@@ -38,7 +38,7 @@ enum Step {
     Mount(PathBuf),
 }
 
-/// What was changed. Dropping it puts everything back.
+/// The changes made. Dropping it restores everything.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     steps: Vec<Step>,
@@ -50,8 +50,8 @@ impl Undo {
         Undo::default()
     }
 
-    /// Writes `value` into a file of the kernel, which will hold again what it holds now. Of a
-    /// choice (`none [bfq]`) that is the word in brackets.
+    /// Writes `value` into a kernel file, whose current contents will be restored. For a choice
+    /// (`none [bfq]`) that is the word in brackets.
     ///
     /// # Errors
     /// The file, the value, and what the system said.
@@ -67,12 +67,12 @@ impl Undo {
         value: &str,
         end: Vec<String>,
     ) -> Result<(), String> {
-        // Written down first: a write that is half done is undone, too.
+        // Written down first: a half-done write is undone, too.
         self.steps.push(Step::Write(file.to_owned(), end));
         write(file, value)
     }
 
-    /// Makes a folder; `ours` if everything that will be in it may go with it.
+    /// Makes a folder; `ours` if everything in it may be removed with it.
     ///
     /// # Errors
     /// The folder, and what the system said.
@@ -92,7 +92,7 @@ impl Undo {
         self.steps.push(Step::Mount(folder.to_owned()));
     }
 
-    /// Puts everything back, the last first; what could not be is told.
+    /// Restores everything, the last first; returns what could not be.
     pub(super) fn all(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         while let Some(step) = self.steps.pop() {
@@ -135,7 +135,7 @@ impl Step {
     }
 }
 
-/// Tries again for a while: processes that were ended take a moment to be gone.
+/// Retries for a while: processes that were ended take a moment to be gone.
 fn patiently(mut does: impl FnMut() -> Result<(), String>) -> Result<(), String> {
     let begin = Instant::now();
     loop {
@@ -146,7 +146,7 @@ fn patiently(mut does: impl FnMut() -> Result<(), String>) -> Result<(), String>
     }
 }
 
-/// A tool's standard output; what it said if it failed.
+/// A tool's standard output; its error output if it failed.
 pub(super) fn tool(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
@@ -177,7 +177,7 @@ pub(super) fn chosen(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A folder that stands for sysfs, and goes with its test.
+    /// A folder in place of sysfs, removed with its test.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -214,13 +214,13 @@ mod tests {
     }
 
     fn is_as_before(tree: &Tree) {
-        // What stood in brackets is what was chosen.
+        // The word in brackets was chosen.
         assert_eq!(tree.holds("scheduler"), "mq-deadline");
         assert_eq!(tree.holds("depth"), "128");
         assert!(!tree.0.join("group").exists() && !tree.0.join("ours").exists());
     }
 
-    /// Is everything put back in the opposite order when the list is dropped?
+    /// Is everything restored in reverse order when the list is dropped?
     #[test]
     fn changes_are_put_back() {
         let tree = Tree::new("drop");
@@ -230,7 +230,7 @@ mod tests {
         is_as_before(&tree);
     }
 
-    /// Also when the one who changed it panics?
+    /// Also after a panic?
     #[test]
     fn a_panic_puts_back_too() {
         let tree = Tree::new("panic");
@@ -243,7 +243,7 @@ mod tests {
         is_as_before(&tree);
     }
 
-    /// Does a step that fails (its file is gone) leave none of the others undone, and is it said?
+    /// If a step fails (its file is gone), are all others undone, and is it reported?
     #[test]
     fn one_failure_does_not_keep_the_rest() {
         let tree = Tree::new("failure");
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(tree.holds("scheduler"), "mq-deadline");
     }
 
-    /// Is a value that the file does not take refused with the file's name, and still undone?
+    /// Is a value that the file refuses reported with the file's name, and still undone?
     #[test]
     fn refusals_name_the_file() {
         let tree = Tree::new("refusal");

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Way: what lies between the kernel's scheduler and the emulated device, put before ours as well.
+//! Way: the path between the kernel's scheduler and the emulated device, also put in front of ours.
 //!
 //! A command passes the loop driver, the system's FUSE and the emulation's threads, and its answer
-//! comes back the same way. That takes tens of microseconds, which no model of the device knows;
-//! they are measured (`calibrate.rs`) and given to ours:
+//! comes back the same way. That takes tens of microseconds, which no model of the device includes;
+//! they are measured (`stage.rs`) and added to ours:
 //!
 //! ```text
 //! scheduler ─▶ waits for a tag ─▶ half the way ─▶ model ─▶ half the way ─▶ scheduler
 //!                (at most one)    └────────── holds the tag ───────────┘
 //! ```
 //!
-//! The one that waits is the kernel's, too: a request is taken from the scheduler first and asks
-//! for a tag of the driver then; as long as one waits for a tag no other is taken. Without a
-//! scheduler there is none, because who wants a tag sleeps.
+//! The kernel also has one that waits: a request is first taken from the scheduler and then asks
+//! the driver for a tag; as long as one waits for a tag no other is taken. Without a scheduler
+//! there is none, because a process that wants a tag sleeps.
 //!
-//! The way back is now shorter, now longer by a third of the whole way, evenly spread: on a machine
-//! two processes do not stay in step for ever, as they would if every way took exactly as long.
+//! The way back varies by up to a third of the whole way, evenly spread: on a real machine two
+//! processes do not stay in step for ever, as they would if every way took exactly as long.
 //!
 //! # Invariants
-//! I1  At most `tags` commands are under way and in the model; what was taken is told once.
+//! I1  At most `tags` commands are in flight and in the model; each is reported once.
 //! I2  The same commands take the same ways by the same seed.
 //!
 //! Source: the recordings of cfq show a third up and down; kernel_results tests of this crate.
@@ -33,7 +33,7 @@ use paternoster_sim::chance::Chance;
 /// How long the way there and back takes, and what a process needs between two I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Costs {
-    /// Every command.
+    /// For every command.
     pub(super) command: Nanos,
     /// More for each KiB.
     pub(super) kib: Nanos,
@@ -42,7 +42,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// The whole way of a command of so many sectors.
+    /// The whole way of a command of this many sectors.
     fn of(&self, sectors: u32) -> Nanos {
         Nanos(self.command.0 + self.kib.0 * u64::from(sectors) / 2)
     }
@@ -102,7 +102,7 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// `inner` behind so long a way with so many tags; whether a scheduler is asked for one more.
+    /// `inner` behind a path of these costs and tags; whether a scheduler is asked for one more.
     pub(super) fn new(
         inner: Box<dyn Model>,
         costs: Costs,
@@ -156,7 +156,7 @@ impl Behind {
     fn arrive(&mut self, at: Nanos) {
         let Some(Reverse(first)) = self.there.pop() else { return };
         if self.inner.submit(at, &first.what).is_err() {
-            // A model that is busy with itself: it is asked again a little later.
+            // A busy model is asked again a little later.
             let order = self.next_order();
             let at = at + Nanos::from_micros(10);
             self.there.push(Reverse(Timed { at, order, what: first.what }));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// Do two tags hold two commands, one more wait for a tag, and a fourth be refused; is each
-    /// told once? Without a scheduler nobody waits.
+    /// reported once? Without a scheduler none waits.
     #[test]
     fn one_waits_for_a_tag() {
         for (peeks, most) in [(true, 3), (false, 2)] {
@@ -279,9 +279,9 @@ mod tests {
         }
     }
 
-    /// Does a model that always has one more in line work all the time? Eight of 1 ms one after
-    /// the other, four tags: 8 ms, and the first way there and the last way back beside, 36 + 12 to
-    /// 36 + 60 us.
+    /// Does a model that always has one more in line work all the time? Eight of 1 ms one after the
+    /// other, four tags: 8 ms, plus the first way there and the last way back, 36 + 12 to 36 + 60
+    /// us.
     #[test]
     fn ways_overlap_with_work() {
         let mut device = Simulated::new(Behind::new(model(), costs(), (4, true), 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first five minutes: what a user without a clone has at hand, completions, Ctrl-C.
+//! The first five minutes: what a user without a clone has, completions, Ctrl-C.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn the_examples_of_the_help_work_anywhere() {
     let help = text(&paternoster(&folder, &["--help"]).stdout);
     let lines: Vec<&str> = help.lines().filter_map(|l| l.strip_prefix("  paternoster ")).collect();
     assert!(lines[0].starts_with("examples --write jobs"), "{help}");
-    // Not those that read a trace or a disk of the user's; of a comparison the job is looked at.
+    // Not those that read a user's trace or disk; of a comparison only the job is checked.
     let mut tried = 0;
     for line in lines {
         let words = line.split('#').next().unwrap_or_default();
@@ -96,19 +96,19 @@ fn bash_completes_values() {
         ("paternoster schedulers mq-deadline-", "mq-deadline-6.8"),
         ("paternoster run --set slice_idle_u", "slice_idle_us="),
         ("paternoster reproduce flash-fairness-", "flash-fairness-ncq"),
-        // No model begins so: bash goes on with files.
+        // No model begins like this: bash goes on with files.
         ("paternoster run --device ./mine", ""),
-        // The device of a trace is none of ours.
+        // The device of a trace is not one of ours.
         ("paternoster analyze --device nvme-p", ""),
     ] {
         assert_eq!(complete(line), expected, "{line}");
     }
 }
 
-/// Does Ctrl-C end a run with the results until then, the further runs left out, and status 130?
+/// Does Ctrl-C end a run with the results so far, further runs left out, and status 130?
 #[test]
 fn an_interrupted_run_reports() {
-    // It never ends by itself, and says each second of its own that it runs.
+    // It never ends by itself, and reports once per virtual second.
     let job = "run -q --name=a --rw=randread --size=1g --direct=1 --time_based --runtime=300000 \
                --status-interval=1 --scheduler=noop --scheduler=bfq --no-entitlement";
     let mut command = Command::new(PROGRAM);

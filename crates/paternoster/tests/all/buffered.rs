@@ -28,8 +28,8 @@ fn device_ios(report: &Value) -> (u64, u64) {
     (number(&disk["read_ios"]), number(&disk["write_ios"]))
 }
 
-/// Does a sequential reader bring its file in windows of 4, 8, 16 and then 32 pages? 256 pages are
-/// 4 + 8 + 16, seven times 32 and the last 4: 11 reads.
+/// Does a sequential reader read its file in windows of 4, 8, 16 and then 32 pages? 256 pages are 4
+/// + 8 + 16, seven times 32 and the last 4: 11 reads.
 #[test]
 fn sequential_reads_come_in_windows() {
     let report = run("lab-disk", &["--name=a", "--rw=read", "--size=1m", "--bs=4k"]);
@@ -65,8 +65,8 @@ fn a_small_memory_forgets() {
 }
 
 /// Does a random reader get what it asks for and no more? 64 different blocks of 256: with the
-/// random map no block is read twice, so at least 64 reads, and hardly more for what happens to be
-/// neighbours.
+/// random map no block is read twice, so at least 64 reads, and hardly more for blocks that happen
+/// to be neighbours.
 #[test]
 fn random_reads_are_not_extended() {
     let report = run("lab-disk", &["--name=a", "--rw=randread", "--size=64m", "--number_ios=64"]);
@@ -124,7 +124,7 @@ fn interleaved_files_are_read_in_pieces() {
     assert_eq!(reads, 2 * 26);
 }
 
-/// Do direct jobs pass the cache by? 1 MiB in blocks of 64 KiB beside the 11 windows.
+/// Do direct jobs bypass the cache? 1 MiB in blocks of 64 KiB plus the 11 windows.
 #[test]
 fn direct_and_buffered_jobs_live_side_by_side() {
     let buffered = ["--name=a", "--rw=read", "--size=1m"];
@@ -133,9 +133,9 @@ fn direct_and_buffered_jobs_live_side_by_side() {
     assert_eq!(device_ios(&report), (11 + 16, 0));
 }
 
-/// Does fsync write what is dirty and then flush? 256 pages in one write of 1 MiB: 8.1 ms and
-/// 7.0 ms for the bytes; the device has no cache, so its flush costs nothing. As in fio the sync
-/// that ends a job is none of those that its report tells.
+/// Does fsync write what is dirty and then flush? 256 pages in one write of 1 MiB: 8.1 ms and 7.0
+/// ms for the bytes; the device has no cache, so its flush costs nothing. As in fio, the sync that
+/// ends a job is not in its report.
 #[test]
 fn fsync_writes_the_file() {
     let report = run("lab-disk", &["--name=a", "--rw=write", "--size=1m", "--end_fsync=1"]);
@@ -157,7 +157,7 @@ fn o_sync_writes_go_through() {
     assert_eq!(number(&report["jobs"][0]["sync"]["total_ios"]), 0);
 }
 
-/// Does sync_file_range write what was written since the last one, and wait only if asked to?
+/// Does sync_file_range write what was written since the last one, and wait only if requested?
 /// Eight writes of 64 KiB, a range after each second one but the last: three ranges of 128 KiB.
 #[test]
 fn ranges_are_written() {
@@ -182,8 +182,8 @@ fn a_direct_sync_is_a_flush() {
     assert_eq!(device_ios(&report).1, 16);
 }
 
-/// Does an fsync end beside writers who dirty the same file all the time? Four of them for two
-/// seconds; each sync waits for what was dirty when it began.
+/// Does an fsync end while writers dirty the same file all the time? Four of them for two seconds;
+/// each sync waits for what was dirty when it began.
 #[test]
 fn fsync_does_not_wait_for_what_comes_later() {
     let report = run(
@@ -207,14 +207,14 @@ fn fsync_does_not_wait_for_what_comes_later() {
     assert!(syncs > 20, "{syncs}");
 }
 
-/// Does time pass for a cached read even if copying is said to cost nothing?
+/// Does time pass for a cached read even if copying is set to cost nothing?
 #[test]
 fn copying_is_never_free() {
     let job = ["--host", "copy_cost=0", "--name=a", "--rw=read", "--size=64k"];
     run("lab-disk", &[&job[..], &["--time_based=1", "--runtime=100us"]].concat());
 }
 
-/// Is a write that failed in the background told to who syncs, and to nobody else?
+/// Is a write that failed in the background reported to the process that syncs, and to no other?
 #[test]
 fn failed_writes_are_told_by_fsync() {
     let job = [
@@ -249,15 +249,16 @@ fn ranges_belong_to_their_file() {
     }
 }
 
-/// Does what is read before stay only as far as there is memory? Of 64 MiB in 16 the last quarter:
-/// a pass from the beginning finds nothing, as what it reads pushes it out.
+/// Does what is read ahead of a job stay only as far as there is memory? Of 64 MiB in 16 the last
+/// quarter: a pass from the beginning finds nothing, because what it reads pushes that out.
 #[test]
 fn what_is_read_before_fits() {
     let job = ["--host", "memory=16m", "--name=a", "--rw=read", "--size=64m", "--pre_read=1"];
     assert!(device_ios(&run("lab-disk", &[&job[..], &["--bs=128k"]].concat())).0 > 300);
 }
 
-/// Are all bytes read when a request may be no whole number of pages? 4 MiB in bios of one page.
+/// Are all bytes read when a request need not be a whole number of pages? 4 MiB in bios of one
+/// page.
 #[test]
 fn odd_limits_lose_no_bytes() {
     let job = ["--set", "max_sectors_kb=5", "--name=a", "--rw=read", "--bs=64k", "--size=4m"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The built-in workloads as a person meets them: tables of the right form, figures near those
-//! that were published, refusals with the remedy.
+//! The built-in workloads as a user meets them: tables of the right form, figures near those that
+//! were published, refusals with the remedy.
 
 use std::process::{Command, Output, Stdio};
 
@@ -117,8 +117,8 @@ fn iostest_prints_its_own_table() {
     assert!(String::from_utf8_lossy(&message.stderr).contains("as bsr"));
 }
 
-/// Does dd say what it copied, and do files that lie interleaved cost a disk more than near ones
-/// when they are read one by one? Half of what passes the head belongs to the other file.
+/// Does dd say what it copied, and do interleaved files cost a disk more than near ones when they
+/// are read one by one? Half of what passes the head belongs to the other file.
 #[test]
 fn dd_reads_files_as_they_lie() {
     let run = |placement: &str| {
@@ -171,7 +171,7 @@ fn tiobench_makes_four_tables() {
     assert_eq!(text.lines().filter(|line| line.starts_with("noop ")).count(), 8);
 }
 
-/// Does the total of disktest count what comes behind the last whole heartbeat? Three seconds with
+/// Does the total of disktest count what comes after the last whole heartbeat? Three seconds with
 /// one heartbeat of two are as many I/Os a second as with three of one.
 #[test]
 fn disktest_counts_to_the_end() {

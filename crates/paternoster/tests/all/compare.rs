@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster compare` as a person meets it. Whether the tables in docs/which-scheduler.md are
-//! what it prints is asked in `tests/judges/recipes.rs`.
+//! `paternoster compare` as a user meets it. `tests/judges/recipes.rs` checks whether the tables in
+//! docs/which-scheduler.md are what it prints.
 
 use std::process::{Command, Output, Stdio};
 
@@ -32,8 +32,8 @@ const SMALL: [&str; 10] = [
     "bfq",
 ];
 
-/// Is the document of the version that it says, with each scheduler, job and goal, and is the best
-/// first? Keys of version 1 may be added to, and none may go.
+/// Is the document of the stated version, with each scheduler, job and goal, and is the best first?
+/// Keys may be added to version 1, but none removed.
 #[test]
 fn the_document_keeps_its_schema() {
     let output = compare(&[&SMALL[..], &["--goal", "gold p99<1us", "--format", "json"]].concat());
@@ -63,8 +63,8 @@ fn the_document_keeps_its_schema() {
     assert!(why.starts_with("No scheduler meets all goals"), "{why}");
 }
 
-/// Is the best row marked, no escape code sent where there is no terminal, and does CSV have a line
-/// for each scheduler and job behind its head: 2 x 3 and one?
+/// Is the best row marked, no escape code sent without a terminal, and does CSV have a line for
+/// each scheduler and job after its head: 2 x 3 and one?
 #[test]
 fn table_and_lines() {
     let table = text(compare(&SMALL).stdout);
@@ -76,7 +76,7 @@ fn table_and_lines() {
     assert!(lines.lines().all(|line| columns(line) == 14), "{lines}");
 }
 
-/// Is what is wrong refused before anything runs, named, and what would be right said?
+/// Is a mistake refused before anything runs, and named, with what would be right?
 #[test]
 fn what_is_wrong_is_refused() {
     for (arguments, wrong, right) in [

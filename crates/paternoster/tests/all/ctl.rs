@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `ctl` and `top` against a real control socket whose loops are made up.
+//! `ctl` and `top` against a real control socket with made-up device loops.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -23,7 +23,7 @@ struct Server {
     server: Option<ControlServer>,
 }
 
-/// A server that tells of its end, and whose configuration has one change.
+/// A server that reports its end, and whose configuration has one change.
 struct Told(Sender<()>);
 
 impl Host for Told {
@@ -83,7 +83,7 @@ impl Drop for Server {
     }
 }
 
-/// A loop that goes a second further with every snapshot: its tenant reads 1000 times 1000 bytes.
+/// A loop that advances a second with every snapshot: its tenant reads 1000 times 1000 bytes.
 fn device_loop(device: &str, second: &AtomicU64, order: Order) -> Answer {
     match order {
         Order::Snapshot => {
@@ -135,7 +135,7 @@ fn paternoster(socket: &str, arguments: &[&str]) -> Output {
     command.output().expect("the program starts")
 }
 
-/// What is said on standard error by a command that ends with this status.
+/// The standard error of a command that ends with this status.
 fn fails(socket: &str, arguments: &[&str], status: i32) -> String {
     let output = paternoster(socket, arguments);
     assert_eq!(output.status.code(), Some(status), "{arguments:?}");
@@ -261,7 +261,7 @@ fn what_goes_wrong() {
     assert!(fails(&socket, &["top", "--interval", "0"], 2).contains("from 1ms to 4m"));
 }
 
-/// Does `top` print one interval, of the second that lies between its two snapshots?
+/// Does `top` print one interval, for the second between its two snapshots?
 #[test]
 fn one_interval() {
     let server = Server::start(&["disk0"]);

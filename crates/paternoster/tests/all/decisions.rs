@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster replay --decisions` as a person meets it: records of queues that were asked here,
-//! sound ones and others.
+//! `paternoster replay --decisions` as a user meets it: records of queues run here, sound ones and
+//! others.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn own_path(name: &str) -> PathBuf {
 }
 
 /// A record of two clients that read in turns, on a device that takes 1 ms for each of two
-/// commands; what went to the device, as CSV.
+/// commands; returns what went to the device, as CSV.
 fn record(name: &str) -> (String, String) {
     let path = own_path(name);
     let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
@@ -56,7 +56,7 @@ fn record(name: &str) -> (String, String) {
     (path.to_str().unwrap().to_owned(), csv)
 }
 
-/// Is a record repeated, told of, and is its dispatch order what went to the device?
+/// Is a record repeated and reported, and is its dispatch order what went to the device?
 #[test]
 fn a_record_is_repeated() {
     let (record, csv) = record("sound.decisions");
@@ -126,7 +126,7 @@ fn what_is_broken_is_told() {
     assert!(told.contains("is damaged at byte"), "{told}");
 }
 
-/// Is what means nothing to a record refused, and what is no record?
+/// Are options that mean nothing for a record refused, and files that are not records?
 #[test]
 fn wrong_requests_are_refused() {
     let (record, _) = record("wrong.decisions");

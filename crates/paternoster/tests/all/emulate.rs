@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster emulate`, as a person uses it: a command, one that was killed, a file system on a
+//! `paternoster emulate`, as a user runs it: a command, one that was killed, a file system on a
 //! loop device. How long a read takes is in `tests/real_time/emulate.rs`.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::common::emulate::{PATIENCE, Place, can, texts};
 use crate::common::skipped;
 
-/// Has a command the file by name, is its end ours, and is told how precise it was?
+/// Does a command get the file by name, is its exit status ours, and is the precision reported?
 #[test]
 fn as_long_as_a_command() {
     if !can() {
@@ -34,11 +34,11 @@ fn as_long_as_a_command() {
         (&told["kinds"]["write"]["commands"], &told["all"]["commands"]),
         (&3.into(), &4.into())
     );
-    // 3.2 ms, told within 1/128.
+    // 3.2 ms, reported within 1/128.
     assert!(told["kinds"]["flush"]["set"]["p50_ns"].as_u64() >= Some(3_175_000), "{told}");
 }
 
-/// Does one that was killed stand in nobody's way? The next one takes its dead mount away.
+/// Does one that was killed not block others? The next one removes its dead mount.
 #[test]
 fn the_dead_are_taken_away() {
     if !can() {
@@ -50,7 +50,7 @@ fn the_dead_are_taken_away() {
     while place.is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
-    // At any time, also while it looks at its own file.
+    // At any time, even while it looks at its own file.
     child.kill().unwrap();
     child.wait().unwrap();
     let output = place.emulate("lab-disk", &["--run", "ls $mount"]).output().unwrap();
@@ -71,7 +71,7 @@ fn a_file_system_on_a_loop_device() {
         return skipped("no loop devices, losetup or mkfs.ext4");
     }
     let place = Place::new();
-    // Who finds no free loop device says so and passes.
+    // A machine without a free loop device says so and passes.
     let line = "export PATH=$PATH:/usr/sbin:/sbin\n\
                 loop=$(losetup -f --show --direct-io=on $file) || { echo no loop; exit 0; }\n\
                 trap 'losetup -d $loop' EXIT\n\
@@ -86,7 +86,7 @@ fn a_file_system_on_a_loop_device() {
     assert!(place.is_empty());
 }
 
-/// Is what is wrong said, and nothing mounted?
+/// Are mistakes reported, and nothing mounted?
 #[test]
 fn what_is_wrong_is_said() {
     let place = Place::new();

@@ -9,7 +9,7 @@ use serde_json::Value;
 fn output(more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.args(["run", "--device", "ssd-870evo", "--scheduler", "noop", "-q"]).args(more);
-    // Both from the beginning, or the one that comes later has less of it.
+    // Both from the beginning, or the later one gets less.
     command.arg("--start-jitter=0");
     command.args(["--direct=1", "--rw=randread", "--ioengine=libaio", "--iodepth=32"]);
     command.args(["--size=1g", "--runtime=100ms", "--time_based=1"]);
@@ -20,8 +20,8 @@ fn output(more: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Is the job told that got least of what it is entitled to? noop gives each half of a full device;
-/// of it the weights entitle to a quarter and three quarters: the heavy one has 0.5 / 0.75 = 67 %.
+/// Is the job named that got least of its entitlement? noop gives each half of a full device; the
+/// weights entitle to a quarter and three quarters: the heavy one has 0.5 / 0.75 = 67 %.
 #[test]
 fn the_worst_off_is_told() {
     let text = output(&["--output-format", "table"]);
@@ -36,7 +36,7 @@ fn the_worst_off_is_told() {
     assert!(!has("Jain"), "{text}");
 }
 
-/// Has the JSON the same, and what it had before? Even device time is an index of 1.
+/// Does the JSON have the same, and what it had before? Even device time is an index of 1.
 #[test]
 fn the_document_has_both_measures() {
     let report: Value = serde_json::from_str(&output(&["--output-format", "json"])).expect("JSON");
@@ -51,8 +51,8 @@ fn the_document_has_both_measures() {
     assert!(number(&section["jain_device_time"]) > 0.999);
 }
 
-/// A reader of depth 32 beside logs on an SSD, for two seconds under `scheduler`: what each process
-/// got and is entitled to; nothing if that is not known.
+/// A reader of depth 32 together with logs on an SSD, for two seconds under `scheduler`: what each
+/// process got and is entitled to; nothing if that is not known.
 fn beside_logs(scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.args(["run", "--device", "ssd-870evo", "-q", "--format", "json", "--scheduler"]);
@@ -67,10 +67,10 @@ fn beside_logs(scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>
     jobs.iter().map(|job| Some((job["got"].as_f64()?, job["entitled"].as_f64()?))).collect()
 }
 
-/// Is a write and its sync one kind of request, of which the device is full with what the section
-/// has? Then what all got makes up the whole device, under whatever scheduler, to some per cent: it
-/// is never idle. A single log can use all of it, so that two clients are owed halves; of three
-/// logs each can use a third, and four clients are owed quarters.
+/// Is a write with its sync one kind of request, and is the device full of them with what the
+/// section has? Then what all got makes up the whole device, under any scheduler, within a few per
+/// cent: it is never idle. A single log can use all of it, so that two clients are owed halves; of
+/// three logs each can use a third, and four clients are owed quarters.
 #[test]
 fn a_write_and_its_sync_are_one_request() {
     for (scheduler, logs) in [("noop", 1), ("bfq", 1), ("paternoster", 1), ("paternoster", 3)] {
@@ -85,7 +85,7 @@ fn a_write_and_its_sync_are_one_request() {
     }
 }
 
-/// Is nothing claimed of a job that syncs now and then? How much of the device its kind of request
+/// Is nothing claimed for a job that syncs now and then? How much of the device its kind of request
 /// can take is not known.
 #[test]
 fn of_syncs_now_and_then_nothing_is_claimed() {
@@ -100,8 +100,9 @@ fn it_can_be_turned_off() {
     assert!(text.contains("Jain of device time") && !text.contains("entitled"), "{text}");
 }
 
-/// Is it said why a weight has little effect? Of 2 times 16 requests 28 sleep for one of four, and
-/// cfq does not see whose they are; 1 and 30 are no more than the drive's 32, so none is chosen.
+/// Does a note say why a weight has little effect? Of 2 times 16 requests 28 sleep for one of four,
+/// and cfq does not see whose they are; 1 and 30 are no more than the drive's 32, so none is
+/// chosen.
 #[test]
 fn it_is_said_why_weights_fail() {
     let told = |words: &str, form: &str| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! fio's own example job files, as Debian's package fio-examples has them: does every one that is
-//! in scope run? (Which those are, and what becomes of the others: `paternoster-workload`'s
+//! fio's own example job files, as in Debian's package fio-examples: does every one that is in
+//! scope run? (Which those are, and what happens to the others: `paternoster-workload`'s
 //! `fio_examples.rs`.)
 //!
 //! Each runs for 20 ms of virtual time, in a folder of its own for the logs that it writes.

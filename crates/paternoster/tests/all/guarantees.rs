@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster guarantees` as a person meets it. Whether its table is the one in the documentation
-//! is asked in `tests/judges/guarantees.rs`.
+//! `paternoster guarantees` as a user meets it. `tests/judges/guarantees.rs` checks whether its
+//! table is the one in the documentation.
 
 use std::process::{Command, Stdio};
 
-/// Is a scheduler that there is not refused, with those that there are?
+/// Is an unknown scheduler refused, with the known ones?
 #[test]
 fn an_unknown_scheduler_is_refused() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));

@@ -2,13 +2,13 @@
 //! Handover: the built program takes over from a running one, under clients that must not notice.
 //!
 //! ```text
-//! client  ── 8 requests at a time, half of one, a read that it does not take ──▶ one connection
+//! client  ── 8 requests at a time, half of one, a read whose answer it leaves ──▶ one connection
 //! servers    old ─▶ new ─▶ newer …         or ✗ kill -9 of the new one at a drawn moment
 //! disk at the end = what was acknowledged, block by block
 //! ```
 //!
-//! Clients of ours are those of `upgrade.rs`; there they reconnect, here they are to come once. So
-//! is qemu's, which is told of no reconnecting: it fails if its server hangs up. Servers are in
+//! Our clients are those of `upgrade.rs`; there they reconnect, here they must connect only once.
+//! So must qemu's, which is not set to reconnect: it fails if its server hangs up. Servers are in
 //! their sandbox.
 
 use std::fs;
@@ -58,8 +58,8 @@ fn wait(process: &mut Running) -> ExitStatus {
     until(ended, || format!("process {number} does not end"))
 }
 
-/// Whether another program would find that its writes are minded by none: qemu's byte for that, as
-/// `device/lock.rs` has it.
+/// Whether another program would find that no one guards its writes: qemu's byte for that, as in
+/// `device/lock.rs`.
 fn is_free(disk: &fs::File) -> bool {
     // SAFETY: a flock is plain numbers; all zeroes is one.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -87,7 +87,7 @@ fn clients_do_not_notice() {
         }
         let disk = fs::File::open(house.scratch.text("disk")).expect("a disk");
         let over = AtomicBool::new(false);
-        // It is told of no reconnecting.
+        // It is not set to reconnect.
         let mut qemu = qemu(house, "", 40_000);
         std::thread::scope(|scope| {
             let _over = Stops(&over);
@@ -113,8 +113,8 @@ fn clients_do_not_notice() {
     }
 }
 
-/// Does the old one serve on whenever the new one is killed before it has taken over, and do
-/// clients come again only after those that were killed behind that?
+/// Does the old server go on whenever the new one is killed before it has taken over, and do
+/// clients reconnect only after servers that were killed later?
 #[test]
 fn a_new_one_that_is_killed_changes_nothing() {
     let seed = 30;
@@ -124,7 +124,7 @@ fn a_new_one_that_is_killed_changes_nothing() {
     let (mut before, mut behind) = (0, 0);
     let came = under_load(&house, |house, server, answered| {
         for round in 0..40 {
-            // How long a hand-over takes hangs on the machine: drawn from what the last one took.
+            // How long a hand-over takes depends on the machine: drawn from what the last one took.
             let begun = Instant::now();
             if round == 0 {
                 house.hand_over(server);
@@ -136,7 +136,7 @@ fn a_new_one_that_is_killed_changes_nothing() {
             new.0.kill().expect("a child");
             new.0.wait().expect("a child");
             let limit = Instant::now() + Duration::from_millis(500);
-            // It may have been killed before it asked for anything: then nothing is said.
+            // It may have been killed before it asked for anything: then nothing is logged.
             let is_gone = loop {
                 if server.0.try_wait().expect("a child").is_some() {
                     break true;
@@ -168,9 +168,9 @@ fn answered(stream: &mut UnixStream, cookie: u64) {
     assert_eq!(reply[8..], cookie.to_be_bytes());
 }
 
-/// Do requests arrive whole that are cut at drawn places by hand-overs: in a header, in a payload
-/// of which a part is on the disk already; and does a client that takes no answer find all of it,
-/// though the memory of the device is less than that?
+/// Do requests arrive whole that hand-overs cut at random places: in a header, or in a payload of
+/// which a part is on the disk already; and does a client that does not read its answers find all
+/// of them, though the device's memory is smaller?
 #[test]
 fn half_a_request_goes_over() {
     let house = House::new(false);
@@ -185,7 +185,7 @@ fn half_a_request_goes_over() {
         let fill: Vec<u8> = (0..length).map(|_| chance.below(256).to_le_bytes()[0]).collect();
         let short = u32::try_from(length).expect("short");
         let bytes = request(WRITE, 7, 0, short, &fill);
-        // All that this test reads is behind what it writes.
+        // All that this test reads is after what it writes.
         let whole = u32::try_from(SIZE).expect("short") - short;
         deaf.write_all(&request(READ, 8, length as u64, whole, &[])).expect("it listens");
         let first = usize::try_from(chance.below(40)).expect("few");
@@ -218,8 +218,9 @@ fn half_a_request_goes_over() {
     }
 }
 
-/// Does a server go on, and keep its clients, when what is to follow it has a configuration with a
-/// mistake, one that cannot be served, speaks otherwise, or comes while a volume is drained?
+/// Does a server go on, and keep its clients, when its successor has a configuration with a
+/// mistake, or one that cannot be served, speaks another version, or comes while a volume is
+/// drained?
 #[test]
 fn what_cannot_follow_changes_nothing() {
     let house = House::new(false);
@@ -255,8 +256,8 @@ fn what_cannot_follow_changes_nothing() {
     assert_eq!(came, [1, 1, 1], "{}", house.log());
 }
 
-/// Is a client closed, and the log told, whose volume the new configuration does not have, or does
-/// not open to it?
+/// Is a client closed, and this logged, if the new configuration lacks its volume, or does not open
+/// it to the client?
 #[test]
 fn a_client_without_a_place_is_closed() {
     let house = House::new(false);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The journal, event by event: what a commit writes, in which order, and who waits for it.
+//! The journal, event by event: what a commit writes, in which order, and which calls wait for it.
 //!
 //! Every command takes 1 ms, up to 32 at a time; see `timeline.rs` for how lines are read.
-//! Files lie one behind the other from sector 0 on, each from a multiple of 1 MiB = 2048 sectors;
-//! the journal behind the last.
+//! Files lie one after the other from sector 0 on, each from a multiple of 1 MiB = 2048 sectors;
+//! the journal is after the last.
 
 use std::process::{Command, Stdio};
 
@@ -29,8 +29,8 @@ fn with(change: impl FnOnce(&mut JournalSettings)) -> HostSettings {
 }
 
 /// Data, then journal, then flush and commit block? The page that gets a block changes inode,
-/// bitmap and group: with the descriptor block four blocks = 32 sectors behind the file, and the
-/// commit block behind them. Each step waits for the one before: four, or five without FUA.
+/// bitmap and group: with the descriptor block four blocks = 32 sectors after the file, and the
+/// commit block after them. Each step waits for the one before: four, or five without FUA.
 #[test]
 fn a_commit_is_in_order() {
     let job = format!("[a]\n{WRITER}size=4k\nend_fsync=1\n");
@@ -52,9 +52,9 @@ fn a_commit_is_in_order() {
     assert_eq!(issued, ["0 D WS 0+8 a", "1000 D F 0+0 a"]);
 }
 
-/// Are data that got their blocks in a transaction written before its commit block, whoever wrote
-/// them? Without delayed allocation b's pages have blocks when they are written: a's fsync drags
-/// them along. With it they have none yet and stay in memory.
+/// Is data that got its blocks in a transaction written before its commit block, whichever process
+/// wrote it? Without delayed allocation b's pages have blocks when they are written: a's fsync
+/// drags them along. With it they have none yet and stay in memory.
 #[test]
 fn ordered_data_go_first() {
     let jobs = format!("[b]\n{WRITER}size=8k\n[a]\n{WRITER}size=4k\nstartdelay=1ms\nend_fsync=1\n");
@@ -72,10 +72,10 @@ fn ordered_data_go_first() {
     assert!(issued.iter().all(|line| !line.contains("0+16")), "{issued:?}");
 }
 
-/// Does the commit wait for data that others are writing? b's `sync_file_range` sends two pages
-/// at 1.4 ms, which get blocks by that; the device takes 4 ms for them. a's own page is written
-/// from 1 to 2 ms, then it asks; the log is written at 3 ms, the data at 5.4 ms: only then is the
-/// commit block sent. What b sends at 2.8 ms is of the next transaction.
+/// Does the commit wait for data that others are writing? b's `sync_file_range` sends two pages at
+/// 1.4 ms, which so get blocks; the device takes 4 ms for them. a's own page is written from 1
+/// to 2 ms, then it asks; the log is written at 3 ms, the data at 5.4 ms: only then is the commit
+/// block sent. What b sends at 2.8 ms belongs to the next transaction.
 #[test]
 fn a_commit_waits_for_data_under_way() {
     let jobs = format!(
@@ -95,7 +95,7 @@ fn a_commit_waits_for_data_under_way() {
     assert_eq!(asked, expected);
 }
 
-/// What need fdatasync and fsync of data that are overwritten? Times have changed: fsync commits
+/// What do fdatasync and fsync need for data that is overwritten? Times have changed: fsync commits
 /// the inode, with its descriptor two blocks; fdatasync only flushes.
 #[test]
 fn fdatasync_of_an_overwrite_is_a_flush() {
@@ -114,9 +114,9 @@ fn fdatasync_of_an_overwrite_is_a_flush() {
     assert_eq!(journalled(Cache::Fua, &job).issued()[1], "1000 D F 0+0 a");
 }
 
-/// Do times change once a tick? On a device of 10 us a hundred overwrites and their syncs pass in
-/// less than 4 ms: one commit, 98 flushes of the device; and the sync that would be the last is
-/// not made.
+/// Do times change once a tick? On a device of 10 us a hundred overwrites and their syncs take less
+/// than 4 ms: one commit, 98 flushes of the device; and the sync that would be the last is not
+/// made.
 #[test]
 fn times_have_the_grain_of_a_tick() {
     let text = include_str!("../../../../devices/null.toml");
@@ -131,7 +131,7 @@ fn times_have_the_grain_of_a_tick() {
     assert_eq!((records(&timeline).len(), flushes), (1, 98));
 }
 
-/// The commit blocks that were asked for.
+/// The requested commit blocks.
 fn records(timeline: &Timeline) -> Vec<&Line> {
     let asked = timeline.lines.iter().filter(|line| line.event.action == Action::Queue);
     asked.filter(|line| line.what() == "FWFSM").collect()
@@ -177,9 +177,9 @@ fn old_transactions_are_committed() {
 
 /// Do fsyncs share commits? A thread that writes ten pages and syncs after each but the last makes
 /// nine commits of four blocks, with a flush each: data, log, flush, commit block take 4 ms, in all
-/// 36 ms. Eight such threads need no more: their data are written together, the first who asks
-/// begins the commit, and the others, whose metadata it holds, wait for the same one: 72 fsyncs
-/// with nine commits, 1/8 of a flush each. Their inodes lie in one block, so the log is as long.
+/// 36 ms. Eight such threads need no more: their data is written together, the first to ask begins
+/// the commit, and the others, whose metadata it holds, wait for the same one: 72 fsyncs with nine
+/// commits, 1/8 of a flush each. Their inodes are in one block, so the log is as long.
 #[test]
 fn fsyncs_share_commits() {
     for threads in [1, 8] {
@@ -198,7 +198,7 @@ fn fsyncs_share_commits() {
 /// Do changes that come while one transaction commits share the next? Eight threads write a page
 /// and sync it, 0.5 ms apart. Thread 0 asks for a commit at 1 ms; threads 1 and 2 have sent their
 /// pages by then and wait for the same one. Its log is written by 2 ms, its flush by 3, its commit
-/// block by 4. The pages of the others are of the second, which begins then and takes 3 ms: two
+/// block by 4. The others' pages belong to the second, which begins then and takes 3 ms: two
 /// commits for eight fsyncs.
 #[test]
 fn what_comes_meanwhile_shares_the_next_commit() {
@@ -211,9 +211,9 @@ fn what_comes_meanwhile_shares_the_next_commit() {
     assert_eq!((timeline.count("F"), timeline.result.ended.0 / 1000), (2, 7000));
 }
 
-/// Does who comes too late for a commit's flush send his own? The one transaction holds the times
-/// of both files. a asks at 1 ms, its log is written at 2 ms and the commit block sent, behind a
-/// flush. b's data are written from 1.5 to 2.5 ms: too late to rely on that flush, which began at
+/// Does a sync that comes too late for a commit's flush send its own? The one transaction holds the
+/// times of both files. a asks at 1 ms, its log is written at 2 ms and the commit block sent, after
+/// a flush. b's data is written from 1.5 to 2.5 ms: too late to rely on that flush, which began at
 /// 2. It waits for the commit, until 4 ms, and flushes.
 #[test]
 fn who_comes_late_flushes_himself() {
@@ -232,7 +232,7 @@ fn who_comes_late_flushes_himself() {
     assert_eq!(journalled(Cache::Fua, &jobs).issued(), expected);
 }
 
-/// Does a long transaction go on at the area's beginning? 1100 commits of one inode, 2 + 1 blocks
+/// Does a long transaction wrap to the area's beginning? 1100 commits of one inode, 2 + 1 blocks
 /// each, go round 1024 blocks three times and a bit: 3300 = 3 * 1024 + 228. A log of two blocks
 /// whose first is the area's last is cut in two.
 #[test]
@@ -258,7 +258,7 @@ fn the_area_is_written_round_and_round() {
     assert_eq!(next, first + 228 * 8);
 }
 
-/// The mean latency of a hundred fsyncs in us, each behind a random write of a page.
+/// The mean latency of a hundred fsyncs in us, each after a random write of a page.
 fn fsync_us(disk: &str, host: HostSettings) -> f64 {
     let disk = paternoster_sim::catalog::by_name(disk).unwrap().unwrap();
     let job = "[a]\nrw=randwrite\nbs=4k\nsize=1g\nnumber_ios=101\noverwrite=1\nfsync=1\n";
@@ -270,10 +270,10 @@ fn fsync_us(disk: &str, host: HostSettings) -> f64 {
 
 /// What does an fsync'd write cost a disk? Published are 12 to 35 ms (`docs/rules/devices.md`).
 ///
-/// The BarraCuda flushes for 28 ms and a place to write: 34 ms if that is all. Behind a journal it
-/// flushes twice, as it has no FUA: data and log (two places) with the first, the commit block with
-/// the second: 28 + 28 and three places, of which two are a turn (8.3 ms) or less apart: 56 + 17 =
-/// 73 ms. The 7K8 has no such 28 ms: 20 ms for the three places.
+/// The BarraCuda flushes for 28 ms and a place to write: 34 ms if that is all. With a journal it
+/// flushes twice, because it has no FUA: data and log (two places) with the first, the commit block
+/// with the second: 28 + 28 and three places, of which two are a turn (8.3 ms) or less apart: 56 +
+/// 17 = 73 ms. The 7K8 lacks these 28 ms: 20 ms for the three places.
 #[test]
 fn an_fsync_costs_a_disk_some_turns() {
     for (disk, host, least, most) in [
@@ -287,9 +287,9 @@ fn an_fsync_costs_a_disk_some_turns() {
 }
 
 /// And a flash drive? The 870 EVO flushes for 3.2 ms and ends the page's program (0.39 ms) first:
-/// 3.6 ms, twice behind a journal. The PM883 with its capacitors needs 57 us for a write and its
-/// flush; with the journal's inode (two blocks), its flushes and commit block thrice that. Most of
-/// its hundred fsyncs follow each other within a tick of 4 ms and need no commit.
+/// 3.6 ms, twice with a journal. The PM883 with its capacitors needs 57 us for a write and its
+/// flush; with the journal's inode (two blocks), its flushes and commit block three times that.
+/// Most of its hundred fsyncs follow each other within a tick of 4 ms and need no commit.
 #[test]
 fn an_fsync_costs_flash_its_flushes() {
     let all = ["ssd-870evo", "ssd-pm883"]
@@ -301,9 +301,9 @@ fn an_fsync_costs_flash_its_flushes() {
     assert!((pm883..1.2 * pm883).contains(&pm883_journal), "{pm883_journal} us");
 }
 
-/// What a writer that syncs each page was promised, from the events alone. Its next page is sent
-/// when the sync of the last has returned; so between the end of a page and the next page of the
-/// same writer a flush must have begun and ended, and if pages get blocks a commit block too.
+/// What a writer that syncs each page was promised, from the events alone. It sends its next page
+/// when the sync of the last has returned; so between the end of a page and the same writer's next
+/// page a flush must have begun and ended, and if pages get blocks a commit block too.
 fn assert_promises(timeline: &Timeline, writer: &str, commits: bool) {
     let (mut written, mut flush_began, mut flushed, mut committed) = (None, None, None, None);
     for (place, line) in timeline.lines.iter().enumerate() {
@@ -323,7 +323,7 @@ fn assert_promises(timeline: &Timeline, writer: &str, commits: bool) {
     }
 }
 
-/// Is everything of the log written when the commit block is sent, and one sent at a time?
+/// Is all of the log written when the commit block is sent, and one sent at a time?
 fn assert_order(timeline: &Timeline) {
     let (mut sent, mut written, mut records, mut recorded) = (0, 0, 0, 0);
     for line in timeline.lines.iter().filter(|line| line.who == "journal") {
@@ -347,7 +347,7 @@ fn assert_order(timeline: &Timeline) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Are promises kept and steps in order, whoever else writes? Writers that sync each page,
+    /// Are promises kept and steps in order, whatever else is written? Writers that sync each page,
     /// others that never do or with `O_DSYNC`, at all times and speeds.
     #[test]
     fn promises_are_kept(
@@ -386,10 +386,10 @@ fn paternoster(arguments: &[&str]) -> std::process::Output {
     command.output().expect("the program starts")
 }
 
-/// Does the example run, and show what a journal costs? Four mail boxes that sync each page beside
-/// readers, for two seconds on a disk: with a journal a sync takes longer, as it needs a second
-/// flush, and fewer mails arrive; a log that nobody syncs is as fast as before, at its rate of
-/// 256 writes a second.
+/// Does the example run, and show what a journal costs? Four mail boxes that sync each page
+/// together with readers, for two seconds on a disk: with a journal a sync takes longer, because it
+/// needs a second flush, and fewer mails arrive; a log that is not synced is as fast as before, at
+/// its rate of 256 writes a second.
 #[test]
 fn the_example_shows_what_a_journal_costs() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/journal.fio");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The manifests of `packaging/kubernetes`: do they build, and do weights of claims arrive?
+//! The manifests of `packaging/kubernetes`: do they build, and do weights of claims take effect?
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes")
 }
 
-/// What `kubectl` says, and does offline.
+/// The output of `kubectl`, run offline.
 fn kubectl(arguments: &[&str]) -> Option<Output> {
     let output = Command::new("kubectl").args(arguments).current_dir(folder()).output();
     output.inspect_err(|_| skipped("kubectl is not installed: the manifests are not built")).ok()
@@ -38,8 +38,8 @@ fn is_within(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Do the manifests build, with a configuration that is one, and has the DaemonSet no field that
-/// Kubernetes does not know? (What its types do not know is lost on the way through them.)
+/// Do the manifests build, with a valid configuration, and does the DaemonSet have no field unknown
+/// to Kubernetes? (Fields that its types do not know are lost on the way through them.)
 #[test]
 fn manifests_build() {
     let text = std::fs::read_to_string(folder().join("serve.toml")).expect("it is there");
@@ -63,7 +63,7 @@ fn manifests_build() {
     assert!(is_within(&pods(&plain), &pods(&typed)), "{plain:#}\nis not\n{typed:#}");
 }
 
-/// What kubectl makes of documents in JSON by such a command, offline.
+/// What kubectl makes of documents in JSON with such a command, offline.
 fn documents(how: &[&str]) -> Vec<Value> {
     let output = kubectl(how).expect("it was there");
     assert!(output.status.success(), "{output:?}");
@@ -79,9 +79,9 @@ fn documents(how: &[&str]) -> Vec<Value> {
     all
 }
 
-/// Is the page right as written: its manifests, its patch of a claim, the server by its
-/// configuration, the probe and the command of the container beside it, and the line that it
-/// promises in the log? (Each step that needs a cluster, a builder or the kernel's client is told.)
+/// Is the page right as written: its manifests, its patch of a claim, the server with its
+/// configuration, its probe and the container's command, and the log line that it promises? (Each
+/// step that needs a cluster, a builder or the kernel's client is reported.)
 #[test]
 fn the_page_as_written() {
     const PAGE: &str = include_str!("../../../../docs/serve/kubernetes.md");
@@ -102,7 +102,7 @@ fn the_page_as_written() {
     skipped(&format!("{}: no cluster, no builder: {}", build[0], others.join("; ")));
     skipped(&format!("{}: the kernel's client is a guest's business (heavy/guest)", node.trim()));
 
-    // The claim as its patch makes it, which is the page's but for where the claim is.
+    // The claim as its patch makes it, which is the page's except for where the claim is.
     let [patch, logs] = give.lines().collect::<Vec<_>>()[..] else { panic!("{give}") };
     let (_, promised) = logs.split_once("# ").expect("what it says");
     let (to, how) = patch.split_once(" --type merge -p ").expect("a patch");
@@ -120,7 +120,7 @@ fn the_page_as_written() {
         documents(&["patch", "--local", "-f", &claim, "-o", "json", "--type", "merge", "-p", how]);
     assert_eq!(claims[0]["metadata"]["name"], "vm1");
     let text = std::fs::read_to_string(folder().join("classes.yaml")).expect("it is there");
-    // kubectl 1.32 has no types of this version, and makes nothing of it offline.
+    // kubectl 1.32 has no types of this version, and cannot convert it offline.
     let class = |part: &str| {
         let value = |key: &str| {
             let line = part.lines().find_map(|line| line.trim().strip_prefix(key));
@@ -177,8 +177,8 @@ fn the_page_as_written() {
     drop(server);
 }
 
-/// An API server that tells of a claim `vm1` of a class with this weight, and of one that another
-/// driver's class has; its address.
+/// An API server with a claim `vm1` of a class with this weight, and one of another driver's class;
+/// returns its address.
 fn made_up(weight: &str) -> String {
     let named = |name: &str| json!({ "name": name, "labels": { "paternoster.io/tenant": name } });
     let claim = |name: &str, class: &str| {
@@ -199,7 +199,7 @@ fn made_up(weight: &str) -> String {
     ])
 }
 
-/// An API server that tells of these classes, volumes and claims; its address.
+/// An API server with these classes, volumes and claims; returns its address.
 fn api_server(lists: [Value; 3]) -> String {
     let [classes, volumes, claims] = lists.map(|items| json!({ "items": items }).to_string());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -215,15 +215,15 @@ fn api_server(lists: [Value; 3]) -> String {
                 _ => &claims,
             };
             let head = "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n";
-            // One that has heard enough may be gone.
+            // A client that has heard enough may be gone.
             let _gone = stream.write_all(format!("{head}{body}").as_bytes());
         }
     });
     address
 }
 
-/// Does a claim's class give its tenant a weight, once; is another driver's class let be; and is a
-/// weight that the server refuses told?
+/// Does a claim's class give its tenant a weight, once; is another driver's class left alone; and
+/// is a weight that the server refuses reported?
 #[test]
 fn weights_of_claims_arrive() {
     if Command::new("python3").arg("--version").output().is_err() {

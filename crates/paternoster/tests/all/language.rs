@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the words of fio's language make a process do: each test is a small job whose figures can
-//! be computed by hand.
+//! What fio's language makes a process do: each test is a small job whose figures can be computed
+//! by hand.
 //!
 //! The device `millisecond.toml` takes 32 commands at a time and a millisecond for each; submitting
 //! costs a nanosecond.
@@ -48,8 +48,8 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Do I/Os of a batch go together and come back together? 16 reads, four at a time: 4 ms, where one
-/// by one at depth 4 is 4 ms too; but a batch of 4 taken back only by 4 makes four equal steps.
+/// Are I/Os of a batch issued and reaped together? 16 reads, four at a time: 4 ms, where one by one
+/// at depth 4 is 4 ms too; but a batch of 4 that is reaped only by 4 makes four equal steps.
 #[test]
 fn batches_go_and_come_together() {
     let job = ["--name=a", "--rw=randread", "--size=64k", "--ioengine=libaio", "--iodepth=4"];
@@ -60,9 +60,9 @@ fn batches_go_and_come_together() {
     assert_eq!(submits["4"].as_f64(), Some(100.0), "{submits}");
 }
 
-/// Are thoughts counted at issues, and by time? 8 reads of 1 ms. A pause of 10 ms after each
-/// second one: three between them and one behind the last. After 3 ms of I/O, the first time a
-/// pause later: of 40 reads after the 13th, 16th, and so on to the 40th.
+/// Is think time counted at issues, and by time? 8 reads of 1 ms. A pause of 10 ms after each
+/// second one: three between them and one after the last. After 3 ms of I/O, the first time a pause
+/// later: of 40 reads after the 13th, 16th, and so on to the 40th.
 #[test]
 fn thoughts_have_their_kinds() {
     let job = ["--name=a", "--rw=read", "--size=32k", "--thinktime=10000"];
@@ -89,7 +89,7 @@ fn an_open_loop_is_late() {
     assert_eq!(longest(&["--io_submit_mode=offload"]), 505);
 }
 
-/// Are arrivals of a Poisson process as many as asked for, and not even? 1000 at 500 a second.
+/// Does a Poisson process have as many arrivals as requested, unevenly? 1000 at 500 a second.
 #[test]
 fn poisson_arrivals_are_uneven() {
     let report = run(&[
@@ -108,7 +108,7 @@ fn poisson_arrivals_are_uneven() {
     assert!(shallow < 99.0, "some come together: {shallow}");
 }
 
-/// Does a job fail that is slower than it may be, and one whose I/O takes too long?
+/// Does a job fail that is slower than allowed, and one whose I/O takes too long?
 #[test]
 fn least_rates_and_largest_latencies_are_watched() {
     let job = ["--name=a", "--rw=read", "--size=64m", "--runtime=10", "--time_based=1"];
@@ -124,7 +124,7 @@ fn least_rates_and_largest_latencies_are_watched() {
 /// Does the search find the deepest queue that keeps a latency? The device does 32 at a time, so
 /// 1.5 ms are kept at every depth up to 32, doubled from 1 in windows of 10 ms. On the card, which
 /// does one at a time in 1.3 ms, a depth of n takes n times that: 2 keeps 3 ms, 3 does not (90 %
-/// are asked for, because a window begins with what was issued at another depth).
+/// are required, because a window begins with what was issued at another depth).
 #[test]
 fn a_depth_is_searched() {
     let job = ["--name=a", "--rw=randread", "--ioengine=libaio", "--iodepth=32", "--runtime=5"];
@@ -149,7 +149,7 @@ fn a_depth_is_searched() {
     assert_eq!(number(&report["jobs"][0]["latency_depth"]), 2);
 }
 
-/// Do as many I/Os as asked go with another class? The log tells: 3 of 10 are 0x2000, class 1.
+/// Do as many I/Os as requested have another class? The log shows it: 3 of 10 are 0x2000, class 1.
 #[test]
 fn some_ios_have_another_priority() {
     let folder = folder("priority");
@@ -172,7 +172,7 @@ fn some_ios_have_another_priority() {
 }
 
 /// Do jobs of one flow keep their proportion? 3 : 1, and both do I/Os as fast as they can. They
-/// begin and end together: what one does before the other has begun is no part of it.
+/// begin and end together: what one does before the other has begun does not count.
 #[test]
 fn flows_keep_their_proportion() {
     let report = run(&[
@@ -190,7 +190,7 @@ fn flows_keep_their_proportion() {
     assert!(a > 700 && a.abs_diff(3 * b) <= 3, "{a} and {b}");
 }
 
-/// Does the end of one end others, and does one wait for another? a does 10 reads, 10 ms.
+/// Does the end of one job end others, and does one wait for another? a does 10 reads, 10 ms.
 #[test]
 fn ends_end_others() {
     let endless = ["--name=b", "--runtime=1", "--time_based=1"];
@@ -202,14 +202,14 @@ fn ends_end_others() {
     let report =
         run(&[&common[..], &ten, &["--name=b", "--number_ios=5", "--wait_for=a"]].concat());
     assert_eq!(time_ms(&report), 15);
-    // Everything, also what has not begun: c behind a wall does nothing.
+    // Everything, including jobs that have not begun: c after a stonewall does nothing.
     let ten = ["--name=a", "--number_ios=10", "--exitall=1", "--exit_what=all"];
     let later = ["--name=c", "--stonewall=1", "--number_ios=5"];
     let report = run(&[&common[..], &ten, &endless, &later].concat());
     assert_eq!((time_ms(&report), ios(&report, 2, "read")), (10, 0));
 }
 
-/// Is what was written read back: at the end, or by parts; and only read with verify_only? 16
+/// Is what was written read back: at the end, or in parts; and only read with verify_only? 16
 /// writes, 16 reads.
 #[test]
 fn what_was_written_is_verified() {
@@ -224,8 +224,8 @@ fn what_was_written_is_verified() {
     assert_eq!((ios(&report, 0, "write"), ios(&report, 0, "read")), (0, 16));
 }
 
-/// Is what one run records what another replays? 8 writes with a sync after each fourth one, at a
-/// rate of 100 a second: the last begins at 70 ms; without stalls all take 8 ms.
+/// Does another run replay what one recorded? 8 writes with a sync after each fourth, at a rate of
+/// 100 a second: the last begins at 70 ms; without pauses all take 8 ms.
 #[test]
 fn a_log_is_recorded_and_replayed() {
     let folder = folder("iolog");
@@ -254,7 +254,7 @@ fn a_log_is_recorded_and_replayed() {
     assert!(message.contains("log:4: ") && message.contains("`x`"), "{message}");
 }
 
-/// Are logs written as fio names and forms them? 100 reads of 1 ms, in windows of 50 ms.
+/// Do logs have fio's names and format? 100 reads of 1 ms, in windows of 50 ms.
 #[test]
 fn logs_are_written() {
     let folder = folder("logs");
@@ -275,8 +275,8 @@ fn logs_are_written() {
     assert!(String::from_utf8_lossy(&unwritable.stderr).contains("/no/such/x_bw.1.log"));
 }
 
-/// Are the files of a job taken by turns, and is each as long as its part of the size? Four reads
-/// of 4 KiB of each of three files.
+/// Are the files of a job used in turn, and is each as long as its part of the size? Four reads of
+/// 4 KiB of each of three files.
 #[test]
 fn files_take_turns() {
     let folder = folder("files");
@@ -291,7 +291,7 @@ fn files_take_turns() {
     assert!(reads[11].ends_with(" a.0.2 read 12288 4096"), "{}", reads[11]);
 }
 
-/// Do syncs take turns among the files, as fio's do? Its order for two files and a sync after each
+/// Do syncs alternate among the files, as fio's do? Its order for two files and a sync after each
 /// fourth write, measured: a b a b S(a) b a b a S(b) a b a b S(a).
 #[test]
 fn syncs_take_turns() {
@@ -350,7 +350,7 @@ fn files_are_read_before() {
     assert_eq!(time_ms(&run(&[&job[..], &["--pre_read=1"]].concat())), 0);
 }
 
-/// Is the report repeated on the way? 100 ms of reads, every 30 ms: three, and the last.
+/// Is the report repeated during the run? 100 ms of reads, every 30 ms: three, and the last.
 #[test]
 fn status_is_told() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
@@ -359,11 +359,11 @@ fn status_is_told() {
     let output = command.stdin(Stdio::null()).output().expect("the program starts");
     let text = String::from_utf8(output.stdout).expect("text");
     assert_eq!(text.matches("Run status group 0").count(), 4, "{text}");
-    // The k-th read ends a little behind k ms, so 29 have ended by then.
+    // The k-th read ends a little after k ms, so 29 have ended by then.
     assert!(text.contains("io=116KiB"), "after 30 ms");
 }
 
-/// Do flows of more than two go on, also when one thinks, or begins later, or never?
+/// Do flows of more than two jobs go on, even when one thinks, begins later, or never begins?
 #[test]
 fn flows_wait_for_nobody_in_vain() {
     let common = ["--rw=randread", "--size=1m", "--number_ios=50", "--flow=1"];
@@ -384,7 +384,7 @@ fn flows_wait_for_nobody_in_vain() {
     run(&[&common[..], &never].concat());
 }
 
-/// Is a log's I/O behind the end of its device an error, direct or not?
+/// Is a log's I/O beyond the end of its device an error, direct or not?
 #[test]
 fn a_log_ends_with_its_device() {
     let folder = folder("behind");
@@ -403,7 +403,7 @@ fn a_log_ends_with_its_device() {
     }
 }
 
-/// Are the figures of a job that ended inside its ramp still there when others go on longer?
+/// Are the figures of a job that ended within its ramp still there when others go on longer?
 #[test]
 fn a_ramp_ends_after_its_job() {
     let short = ["--name=a", "--rw=read", "--size=40k", "--ramp_time=1"];
@@ -430,8 +430,8 @@ fn batches_are_counted() {
     assert_eq!(report["jobs"][0]["iodepth_complete"]["8"].as_f64(), Some(100.0));
 }
 
-/// Is the CPU that submits busy and not stopped by what ends meanwhile? A device without latency to
-/// speak of and 20 us for each I/O: 50 000 a second.
+/// Is the submitting CPU busy and not stopped by completions? A device with almost no latency and
+/// 20 us for each I/O: 50 000 a second.
 #[test]
 fn a_deep_job_is_bound_by_its_cpu() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of the program as a person meets it, in one program of tests: each links everything
-//! there is, and one is linked sooner than thirty. Every test here does its work in debug, too, and
-//! does not hang on how fast the machine is.
+//! All tests of the program as a user meets it, in one test program: each links the whole crate,
+//! and linking one is faster than linking thirty. Every test here also does its work in debug, and
+//! does not depend on how fast the machine is.
 //!
-//! A new file of tests goes in here, with a line below. In `judges` are verdicts that take release,
-//! in `heavy` file systems and databases, in `real_time` what a slow or busy machine decides.
+//! A new test file goes in here, with a line below. `judges` has verdicts that need release,
+//! `heavy` file systems and databases, `real_time` tests that a slow or busy machine decides.
 
 #[path = "../common/mod.rs"]
 mod common;

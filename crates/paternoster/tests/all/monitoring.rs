@@ -19,7 +19,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(file(name)).expect("it is there")
 }
 
-/// The names of all samples that a server tells.
+/// The names of all samples that a server exports.
 fn told() -> BTreeSet<String> {
     let figures = Figures { latency_log2_us: vec![0, 1], ..Figures::default() };
     let line = |name: &str, is_group| TenantLine {
@@ -39,14 +39,14 @@ fn told() -> BTreeSet<String> {
     samples.filter_map(|line| Some(line.split_once('{')?.0.to_owned())).collect()
 }
 
-/// The metrics of ours that a text names.
+/// Our metrics that a text names.
 fn named(text: &str) -> BTreeSet<String> {
     let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let words = text.split(|letter: char| !is_of_name(letter));
     words.filter(|word| word.starts_with("paternoster_")).map(str::to_owned).collect()
 }
 
-/// Does the server tell every metric that an alert or a panel asks for?
+/// Does the server export every metric that an alert or a panel uses?
 #[test]
 fn every_metric_is_told() {
     let told = told();
@@ -58,7 +58,7 @@ fn every_metric_is_told() {
     }
 }
 
-/// Has every alert what an operator needs of it, and is it explained in the documents?
+/// Does every alert have what an operator needs, and is it explained in the documents?
 #[test]
 fn every_alert_is_whole() {
     let (rules, page) =
@@ -74,8 +74,8 @@ fn every_alert_is_whole() {
     }
 }
 
-/// Does promtool take the rules; and does each alert fire when it is to, and not before, by a case
-/// of its own?
+/// Does promtool accept the rules; and does each alert fire when it should, and not before, in a
+/// case of its own?
 #[test]
 fn every_alert_fires_in_time() {
     let cases = text("paternoster.rules.test.yaml");
@@ -96,8 +96,8 @@ fn every_alert_fires_in_time() {
     }
 }
 
-/// Is the board one that Grafana takes: panels with numbers of their own that do not lie upon each
-/// other, each with a query, a data source that can be chosen, and variables that are there?
+/// Does Grafana accept the board: panels with unique ids that do not overlap, each with a query, a
+/// data source that can be chosen, and existing variables?
 #[test]
 fn the_board_is_sound() {
     let text = text("paternoster.grafana.json");

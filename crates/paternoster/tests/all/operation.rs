@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! docs/serve/operation.md as written: its commands and its configuration are taken from the page,
-//! and run as they stand under a systemd that runs (`systemd`).
+//! docs/serve/operation.md as written: its commands and its configuration are taken from the page
+//! and run unchanged under a running systemd (`systemd`).
 //!
 //! ```text
 //! ## Reboot   units start ─▶ a guest's service ─▶ shutdown ─▶ boot ─▶ power cut ─▶ boot ─▶ kill -9
 //! ## Backup   drain, copy, resume; the volume of the page in the background, nbdcopy; save
 //! ```
 //!
-//! What a machine lacks (qemu-io, nbdcopy, a file system with reflinks) is skipped, and told.
+//! What a machine lacks (qemu-io, nbdcopy, a file system with reflinks) is skipped, and reported.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ const PAGE: &str = include_str!("../../../../docs/serve/operation.md");
 const SERVER: &str = "[server]\nlisten = \"unix:/run/paternoster/nbd.sock\"\n\
                       control = \"/run/paternoster/control.sock\"\n";
 
-/// The blocks of a section of a page, each as text without what it is indented by.
+/// The blocks of a section of a page, each as text without its indentation.
 pub(crate) fn blocks(page: &str, section: &str) -> Vec<String> {
     let (_, rest) = page.split_once(&format!("\n## {section}\n")).expect("the section");
     let section = rest.split("\n## ").next().unwrap_or_default();
@@ -59,9 +59,9 @@ fn qemu_io(command: &str) -> String {
     format!("qemu-io -f raw -c '{command}' -c flush {at}")
 }
 
-/// Is a reboot as the page says: do those ordered behind the service find its disks, and end
-/// before it; is what they wrote in their last moment on the disk; is what was flushed there behind
-/// a power cut, and does a server that was killed come again over its own sockets?
+/// Is a reboot as the page says: do services ordered after ours find their disks, and end before
+/// it; is what they wrote in their last moment on the disk; is flushed data still there after a
+/// power cut, and does a killed server come back on its own sockets?
 #[test]
 fn a_reboot_as_written() {
     if !is_there("qemu-io") {
@@ -79,7 +79,7 @@ fn a_reboot_as_written() {
         ),
     )
     .expect("room");
-    // Ordered by the service's own `Before=` alone, which names it.
+    // Ordered only by the service's own `Before=`, which names it.
     let guest = format!(
         "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart={}\nExecStop={}\n",
         qemu_io("write -P 5 0 4k"),
@@ -127,7 +127,7 @@ fn a_reboot_as_written() {
     until(|| (manager.show("NRestarts") == "1").then_some(()), || manager.status());
     let comes = || manager.run(&qemu_io("read -P 9 16k 4k")).0.then_some(());
     until(comes, || manager.status());
-    // What is wrong is a warning or worse: it is found, and what is not wrong is not.
+    // Mistakes are warnings or worse: they are found, and nothing else is.
     fs::write(manager.scratch.text("etc/serve.toml"), "[server]\nlisen = 1\n").expect("room");
     manager.must("systemctl reload paternoster.service");
     let said = || {
@@ -136,13 +136,13 @@ fn a_reboot_as_written() {
     };
     let said = until(said, || manager.status());
     assert!(said.contains("`server.listen` is missing") && !said.contains("serving"), "{said}");
-    // The unit's own filter lets the server bound itself.
+    // The unit's own filter lets the server restrict itself.
     assert!(!said.contains("calls are not bounded"), "{said}");
 }
 
-/// Do the backups of the page work as written: a drained volume is copied and goes on; a volume
-/// in the background is copied while it is in use, and no client may write to it; and what was
-/// ordered is saved, under the unit of the documents?
+/// Do the backups of the page work as written: a drained volume is copied and resumes; a background
+/// volume is copied while it is in use, with no client able to write to it; and is the ordered
+/// setting saved, under the unit of the documents?
 #[test]
 fn a_backup_as_written() {
     if !is_there("qemu-io") || !is_there("nbdcopy") {
@@ -178,7 +178,7 @@ fn a_backup_as_written() {
     let backup = qemu_io("write -P 6 0 4k").replace("///vm1?", "///vm1-backup?");
     assert!(!manager.run(&backup).0, "it is read-only");
     manager.must(same);
-    // A client of the volume is of the tenant of the page, in the background.
+    // A client of the volume belongs to the page's tenant, in the background.
     let size = "nbdinfo --size 'nbd+unix:///vm1-backup?socket=/run/paternoster/nbd.sock'";
     assert_eq!(manager.must(size).trim(), "4194304");
     let told = manager.must("paternoster ctl list --format json");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs without a reader: closed (`>&-`, `2>&-`), a pipe whose reader has gone (`| head -1`),
-//! a disk that is full. Each command is asked for something short, and for something wrong, with
-//! each output in each of these ways.
+//! Outputs without a reader: closed (`>&-`, `2>&-`), a pipe whose reader has gone (`| head -1`), a
+//! full disk. Each command gets a short request, and a wrong one, with each output in each of these
+//! ways.
 //!
-//! Laws: the program never panics (status 101) and no signal ends it; what becomes of standard
-//! error never changes its status; without a reader of its results it ends as it would with one;
-//! and results that could not be written to a full disk are a failure.
+//! Laws: the program never panics (status 101) and no signal ends it; the fate of standard error
+//! never changes its status; without a reader of its results it ends as it would with one; and
+//! results that could not be written to a full disk are a failure.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt;
@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use crate::common::skipped;
 use crate::serve_arguments::Scratch;
 
-/// What becomes of an output.
+/// The fate of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Read,
@@ -26,7 +26,7 @@ enum Way {
 
 use Way::{Closed, Full, Gone, Read};
 
-/// What is done, each word at a space; `{…}` stands for a file of the test's.
+/// The commands, split at spaces; `{…}` is a file of the test's.
 const RIGHT: [&str; 31] = [
     "run --name=a --rw=randread --size=64k --device=ssd-870evo --scheduler=bfq",
     "run {job} --scheduler none --scheduler bfq --runtime 20ms --explain",
@@ -60,7 +60,7 @@ const RIGHT: [&str; 31] = [
     "--help",
     "--version",
 ];
-/// The same of what is there with its features alone.
+/// The same for what exists only with certain features.
 #[cfg(all(feature = "serve", feature = "lab"))]
 const FEATURES: [&str; 11] = [
     "serve {disk} --check",
@@ -109,7 +109,7 @@ impl Files {
     }
 }
 
-/// An output that takes nothing; what is closed the shell closes.
+/// An output that takes nothing; closing is left to the shell.
 fn to(way: Way) -> Stdio {
     match way {
         Read => Stdio::piped(),
@@ -144,7 +144,7 @@ fn status(output: &Output) -> Result<i32, String> {
 /// Of standard output and of standard error.
 type Ways = [(Way, Way)];
 
-/// All that can become of the two outputs, if it is not read.
+/// All fates of the two outputs, if it is not read.
 const WAYS: &Ways = &[
     (Closed, Read),
     (Gone, Read),
@@ -155,10 +155,10 @@ const WAYS: &Ways = &[
     (Gone, Gone),
     (Full, Full),
 ];
-/// The same of a command that only says what is wrong.
+/// The same for a command that only reports an error.
 const WRONG: &Ways = &[(Closed, Closed), (Full, Full)];
 
-/// What breaks a law, of a command.
+/// Broken laws of a command.
 fn faults(words: &[String], ways: &Ways) -> Vec<String> {
     let told = done(words, Read, Read);
     let usual = match status(&told) {
@@ -181,7 +181,7 @@ fn faults(words: &[String], ways: &Ways) -> Vec<String> {
     faults
 }
 
-/// Does each command keep the laws, when it is asked for what it can do and for what it cannot?
+/// Does each command keep the laws, for requests that it can and cannot carry out?
 #[test]
 fn no_output_is_needed() {
     if !Path::new("/dev/full").exists() {
@@ -198,7 +198,7 @@ fn no_output_is_needed() {
     let right = lines.iter().map(|line| (files.words(line), WAYS));
     let wrong = wrong.map(|line| (files.words(&line), WRONG));
     let all: Vec<(Vec<String>, &Ways)> = right.chain(wrong).collect();
-    // Two at a time: what is waited for is starts of the program.
+    // Two at a time: most of the wait is for starts of the program.
     let found: Vec<String> = std::thread::scope(|scope| {
         let parts = all.chunks(all.len().div_ceil(2)).map(|part| {
             scope.spawn(|| {
@@ -232,7 +232,7 @@ fn commands() -> Vec<String> {
     commands
 }
 
-/// Does a server whose log has no reader serve, and end as it is told to?
+/// Does a server whose log has no reader serve, and end on request?
 #[cfg(feature = "serve")]
 #[test]
 fn a_server_needs_no_output() {
@@ -252,7 +252,7 @@ fn a_server_needs_no_output() {
         let mut greeting = [0; 18];
         std::io::Read::read_exact(&mut &client, &mut greeting).expect("a greeting");
         assert_eq!(&greeting[..8], b"NBDMAGIC");
-        // Words that are no NBD: a line in the log.
+        // Words that are not NBD: a line in the log.
         std::io::Write::write_all(&mut &client, &[0xff; 64]).expect("it reads");
         let pid = std::fs::read_to_string(files.0.text("pid")).expect("its number");
         let sent = Command::new("kill").args(["-TERM", pid.trim()]).status();

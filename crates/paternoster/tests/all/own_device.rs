@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device of one's own, as `docs/own-device.md` describes it; and devices that misbehave.
+//! Your own device, as in `docs/own-device.md`; and devices that misbehave.
 
 use std::process::{Command, Output, Stdio};
 
@@ -20,8 +20,8 @@ fn report(output: &Output) -> Value {
 const ONE_JOB: [&str; 7] =
     ["--name=a", "--rw=read", "--bs=4k", "--size=4m", "--direct=1", "--output-format", "json"];
 
-/// Does an error end the job and the program with status 1, with the errno of the rule? Sectors
-/// of the second MiB fail: the 257th read of 4 KiB is the first, 256 have ended well.
+/// Does an error end the job and the program with status 1, with the errno of the rule? Sectors of
+/// the second MiB fail: the 257th read of 4 KiB is the first, 256 have ended well.
 #[test]
 fn errors_surface() {
     let output = paternoster(&[&ONE_JOB[..], &["--fault", "error range=1m-2m errno=61"]].concat());
@@ -45,7 +45,7 @@ fn delays_add() {
     assert_eq!(read["runtime"], 512);
 }
 
-/// Is chance the same for the same seed, and another for another?
+/// Is chance the same for the same seed, and different for another?
 #[test]
 fn chance_follows_the_seed() {
     let longest = |seed: &str| {
@@ -79,8 +79,8 @@ fn bad_rules_are_refused() {
     assert!(message.contains("the rule `delay`: `delay` needs a time"), "{message}");
 }
 
-/// Does a disk that takes writes to the medium beside cached ones go on? A cache of one write, four
-/// that wait for it, and another client whose durable writes cover what is in it.
+/// Does a disk that takes writes to the medium as well as cached ones go on? A cache of one write,
+/// four that wait for it, and another client whose durable writes cover its contents.
 #[test]
 fn durable_writes_let_waiting_ones_in() {
     let source = include_str!("../../../../devices/hdd-7200.toml");

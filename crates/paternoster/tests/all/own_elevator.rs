@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An elevator of one's own, as `docs/own-elevator.md` describes it, in the whole program.
+//! Your own elevator, as in `docs/own-elevator.md`, in the whole program.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The program that `examples/elevator.rs` is, which cargo puts beside the program itself.
+/// The program `examples/elevator.rs`, which cargo builds next to the program itself.
 fn lottery(arguments: &[&str]) -> Output {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_paternoster"));
     let example = program.with_file_name("examples").join("elevator");
@@ -25,8 +25,8 @@ fn told(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Do the list, the laws of torture and the check of a server's arguments take the name? The runs
-/// of `guarantees`, which takes it by the same way, are too long for a test of every day.
+/// Do the list, torture's laws and the check of a server's arguments accept the name? The runs of
+/// `guarantees`, which accepts it in the same way, are too long for an everyday test.
 #[test]
 fn it_goes_through_the_program() {
     assert!(told(&["schedulers"]).contains("lottery"));

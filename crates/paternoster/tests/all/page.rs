@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages of `--html`, and `--explain`: is there what is promised, and do the parts of a wait sum?
+//! Pages of `--html`, and `--explain`: are they complete, and do the parts of a wait sum to it?
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::results::conforms;
 
-/// What the program says, given these words.
+/// The program's output, given these words.
 fn told(words: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
@@ -21,7 +21,7 @@ fn file(name: &str) -> String {
     format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// A database with syncs beside a backup.
+/// A database with syncs and a backup.
 const RUN: &str = "jobs/recipes/database.fio --device ssd-870evo --runtime=100ms -q";
 
 /// The same, for commands that run it several times.
@@ -30,7 +30,7 @@ fn short(run: &str) -> String {
 }
 
 /// Do the parts of each longest wait sum to it, under schedulers that idle, merge, hold back
-/// requests and send flushes, and is the document as its schema has it?
+/// requests and send flushes, and does the document follow its schema?
 #[test]
 fn parts_sum_to_the_wait() {
     let schedulers = "--scheduler=none --scheduler=cfq --scheduler=bfq --scheduler=paternoster";
@@ -50,7 +50,7 @@ fn parts_sum_to_the_wait() {
     assert_eq!(runs.len(), 4);
 }
 
-/// Does `--explain` say below the table who had the device meanwhile?
+/// Does `--explain` say below the table which clients had the device meanwhile?
 #[test]
 fn a_wait_is_explained() {
     let text = told(&format!("run {RUN} --scheduler=none --explain --format table"));
@@ -61,8 +61,8 @@ fn a_wait_is_explained() {
     assert!(!told(&format!("run {RUN} --scheduler=none --format table")).contains("longest wait"));
 }
 
-/// Has a page the headline first, each client over time, turns, tables and the command, and nothing
-/// of elsewhere; is it the same again, and the same as `--format html`?
+/// Does a page have the headline first, then each client over time, turns, tables and the command,
+/// and nothing external; is it the same again, and the same as `--format html`?
 #[test]
 fn pages_have_all_parts() {
     let (trace, page) = (file("page-trace"), file("page.html"));
@@ -84,7 +84,7 @@ fn pages_have_all_parts() {
         ];
         let places: Vec<Option<usize>> = parts.iter().map(|part| html.find(part)).collect();
         assert!(places.iter().all(Option::is_some), "{command}: {places:?}");
-        // Headings stand in the list of sections, too, so the last of each is looked at.
+        // Headings are also in the list of sections, so the last of each is checked.
         let last: Vec<Option<usize>> = parts.iter().map(|part| html.rfind(part)).collect();
         let order = [last[0], last[3], last[4], last[5]];
         assert!(order.windows(2).all(|two| two[0] < two[1]), "{command}: {last:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--perfetto`: are all runs in one file, the same one each time? What stands in it is tested in
-//! `paternoster-trace`, and by perfetto's own descriptors in `checks/perfetto.sh`.
+//! `--perfetto`: are all runs in one file, the same each time? Its contents are tested in
+//! `paternoster-trace`, and with perfetto's own descriptors in `checks/perfetto.sh`.
 
 use std::process::{Command, Output, Stdio};
 
@@ -11,7 +11,7 @@ fn paternoster(words: &str) -> Output {
     command.output().expect("the program starts")
 }
 
-/// Runs with `--perfetto FILE` for a file of this test's own and returns what is in it.
+/// Runs with `--perfetto FILE` for a file of this test's own and returns its contents.
 fn written(name: &str, words: &str) -> Vec<u8> {
     let file = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
     let output = paternoster(&format!("{words} -q --perfetto {file}"));
@@ -23,8 +23,8 @@ fn has(trace: &[u8], text: &str) -> bool {
     trace.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Has the file a track for each client, the device and the scheduler, of every run; is it written
-/// anew, with equal bytes, and is a replay written alike?
+/// Does the file have a track for each client, the device and the scheduler, of every run; is it
+/// rewritten with equal bytes, and does a replay write one, too?
 #[test]
 fn all_runs_are_in_one_file() {
     let job = "run jobs/recipes/database.fio --device ssd-870evo --runtime=50ms";

@@ -58,7 +58,7 @@ fn a_frame_is_read_in_each_period() {
 
 /// Does a late frame move no other? Frames of one read every 10 ms, of which the third (due at 20
 /// ms) takes 51 ms: complete at 71, 41 too late. Those due at 30, 40, 50, 60 follow at once, at 72
-/// to 75 ms, and are 32, 23, 14, 5 ms too late; that due at 70 is complete at 76, in time. The
+/// to 75 ms, and are 32, 23, 14, 5 ms too late; the one due at 70 is complete at 76, in time. The
 /// tenth is due at 90 ms.
 #[test]
 fn a_late_frame_moves_no_other() {
@@ -74,7 +74,7 @@ fn a_late_frame_moves_no_other() {
     assert_eq!((time_ms(&report), frames(&report)), (91, [10, 5, 0, 41, 51]));
 }
 
-/// Is a job that hangs late, although it reads but one frame? The first takes 10,001 ms, the
+/// Is a job that hangs late, although it reads only one frame? The first takes 10,001 ms, the
 /// runtime is over at 200: deadlines at 20, 30 … 190 ms have passed by then, 18 of them.
 #[test]
 fn who_reads_nothing_is_late() {
@@ -118,7 +118,7 @@ fn writers_and_buffered_jobs_have_frames_too() {
     assert_eq!((time_ms(&report), frames(&report)), (120, [4, 0, 0, 0, 0]));
 }
 
-/// Are clones reported together with `group_reporting`, and terse lines as long as ever?
+/// Are clones reported together with `group_reporting`, and terse lines as long as before?
 #[test]
 fn players_are_told_in_every_form() {
     let clones = [&FILM[..], &["--numjobs=3", "--group_reporting=1", "--device", DEVICE]].concat();
@@ -138,7 +138,7 @@ fn players_are_told_in_every_form() {
     assert_eq!(frames, [["a.0", "frames", "16"], ["a.1", "frames", "16"], ["a.2", "frames", "16"]]);
 }
 
-/// Are bad values and what does not go together refused, with the place and the remedy?
+/// Are bad values and bad combinations refused, with the place and the remedy?
 #[test]
 fn what_is_wrong_is_said() {
     let cases = [
@@ -161,8 +161,8 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// Does the example show what `docs/workloads.md` says? Beside ten readers on one disk no frame is
-/// in time under noop; under cfq some are, and in the class real time all.
+/// Does the example show what `docs/workloads.md` says? With ten readers on one disk no frame is in
+/// time under noop; under cfq some are, and in the class real time all.
 #[test]
 fn the_example_works() {
     let late = |options: &[&str]| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--plot` as a person meets it: pictures that are the same on every machine, all runs in one,
+//! `--plot` as a user meets it: pictures that are the same on every machine, all runs in one,
 //! refusals that say what would be right.
 //!
 //! After an intended change of pictures: `PATERNOSTER_GOLDEN=write cargo test -p paternoster
@@ -39,7 +39,7 @@ fn refusal(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// What parsing says of the words in a picture's legend.
+/// The labels that parsing finds in a picture's legend.
 fn labels(text: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(text).expect("well-formed");
     let bold = |part: &roxmltree::Node<'_, '_>| {
@@ -86,7 +86,7 @@ const TIOTEST: [&str; 14] = [
     "-q",
 ];
 
-/// Are pictures the same bytes as those that were looked at, here and in the documents?
+/// Are pictures, here and in the documents, the same bytes as those that were approved?
 #[test]
 fn pictures_are_golden() {
     let one: Vec<&str> = SMALL.into_iter().filter(|word| !word.contains("fifo_batch")).collect();
@@ -128,8 +128,8 @@ fn all_runs_are_in_one_picture() {
     assert_eq!(labels(&text), ["noop on hdd-7200", "noop on null"]);
 }
 
-/// Has a picture with `:job` a curve for each process of each run, and a kind that cannot have one
-/// a refusal that says which can?
+/// Does a picture with `:job` have a curve for each process of each run, and does a kind that
+/// cannot have one get a refusal that says which can?
 #[test]
 fn processes_have_curves() {
     for kind in ["latency", "latency-histogram", "throughput", "iops"] {
@@ -146,7 +146,7 @@ fn processes_have_curves() {
     assert!(said.contains(right), "{said}");
 }
 
-/// Has every built-in workload pictures?
+/// Does every built-in workload have pictures?
 #[test]
 fn built_in_workloads_have_pictures() {
     let tiotest = ["tiotest", "-t", "2", "-f", "1", "-r", "5", "-q", "--device=hdd-7200"];
@@ -161,8 +161,8 @@ fn built_in_workloads_have_pictures() {
     }
 }
 
-/// Is the mean of one reader, whose one request is in the device except for the 20 us before each,
-/// below 1 and the most 1? (The device file's numbers decide how much below.)
+/// Is the mean for one reader, whose one request is in the device except for the 20 us before each,
+/// below 1 and the maximum 1? (The device file's numbers decide how much below.)
 #[test]
 fn one_reader_has_one_request() {
     let words = ["run", "--name=a", "--rw=randread", "--direct=1", "--size=1m", "--number_ios=20"];
@@ -173,8 +173,8 @@ fn one_reader_has_one_request() {
     assert!(said.contains("mean 0.9") && said.contains("most 1,"), "{said}");
 }
 
-/// Is a picture written as PNG if the program can, twice as large as the SVG says, and does it else
-/// say what it was to be built with, before anything runs?
+/// Is a picture written as PNG if the program can, twice as large as the SVG says, and does it
+/// otherwise name the feature it needs, before anything runs?
 #[test]
 fn png_needs_its_feature() {
     let file = own_file("feature.png");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program as a person or a script meets it: output, messages, exit status.
+//! The program as a user or a script meets it: output, messages, exit status.
 
 use std::io::Write;
 use std::path::Path;
@@ -100,7 +100,7 @@ fn seed_000_in_its_own_form() {
 }
 
 /// Every key path of a JSON value, arrays by their first element; percentile numbers and bins
-/// apart.
+/// separately.
 fn key_tree(value: &Value, path: &str, tree: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -123,7 +123,8 @@ fn key_tree(value: &Value, path: &str, tree: &mut Vec<String>) {
     }
 }
 
-/// Has our JSON the key tree that it had when it was compared with real fio (see the next test)?
+/// Does our JSON have the key tree that it had when it was compared with real fio (see the next
+/// test)?
 #[test]
 fn json_has_the_golden_key_tree() {
     let ours = succeeds(&[&FAIR[..], &["--scheduler", "noop", "--output-format", "json"]].concat());
@@ -134,7 +135,7 @@ fn json_has_the_golden_key_tree() {
     assert_eq!(tree, golden.lines().collect::<Vec<_>>());
 }
 
-/// Is that golden key tree the one of real fio's JSON for the same job, where its sample is there?
+/// Is that golden key tree the one of real fio's JSON for the same job, where its sample exists?
 #[test]
 fn json_has_the_key_tree_of_fio() {
     let sample = Path::new(SAMPLES).join("fair.json");
@@ -180,8 +181,8 @@ fn jq_reads_it() {
     let mut child = jq.spawn().unwrap();
     child.stdin.take().unwrap().write_all(json.as_bytes()).unwrap();
     let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    // Alone on the card: 8 KiB in 1.48432 ms and 20 us between. In 5 s begin 5000 / 1.50432 =
-    // 3323.8, so 3324 reads; the last ends at 3324 * 1.50432 - 0.02 = 5000.3 ms: 3324 * 8 KiB /
+    // Alone on the card: 8 KiB in 1.48432 ms and 20 us between. In 5 s 5000 / 1.50432 = 3323.8
+    // begin, so 3324 reads; the last ends at 3324 * 1.50432 - 0.02 = 5000.3 ms: 3324 * 8 KiB /
     // 5.000 s = 5318 KiB/s.
     assert_eq!(text, "5318\n5318\n");
 }
@@ -218,7 +219,7 @@ fn lists_are_json() {
     assert_eq!(card["capacity_bytes"], 4_294_967_296_u64);
 }
 
-/// Is everything that is wrong refused with its place and its remedy?
+/// Is every mistake refused with its place and its remedy?
 #[test]
 fn refusals_name_place_and_remedy() {
     let bad_job = std::env::temp_dir().join(format!("paternoster-{}.fio", std::process::id()));
@@ -296,7 +297,7 @@ fn jobs_come_from_anywhere() {
     assert_eq!(from_input, from_line);
 }
 
-/// Do terse and `json+` come out as fio's scripts ask for them? 130 fields with one disk, of which
+/// Do terse and `json+` come out as fio's scripts expect them? 130 fields with one disk, of which
 /// field 7 is the bandwidth of reads; `--minimal` is the same.
 #[test]
 fn scripts_get_their_forms() {
@@ -313,7 +314,7 @@ fn scripts_get_their_forms() {
     assert!(refuses(&["run", "jobs/fair.fio", "--terse-version=6"]).contains("2, 3, 4 and 5"));
 }
 
-/// Is what the language knows and a run cannot do yet refused, with line and option?
+/// Is what the language allows but a run cannot do yet refused, with line and option?
 #[test]
 fn what_is_not_wired_is_refused() {
     let options = ["run", "--name=a", "--size=1m", "--verify=md5", "--trim_percentage=5"];
@@ -343,7 +344,7 @@ fn listings_are_complete() {
     assert!(succeeds(&["devices", "flash-card-2010", "--grep"]).contains("./queue_depth:1\n"));
 }
 
-/// Does a kernel's listing show its own default scheduler, and is what only a listing needs refused
+/// Does a kernel's listing show its own default scheduler, and is an option for listings refused
 /// without one instead of being ignored?
 #[test]
 fn a_listing_takes_a_scheduler_and_attributes() {
@@ -357,7 +358,7 @@ fn a_listing_takes_a_scheduler_and_attributes() {
     assert!(refuses(&["devices", "--grep=2.6.34"]).contains("<NAME>"));
 }
 
-/// Do completion scripts and man pages come out, and has the help examples?
+/// Do completion scripts and man pages come out, and does the help have examples?
 #[test]
 fn manuals_come_out() {
     assert!(succeeds(&["completions", "bash"]).contains("paternoster"));
@@ -404,9 +405,9 @@ fn hero() -> (String, String, String) {
     (command, printed, shown.to_owned())
 }
 
-/// Are the rows that the README shows those that its command prints, with what each of the three
-/// jobs got and is entitled to among them; and has each client at least 90 % of what it is entitled
-/// to under the elevator that the README recommends? The job that is worst off has, so all have.
+/// Are the README's rows those that its command prints, including what each of the three jobs got
+/// and is entitled to; and does each client get at least 90 % of its entitlement under the elevator
+/// that the README recommends? The worst-off job does, so all do.
 #[test]
 fn the_readme_shows_real_output_and_its_elevator_keeps_its_word() {
     let (command, printed, shown) = hero();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster run --device PATH`: jobs for real, on a file of this machine.
 //!
-//! What is asked for is counted, never timed: how fast this machine is, is its own business.
+//! Requests are counted, never timed: this machine may be any speed.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::common::skipped;
 
-/// A file that goes with its test.
+/// A file that is removed with its test.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -49,8 +49,9 @@ const JOBS: &str = "[global]\ndirect=1\nioengine=libaio\nsize=4m\n\
     [writer]\nrw=randwrite\nbs=4k\niodepth=8\nnumber_ios=100\nfsync=25\n\
     [reader]\nrw=read\nbs=64k\niodepth=4\n";
 
-/// Do jobs do for real what they ask for, under one scheduler after the other? The writer 100 of
-/// 4 KiB; the reader 4 MiB / 64 KiB = 64. The data land in the file, and nowhere beyond the jobs'.
+/// Do jobs really do what they request, under one scheduler after the other? The writer 100 of 4
+/// KiB; the reader 4 MiB / 64 KiB = 64. The data is in the file, and nowhere outside the jobs'
+/// regions.
 #[test]
 fn jobs_run_for_real() {
     let disk = Disk::new("run", 16 << 20);
@@ -81,7 +82,7 @@ fn jobs_run_for_real() {
     assert_eq!(content.len(), 16 << 20);
 }
 
-/// Are tables and fio's report there too, and is a file of jobs that only read left as it is?
+/// Are there also tables and fio's report, and does a file stay as it is if jobs only read?
 #[test]
 fn a_file_that_is_read_stays_as_it_is() {
     let disk = Disk::new("read", 1 << 20);
@@ -99,7 +100,7 @@ fn a_file_that_is_read_stays_as_it_is() {
     assert!(fs::read(&disk.0).expect("the disk").iter().all(|byte| *byte == 7));
 }
 
-/// Is what cannot be said before anything runs, with both numbers and what would be right?
+/// Is what cannot work reported before anything runs, with both numbers and what would be right?
 #[test]
 fn refusals_say_what_would_be_right() {
     let disk = Disk::new("refused", 1 << 20);
@@ -119,7 +120,7 @@ fn refusals_say_what_would_be_right() {
     assert_eq!(fs::read(&disk.0).expect("the disk"), vec![0; 1 << 20], "nothing was written");
 }
 
-/// Is a mounted device left alone? Nothing is run: should it fail, it only says so.
+/// Is a mounted device left alone? Nothing is run, in case the check fails.
 #[test]
 fn a_mounted_device_is_left_alone() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster replay` as a person meets it: a kernel's traces, small traces made here, and what
-//! is refused.
+//! `paternoster replay` as a user meets it: a kernel's traces, small traces made here, and
+//! refusals.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// What it says when it refuses; nothing was printed.
+/// Its message when it refuses; nothing was printed.
 fn refusal(arguments: &[&str]) -> String {
     let output = paternoster(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -48,12 +48,12 @@ fn own_file(name: &str, bytes: &[u8]) -> String {
     path.to_str().expect("a path").to_owned()
 }
 
-/// A trace in the making.
+/// A trace under construction.
 #[derive(Default)]
 struct Trace(Vec<u8>);
 
 impl Trace {
-    /// An event of process 100 on 8,0: what happens, when (us), to which of its sectors.
+    /// An event of process 100 on 8,0: code, time (us), sectors.
     fn event(&mut self, code: Code, us: u64, what: Categories, sectors: (u64, u32)) -> &mut Trace {
         self.event_on(DeviceNumber::new(8, 0), 100, code, us, what, sectors)
     }
@@ -112,7 +112,7 @@ fn rate(of: &Value) -> f64 {
 }
 
 /// Does a replay of a kernel's traces on the device that they were recorded on, as far as the lab's
-/// model knows it, give what was recorded?
+/// model describes it, give what was recorded?
 ///
 /// Eight readers of 128 KiB. A request costs the model 0.1 + 128 KiB / 150 MB/s = 0.974 ms, 8 ms
 /// more where it does not continue the last; the emulation itself, which the model leaves out, 0.06
@@ -121,10 +121,11 @@ fn rate(of: &Value) -> f64 {
 ///
 /// * none: every request seeks, 8.974 ms: 227 in 2.037 s, where the recording has 2.065 s. 0.06 to
 ///   0.2 ms of 9 are 1 to 2 %; allowed 3 %.
-/// * bfq: 0.06 to 0.2 ms of 1.3 ms (2.070 s for 1594) are 5 to 15 % and what bfq makes of a faster
-///   device is more or less seeks; allowed is 0 to 17 % more than recorded.
+/// * bfq: 0.06 to 0.2 ms of 1.3 ms (2.070 s for 1594) are 5 to 15 %, and on a faster device bfq
+///   makes more or fewer seeks; allowed is 0 to 17 % more than recorded.
 /// * bfq on the same model with those 0.105 ms: allowed 3 % either way.
-/// * What was recorded under bfq, under none: as what was recorded under none, again 3 %.
+/// * What was recorded under bfq, replayed under none: like what was recorded under none, again 3
+///   %.
 #[test]
 fn a_kernels_traces_are_replayed() {
     let [bfq, none] = ["bfq", "none"].map(|kind| format!("{RECORDED}/seq8_{kind}/seq8_{kind}"));
@@ -169,9 +170,9 @@ fn a_kernels_traces_are_replayed() {
     }
 }
 
-/// Do the tables line up, with what was recorded first? Ten reads, each 400 us, one a millisecond:
-/// 9.4 ms, 1063.8 IOPS; on `null`, where each takes 10 us, and 600 us of thinking lie between: 9 *
-/// 600 + 10 * 10 = 5.5 ms.
+/// Do the tables line up, with the recording first? Ten reads, each 400 us, one a millisecond: 9.4
+/// ms, 1063.8 IOPS; on `null`, where each takes 10 us, with 600 us of thinking between: 9 * 600 +
+/// 10 * 10 = 5.5 ms.
 #[test]
 fn tables_line_up() {
     let trace = ten_reads().file("replay-table.bin");
@@ -193,8 +194,8 @@ fn tables_line_up() {
     assert!(text.contains("fio (100)  as recorded"), "{text}");
 }
 
-/// Is the device with the most bytes replayed, remappers left out, and another one if it is asked
-/// for? And is the list of those there are shown?
+/// Is the device with the most bytes replayed, without remappers, or another one on request? And is
+/// the list of existing ones shown?
 #[test]
 fn one_device_is_chosen() {
     let mut trace = ten_reads();
@@ -223,7 +224,7 @@ fn one_device_is_chosen() {
     assert!(said.contains("at remappers (md, device-mapper) only"), "{said}");
 }
 
-/// Are the arrivals of a window replayed with their ends, also those behind it? 2 to 4.2 ms holds
+/// Are the arrivals of a window replayed with their ends, even those after it? 2 to 4.2 ms holds
 /// those of 2, 3 and 4 ms; the last one ends at 4.4 ms.
 #[test]
 fn a_window_is_a_part() {
@@ -236,7 +237,7 @@ fn a_window_is_a_part() {
     assert!(said.contains("no I/O arrives in the window"), "{said}");
 }
 
-/// Is a merged trace the same from standard input, and as files of processors?
+/// Is a merged trace the same from standard input, and as files per processor?
 #[test]
 fn a_trace_has_three_forms() {
     let bytes = ten_reads().0;
@@ -307,8 +308,8 @@ fn without_ends_only_times_are_known() {
     assert!(said.contains("does not tell when I/Os ended") && said.contains("timed"), "{said}");
 }
 
-/// Is it said that a device falls behind, with numbers, and only of an open loop? Ten reads of 4
-/// KiB in 9 ms on a disk where each takes ten or more.
+/// Does a note say that a device falls behind, with numbers, and only for an open loop? Ten reads
+/// of 4 KiB in 9 ms on a disk where each takes ten or more.
 #[test]
 fn falling_behind_is_said() {
     let file = ten_reads().file("replay-behind.bin");
@@ -358,7 +359,7 @@ fn failures_are_told() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("as recorded"));
 }
 
-/// Is what is wrong with a request said, with what would be right, and nothing run?
+/// Are mistakes in a request reported, with what would be right, and nothing run?
 #[test]
 fn wrong_requests_are_refused() {
     let trace = ten_reads().file("replay-sound.bin");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run of jobs, recorded in memory and replayed: does the same device do the same, and a faster
-//! one what a faster device does?
+//! one what a faster device should?
 //!
 //! ```text
 //! jobs ──▶ run ──▶ events ──▶ Matcher ──▶ Recording ──▶ replay ──▶ the same times?
 //! ```
 //!
-//! What a trace does not tell, no replay repeats: I/O priorities, cgroups. The random jobs have
-//! none.
+//! A replay does not repeat what a trace does not contain: I/O priorities, cgroups. The random jobs
+//! have none.
 
 use paternoster_core::{Action, Event, Flags, Nanos, Note, Observer, Op, RequestQueue, elevators};
 use paternoster_sim::{Description, Simulated, catalog};
@@ -48,8 +48,8 @@ impl Observer for Tracer {
     fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
 }
 
-/// What the queue answers of itself, because nothing was written since the last flush, has no end
-/// in a trace: here it sends every flush to the device, as Linux does.
+/// Flushes that the queue answers itself, because nothing was written since the last one, have no
+/// end in a trace: here it sends every flush to the device, as Linux does.
 fn every_flush<O: Observer>(queue: &mut RequestQueue<O>) {
     queue.set_attribute(Nanos::ZERO, "flush_elide", "0").expect("an attribute");
 }
@@ -114,7 +114,7 @@ fn length(replayed: &Replayed) -> Nanos {
     replayed.ended.iter().copied().max().expect("something was replayed")
 }
 
-/// Where a replay differs from its recording: the first I/O whose time is another one.
+/// Where a replay differs from its recording: the first I/O with another time.
 fn difference(recording: &Recording, replayed: &Replayed) -> Option<String> {
     let ios = recording.ios().iter().zip(replayed.came.iter().zip(&replayed.ended));
     let mut numbered = ios.enumerate();
@@ -138,10 +138,10 @@ fn job(
     let depth = [1, 2, 4, 16][depth];
     let engine = if depth == 1 { "psync" } else { "libaio" };
     let think = ["", "thinktime=100", "thinktime=3000\nthinktime_blocks=3"][think];
-    // The first one begins at once: where a disk's platter stands depends on when. A buffered write
+    // The first one begins at once: a disk's platter position depends on when. A buffered write
     // reaches the device with the flusher, or never.
     let [later, buffered] = if number == 0 { ["", ""] } else { ["startdelay=20ms", "direct=0"] };
-    // A plug that a thought opens opens in a replay with its last I/O.
+    // A plug that opens when its client starts to think opens in a replay with its last I/O.
     let batch = if think.is_empty() { "iodepth_batch=2" } else { "" };
     let more = ["", "fsync=4", later, buffered, batch, "numjobs=3"][more];
     format!(
@@ -175,8 +175,8 @@ proptest! {
         let recording = record(&device, scheduler, &text);
         // A few buffered writes stay in memory.
         prop_assume!(recording.completions() > 0);
-        // On `null` everything ends at a few instants, and who follows an end at its own instant
-        // comes behind whom nothing but time has brought.
+        // On `null` everything ends at a few instants, and an I/O that follows an end at the same
+        // instant comes after those that came with time alone.
         let manners = [Manner::Timed, Manner::Think];
         for manner in manners.into_iter().take(if DEVICES[on] == "null" { 1 } else { 2 }) {
             let replayed = play(&recording, &device, scheduler, manner);
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// Any events at all, in any order: what happens, to whom, when after the last, where.
+/// Any events at all, in any order: code, sectors, time since the last.
 fn any_recording() -> impl Strategy<Value = Recording> {
     let event = (0..12_u8, 0..4_u32, 0..3_u64, 0..24_u64, 1..40_u32);
     prop::collection::vec(event, 1..120).prop_map(|events| {
@@ -225,8 +225,8 @@ fn any_recording() -> impl Strategy<Value = Recording> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Does whatever was recorded come to an end, in every manner under every scheduler, with
-    /// hardly any requests and small ones? Nothing may wait for itself: not a plug, not an end.
+    /// Does any recording come to an end, in every manner under every scheduler, with hardly any
+    /// requests and small ones? Nothing may wait for itself: not a plug, not a completion.
     #[test]
     fn everything_ends(recording in any_recording(), under in 0..SCHEDULERS.len()) {
         prop_assume!(!recording.ios().is_empty());
@@ -243,7 +243,7 @@ proptest! {
     }
 }
 
-/// A device with one server that takes so long for every command, and 10 ns/B.
+/// A device with one server that takes `base_us` for every command, and 10 ns/B.
 fn server(base_us: u64, mb_per_s: u64) -> Description {
     let text = format!(
         "name = \"server\"\nmodel = \"linear\"\nsummary = \"one server\"\nvalid = \"a test\"\n\
@@ -277,7 +277,7 @@ fn a_faster_device_is_used_faster() {
 
 /// Does an open loop on a device that is half as fast fall behind, and a closed one not? 2040.96 us
 /// each: number n (from 0) ends at (n + 1) * 2040.96; when the last comes, at 41,377 us, 20 have
-/// ended and 20 are under way, and it takes 40 * 2040.96 - 41,377.44 = 40,260.96 us more.
+/// ended and 20 are in flight, and it takes 40 * 2040.96 - 41,377.44 = 40,260.96 us more.
 #[test]
 fn an_open_loop_falls_behind_a_slow_device() {
     let recording = record(&server(1000, 100), "noop", READER);
@@ -296,7 +296,7 @@ fn an_open_loop_falls_behind_a_slow_device() {
     assert_eq!(closed.most, 1);
 }
 
-/// Does every I/O end, and in its process's order enter the queue, when the queue has hardly any
+/// Does every I/O end, and enter the queue in its process's order, when the queue has hardly any
 /// requests? Sixteen at a time, a queue of four.
 #[test]
 fn processes_sleep_for_requests() {
@@ -311,7 +311,7 @@ fn processes_sleep_for_requests() {
             let (replayed, seen) = play_with(&recording, &slow, scheduler, manner, &few);
             assert!(replayed.sleeps > 0, "{scheduler}");
             assert!(replayed.ended.iter().all(|ended| *ended < Nanos::MAX), "{scheduler}");
-            // In the recorded order where time alone decides who comes.
+            // In the recorded order where time alone decides which comes.
             if manner == Manner::Timed {
                 let sectors = |of: &Recording| of.ios().iter().map(|io| io.sector()).collect();
                 let (sent, came): (Vec<u64>, Vec<u64>) = (sectors(&recording), sectors(&seen));
@@ -334,14 +334,14 @@ fn large_ios_are_cut() {
         let (replayed, seen) = play_with(&recording, &device, "mq-deadline", manner, &small);
         assert_eq!(replayed.device.ios[0], 320);
         assert_eq!(seen.bytes(), recording.bytes());
-        // One server: eight times 1 ms, and 256 KiB at 100 MB/s, where nobody else is before it.
+        // One server: eight times 1 ms, and 256 KiB at 100 MB/s, if none is before it.
         let took = replayed.ended[0] - replayed.came[0];
         assert_eq!(took, Nanos(8 * 1_000_000 + 2_621_440));
     }
 }
 
-/// Are plugs played again? Batches of two neighbours, each one command: the replay has as many
-/// commands as the run.
+/// Are plugs repeated? Batches of two neighbours, each one command: the replay has as many commands
+/// as the run.
 #[test]
 fn plugs_are_played_again() {
     let text = "[a]\ndirect=1\nrw=read\nbs=4k\nsize=8m\nnumber_ios=80\nioengine=libaio\n\

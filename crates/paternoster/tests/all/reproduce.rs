@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster reproduce` as a person or a script meets it. Its verdicts are in
+//! `paternoster reproduce` as a user or a script meets it. Its verdicts are in
 //! `tests/judges/reproduce.rs`.
 
 use std::process::Command;
@@ -19,7 +19,7 @@ fn commands_do_the_same_by_hand() {
     assert!(listing.starts_with("./iosched/quantum:8\n./iosched/fifo_expire_sync:124\n"));
 }
 
-/// Is the JSON of the shape that scripts read, and the same each time?
+/// Does the JSON have the shape that scripts read, the same each time?
 #[test]
 fn json_has_its_shape() {
     let (experiment, _) = document("array-sysfs");
@@ -46,7 +46,7 @@ fn json_has_its_shape() {
     assert_eq!(text(&twice[0]), text(&twice[1]));
 }
 
-/// Does a name that there is not get an answer with those that there are, and status 2?
+/// Does an unknown name get an answer with the known ones, and status 2?
 #[test]
 fn unknown_names_are_refused() {
     let output = reproduce(&["flash-unfairness"]);

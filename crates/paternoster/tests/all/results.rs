@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results in the forms of `--format`: what stands in a document, in CSV, in tables, in pages.
+//! Results in the forms of `--format`: the contents of documents, CSV, tables, pages.
 
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The keys of all documents: one that goes or means something else asks for another number.
+/// The keys of all documents: removing one or changing its meaning requires another number.
 const SCHEMA: &str = include_str!("../../../../docs/results.schema.json");
 
 fn output(columns: &str, arguments: &[&str]) -> Output {
@@ -30,9 +30,9 @@ fn run(columns: &str, more: &[&str]) -> String {
     text(&output(columns, &[&job[..], more].concat()))
 }
 
-/// What is not as docs/results.schema.json has it. The part of JSON Schema that the file uses is
+/// What does not follow docs/results.schema.json. The part of JSON Schema that the file uses is
 /// small: `type`, `const`, `anyOf`, `$ref`, `items`, `properties`, `required` and
-/// `additionalProperties`; any other word in it is told, too.
+/// `additionalProperties`; any other word in it is reported, too.
 struct Judge {
     schema: Value,
     wrong: Vec<String>,
@@ -119,13 +119,13 @@ pub(crate) fn wrong(document: &Value) -> Vec<String> {
     judge.wrong
 }
 
-/// Panics unless a document is as the schema has those of its kind.
+/// Panics unless a document follows the schema for its kind.
 pub(crate) fn conforms(document: &Value) {
     let wrong = wrong(document);
     assert!(wrong.is_empty(), "docs/results.schema.json: {wrong:#?}");
 }
 
-/// Has each kind of document the keys that the schema promises, and no others?
+/// Does each kind of document have the keys that the schema promises, and no others?
 #[test]
 fn documents_keep_their_schema() {
     let trace = std::env::temp_dir().join(format!("paternoster-schema-{}", std::process::id()));
@@ -157,8 +157,8 @@ fn documents_keep_their_schema() {
     }
 }
 
-/// Do the older benchmarks tell their figures as `run` does, if they are asked, each run of theirs
-/// beside the others, and as their originals else?
+/// Do the older benchmarks print their figures as `run` does, on request, each of their runs side
+/// by side, and otherwise as their originals do?
 #[test]
 fn older_benchmarks_have_all_forms() {
     for (words, runs) in [
@@ -187,7 +187,7 @@ fn older_benchmarks_have_all_forms() {
     assert!(text(&output("", &words)).starts_with("1+0 records in\n"));
 }
 
-/// Is a document refused that lacks a key, has one too many, or a figure where a list belongs?
+/// Is a document refused that lacks a key, has an extra one, or a figure where a list belongs?
 #[test]
 fn the_schema_refuses() {
     let document = serde_json::json!({ "kind": "devices", "schema": 1, "devices": 3, "more": 1 });
@@ -199,7 +199,7 @@ fn the_schema_refuses() {
     assert_eq!(wrong(&document), expected);
 }
 
-/// Are several runs one document, with each clone by its number and syncs beside reads and writes?
+/// Are several runs one document, with each clone by its number and syncs next to reads and writes?
 #[test]
 fn several_runs_are_one_document() {
     let told = run("", &["--scheduler=noop", "--scheduler=none", "--format=json"]);
@@ -215,7 +215,8 @@ fn several_runs_are_one_document() {
     assert_eq!(told["runs"][0]["commands"], told["runs"][1]["commands"]);
 }
 
-/// Have all lines of CSV as many fields as the head, one line a clone and direction, syncs too?
+/// Do all lines of CSV have as many fields as the head, one line per clone and direction, syncs
+/// too?
 #[test]
 fn csv_has_clones_and_syncs() {
     let told = run("", &["--scheduler=noop", "--format=csv"]);
@@ -232,8 +233,8 @@ fn csv_has_clones_and_syncs() {
     assert!(lines.iter().all(|fields| fields.len() == lines[0].len()), "{told}");
 }
 
-/// Has the table percentiles, syncs, clones in one block, units that suit, and a word about runs
-/// that did the same?
+/// Does the table have percentiles, syncs, clones in one block, suitable units, and a note about
+/// identical runs?
 #[test]
 fn the_table_has_percentiles_and_syncs() {
     let told = run("", &["--scheduler=noop", "--scheduler=none", "--scheduler=bfq"]);
@@ -259,7 +260,7 @@ fn the_terminals_width_is_kept() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
 }
 
-/// Are the same figures in Markdown and on a page that needs nothing else?
+/// Are the same figures in Markdown and on a self-contained page?
 #[test]
 fn pages_have_the_same_figures() {
     let markdown = run("", &["--scheduler=noop", "--format=markdown"]);
@@ -271,7 +272,7 @@ fn pages_have_the_same_figures() {
     assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
 }
 
-/// Do the old spellings go on working, with a word about the new one?
+/// Do the old spellings still work, with a note about the new one?
 #[test]
 fn old_spellings_work() {
     let note = |arguments: &[&str]| String::from_utf8(output("", arguments).stderr).expect("text");

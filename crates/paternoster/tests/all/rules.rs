@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbered rules of `docs/rules` and their citations: neither without the other.
+//! The numbered rules of `docs/rules` and their citations: neither exists without the other.
 //!
 //! A rule is a heading `## BLK-7` with a line `Source:`. It is cited by its number, by a range
-//! (`BLK-1 to BLK-4`) or by a test's name (`fn blk_7_congestion`). What holds is asked of each
-//! family that has a page, so a family without one is free until it gets one. A family may have
-//! several pages, and a letter behind its dash: BFQ-G1 is the first of the family `BFQ-G`.
+//! (`BLK-1 to BLK-4`) or by a test's name (`fn blk_7_congestion`). The check applies to each family
+//! that has a page, so a family without one is free until it gets one. A family may have several
+//! pages, and a letter after its dash: BFQ-G1 is the first of the family `BFQ-G`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,23 +35,23 @@ fn rules() -> BTreeMap<Rule, String> {
     found
 }
 
-/// The number at the head of `text`, and what is behind it.
+/// The number at the head of `text`, and the rest.
 fn number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// The last number of a range that goes on with `rest`: `BLK-1 to BLK-4`, `BLK-1..4`.
+/// The last number of a range that continues with `rest`: `BLK-1 to BLK-4`, `BLK-1..4`.
 fn range_end(rest: &str, family: &str) -> Option<u32> {
     if let Some(rest) = rest.strip_prefix(" to ") {
-        // "DL-9 to 12 requests" is prose: this joint wants the family again.
+        // "DL-9 to 12 requests" is prose: this form needs the family again.
         return number(rest.strip_prefix(family)?).map(|(last, _)| last);
     }
     number(rest.strip_prefix("..")?).map(|(last, _)| last)
 }
 
 /// What `text` cites of a family: by name, and between the ends of a range. The latter need not all
-/// exist, since families have gaps.
+/// exist, because families have gaps.
 fn cited(text: &str, family: &str) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let (mut found, mut between) = (BTreeSet::new(), BTreeSet::new());
     let test = format!("fn {}", family.to_lowercase().replace('-', "_"));
@@ -82,8 +82,8 @@ fn citations_are_read() {
     assert_eq!((named, between), (BTreeSet::from([1, 3, 4]), BTreeSet::from([1, 2])));
 }
 
-/// Does each rule that is cited exist, is each cited that exists (or says why it is not had), and
-/// has each its source?
+/// Does each cited rule exist, is each existing one cited (or says why it is not implemented), and
+/// does each have its source?
 #[test]
 fn rules_and_citations_agree() {
     let rules = rules();
@@ -103,7 +103,7 @@ fn rules_and_citations_agree() {
                 if named.contains(number) && !rules.contains_key(&rule) {
                     wrong.push(format!("{}: no rule {family}{number}", path.display()));
                 }
-                // A rule that only another rule names is not had by anything.
+                // A rule that only another rule names is not implemented.
                 if !is_page {
                     is_cited.insert(rule);
                 }
@@ -126,7 +126,7 @@ fn rules_and_citations_agree() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Does our own elevator cite rules that its page has, and each of them? They have no dash (`L5`),
+/// Does our own elevator cite rules of its page only, and each of them? They have no dash (`L5`),
 /// and mean something only in its folder.
 #[test]
 fn rules_of_our_own_elevator_agree() {
@@ -174,7 +174,7 @@ fn nothing_cites_papers_outside_of_the_repository() {
     assert!(wrong.is_empty(), "name a rule of docs/rules instead: {wrong:#?}");
 }
 
-/// What a line cites of papers that only we have.
+/// What a line cites of papers outside the repository.
 fn paper_outside(line: &str) -> Option<&'static str> {
     const NAMES: [&str; 7] = [
         "plan of the house",
@@ -200,7 +200,7 @@ fn paper_outside(line: &str) -> Option<&'static str> {
         .or(behind.any(is_section).then_some("spec and a section"))
 }
 
-/// Are the forms known in which papers were cited, and is a variable called `spec` none?
+/// Are the forms recognised in which papers were cited, but not a variable called `spec`?
 #[test]
 fn papers_are_known_by_their_citations() {
     for line in [
@@ -218,7 +218,8 @@ fn papers_are_known_by_their_citations() {
     }
 }
 
-/// Does each number of a device name a source that is not a section of a paper outside of here?
+/// Does each number of a device name a source that is not a section of a paper outside the
+/// repository?
 #[test]
 fn devices_name_their_sources() {
     let mut wrong = Vec::new();

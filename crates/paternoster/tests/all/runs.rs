@@ -22,8 +22,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Is a job's share its part of the device time of those it competes with, however long they run?
-/// 100 and 300 reads of one cost: 25 % and 75 %.
+/// Is a job's share its part of the device time of the jobs it competes with, however long they
+/// run? 100 and 300 reads of one cost: 25 % and 75 %.
 #[test]
 fn shares_are_parts_of_device_time() {
     let jobs = [
@@ -50,8 +50,8 @@ fn shares_are_parts_of_device_time() {
     assert!((jain - 0.8).abs() < 0.01, "{jain}");
 }
 
-/// Has a job that ends inside its ramp the figures of what it did? 16 sequential reads: the first
-/// 8.127 ms, 15 of 0.127 ms and 20 us between: 10.3 ms.
+/// Does a job that ends within its ramp have the figures of what it did? 16 sequential reads: the
+/// first 8.127 ms, 15 of 0.127 ms and 20 us between: 10.3 ms.
 #[test]
 fn a_job_may_end_inside_its_ramp() {
     let jobs = ["--name=a", "--rw=read", "--size=64k", "--startdelay=3", "--ramp_time=5"];
@@ -77,8 +77,8 @@ fn a_ramp_is_not_counted() {
     assert_eq!(number(&read["runtime"]), 1000);
 }
 
-/// Does thinking begin after so many completed I/Os? With 16 in flight and a thought of 100 ms
-/// after 8, 64 are done as 23, 1, 22, 1 and 17: what ends while a thought is due counts for the
+/// Does thinking begin after the set number of completed I/Os? With 16 in flight and a pause of 100
+/// ms after 8, 64 are done as 23, 1, 22, 1 and 17: what ends while a pause is due counts for the
 /// next one. fio 3.33 takes 404 ms.
 #[test]
 fn thoughts_follow_completions() {
@@ -100,8 +100,8 @@ fn thoughts_follow_completions() {
     assert!(deepest > 0.0, "the depth of 16 is reached between thoughts");
 }
 
-/// Does a start delay count from the beginning of the run, also behind a stonewall? Job a runs for
-/// 2 s; job b's delay of 1 s has passed by then: 3 s in all, not 4. (A read takes 10 ms at most.)
+/// Does a start delay count from the beginning of the run, even after a stonewall? Job a runs for 2
+/// s; job b's delay of 1 s has passed by then: 3 s in all, not 4. (A read takes 10 ms at most.)
 #[test]
 fn start_delays_count_from_the_beginning() {
     let jobs = [
@@ -120,10 +120,10 @@ fn start_delays_count_from_the_beginning() {
     assert_eq!(seconds, 30, "tenths of a second");
 }
 
-/// Do processes begin up to the jitter behind each other, by the seed, and all at once without?
-/// Four do one read of 8.127 ms each, one after the other, behind the 20 us of the first: 32.5 ms.
-/// With a jitter of 1 s the last begins up to 3 s behind the first, and by the default of 250 us
-/// nobody notices: the first still reads when all have begun.
+/// Do processes begin up to the jitter after each other, depending on the seed, and all at once
+/// without? Four do one read of 8.127 ms each, one after the other, after the 20 us of the first:
+/// 32.5 ms. With a jitter of 1 s the last begins up to 3 s after the first, and the default of 250
+/// us does not show: the first still reads when all have begun.
 #[test]
 fn processes_begin_behind_each_other() {
     let time = |more: &[&str]| {
@@ -148,7 +148,7 @@ fn a_rate_is_kept() {
     assert_eq!((number(&read["total_ios"]), number(&read["runtime"])), (100, 990));
 }
 
-/// Does an I/O larger than a request come whole, also when requests run out? 4 MiB are 4 requests
+/// Does an I/O larger than a request come whole, even when requests run out? 4 MiB are 4 requests
 /// of 1280 KiB at most; 4 nominal requests.
 #[test]
 fn a_large_io_is_several_requests() {
@@ -178,8 +178,8 @@ fn engines_have_their_depth() {
     }
 }
 
-/// Does a job file of Seastar's io_tester run as what it says, and is what is wrong in it refused
-/// with its line and key? 1000 requests of 4 KiB, at 100 us + 4096 B / 150 MB/s each, one by one.
+/// Does a job file of Seastar's io_tester run as it says, and are mistakes in it refused with their
+/// line and key? 1000 requests of 4 KiB, at 100 us + 4096 B / 150 MB/s each, one by one.
 #[test]
 fn a_file_of_io_tester_is_a_job() {
     let file = std::env::temp_dir().join(format!("paternoster-io-tester-{}", std::process::id()));

@@ -64,7 +64,7 @@ fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// What `--check` says, blanks squeezed.
+/// The output of `--check`, with runs of blanks reduced to one.
 fn checked(arguments: &[&str]) -> String {
     let (status, told, complaints) = output(&[arguments, &["--check"]].concat());
     assert_eq!(status, Some(0), "{complaints}");
@@ -82,10 +82,10 @@ fn refused(arguments: &[&str]) -> String {
     complaints
 }
 
-/// Does `--check` tell sockets, exports, devices, tenants and rules of the example?
+/// Does `--check` list sockets, exports, devices, tenants and rules of the example?
 #[test]
 fn the_example_is_told() {
-    // Its disks are not there, which is said, with the status of what is wrong.
+    // Its disks do not exist, which is reported, with the status for mistakes.
     let (status, told, complaints) = output(&["docs/serve/example.toml", "--check"]);
     assert_eq!(status, Some(2), "{complaints}");
     assert!(complaints.contains("/srv/images/shared.img: it is not there"), "{complaints}");
@@ -140,7 +140,7 @@ fn the_simple_case_is_told() {
     }
 }
 
-/// Is what is wrong refused with what would be right, in file and flags alike?
+/// Are mistakes refused with what would be right, in file and flags alike?
 #[test]
 fn refusals() {
     let scratch = Scratch::new();
@@ -178,7 +178,8 @@ fn refusals() {
     }
 }
 
-/// Do files need no socket, and is told where they are, whose weights count and who may use them?
+/// Do files need no socket, and does the output say where they are, whose weights count and who may
+/// use them?
 #[test]
 fn files_are_told() {
     let scratch = Scratch::new();
@@ -202,7 +203,7 @@ fn files_are_told() {
     assert!(told.contains(&line), "{line}\n{told}");
 }
 
-/// Is a folder that is not there complained about, by the file's name if it stands in one?
+/// Is a missing folder reported, with the name of the file that names it, if any?
 #[test]
 fn missing_folders() {
     let scratch = Scratch::new();
@@ -215,7 +216,7 @@ fn missing_folders() {
         format!("paternoster: {file}: `server.fuse.mount` cannot be `/nowhere/x`: {missing}");
     assert!(message.starts_with(&expected), "{message}");
     assert!(refused(&[&disk, "--fuse=/nowhere/x"]).contains(missing));
-    // Not only --check looks.
+    // Not only --check checks.
     let (status, _, message) = output(&[&disk, "--fuse=/nowhere/x"]);
     assert_eq!(status, Some(2));
     assert!(message.contains(missing), "{message}");
@@ -226,7 +227,8 @@ fn missing_folders() {
     assert!(refused(&[&disk, &inside]).contains("the volume `disk.img` would be in it"));
 }
 
-/// Has a command the URI of a private socket, is its end ours, and is nothing left behind?
+/// Does a command get the URI of a private socket, is its exit status ours, and is nothing left
+/// behind?
 #[test]
 fn a_command_is_served() {
     let scratch = Scratch::new();
@@ -279,7 +281,7 @@ fn a_signal_ends_it() {
     assert!(!Path::new(&socket).exists());
 }
 
-/// Does a second signal end it at once, when its command does not heed the first?
+/// Does a second signal end it at once, when its command ignores the first?
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let scratch = Scratch::new();
@@ -298,12 +300,13 @@ fn a_second_signal_ends_it_at_once() {
     for signal in ["-TERM", "-INT"] {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
-    // As a shell tells of SIGINT: 128 + 2.
+    // As a shell reports SIGINT: 128 + 2.
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "only the disk is left");
 }
 
-/// Is a server of root's somebody else once it serves, with a socket of theirs? (As root only.)
+/// Does a server started by root run as another user once it serves, with a socket owned by that
+/// user? (As root only.)
 #[test]
 fn it_becomes_somebody_else() {
     let scratch = Scratch::new();
@@ -321,13 +324,13 @@ fn it_becomes_somebody_else() {
     assert!(message.contains("user no-such-user: there is no such user"), "{message}");
 }
 
-/// Is a socket that was open before the program used as it is?
+/// Is a socket that was open before the program used unchanged?
 #[test]
 fn inherited_sockets_are_used() {
     let scratch = Scratch::new();
     let disk = scratch.disk("disk.img");
     let listener = UnixListener::bind(scratch.path("s")).unwrap();
-    // A shell puts it where a service manager would; `exec` keeps the process number.
+    // A shell sets it as a service manager would; `exec` keeps the process number.
     let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\" 3<&0 </dev/null";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_paternoster"), "serve", &disk]);
@@ -342,7 +345,7 @@ fn inherited_sockets_are_used() {
     assert!(missing.2.contains("inherited:3: 0 sockets were inherited"), "{}", missing.2);
 }
 
-/// Is what is mounted here served to nobody for writing, unless one insists? Nothing is served.
+/// Is a mounted device served to no one for writing, unless forced? Nothing is served.
 #[test]
 fn a_mounted_device_is_not_served() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -384,7 +387,7 @@ fn an_image_has_one_owner() {
     assert!(checked(&[&file]).contains("disk.img 1MiB from 0B shared"), "it is told");
 }
 
-/// Is what a running server has refused to a second one and to jobs that write, with status 2 and
+/// Is a running server's disk refused to a second server and to jobs that write, with status 2 and
 /// the process that has it, and not to jobs that read?
 #[test]
 fn what_a_server_has_is_its_own() {
@@ -406,15 +409,15 @@ fn what_a_server_has_is_its_own() {
     }
 }
 
-/// The command that does one small job for real.
+/// The command for one small job on the real file.
 fn job(scratch: &Scratch, program: &str, disk: &str, rw: &str, force: &str) -> String {
     let file = scratch.text(&format!("{rw}.fio"));
     fs::write(&file, format!("[j]\nrw={rw}\ndirect=1\nsize=64k\n")).unwrap();
     format!("{program} run {file} --device {disk} {force}")
 }
 
-/// Is what is plainly no raw disk refused with status 2, by `--check` and the start, and served
-/// when it is said to be raw: a text, the configuration itself, an image of the format of qemu?
+/// Is a file that is plainly not a raw disk refused with status 2, by `--check` and the start, and
+/// served when declared raw: a text, the configuration itself, an image of qemu's format?
 #[test]
 fn only_raw_disks_are_served() {
     let scratch = Scratch::new();
@@ -447,8 +450,8 @@ fn only_raw_disks_are_served() {
     assert!(refused(&[&file, "--raw"]).contains("--raw belongs into"));
 }
 
-/// Is a volume left out whose client has made it look like an image of qemu, said at the start and
-/// refused by `--check`, while its neighbours are served?
+/// Is a volume left out whose client has made it look like an image of qemu, reported at the start
+/// and refused by `--check`, while its neighbours are served?
 #[test]
 fn one_client_does_not_keep_others_from_theirs() {
     let scratch = Scratch::new();
@@ -487,7 +490,7 @@ fn refused_with_any(arguments: &[&str]) -> String {
     complaints
 }
 
-/// Does `--check` end with status 2 and name all that is missing: disks that are not there, are too
+/// Does `--check` end with status 2 and name everything missing: disks that do not exist, are too
 /// small or a folder, certificates, folders of sockets?
 #[test]
 fn a_check_finds_what_is_missing() {
@@ -517,7 +520,8 @@ fn a_check_finds_what_is_missing() {
 }
 
 /// Do control and metrics answer though as many clients have come as files may be open? With
-/// `ulimit -n 100` some of 150 connections fit, a note says how many, and 48 descriptors are kept.
+/// `ulimit -n 100` some of 150 connections fit, a note says how many, and 48 descriptors are
+/// reserved.
 #[test]
 fn control_has_descriptors_left() {
     let scratch = Scratch::new();

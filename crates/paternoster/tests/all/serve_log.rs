@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The log of a real server: does a day of it tell an operator what happened, and a machine, too?
+//! The log of a real server: does a day of it show an operator, and a machine, what happened?
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -37,7 +37,7 @@ fn send(stream: &mut UnixStream, kind: u16, length: u32) {
     stream.write_all(&request).expect("it listens");
 }
 
-/// Reads the first 4 KiB; the errno.
+/// Reads the first 4 KiB; returns the errno.
 fn read(stream: &mut UnixStream) -> u32 {
     send(stream, READ, 4096);
     let mut reply = [0; 16];
@@ -77,7 +77,7 @@ fn a_log_for_machines() {
     let mut client = connect(&socket);
     negotiate(&mut client);
     assert_eq!(read(&mut client), 0);
-    // The disk is gone under it.
+    // The disk disappears under it.
     std::fs::File::create(&disk).expect("the file is there");
     for _ in 0..50 {
         assert_eq!(read(&mut client), EIO);
@@ -111,7 +111,7 @@ fn a_log_for_machines() {
     let [went] = of("disconnect")[..] else { panic!("{log}") };
     assert_eq!((&went["peer"], &went["tenant"]), (&connect["peer"], &connect["tenant"]));
     assert_eq!(went["reason"], "it said good-bye");
-    // 51 were asked for, 50 failed.
+    // 51 were requested, 50 failed.
     assert_eq!((&went["reads"], &went["errors"]), (&51.into(), &50.into()), "{went}");
     assert!(went["duration_ms"].is_u64(), "{went}");
     let errors = of("io-error");
@@ -128,8 +128,8 @@ fn a_log_for_machines() {
     assert_eq!((of("stop").len(), of("end").len()), (1, 1), "{log}");
 }
 
-/// Does `log-level` leave out what matters less: nothing of a server that starts, serves and ends
-/// in good order, and the disk that fails all the same?
+/// Does `log-level` leave out what matters less: everything of a server that starts, serves and
+/// ends in good order, but not a failing disk?
 #[test]
 fn a_log_of_what_is_wrong() {
     let scratch = Scratch::new();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster serve` whose disk loses what was acknowledged: what its clients, its log and its
+//! `paternoster serve` with a disk that loses acknowledged data: what its clients, its log and its
 //! exit status say, and what the next server knows.
 //!
-//! The kernel refuses `fdatasync` to the server, by a seccomp filter that is set between fork and
-//! exec: neither a broken disk nor root is needed. Plain threads do the work, since what io_uring
-//! does passes no filter.
+//! The kernel refuses `fdatasync` to the server, through a seccomp filter that is set between fork
+//! and exec: neither a broken disk nor root is needed. Plain threads do the work, because
+//! io_uring's calls pass no filter.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,12 +21,12 @@ const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
 const FUA: u16 = 1;
 
-/// The process that is started cannot sync a file: EIO, whichever it is.
+/// The process to be started cannot sync any file: EIO.
 fn cannot_sync(command: &mut Command) {
     let step =
         |code: u32, jf, k| libc::sock_filter { code: u16::try_from(code).unwrap(), jt: 0, jf, k };
     let number = u32::try_from(libc::SYS_fdatasync).unwrap();
-    // Load the number of the call; if it is the one, fail; else go on.
+    // Load the number of the call; if it is that one, fail; otherwise go on.
     let filter = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number),
@@ -112,8 +112,9 @@ fn end(mut child: Child) -> (Option<i32>, String) {
     (child.wait().unwrap().code(), log)
 }
 
-/// Is a failed flush told to who asked and to who asks later, in the log when it happens, and by
-/// the exit status when the server ends; and does the next server, which cannot know, serve again?
+/// Is a failed flush reported to the client that asked and to those that ask later, in the log when
+/// it happens, and by the exit status when the server ends; and does the next server, which cannot
+/// know, serve again?
 #[test]
 fn a_loss_is_told_to_everybody() {
     let scratch = Scratch::new();
@@ -121,7 +122,7 @@ fn a_loss_is_told_to_everybody() {
     let Some((child, mut client)) = start(&scratch, &disk, false) else { return };
     assert_eq!(ask(&mut client, WRITE, 0, &[1; 4096]), 0, "it is in the cache, and that is all");
     assert_eq!(ask(&mut client, FLUSH, 0, &[]), EIO);
-    // The kernel would find nothing more to write: that it is lost is remembered here.
+    // The kernel would find nothing more to write: the server must remember the loss.
     assert_eq!(ask(&mut client, FLUSH, 0, &[]), EIO);
     let (status, log) = end(child);
     assert_eq!(status, Some(1), "{log}");
@@ -139,8 +140,7 @@ fn a_loss_is_told_to_everybody() {
     assert_eq!(status, Some(0), "{log}");
 }
 
-/// Is it told by the exit status, too, when it is the last flush that fails, for which no client
-/// asked?
+/// Does the exit status also report it when the last flush fails, which no client requested?
 #[test]
 fn a_last_flush_that_fails_is_told() {
     let scratch = Scratch::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real server under a service manager that the test is: what is it told, and in which order?
+//! A real server under a service manager played by the test: what is reported to it, in which
+//! order?
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use crate::serve_arguments::{Scratch, serve};
 
-/// The next thing that is said and is no sign of life; and how many of these came before it.
+/// The next message other than a sign of life; and how many of these came before it.
 fn heard(manager: &UnixDatagram) -> (String, usize) {
     let (mut buffer, mut signs) = ([0; 1024], 0);
     loop {
@@ -65,8 +66,8 @@ fn a_life(scratch: &Scratch, manager: &UnixDatagram, socket: &str) {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// Is a manager told at its socket's path that the server is ready, lives, reads its configuration
-/// again (and why in vain) and stops?
+/// Is a manager told at its socket's path that the server is ready, alive, reading its
+/// configuration again (and why that failed) and stopping?
 #[test]
 fn a_service_manager_is_told() {
     let scratch = Scratch::new();

@@ -23,7 +23,7 @@ impl Started {
         while !told.contains(" at nbd") {
             assert_ne!(lines.read_line(&mut told).expect("a line"), 0, "{told}");
         }
-        // What follows is read, so that nothing is blocked.
+        // The rest is read, so that nothing blocks.
         std::thread::spawn(move || lines.read_to_string(&mut told));
         Started(child)
     }
@@ -41,8 +41,8 @@ fn asked(socket: &str, line: &str) -> String {
     answer
 }
 
-/// Within the sandbox: what was ordered is saved, and read again; an image that was made meanwhile
-/// is opened in a folder of images, and not elsewhere, and the answer says why.
+/// Within the sandbox: ordered settings are saved, and read again; a new image is opened in a
+/// folder of images, and not elsewhere, and the answer says why.
 fn saves_and_reloads(server: &Started, control: &str, file: &str, scratch: &Scratch) {
     fs::set_permissions(file, Permissions::from_mode(0o640)).expect("it is ours");
     let weight = r#"{"do":"weight","name":"disk","weight":300}"#;
@@ -75,8 +75,8 @@ fn saves_and_reloads(server: &Started, control: &str, file: &str, scratch: &Scra
 }
 
 /// Does a server that gave up all it does not need serve, write traces where they belong and
-/// nowhere else, save and reload, and end in good order, its sockets and pidfile gone? And is all
-/// kept on demand?
+/// nowhere else, save and reload, and end in good order, with its sockets and pidfile gone? And is
+/// everything kept on request?
 #[test]
 fn a_server_in_its_sandbox() {
     let scratch = Scratch::new();

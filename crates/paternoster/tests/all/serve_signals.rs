@@ -31,7 +31,7 @@ impl Server {
         server
     }
 
-    /// Reads the log until it says this; the line.
+    /// Reads the log until it says this; returns the line.
     fn says(&mut self, words: &str) -> String {
         let mut line = String::new();
         while !line.contains(words) {
@@ -67,8 +67,8 @@ fn write(folder: &std::path::Path, weight: &str) {
     std::fs::write(folder.join("serve.toml"), text).expect("room");
 }
 
-/// Does SIGHUP read the configuration again, do SIGUSR1 and SIGUSR2 nothing, a mistake nothing but
-/// a line, and does SIGTERM end it in good order after all of them?
+/// Does SIGHUP read the configuration again, do SIGUSR1 and SIGUSR2 have no effect, a mistake none
+/// but a line, and does SIGTERM end it in good order after all of them?
 #[test]
 fn signals_that_end_nothing() {
     let mut server = Server::start();

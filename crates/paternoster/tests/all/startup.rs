@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster startup` as a person meets it: times that can be computed by hand, what others do
-//! to them, forms, refusals.
+//! `paternoster startup` as a user meets it: times that can be computed by hand, what others do to
+//! them, forms, refusals.
 //!
 //! The device `millisecond.toml` takes 32 commands at a time and a millisecond for each; submitting
 //! costs a nanosecond.
@@ -37,11 +37,11 @@ fn millis(time: &Value) -> f64 {
     time.as_f64().unwrap_or_else(|| panic!("a time, not {time}")) / 1e6
 }
 
-/// Does a start take its time, whoever schedules? xterm waits for 183 reads of 1 ms, in 7 legs:
-/// before each but the first of a leg it thinks for 0.46 ms, between two legs 2 ms pass. 183 + (183
-/// - 7) * 0.46 + 6 * 2 = 275.96 ms; what is read ahead goes with the others.
+/// Does a start take its time, whatever the scheduler? xterm waits for 183 reads of 1 ms, in 7
+/// legs: before each but the first of a leg it thinks for 0.46 ms, between two legs 2 ms pass. 183
+/// + (183 - 7) * 0.46 + 6 * 2 = 275.96 ms; what is read ahead goes with the others.
 ///
-/// Under paternoster it is a command of its own behind 15 of the reads, 1 ms each: 290.96 ms.
+/// Under paternoster it is a command of its own after 15 of the reads, 1 ms each: 290.96 ms.
 #[test]
 fn a_start_alone_takes_its_time() {
     for scheduler in elevators::ALL.iter().map(|entry| entry.name) {
@@ -58,13 +58,13 @@ fn a_start_alone_takes_its_time() {
 }
 
 /// Do others slow it down as they should? On one server of 1 ms. Alone it is as above, and what is
-/// read ahead comes as one more request behind 18 of the reads: 275.96 + 18 = 293.96 ms.
+/// read ahead comes as one more request after 18 of the reads: 275.96 + 18 = 293.96 ms.
 ///
 /// A reader that always has a request is served between any two of the program's, which therefore
 /// come every 2 ms (thinking takes less), or 3 after a pause of 2. What is read ahead is merged
 /// with the read that still waits. 176 * 2 + 6 * 3 = 370 ms, 1 ms for the first and what is left of
 /// the other's request when it comes. The first of a leg need not wait, so that what is read ahead
-/// with it comes behind the other: at most 7 times 2 ms. The other has the time that 183 requests
+/// with it comes after the other: at most 7 times 2 ms. The other has the time that 183 requests
 /// leave.
 #[test]
 fn others_are_in_the_way() {
@@ -88,9 +88,9 @@ fn others_are_in_the_way() {
 
 const HDD: [&str; 6] = ["--profile", "xterm", "--device", "hdd-7200", "--set", "hz=250"];
 
-/// Does it matter who schedules? Beside buffered writers who fill the memory noop serves 128
-/// requests of write-back before each read; cfq serves reads first. And is a start given up that
-/// takes too long?
+/// Does the scheduler matter? With buffered writers that fill the memory noop serves 128 requests
+/// of write-back before each read; cfq serves reads first. And is a start given up that takes too
+/// long?
 #[test]
 fn schedulers_differ() {
     let runs = ["--repeat", "1", "--limit", "20", "--scheduler", "noop", "--scheduler", "cfq"];
@@ -114,7 +114,7 @@ fn schedulers_differ() {
     assert!(row.contains("> 20.0 s"), "{table}");
 }
 
-/// Is every start the same for the same seed, and another for another; and is start number 1 of
+/// Is every start the same for the same seed, and different for another; and is start number 1 of
 /// seed 0 start number 0 of seed 1?
 #[test]
 fn starts_follow_the_seed() {
@@ -154,7 +154,8 @@ fn summaries_are_made_of_starts() {
     assert!((summary["by_alone"].as_f64().unwrap() - times[1] / alone).abs() < 1e-9);
 }
 
-/// Has the table a row for each scheduler, below a heading for each device that says what started?
+/// Does the table have a row for each scheduler, below a heading for each device that says what
+/// started?
 #[test]
 fn tables_say_what_started() {
     let text = text(&[

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Syncs, event by event: which bios `fsync` and its kin make of a job's data, and when.
+//! Syncs, event by event: which bios `fsync` and its relatives make of a job's data, and when.
 //!
 //! Every command takes 1 ms, up to 32 at a time; see `timeline.rs` for how lines are read. A
 //! buffered write of a page takes 1 ns.
@@ -41,8 +41,8 @@ fn direct_syncs_flush() {
     assert_eq!(timeline.issued(), ["0 D WS 0+8 a", "1000 D WS 8+8 a", "2000 D WS 16+8 a"]);
 }
 
-/// Is a direct `O_DSYNC` write a FUA write where there is FUA, and else a write and a flush of its
-/// own? 1 ms a write, or 2.
+/// Is a direct `O_DSYNC` write a FUA write where there is FUA, and otherwise a write and a flush of
+/// its own? 1 ms a write, or 2.
 #[test]
 fn o_dsync_writes_through_the_cache() {
     for open in ["sync=dsync", "sync=1"] {
@@ -54,7 +54,7 @@ fn o_dsync_writes_through_the_cache() {
     }
 }
 
-/// Does an I/O of two bios flush once, behind both? A request holds 1280 KiB = 2560 sectors.
+/// Does an I/O of two bios flush once, after both? A request holds 1280 KiB = 2560 sectors.
 #[test]
 fn a_large_durable_write_flushes_once() {
     let timeline = job(Cache::Volatile, "bs=2m size=2m direct=1 sync=dsync");
@@ -65,9 +65,9 @@ fn a_large_durable_write_flushes_once() {
     assert_eq!(write.total().max(), Nanos(2_000_001));
 }
 
-/// Does each of several writes under way make itself durable? Three at a time, each asks for a
-/// flush. The first goes out as soon as the first write has ended, and is not sure to cover the
-/// others, which share the second.
+/// Does each of several writes in flight make itself durable? Three at a time, each asks for a
+/// flush. The first goes out as soon as the first write has ended, and may not cover the others,
+/// which share the second.
 #[test]
 fn durable_writes_have_a_depth() {
     let options = "size=12k direct=1 sync=dsync ioengine=libaio iodepth=3";
@@ -108,9 +108,9 @@ fn a_large_barrier_flushes_once_before() {
     assert_eq!(asked, ["0 Q FWFS 0+2560 a", "0 Q WFS 2560+1536 a"]);
 }
 
-/// What does `sync_file_range` do of it? `write` alone begins to write, as async bios, and does
-/// not wait; with all three words the bios are sync and waited for; it never flushes. Of four
-/// pages a range ends behind the second; the last two stay dirty.
+/// Which parts does `sync_file_range` do? `write` alone begins to write, as async bios, and does
+/// not wait; with all three words the bios are sync and waited for; it never flushes. Of four pages
+/// a range ends after the second; the last two stay dirty.
 #[test]
 fn ranges_are_written_but_not_flushed() {
     let latency = |timeline: &Timeline| timeline.result.processes[0].statistics.sync().max();
@@ -123,15 +123,15 @@ fn ranges_are_written_but_not_flushed() {
     let timeline = job(Cache::Volatile, all);
     let expected = (vec!["0 D WS 0+16 a".to_owned()], Nanos::from_millis(1));
     assert_eq!((timeline.issued(), latency(&timeline)), expected);
-    // What is waited for before is of the second range itself: nothing is on its way.
+    // What is waited for before is of the second range itself: nothing is in flight.
     let timeline = job(Cache::Volatile, "size=20k sync_file_range=wait_before,write:2");
     assert_eq!(timeline.issued(), ["0 D W 0+16 a", "0 D W 16+16 a"]);
 }
 
 /// Is a file synced once at the end of each loop, and with `fsync_on_close` once more when it is
 /// closed between two? Measured on fio 3.33 with strace: `wwSwwS` and `wwSSwwS`; and neither is
-/// among the syncs that its report tells. The second of two in a row finds a clean cache, and takes
-/// no time.
+/// among the syncs in its report. The second of two in a row finds a clean cache, and takes no
+/// time.
 #[test]
 fn loops_end_with_a_sync() {
     for (option, flushes) in [("end_fsync=1", vec![1, 3]), ("fsync_on_close=1", vec![1, 2, 3])] {

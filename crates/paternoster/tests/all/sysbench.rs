@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster sysbench` as a person meets it: times that can be computed by hand, forms,
-//! refusals.
+//! `paternoster sysbench` as a user meets it: times that can be computed by hand, forms, refusals.
 //!
 //! The device is `millisecond.toml` with a cache: a millisecond for each read and write, five for
 //! a flush; submitting costs a nanosecond. There are four files of 16 blocks, and an fsync of each
@@ -15,7 +14,7 @@ const MILLISECOND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/millisecon
 const FILES: [&str; 4] =
     ["--file-num=4", "--file-total-size=1m", "--file-fsync-freq=10", "--scheduler=noop"];
 
-/// The device as a file of a name of its own, so that tests do not meet.
+/// The device as a file with a name of its own, so that tests do not collide.
 struct Device(PathBuf);
 
 impl Device {
@@ -34,7 +33,7 @@ impl Device {
     /// The one result of a direct test of these files.
     fn direct(&self, options: &[&str]) -> Value {
         let device = format!("--device={}", self.0.display());
-        // Each fsync is to take its 5 ms, also of a clean cache.
+        // Each fsync must take its 5 ms, even of a clean cache.
         let direct = ["fileio", "--file-extra-flags=direct", &device, "--set=flush_elide=0"];
         result(&[&direct[..], &FILES, options, &["run"]].concat())
     }
@@ -76,9 +75,9 @@ fn assert_near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 0.01, "{found}, not {expected}");
 }
 
-/// Does a thread live through bursts as the rule has it? 28 events are 10 writes, 4 fsyncs, 10
-/// writes, 4 fsyncs: 20 * 1 ms + 8 * 5 ms = 60 ms; 4 fsyncs at the end make it 80 ms. A write event
-/// takes 1 ms, an fsync 5.
+/// Does a thread go through bursts as the rule says? 28 events are 10 writes, 4 fsyncs, 10 writes,
+/// 4 fsyncs: 20 * 1 ms + 8 * 5 ms = 60 ms; 4 fsyncs at the end make it 80 ms. A write event takes 1
+/// ms, an fsync 5.
 #[test]
 fn a_burst_takes_its_time() {
     let device = Device::new("burst");
@@ -94,7 +93,7 @@ fn a_burst_takes_its_time() {
     // Nothing at the end if it is not wanted: 60 ms.
     let end = ["--file-test-mode=rndwr", "--events=28", "--time=0", "--file-fsync-end=off"];
     assert_near(number(&device.direct(&end), "time_ns") / 1e6, 60.0);
-    // And never one of a test that only reads: 28 ms.
+    // And never one for a test that only reads: 28 ms.
     let reads = device.direct(&["--file-test-mode=rndrd", "--events=28", "--time=0"]);
     assert_near(number(&reads, "time_ns") / 1e6, 28.0);
     assert_eq!((&reads["fsyncs"], &reads["fsyncs_at_end"]), (&0.into(), &0.into()));
@@ -121,7 +120,7 @@ fn each_write_can_be_made_safe() {
 }
 
 /// Do threads share one generator? Four read one stream, 64 blocks are 16 ms and each thread has 16
-/// of them; each of four with a ratio of its own reads twelve of twenty times.
+/// of them; each of four with its own ratio reads twelve of twenty times.
 #[test]
 fn threads_share_the_requests() {
     let device = Device::new("share");
@@ -139,8 +138,8 @@ fn threads_share_the_requests() {
     assert_eq!(device.direct(&merged)["read_bytes"], 16 << 14);
 }
 
-/// Does a test end with its time, a rate hold, and an asynchronous thread have several requests
-/// under way? One read at a time are 500 in half a second; 40 a second for 10 s are 400 (deviation
+/// Does a test end with its time, a rate hold, and an asynchronous thread have several requests in
+/// flight? One read at a time are 500 in half a second; 40 a second for 10 s are 400 (deviation
 /// 20); eight at a time are 4000 in half a second.
 #[test]
 fn time_rate_and_backlog() {
@@ -159,21 +158,21 @@ fn time_rate_and_backlog() {
 const SMALL: [&str; 5] =
     ["fileio", "--file-test-mode=rndwr", "--threads=4", "--time=2", "--device=hdd-7200"];
 
-/// Do buffered writes end in memory, and wait for their fsyncs? On a disk a write takes no
-/// millisecond, an fsync many; and data reach the disk by fsyncs.
+/// Do buffered writes end in memory, and wait for their fsyncs? On a disk a write takes less than a
+/// millisecond, an fsync many; and fsyncs bring data to the disk.
 #[test]
 fn buffered_writes_end_in_memory() {
     let found = result(&[&SMALL[..], &["--scheduler=cfq", "run"]].concat());
     assert!(number(&found, "latency_ms/min") < 0.1, "{found}");
     assert!(number(&found, "latency_ms/max") > 20.0, "{found}");
-    // 128 fsyncs after each 100 writes, of which some are under way at the end.
+    // 128 fsyncs after each 100 writes, of which some are in flight at the end.
     let (writes, fsyncs) = (number(&found, "writes"), number(&found, "fsyncs"));
     let bursts = (writes / 100.0).floor();
     assert!((bursts * 128.0 - 132.0..=bursts * 128.0).contains(&fsyncs), "{writes} {fsyncs}");
     assert_eq!(found["fsyncs_at_end"], 4 * 128);
 }
 
-/// Is a run the same for the same seed, and another for another, by either name of the option?
+/// Is a run the same for the same seed, and different for another, with either name of the option?
 #[test]
 fn runs_follow_the_seed() {
     let run = |seed: &str| text(&[&SMALL[..], &[seed, "--scheduler=noop", "run"]].concat());
@@ -183,8 +182,8 @@ fn runs_follow_the_seed() {
     assert_ne!(first, run("--seed=2"));
 }
 
-/// Has the report the lines of sysbench, in their order, with numbers; one a second on the way; and
-/// is there one for each scheduler, with a table behind?
+/// Does the report have sysbench's lines, in order, with numbers; one a second during the run; and
+/// is there one for each scheduler, followed by a table?
 #[test]
 fn reports_have_their_form() {
     let every = ["--report-interval=1", "--scheduler=noop", "--scheduler=cfq", "run"];
@@ -255,8 +254,8 @@ fn reports_have_their_form() {
     }
 }
 
-/// Are words and names of sysbench 0.4 taken, and do prepare and cleanup say that there is nothing
-/// to do?
+/// Are words and names of sysbench 0.4 accepted, and do prepare and cleanup say that there is
+/// nothing to do?
 #[test]
 fn older_names_are_taken() {
     let old = ["--test=fileio", "--num-threads=2", "--max-requests=50", "--max-time=5"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The units of docs/serve under a systemd that runs: as process 1 of name spaces of its own, with
-//! a control group, and files that lie over `/etc` and `/usr/bin` there alone.
+//! The units of docs/serve under a running systemd: as process 1 of name spaces of its own, with a
+//! control group, and files that overlay `/etc` and `/usr/bin` only there.
 //!
 //! ```text
 //! the test, a client under load ──▶ /proc/PID/root/run/paternoster/nbd.sock
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! `/srv` and `/etc/paternoster` are folders of the test, so that they outlive a reboot;
-//! `operation` has the pages about what an operator does.
+//! `operation` has the pages about an operator's tasks.
 //!
-//! It takes root, a control group of version 2 and overlayfs; where one is missing it is skipped.
+//! It needs root, a control group of version 2 and overlayfs; without one of them it is skipped.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ exec env -i container=other "SYSTEMD_UNIT_PATH=$1/units" PATH="$PATH" \
   /lib/systemd/systemd --unit=basic.target --log-target=console
 "#;
 
-/// A systemd, which ends with its test.
+/// A systemd that ends with its test.
 pub(crate) struct Manager {
     pub(crate) scratch: Scratch,
     /// `unshare`, whose child is process 1 there.
@@ -64,7 +64,7 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// One; none, and a line, where none can run.
+    /// A manager; none, and a message, where none can run.
     pub(crate) fn new() -> Option<Manager> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let root = mounts.lines().find_map(|line| {
@@ -78,7 +78,7 @@ impl Manager {
             return None;
         }
         let scratch = Scratch::new();
-        // Tests of one process have folders of their own, and groups by their names.
+        // Tests of one process have folders of their own, which name their groups.
         let own = scratch.text(".");
         let own = Path::new(&own).components().next_back().expect("a name").as_os_str();
         let group = root.map(|root| format!("{root}/{}", own.display()));
@@ -146,7 +146,7 @@ impl Manager {
         true
     }
 
-    /// The power goes, and comes again: all processes are killed, `/run` is empty.
+    /// The power goes, and comes back: all processes are killed, `/run` is empty.
     pub(crate) fn loses_power(&mut self) {
         self.kill();
         fs::remove_file(self.scratch.text("booted")).expect("it has booted");
@@ -161,7 +161,7 @@ impl Manager {
         self.parent = None;
     }
 
-    /// A command there: whether it succeeds, and what it says.
+    /// Runs a command there: whether it succeeds, and its output.
     pub(crate) fn run(&self, script: &str) -> (bool, String) {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.first, "-p", "-m", "-C", "-i", "-u", "sh", "-c", script]);
@@ -194,7 +194,7 @@ impl Manager {
         ));
     }
 
-    /// A path there, as it is to be written here.
+    /// A path there, as it is written here.
     pub(crate) fn path(&self, path: &str) -> String {
         format!("/proc/{}/root{path}", self.first)
     }
@@ -203,21 +203,21 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         self.kill();
-        // Groups go from below, when their processes have gone.
+        // Groups are removed from below, once their processes have gone.
         let script = "for try in 1 2 3 4 5 6 7 8 9; do find \"$1\" -depth -type d -exec rmdir {} + \
                       2>/dev/null; [ -d \"$1\" ] || break; sleep 0.1; done";
         let _gone = Command::new("sh").args(["-c", script, "-", &self.group]).status();
     }
 }
 
-/// The block of commands behind these words of upgrade.md.
+/// The block of commands after these words of upgrade.md.
 fn commands_behind(words: &str) -> &'static str {
     let (_, rest) = UPGRADE.split_once(words).expect("the words");
     rest.split("```\n").nth(1).expect("a block")
 }
 
-/// A client works through a socket there while `act` does something; how often it came, when all
-/// that was acknowledged is on the disk.
+/// A client works through a socket there while `act` does something; returns how often it
+/// connected, once all acknowledged data is on the disk.
 fn under_load(manager: &Manager, socket: &str, act: impl FnOnce(&AtomicU64)) -> u64 {
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let socket = manager.path(socket);
@@ -240,14 +240,14 @@ fn under_load(manager: &Manager, socket: &str, act: impl FnOnce(&AtomicU64)) -> 
     came
 }
 
-/// Does the service of the documents start, reload, and hand over by the command of upgrade.md as
-/// it is written, so that the manager knows the new main process and a client notices nothing; and
-/// is a server started again of which the threads hang?
+/// Does the service of the documents start, reload, and hand over with the command of upgrade.md as
+/// written, so that the manager knows the new main process and a client notices nothing; and is a
+/// server restarted whose threads hang?
 #[test]
 fn the_service_of_the_documents() {
     let Some(manager) = Manager::new() else { return };
     manager.configure("unix:/run/paternoster/nbd.sock");
-    // A server that hangs is not to be waited for as long as in earnest.
+    // A hanging server is not waited for as long as in production.
     let drop_in = "mkdir -p /run/systemd/system; sed -i s/WatchdogSec=30s/WatchdogSec=3s/ ";
     let unit = manager.scratch.text("units/paternoster.service");
     manager.must(&format!("{drop_in}{unit} && systemctl daemon-reload"));
@@ -277,14 +277,14 @@ fn the_service_of_the_documents() {
     until(is_new, || manager.status());
 }
 
-/// Does a client that reconnects lose nothing while the service is started again behind a socket of
-/// the manager?
+/// Does a client that reconnects lose nothing while the service is restarted behind a socket of the
+/// manager?
 #[test]
 fn the_socket_of_the_documents() {
     let Some(manager) = Manager::new() else { return };
     manager.configure("inherited:3");
     manager.must("systemctl start paternoster.socket");
-    // It is the client that starts the service.
+    // The client starts the service.
     assert_ne!(manager.show("ActiveState"), "active");
     let came = under_load(&manager, "/run/paternoster-nbd.sock", |answered| {
         for _ in 0..3 {

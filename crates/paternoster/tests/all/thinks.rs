@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real fio as the judge of pauses: does a job pause as often, and after as many I/Os, as in fio?
 //!
-//! Both write down when they issue what (`write_iolog`). A pause is 100 ms long and a read from
-//! memory takes next to nothing, so that a gap of 50 ms is a pause: what is compared are the
-//! numbers of I/Os between two gaps. Without fio the test says so and passes.
+//! Both log when they issue what (`write_iolog`). A pause is 100 ms long and a read from memory
+//! takes next to nothing, so a gap of 50 ms is a pause: the numbers of I/Os between two gaps are
+//! compared. Without fio the test says so and passes.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::skipped;
 
-/// What stands in each job; its name, file and log go before.
+/// The options of every job, after its name, file and log.
 const COMMON: &str = "--rw=randread --bs=4k --size=1m --norandommap --thinktime=100000";
 
 const ASYNC: &str = "--ioengine=libaio";
@@ -70,7 +70,7 @@ fn bursts(log: &Path) -> Vec<usize> {
     all
 }
 
-/// Whether the numbers are equal; by time, one I/O more or less is the machine's.
+/// Whether the numbers are equal; by time, one I/O more or less is due to the machine.
 fn alike(engine: &str, ours: &[usize], theirs: Option<&Vec<usize>>) -> bool {
     let slack = usize::from(engine == PACED);
     theirs.is_some_and(|theirs| {
@@ -80,7 +80,7 @@ fn alike(engine: &str, ours: &[usize], theirs: Option<&Vec<usize>>) -> bool {
 }
 
 fn judged(program: &str, before: &[&str], job: &str, log: &Path) -> Vec<usize> {
-    // fio goes on with a log that is there.
+    // fio appends to an existing log.
     let _absent = std::fs::remove_file(log);
     let mut command = Command::new(program);
     command.args(before).arg("--name=a").args(job.split_whitespace());
@@ -92,14 +92,14 @@ fn judged(program: &str, before: &[&str], job: &str, log: &Path) -> Vec<usize> {
 
 /// Are there as many I/Os between two pauses as in fio, by depth, number, kind and time?
 ///
-/// On a busy machine fio may be stopped for longer than a pause, hence ten tries: what differs by
-/// rule differs in all of them.
+/// On a busy machine fio may be stopped for longer than a pause, hence ten tries: a systematic
+/// difference shows in all of them.
 #[test]
 fn pauses_are_those_of_fio() {
     if Command::new("fio").arg("--version").output().is_err() {
         return skipped("fio is not installed (Debian package fio)");
     }
-    // In memory where there is some: what is read from a disk would not be there at once.
+    // In memory where possible: a read from a disk would not return at once.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let folder = parent.join(format!("paternoster-thinks-{}", std::process::id()));

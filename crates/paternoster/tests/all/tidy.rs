@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tidiness is no topic for a review: this test reads the tree.
+//! Tidiness should not take up reviews: this test reads the tree.
 //!
-//! Every source file opens with its licence and an essay, lines have at most 100 columns, nothing
-//! of a work in progress is left, unsafe code gives its reason, files keep to one concept's
-//! length, every module is part of a crate, and what documents point at is there.
+//! Every source file opens with its licence and an essay, lines have at most 100 columns, no
+//! unfinished work is left, unsafe code gives its reason, files keep to one concept's length, every
+//! module is part of a crate, and the targets of documents exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -74,7 +74,7 @@ fn files_open_with_licence_and_essay() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// A page without what a program printed, which has its own width.
+/// A page without program output, which has its own width.
 fn without_output(text: &str) -> String {
     let mut is_output = false;
     let lines = text.lines().map(|line| {
@@ -109,7 +109,7 @@ fn lines_are_short() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Is nothing of a work in progress left?
+/// Is no unfinished work left?
 #[test]
 fn no_work_in_progress() {
     let banned = ["FIX", "ME"].concat();
@@ -123,8 +123,8 @@ fn no_work_in_progress() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Are clients and processes things in what users read, and is nothing told in words of another
-/// age? (A person may be "he": the pages on mails are left out for that word.)
+/// Are clients and processes things in what users read, with no archaic words? (A person may be
+/// "he": the pages on mails are exempt for that word.)
 #[test]
 fn documents_speak_plainly() {
     let found = complaints(&files(&["md"]), |path, text| {
@@ -174,7 +174,7 @@ fn unsafe_code_gives_its_reason() {
     }
 }
 
-/// Does no part of the queue know the queue? A part owns its state and is given what it needs; the
+/// Does no part of the queue know the queue? A part owns its state and gets what it needs; the
 /// queue acts.
 #[test]
 fn parts_of_the_queue_do_not_know_it() {
@@ -202,7 +202,7 @@ fn files_are_one_concept_long() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Is every module named by its parent? A file that nobody names is dead.
+/// Is every module named by its parent? A file that no module names is dead.
 #[test]
 fn no_dead_files() {
     let sources = files(&["rs"]);

@@ -2,10 +2,10 @@
 //! Timelines: what jobs did, event by event, on a device where every command takes 1 ms.
 //!
 //! ```text
-//! 1000 D FWFSM 2056+8 journal      time in us, action, what as blktrace writes it, sectors, who
+//! 1000 D FWFSM 2056+8 journal      time in us, action, what as blktrace writes it, sectors, client
 //! ```
 //!
-//! `F` in front: a flush before the data, or nothing else; then `W` or `R`; `F` behind: FUA, `S`
+//! `F` in front: a flush before the data, or nothing else; then `W` or `R`; `F` after it: FUA, `S`
 //! sync, `M` metadata. The host's own times are a few ns, so they do not show in whole us.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use paternoster_workload::page_cache::HostSettings;
 use paternoster_workload::page_cache::journal::{JournalMode, JournalSettings};
 use paternoster_workload::run::{NoWatcher, RunError, RunResult, Settings};
 
-/// What the device's cache is like.
+/// The device's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cache {
     /// Writes are durable.
@@ -54,7 +54,7 @@ pub(crate) fn journalling_host() -> HostSettings {
     HostSettings { journal, ..quick_host() }
 }
 
-/// An event as a line, and what tests ask of it.
+/// An event as a line, with accessors for tests.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) event: Event,
@@ -109,7 +109,7 @@ pub(crate) fn run(device: &Description, host: HostSettings, jobs: &str) -> Timel
     run_with(device, &[], host, jobs)
 }
 
-/// The same with what goes wrong in the device.
+/// The same with faults in the device.
 pub(crate) fn run_with(
     device: &Description,
     faults: &[&str],
@@ -166,12 +166,12 @@ impl Timeline {
         wanted.map(Line::to_string).collect()
     }
 
-    /// What the device was given: all lines of `D`.
+    /// What the device got: all lines of `D`.
     pub(crate) fn issued(&self) -> Vec<String> {
         self.of(Action::Issue)
     }
 
-    /// How many commands of a kind the device was given.
+    /// How many commands of a kind the device got.
     pub(crate) fn count(&self, what: &str) -> usize {
         let issued = self.lines.iter().filter(|line| line.event.action == Action::Issue);
         issued.filter(|line| line.what() == what).count()

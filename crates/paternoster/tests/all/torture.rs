@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster torture` as a person meets it.
+//! `paternoster torture` as a user meets it.
 
 use std::process::{Command, Output, Stdio};
 
@@ -15,7 +15,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// Does every scheduler that is named have a line, with an answer for each law?
+/// Does every named scheduler have a line, with an answer for each law?
 #[test]
 fn each_scheduler_has_a_line_of_laws() {
     // Three paced readers on the lab's disk.
@@ -36,8 +36,8 @@ fn each_scheduler_has_a_line_of_laws() {
     assert_eq!(document["found"].as_array().map(Vec::len), Some(0), "{document:#}");
 }
 
-/// Is a scheduler, attribute or value that there is not refused before anything runs, and what
-/// would be right told?
+/// Is an unknown scheduler, attribute or value refused before anything runs, with what would be
+/// right?
 #[test]
 fn what_there_is_not_is_refused() {
     let wrong = [("bfk", "bfq"), ("bfq:nonsense=1", "lists them"), ("bfq:slice_idle=x", "slice")];

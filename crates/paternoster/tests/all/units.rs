@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The units for systemd: does systemd take them?
+//! The systemd units: does systemd accept them?
 
 use std::path::Path;
 use std::process::Command;
 
-/// Are both units without a complaint of `systemd-analyze verify`? The program stands for itself,
-/// and the user that they are for need not be on this machine.
+/// Do both units pass `systemd-analyze verify` without a complaint? The program stands in for
+/// itself, and their user need not exist on this machine.
 #[test]
 fn systemd_takes_the_units() {
     let told = "systemd-analyze is not installed: the units are not verified";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Upgrade: the program is ended and started anew under load, and clients that reconnect lose
-//! nothing.
+//! Upgrade: the program is ended and restarted under load, and clients that reconnect lose nothing.
 //!
 //! ```text
 //! client  ── 8 writes at a time ──▶ server ──✗            ┌──▶ the next server
@@ -9,10 +8,10 @@
 //! ```
 //!
 //! Clients are ours, and qemu's with `reconnect-delay` where it is installed. The kernel's client
-//! is a guest's business (`heavy/guest.rs`). Sockets are the server's own, or a service manager's.
+//! is tested in a guest (`heavy/guest.rs`). Sockets are the server's own, or a service manager's.
 //!
 //! `PATERNOSTER_UPGRADE_SECONDS` makes a long soak of the last test, which has reloads, orders and
-//! clients that go in the middle of a request, and tells the server's memory and descriptors.
+//! clients that leave in the middle of a request, and reports the server's memory and descriptors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,12 +29,12 @@ use crate::common::skipped;
 use crate::serve_arguments::Scratch;
 
 pub(crate) const BLOCK: usize = 4096;
-/// Blocks of each of our clients, one behind the other.
+/// Blocks of each of our clients, one after the other.
 const BLOCKS: u64 = 64;
 const CLIENTS: u64 = 3;
 /// Bytes of a disk.
 pub(crate) const SIZE: u64 = 4 << 20;
-/// Requests under way of one client.
+/// Requests in flight of one client.
 const DEPTH: usize = 8;
 pub(crate) const READ: u16 = 0;
 pub(crate) const WRITE: u16 = 1;
@@ -58,7 +57,7 @@ pub(crate) fn program() -> String {
     std::env::var("PATERNOSTER_PROGRAM").unwrap_or(built)
 }
 
-/// A place with a disk, where servers come and go.
+/// A place with a disk, for successive servers.
 pub(crate) struct House {
     pub(crate) scratch: Scratch,
     /// A service manager's.
@@ -95,7 +94,7 @@ impl House {
 
     pub(crate) fn start(&self) -> Running {
         let log = fs::File::options().append(true).create(true).open(self.scratch.text("log"));
-        // A shell puts the socket where a service manager would; `exec` keeps the process number.
+        // A shell sets the socket as a service manager would; `exec` keeps the process number.
         let script = "export LISTEN_PID=$$; exec \"$0\" serve \"$1\" 3<&0 </dev/null";
         let mut command = Command::new("sh");
         command.args(["-c", script, &program(), &self.scratch.text("serve.toml")]);
@@ -140,7 +139,7 @@ impl House {
     }
 }
 
-/// Waits for what is there at last; `late` says what has failed if it is not.
+/// Waits until something exists; `late` says what has failed if it never does.
 pub(crate) fn until<T>(mut found: impl FnMut() -> Option<T>, late: impl Fn() -> String) -> T {
     let limit = Instant::now() + PATIENCE;
     loop {
@@ -152,7 +151,7 @@ pub(crate) fn until<T>(mut found: impl FnMut() -> Option<T>, late: impl Fn() -> 
     }
 }
 
-/// A connection that has chosen the disk; none while no server is there.
+/// A connection that has chosen the disk; none while there is no server.
 pub(crate) fn connect(socket: &str) -> std::io::Result<UnixStream> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -191,7 +190,7 @@ pub(crate) fn flagged(
     bytes
 }
 
-/// What was asked for and is not answered.
+/// A request that is not answered.
 #[derive(Clone, Copy)]
 struct Asked {
     kind: u16,
@@ -219,7 +218,7 @@ impl<'a> Client<'a> {
         Client { socket, first, pending, known, cookie: 0, answered, came: 0 }
     }
 
-    /// Works until it is to stop, and then until nothing is owed.
+    /// Works until told to stop, and then until nothing is owed.
     pub(crate) fn work(mut self, stop: &AtomicBool) -> (u64, Vec<u64>) {
         while !stop.load(Ordering::SeqCst) || !self.pending.is_empty() {
             let mut stream = until(|| connect(self.socket).ok(), || "no server".to_owned());
@@ -296,7 +295,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Lets clients end, also behind a test that has failed.
+/// Lets clients end, even after a failed test.
 pub(crate) struct Stops<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -328,7 +327,7 @@ pub(crate) fn qemu(house: &House, options: &str, count: u32) -> Option<Running> 
     }
 }
 
-/// qemu, which waits for a server for half a minute: it is let in, and this holds from then on.
+/// qemu, which waits half a minute for a server: that must be in effect from here on.
 fn patient_qemu(house: &House, count: u32) -> Option<Running> {
     let mut qemu = qemu(house, ",reconnect-delay=30", count)?;
     let words = format!("pid {}: connected", qemu.0.id());
@@ -349,15 +348,15 @@ pub(crate) fn must_succeed(house: &House, qemu: &mut Running) {
     assert!(qemu.0.wait().expect("a child").success(), "qemu: {said}; {}", house.log());
 }
 
-/// Waits until clients were answered so many more requests.
+/// Waits until clients were answered this many more requests.
 pub(crate) fn until_answered(answered: &AtomicU64, more: u64) {
     let from = answered.load(Ordering::SeqCst);
     let is_so = || (answered.load(Ordering::SeqCst) >= from + more).then_some(());
     until(is_so, || "too little is answered".to_owned());
 }
 
-/// Clients work, `act` does something with the server; how often each came, against what is on the
-/// disk.
+/// Clients work, `act` does something with the server; returns how often each connected, and
+/// compares the disk.
 pub(crate) fn under_load(
     house: &House,
     act: impl FnOnce(&House, &mut Running, &AtomicU64),
@@ -402,7 +401,8 @@ enum Next {
     Over,
 }
 
-/// Clients work, and `next` says now and then what happens; how many servers followed the first.
+/// Clients work, and `next` says now and then what happens; returns how many servers followed the
+/// first.
 fn upgrade(house: &House, mut writes: u32, mut next: impl FnMut(&House, &Running) -> Next) -> u32 {
     let (mut servers, mut more, mut outlived) = (0, 0, 0);
     let came = under_load(house, |house, server, answered| {
@@ -411,7 +411,7 @@ fn upgrade(house: &House, mut writes: u32, mut next: impl FnMut(&House, &Running
             until_answered(answered, 200);
             match next(house, server) {
                 Next::Stay => continue,
-                // Where qemu was too fast each time, that is no reason to see nothing of it.
+                // If qemu was too fast each time, that is no reason to see none of it.
                 Next::Over if outlived == 0 && qemu.is_some() && more < 4 => more += 1,
                 Next::Over => break,
                 Next::Upgrade => servers += 1,
@@ -441,7 +441,7 @@ fn upgrade(house: &House, mut writes: u32, mut next: impl FnMut(&House, &Running
     servers
 }
 
-/// So many upgrades, one behind the other.
+/// This many upgrades, one after the other.
 fn times(mut left: u32) -> impl FnMut(&House, &Running) -> Next {
     move |_, _| {
         let next = if left == 0 { Next::Over } else { Next::Upgrade };
@@ -450,20 +450,20 @@ fn times(mut left: u32) -> impl FnMut(&House, &Running) -> Next {
     }
 }
 
-/// Do clients that reconnect lose nothing and see no error while four servers follow each other
-/// under them, whose socket is their own?
+/// Do clients that reconnect lose nothing and see no error while four servers follow each other,
+/// with a socket of their own?
 #[test]
 fn reconnecting_clients_lose_nothing() {
     assert_eq!(upgrade(&House::new(false), 8_000, times(4)), 4);
 }
 
-/// And through a socket that stays, as a service manager's does?
+/// And through a socket that stays, like a service manager's?
 #[test]
 fn nor_through_a_socket_that_stays() {
     assert_eq!(upgrade(&House::new(true), 8_000, times(4)), 4);
 }
 
-/// Clients that come, and go in the middle of a header, of a payload, or of a handshake.
+/// Clients that connect, and leave in the middle of a header, of a payload, or of a handshake.
 fn visitors(house: &House) {
     let socket = house.scratch.text("s");
     let header = [&0x2560_9513u32.to_be_bytes()[..], &[0, 0, 0, 1], &[7; 8], &[0; 8]].concat();
@@ -484,9 +484,9 @@ fn held(server: &Running) -> (u64, usize) {
     (memory.expect("a number"), fs::read_dir(format!("{at}/fd")).expect("it is there").count())
 }
 
-/// The same with reloads, orders and clients that go in the middle of everything, one server in
-/// some thirty rounds: is nothing lost, and has a server that was there for long what a young one
-/// has? A second; `PATERNOSTER_UPGRADE_SECONDS` says how long otherwise.
+/// The same with reloads, orders and clients that leave in the middle of everything, with one
+/// server for some thirty rounds: is nothing lost, and does an old server hold what a young one
+/// holds? A second; `PATERNOSTER_UPGRADE_SECONDS` says how long otherwise.
 #[test]
 fn a_soak_of_upgrades() {
     let seconds = std::env::var("PATERNOSTER_UPGRADE_SECONDS").ok();
@@ -524,6 +524,6 @@ fn a_soak_of_upgrades() {
     println!(
         "{rounds} rounds, {servers} upgrades; KiB, descriptors: first {young:?}, most {old:?}"
     );
-    // Three visitors may be there still, and one that gives orders.
+    // Three visitors may still be there, and one that gives orders.
     assert!(old.1 <= young.1 + 16, "descriptors: first {}, most {}", young.1, old.1);
 }

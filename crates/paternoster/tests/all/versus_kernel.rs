@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster versus-kernel`: what it refuses, and what explains a large difference to the
+//! `paternoster versus-kernel`: what it refuses, and what explains a large difference from the
 //! kernel. It runs for real in `tests/real_time/versus_kernel.rs`.
 
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::common::versus_kernel::{FOLDER, Folder, program};
 
-/// Is everything that is missing said at once, one line each, before anything is touched?
+/// Is everything missing reported at once, one line each, before anything is touched?
 #[test]
 fn all_that_is_missing_is_said() {
     let folder = Folder::new("missing");
@@ -41,7 +41,7 @@ fn wrong_requests_are_refused() {
     }
 }
 
-/// Does the page of drawn jobs show what was collected?
+/// Does the page of drawn jobs show the collected results?
 #[test]
 fn the_page_of_drawn_jobs_is_made_of_the_results() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
@@ -60,12 +60,12 @@ fn the_page_of_drawn_jobs_is_made_of_the_results() {
     );
 }
 
-/// Does a process that slept for a tag dispatch what it has before its next I/O is there?
+/// Does a process that slept for a tag dispatch what it has before its next I/O exists?
 ///
 /// Two streams keep four requests each outstanding on a disk of four tags, so they take turns by
-/// the request, and each jumps: 1 ms, 8 ms, and 65,536 bytes at 100 MB/s are 9.655 ms, 6.79 MB/s
-/// for both. A next I/O that is there at once merges into the first: 12.4 MB/s. The kernel
-/// gives two such streams 3.24 MB/s each where ours are to have 3.23 (seed 20 of the drawn jobs).
+/// the request, and each seeks: 1 ms, 8 ms, and 65,536 bytes at 100 MB/s are 9.655 ms, 6.79 MB/s
+/// for both. A next I/O that is there at once merges into the first: 12.4 MB/s. The kernel gives
+/// two such streams 3.24 MB/s each where ours should have 3.23 (seed 20 of the drawn jobs).
 #[test]
 fn a_call_that_slept_takes_its_time() {
     let folder = Folder::new("slept");
@@ -93,14 +93,14 @@ fn rate(folder: &Folder, jobs: &str, scheduler: &str) -> f64 {
     jobs.map(|job| job["read"]["bw_bytes"].as_f64().expect("a number") / 1e6).sum()
 }
 
-/// Why has the kernel's bfq on a busy machine a third of what ours has with two readers in order?
+/// Why does the kernel's bfq on a busy machine reach a third of ours with two sequential readers?
 ///
-/// Because a reader that comes once later than the 8 ms that bfq waits for it loses its turn with
-/// most of its budget, and whoever comes back in time to such a budget takes the turn back: from
-/// then on the two take it from each other with each request, and each request is a seek. Ours does
-/// the same if one of two readers pauses for 12 ms every 300 reads. With turns of 124 ms and 65
-/// reads of 64 KiB (1.66 ms each) two readers do some 36 MB/s; with a seek for each read, 64 KiB in
-/// 9.66 ms, 6.8 MB/s. A wait of 20 ms is longer than the pause, and little is lost.
+/// Because a reader that once comes later than the 8 ms for which bfq waits loses its turn with
+/// most of its budget, and a reader that comes back in time to such a budget takes the turn back:
+/// from then on the two take it from each other with each request, and each request is a seek. Ours
+/// does the same if one of two readers pauses for 12 ms every 300 reads. With turns of 124 ms and
+/// 65 reads of 64 KiB (1.66 ms each) two readers do some 36 MB/s; with a seek for each read, 64 KiB
+/// in 9.66 ms, 6.8 MB/s. A wait of 20 ms is longer than the pause, and little is lost.
 #[test]
 fn one_pause_makes_two_readers_take_turns_by_request() {
     let folder = Folder::new("stall");

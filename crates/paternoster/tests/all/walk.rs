@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! docs/serve/walk.md names a test for each thing that it says: is each of them there?
+//! docs/serve/walk.md names a test for each of its statements: does each of them exist?
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our schedulers, watched as those of others are under `serve`, under loads that nobody chose.
+//! Our schedulers, watched as those of others are under `serve`, with random loads.
 //!
-//! `PATERNOSTER_LOADS` says how many loads, for a minute each, `PATERNOSTER_LOADS_SEED` from which
-//! seed on: loads that are quick to simulate, of devices that take few I/Os a second.
+//! `PATERNOSTER_LOADS` says how many loads, for a minute each, `PATERNOSTER_LOADS_SEED` the first
+//! seed: loads that are quick to simulate, for devices that do few I/Os a second.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ const SCHEDULERS: [&str; 9] = [
     "bfq:low_latency=0",
     "paternoster",
 ];
-/// Loads and seconds, unless it is said otherwise, and then: more than a wait that is judged.
+/// Default loads and seconds: longer than a wait that is judged.
 const FEW: (usize, f64) = (2, 4.0);
 const SECONDS: f64 = 60.0;
 
@@ -32,8 +32,8 @@ fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Does none of our schedulers break a law that those of others are held to, but for cfq, which
-/// lets requests starve; and does it decide as if nobody watched?
+/// Does none of our schedulers break a law that those of others must obey, except cfq, which lets
+/// requests starve; and does it decide as if it were not watched?
 #[test]
 fn ours_keep_what_others_are_held_to() {
     let (count, seed) = (asked("PATERNOSTER_LOADS"), asked("PATERNOSTER_LOADS_SEED").unwrap_or(0));
@@ -60,8 +60,8 @@ fn ours_keep_what_others_are_held_to() {
             let beside = bench.run(load, &scheduler.replacen(name, &watched, 1), seconds);
             let verdict = verdicts.lock().expect("no panic").pop().expect("it was made");
             let why = verdict.why();
-            // On a disk of 57 readers a request of theirs waits for 59 s under cfq-4.19, and 21,752
-            // others go meanwhile (seed 1007): what starves, starves here, too.
+            // On a disk with 57 readers a request of theirs waits for 59 s under cfq-4.19, and
+            // 21,752 others go meanwhile (seed 1007): what starves, starves here, too.
             let starves = why.is_some_and(|why| why.starts_with("lets a request wait"));
             if starves && scheduler.starts_with("cfq") {
                 continue;

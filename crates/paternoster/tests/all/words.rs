@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words: what the glossary has retired does not come back.
+//! Words: those that the glossary has retired must not come back.
 //!
-//! `docs/glossary.md` ends with a table of retired words: the word, what is said now, and the
-//! folders in which it may not stand (between backticks; behind a `but` those which are excepted).
-//! Identifiers are read by their pieces, so `Errand`, `end_errand` and `ERRANDS_MAX` are the
-//! word `errand`; a retired name with an underscore is looked for as it is.
+//! `docs/glossary.md` ends with a table of retired words: the word, its replacement, and the
+//! folders in which it is not allowed (between backticks; after a `but` those that are exempt).
+//! Identifiers are read by their pieces, so `Errand`, `end_errand` and `ERRANDS_MAX` are the word
+//! `errand`; a retired name with an underscore is searched for as it is.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ struct Retired {
     excepted: Vec<String>,
 }
 
-/// What stands between backticks.
+/// The text between backticks.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -41,7 +41,7 @@ fn retired(glossary: &str) -> Vec<Retired> {
     rows.collect()
 }
 
-/// The pieces of which a line's identifiers and words are made, in small letters.
+/// The pieces of which a line's identifiers and words are made, in lower case.
 fn pieces(line: &str) -> Vec<String> {
     let (mut all, mut piece, mut was_small) = (Vec::new(), String::new(), false);
     for c in line.chars() {
@@ -58,7 +58,7 @@ fn pieces(line: &str) -> Vec<String> {
     all
 }
 
-/// Whether a line says a retired word, alone, as one of many, or within a name.
+/// Whether a line has a retired word, alone, in the plural, or within a name.
 fn says(line: &str, word: &str) -> bool {
     if word.contains('_') {
         return line.contains(word);
@@ -78,7 +78,7 @@ fn retired_words_are_found_in_names() {
     assert!(says("self.see_off();", "see_off") && !says("to see it off", "see_off"));
 }
 
-/// Does every retired word stay away from where the glossary does not allow it?
+/// Is every retired word absent where the glossary does not allow it?
 #[test]
 fn no_retired_word_comes_back() {
     let root = Path::new(ROOT);

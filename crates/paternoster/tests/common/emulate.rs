@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster emulate` in a folder that goes with its test.
+//! `paternoster emulate` in a folder that is removed with its test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A folder with a mount point, gone with its test, and what was left mounted with it.
+/// A folder with a mount point, removed with its test, and what was left mounted with it.
 pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster reproduce`, run, and what it prints.
+//! Runs `paternoster reproduce` and returns its output.
 
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Runs it with these words behind its name.
+/// Runs it with these words after its name.
 pub(crate) fn reproduce(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.arg("reproduce").args(arguments).stdin(Stdio::null());

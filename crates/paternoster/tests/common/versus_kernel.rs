@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster versus-kernel` in a folder that goes with its test.
+//! `paternoster versus-kernel` in a folder that is removed with its test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../jobs
 const JOBS: &str = "[global]\nioengine=psync\nrw=randread\nbs=4k\nsize=8m\ntime_based\n\
                     runtime=400ms\n[plain]\n[heavy]\ncgroup=heavy\ncgroup_weight=300\n";
 
-/// A folder that goes with its test.
+/// A folder that is removed with its test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

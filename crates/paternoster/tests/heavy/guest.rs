@@ -6,14 +6,14 @@
 //! host   disk: [ known bytes, 48 MiB ][ written by the guest, 16 MiB ]
 //!          └ paternoster serve ── tcp, loopback ──┐
 //! guest  busybox, nbd.ko, nbd-client ── user network of QEMU ── /dev/nbd0
-//!          reads of 4 MiB, each compared by its sum, beside small writes that are made durable
-//!          and small reads; then the host looks at what was written
+//!          reads of 4 MiB, each compared by its sum, together with small durable writes
+//!          and small reads; then the host checks what was written
 //! ```
 //!
 //! Long reads are sent in parts. A reply that is written between two of them is data to the kernel:
-//! sums differ, or the stream breaks. The guest says nothing of speed.
+//! sums differ, or the stream breaks. Speed is not measured.
 //!
-//! The kernel and busybox lie unpacked in `target/guest` (`checks/full.sh` puts them there; the
+//! The kernel and busybox are unpacked in `target/guest` (`checks/full.sh` puts them there; the
 //! variable `PATERNOSTER_GUEST` names another folder); `nbd-client` is the host's, with its
 //! libraries.
 
@@ -26,14 +26,14 @@ use std::time::{Duration, Instant};
 use crate::common::skipped;
 
 const MIB: usize = 1 << 20;
-/// What is read, and what is written behind it.
+/// What is read, and what is written after it.
 const KNOWN: usize = 48 * MIB;
 const WRITTEN: usize = 16 * MIB;
-/// Reads of 4 MiB in a round, which are all that is known.
+/// Reads of 4 MiB in a round: all of the known bytes.
 const READS: usize = KNOWN / (4 * MIB);
 /// A guest without KVM boots in seconds; this only ends one that hangs.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// What is loaded, with what it depends on, unless it is in the kernel itself.
+/// The modules to load, with their dependencies, unless built into the kernel.
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_net", "nbd"];
 
 /// What a guest is made of, or what is missing.
@@ -81,7 +81,7 @@ impl Parts {
         })
     }
 
-    /// What the guest's memory is filled with at its start.
+    /// The initial contents of the guest's memory.
     fn archive(&self, init: &str) -> Result<Vec<u8>, String> {
         let read = |path: &Path| fs::read(path).map_err(|it| format!("{}: {it}", path.display()));
         let mut archive = Archive::default();
@@ -108,7 +108,7 @@ impl Parts {
     }
 }
 
-/// Puts a module behind those that it says it depends on. One that is no file is in the kernel.
+/// Puts a module after its dependencies. One without a file is built in.
 fn with_what_it_needs(
     name: &str,
     files: &[PathBuf],
@@ -182,8 +182,8 @@ fn known() -> Vec<u8> {
     words.collect()
 }
 
-/// What the guest does. Each round it reads all that is known, in long reads, while others write
-/// and read little behind that.
+/// The guest's script. Each round it reads all known bytes, in long reads, while others write and
+/// read small amounts after them.
 fn init(modules: &[&str], port: u16) -> String {
     format!(
         r#"#!/bin/busybox sh
@@ -254,8 +254,8 @@ fn sum_of(bytes: &[u8]) -> String {
     String::from_utf8(told).expect("text").split(' ').next().expect("a sum").to_owned()
 }
 
-/// Does a kernel that knows simple replies only read what is there, in long reads beside small
-/// durable writes and small reads, and is each of these writes where it belongs?
+/// Does a kernel that supports only simple replies read what is there, in long reads together with
+/// small durable writes and small reads, and is each of these writes where it belongs?
 #[test]
 fn the_kernels_client_reads_what_is_there() {
     let parts = match Parts::find() {

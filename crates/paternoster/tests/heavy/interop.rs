@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that others have written, against the program: qemu, libnbd, and nbdkit between the two.
-//! Random requests in pipelines; every byte that comes back, and every byte of the disk behind the
-//! end, is compared with what must be there.
+//! Other projects' clients against the program: qemu, libnbd, and nbdkit between the two. Random
+//! requests in pipelines; every byte that comes back, and every byte of the disk after the end, is
+//! compared with what must be there.
 //!
 //! ```text
 //! qemu-io, qemu-img ──────────────────────────┐
@@ -9,8 +9,8 @@
 //! interop.py, nbdcopy ── nbdkit's nbd plugin ─┘
 //! ```
 //!
-//! The kernel's client is in `guest`. What single requests do is in `paternoster-serve`'s tests of
-//! conformance.
+//! The kernel's client is in `guest`. Single requests are covered by `paternoster-serve`'s
+//! conformance tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ use crate::common::skipped;
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 32 * MIB;
-/// Debian's, because that is where its libnbd is.
+/// Debian's, because that has its libnbd.
 const PYTHON: &str = "/usr/bin/python3";
-/// How servers are run: a scheduler, and what does the work.
+/// How servers are run: a scheduler, and an engine.
 const WAYS: [(&str, &str); 3] = [("bfq", "auto"), ("noop", "io_uring"), ("mq-deadline", "threads")];
 
 /// A folder with a disk, gone with its test.
@@ -57,7 +57,7 @@ impl Drop for Place {
 struct Server(Child);
 
 impl Server {
-    /// One that is there when its socket is.
+    /// A server, ready once its socket exists.
     fn start(command: &mut Command, socket: &Path) -> Server {
         let _old = fs::remove_file(socket);
         let mut server = Server(command.stderr(Stdio::inherit()).spawn().expect("it starts"));
@@ -94,7 +94,7 @@ impl Server {
         Some(Server::start(&mut command, &place.path("s")))
     }
 
-    /// Ends it in good order, and what stands on its disk then.
+    /// Ends it in good order, and returns the contents of its disk.
     fn end(mut self, place: &Place) -> Vec<u8> {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether these are here; says what is not.
+/// Whether these are installed; says what is not.
 fn has(tools: &[(&str, &str)]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_here = |tool: &str| std::env::split_paths(&path).any(|at| at.join(tool).is_file());
@@ -130,7 +130,7 @@ fn has_libnbd() -> bool {
     there
 }
 
-/// Runs a tool that must end well, in four minutes; what it said.
+/// Runs a tool that must end well, in four minutes; returns its output.
 fn succeeds(program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new("timeout");
     let output = command.args(["-k", "5", "240", program]).args(arguments).output();
@@ -151,7 +151,7 @@ impl Chance {
     }
 }
 
-/// Commands of qemu-io, and what stands on the disk behind them. The disk is cut into runs; in each
+/// Commands of qemu-io, and the disk's contents after them. The disk is cut into runs; in each
 /// round every run is written, zeroed or discarded, all at a time, then all are read.
 fn rounds(chance: &mut Chance) -> (Vec<String>, Vec<u8>) {
     let mut commands = Vec::new();
@@ -174,8 +174,8 @@ fn rounds(chance: &mut Chance) -> (Vec<String>, Vec<u8>) {
             let (command, byte) = match chance.below(10) {
                 0 => (format!("aio_write {fua}-z {at} {length}"), 0),
                 1 => (format!("aio_write {fua}-z -u {at} {length}"), 0),
-                // What a discard leaves is nobody's promise; the last round is without.
-                // Of whole sectors: of others qemu 7.2 passes on what NBD forbids, and fails.
+                // What a discard leaves is undefined; the last round has none. Of whole sectors:
+                // for others qemu 7.2 passes on what NBD forbids, and fails.
                 2 if round < 5 => {
                     let (start, end) = (at.next_multiple_of(512), end / 512 * 512);
                     let length = end.saturating_sub(start);
@@ -200,7 +200,7 @@ fn rounds(chance: &mut Chance) -> (Vec<String>, Vec<u8>) {
 }
 
 /// Does qemu find what it wrote, in any order, zeroed and discarded, with and without FUA; do
-/// images go out and in whole; and is the disk the same behind the end?
+/// images go out and in whole; and is the disk the same after the end?
 #[test]
 fn qemu_finds_what_it_wrote() {
     if !has(&[("qemu-io", "qemu-utils"), ("qemu-img", "qemu-utils")]) {
@@ -219,7 +219,7 @@ fn qemu_finds_what_it_wrote() {
         let convert = ["convert", "-W", "-m", "16", "-f", "raw", "-O", "raw"];
         succeeds("qemu-img", &[&convert[..], &[&uri, &copy]].concat());
         assert!(fs::read(&copy).expect("a copy") == expected, "{way:?}: what went out");
-        // In again, turned round: every byte goes somewhere else.
+        // In again, reversed: every byte goes somewhere else.
         let turned: Vec<u8> = expected.iter().rev().copied().collect();
         fs::write(&copy, &turned).expect("room");
         succeeds("qemu-img", &[&convert[..], &["-n", &copy, &uri]].concat());
@@ -228,7 +228,7 @@ fn qemu_finds_what_it_wrote() {
     }
 }
 
-/// Runs random requests; the disk must be what libnbd read at the end.
+/// Runs random requests; at the end the disk must be what libnbd read.
 fn random_requests(place: &Place, uri: &str, seed: u64, replies: &str, shape: &str) -> Vec<u8> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/heavy/interop.py");
     let seed = seed.to_string();
@@ -237,7 +237,7 @@ fn random_requests(place: &Place, uri: &str, seed: u64, replies: &str, shape: &s
     fs::read(read).expect("what was read")
 }
 
-/// Does libnbd find what must be there, by structured replies and by simple ones, on four
+/// Does libnbd find what must be there, with structured replies and simple ones, on four
 /// connections with up to 32 requests each, while memory is scarce?
 #[test]
 fn libnbd_finds_what_it_wrote() {
@@ -254,8 +254,8 @@ fn libnbd_finds_what_it_wrote() {
     }
 }
 
-/// Does all of this hold if nbdkit stands between, as a client of ours with many requests at a time
-/// and a server of libnbd's; and does nbdcopy bring everything through it, both ways?
+/// Does all of this hold with nbdkit in between, as a client of ours with many requests at a time
+/// and a server of libnbd's; and does nbdcopy transfer everything through it, both ways?
 #[test]
 fn nbdkit_passes_everything_on() {
     let tools = [("nbdkit", "nbdkit"), ("nbdcopy", "libnbd-bin")];
@@ -270,7 +270,7 @@ fn nbdkit_passes_everything_on() {
         nbdkit.arg(format!("uri={}", place.uri("s")));
         let proxy = Server::start(&mut nbdkit, &place.path("proxy"));
         let uri = place.uri("proxy");
-        // Its plugin refuses what is no whole block, as it was told to.
+        // Its plugin refuses partial blocks, as it was told to.
         let read = random_requests(&place, &uri, seed, "structured", "whole");
         assert!(fs::read(place.path("disk")).expect("the disk") == read, "{way:?}");
         let (from, to) = (place.path("from"), place.path("to"));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File systems, databases and their tools on disks of ours. `cargo test` passes this by; ask for
-//! it by name:
+//! File systems, databases and their tools on our disks. `cargo test` skips these; run them by
+//! name:
 //!
 //! ```text
 //! cargo test -p paternoster --test heavy
 //! ```
 //!
-//! A test that needs large programs of others, mounts and minutes goes in here.
+//! A test that needs large programs of other projects, mounts and minutes goes in here.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! array-eva beside what seed 001 measured on an HP EVA, under noop as there.
+//! array-eva compared with what seed 001 measured on an HP EVA, under noop as there.
 //!
-//! The device's prefetch, members and overhead are fitted to the first table, so that what these
-//! tests hold is that one set of numbers explains all of it, and the others beside it.
+//! The device's prefetch, members and overhead are fitted to the first table, so these tests show
+//! that one set of numbers explains all of it, and the other tables.
 
 use std::process::{Command, Stdio};
 
@@ -28,7 +28,7 @@ fn assert_within(what: &str, found: f64, published: f64, per_cent: f64) {
     assert!(off.abs() <= per_cent, "{what}: {found}, published {published}: {off:+.1} %");
 }
 
-/// Goyal's table for noop: 1 to 16 buffered sequential readers of 2 GB in 4 KiB, kB/s. Asked for is
+/// Goyal's table for noop: 1 to 16 buffered sequential readers of 2 GB in 4 KiB, kB/s. Required is
 /// 15 %; a formula C n/(n+h) fits within 7 to 15.
 #[test]
 fn sequential_readers_together_get_more() {
@@ -79,7 +79,7 @@ fn writes_are_absorbed() {
     assert_within("write", bandwidth(&report, "write") / f64::from(1 << 20), 362.4, 15.0);
 }
 
-/// A flush costs nothing but the controller: the write buffer has a battery, so the device declares
+/// A flush costs only the controller's time: the write buffer has a battery, so the device declares
 /// no cache and the queue elides flushes.
 #[test]
 fn a_direct_write_ends_in_the_buffer() {

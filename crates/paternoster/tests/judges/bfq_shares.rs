@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets how much of a device under bfq: groups, crowds, weighted readers on flash, a start.
+//! How much of a device each client gets under bfq: groups, crowds, weighted readers on flash, a
+//! start.
 //!
 //! The program runs jobs on `lab-disk` (one server; 100 us, 8 ms if not contiguous, 150 MB/s) and
 //! `ssd-px256m5s` (32 commands at a time); shares are of device time or of bytes, as each test
@@ -35,7 +36,7 @@ fn rates(report: &Value) -> Vec<f64> {
     report["jobs"].as_array().expect("jobs").iter().map(rate).collect()
 }
 
-/// Per cent of the device time that the first process has.
+/// The first process's percentage of the device time.
 fn first_share(report: &Value) -> f64 {
     let processes = &report["paternoster"]["sections"][0]["processes"];
     let time = |process: &Value| process["device_time_ns"].as_f64().expect("a number");
@@ -54,7 +55,7 @@ fn grouped_readers(weights: &[u32]) -> String {
 }
 
 /// BFQ-184: do four sequential readers in groups of weight 100 to 400 share the bytes of a disk by
-/// weight, each within 5 % of his share (10, 20, 30, 40 %), and move at least seven times together
+/// weight, each within 5 % of its share (10, 20, 30, 40 %), and together move at least seven times
 /// what they do under noop?
 #[test]
 fn bfq_184_groups_share_bytes() {
@@ -80,7 +81,7 @@ fn bfq_184_groups_share_bytes() {
     }
 }
 
-/// A victim of so many random reads at a time against a group of so many processes.
+/// A victim with this many random reads at a time against a group of this many processes.
 fn crowd(victim: u32, aggressors: u32, (block, runtime): (&str, &str)) -> String {
     format!(
         "[global]\nrw=randread\nbs={block}\nsize=16m\nioengine=libaio\ndirect=1\ntime_based\n\
@@ -90,16 +91,16 @@ fn crowd(victim: u32, aggressors: u32, (block, runtime): (&str, &str)) -> String
     )
 }
 
-/// Scenario 13: does a victim that always has work keep at least 49 % of the device time against
-/// 1, 4, 16 and 256 processes in a group of the same weight, on a disk and on flash? (Ceph's wpq:
+/// Scenario 13: does a victim that always has work keep at least 49 % of the device time against 1,
+/// 4, 16 and 256 processes in a group of the same weight, on a disk and on flash? (Ceph's wpq:
 /// 50.0, 20.0, 5.9 % for the first three.) One with a single read at a time is only printed.
 ///
 /// Known to fall short: 16 on the disk leave it 46 %. That is what bfq's turns give when no client
-/// waits for a request at all (`tag_shares=0`: 46.0, before the mend of tags as after it). With
+/// waits for a request at all (`tag_shares=0`: 46.0, before the tags were fixed as after it). With
 /// limits it was 49.2 before; that this came from sleepers that were not woken is inferred, not
-/// traced. And 256 on the disk leave it 47.6 %, since they draw their places as fio's clones do:
-/// with the draws before it was 50.1, whatever the seed. With starts that are apart (250 us) it was
-/// 41.1 to 44.4 with four seeds; why is not known. All begin at once here.
+/// traced. And 256 on the disk leave it 47.6 %, because they draw their places as fio's clones do:
+/// with the draws before it was 50.1, whatever the seed. With separate starts (250 us) it was 41.1
+/// to 44.4 with four seeds; why is not known. All begin at once here.
 #[test]
 fn bfq_scenario_13_a_crowd_has_one_share() {
     if too_slow() {
@@ -130,9 +131,9 @@ fn flash_readers(weights: [u32; 5]) -> String {
     jobs
 }
 
-/// Scenario 3: do five random readers of different weight reach 90 % of what noop does with the
+/// Scenario 3: do five random readers of different weight reach 90 % of noop's rate with the
 /// injection of seed 002? The later one, by measure, has 80 % and more: it begins when a timer's
-/// run happens to fall between an answer and the next request.
+/// run happens to fall between a completion and the next request.
 #[test]
 fn bfq_scenario_3_injection_recovers_throughput() {
     if too_slow() {
@@ -170,13 +171,13 @@ fn bfq_scenario_4_equal_readers_lose_nothing() {
     }
 }
 
-/// Scenario 5: how much longer does a new process take for its first 110,000 sectors, 55 MB in
-/// order, beside five readers and five writers?
+/// Scenario 5: how much longer does a new process take for its first 110,000 sectors, 55 MB read
+/// sequentially, with five readers and five writers?
 ///
-/// BFQ-S5 asks for 1.2 times. That is missed where it reads in order from a disk: alone
-/// it takes 0.8 s, and each turn of another costs it two seeks of 8 ms. It is met where it jumps
-/// about, as programs do that start (`paternoster reproduce startup`: 1.1 to 1.4 times). This holds
-/// what was measured, 2.7 times; noop takes 87 times as long as alone.
+/// BFQ-S5 requires 1.2 times. That is missed where it reads sequentially from a disk: alone it
+/// takes 0.8 s, and each turn of another costs it two seeks of 8 ms. It is met where it seeks, as
+/// starting programs do (`paternoster reproduce startup`: 1.1 to 1.4 times). This holds what was
+/// measured, 2.7 times; under noop it takes 87 times as long as alone.
 #[test]
 fn bfq_scenario_5_a_start_takes_hardly_longer() {
     if too_slow() {

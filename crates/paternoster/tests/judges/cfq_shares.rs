@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets how much of a disk under cfq: levels, classes, groups.
+//! How much of a disk each client gets under cfq: levels, classes, groups.
 //!
 //! Sequential readers of 128 KiB on `lab-disk` (one server; 100 us + 128 KiB / 150 MB/s = 973.8 us,
-//! 8 ms more for the first after another's). Shares are of device time. The vector of
-//! levels is compared with a small model of the rules that knows nothing of the library: a list of
-//! readers, keys by rule 1.5, slices by rule 3.1.
+//! 8 ms more for the first after another's). Shares are of device time. The vector of levels is
+//! compared with a small model of the rules that is independent of the library: a list of readers,
+//! keys by rule 1.5, slices by rule 3.1.
 
 use std::process::{Command, Stdio};
 
@@ -31,7 +31,7 @@ fn device_times(scheduler: &str, jobs: &str) -> Vec<i64> {
     processes.as_array().expect("processes").iter().map(time).collect()
 }
 
-/// Sequential readers that run for so many seconds; each with more lines of its own.
+/// Sequential readers that run for this many seconds; each with its own additional lines.
 fn readers(seconds: u32, own: &[String]) -> String {
     let mut jobs =
         format!("[global]\nrw=read\nbs=128k\nsize=900m\ndirect=1\ntime_based\nruntime={seconds}\n");
@@ -57,7 +57,7 @@ impl Reader {
         (100 + 20 * (4 - self.level)) * MS
     }
 
-    /// Rule 1.5, with so many busy.
+    /// Rule 1.5, with this many busy.
     fn stand(&mut self, now: i64, busy: i64) {
         self.key = now + (busy - 1) * (180 * MS - self.slice()) - self.residual;
         self.residual = 0;
@@ -65,9 +65,9 @@ impl Reader {
     }
 }
 
-/// The device time of sequential readers of depth 1 at these levels, by the rules alone.
+/// The device time of sequential readers of depth 1 at these levels, from the rules alone.
 fn model(levels: &[i64], seconds: i64, low_latency: bool) -> Vec<i64> {
-    // 131,072 bytes at 150 MB/s behind 100 us; 20 us until the next submission.
+    // 131,072 bytes at 150 MB/s after 100 us; 20 us until the next submission.
     let (service, seek, think) = (100_000 + 873_813, 8 * MS, 20_000);
     let mut readers: Vec<Reader> = Vec::new();
     for (before, &level) in levels.iter().enumerate() {
@@ -80,7 +80,7 @@ fn model(levels: &[i64], seconds: i64, low_latency: bool) -> Vec<i64> {
     while now < seconds * 1000 * MS {
         let waiting = (0..readers.len()).filter(|&place| readers[place].waits);
         let chosen = waiting.min_by_key(|&place| readers[place].key).expect("somebody waits");
-        // Who had the device before comes back 20 us later, beside all the others.
+        // The queue that had the device comes back 20 us later, among all the others.
         if let Some(back) = returning.filter(|&back| back != chosen) {
             let busy = i64::try_from(readers.len() - 1).expect("a few");
             readers[back].stand(now + think, busy);
@@ -128,8 +128,8 @@ fn levels_share_as_the_model_of_the_rules() {
     }
 }
 
-/// Level 0 beside level 7 alone: (180 + 9) / (40 + 9) = 3.9 : 1 with the first request of each
-/// slice, which is before its clock starts.
+/// Level 0 with level 7 alone: (180 + 9) / (40 + 9) = 3.9 : 1 including the first request of each
+/// slice, which comes before its clock starts.
 #[test]
 fn level_0_beside_level_7() {
     let own = [0, 7].map(|level| format!("prioclass=2\nprio={level}"));
@@ -140,9 +140,9 @@ fn level_0_beside_level_7() {
     }
 }
 
-/// Beside a real-time reader, does a best-effort one get one request for each slice of the other,
-/// no more (CFQ-17)? A reader of depth 1 has nothing waiting at the end of its
-/// slice. RT level 4: 100 ms and two seeks, so about 8 of 9 ms each a second: 30 s hold 8 %.
+/// With a real-time reader, does a best-effort one get one request for each slice of the other, no
+/// more (CFQ-17)? A reader of depth 1 has nothing waiting at the end of its slice. RT level 4: 100
+/// ms and two seeks, so about 8 of 9 ms each a second: 30 s hold 8 %.
 #[test]
 fn a_real_time_reader_leaves_the_end_of_each_slice() {
     let own = ["prioclass=1\nprio=4".to_owned(), "prioclass=2\nprio=4".to_owned()];

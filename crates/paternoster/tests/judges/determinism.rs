@@ -21,8 +21,8 @@ const SEEDS_A_LINE: u64 = 50;
 const REQUESTS_MAX: u64 = 2000;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/determinism.txt");
 
-/// Deep beside shallow, reads beside writes, merges, two groups, a rate, think time, a stonewall,
-/// the page cache with its syncs.
+/// Deep and shallow, reads and writes, merges, two groups, a rate, think time, a stonewall, the
+/// page cache with its syncs.
 const JOB: &str = "
 [global]
 direct=1
@@ -109,7 +109,7 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
         .fold(hash, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// Are reports and event streams the same bytes for the same seed, also in the other profile?
+/// Are reports and event streams the same bytes for the same seed, even in the other profile?
 #[test]
 fn same_seed_same_bytes() {
     let jobs = jobs();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster guarantees` as a person meets it: is the table in the documentation the one that it
-//! prints?
+//! `paternoster guarantees` as a user meets it: does it print the table in the documentation?
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -36,8 +35,8 @@ fn the_documentation_shows_real_output() {
     assert_eq!(rows(&page), rows(&printed), "paternoster guarantees --output-format=markdown");
 }
 
-/// Does the table say that noop keeps no shares of groups and bfq does, JSON the same, and has each
-/// promise an answer?
+/// Does the table say that noop keeps no shares of groups and bfq does, JSON the same, and does
+/// each promise have an answer?
 #[test]
 fn a_scheduler_with_weights_keeps_shares() {
     if too_slow() {
@@ -65,7 +64,7 @@ fn a_scheduler_with_weights_keeps_shares() {
     let head = table.lines().position(|line| line.starts_with(" scheduler")).expect("a head");
     let words = |line: usize| table.lines().nth(head + line).expect("a line").split_whitespace();
     let groups = words(0).position(|word| word == "groups").expect("a column");
-    // "no 1.02" is two words: behind the scheduler's name the answer stands at the odd places.
+    // "no 1.02" is two words: after the scheduler's name the answers are at the odd places.
     let answers = [1, 2].map(|line| words(line).nth(2 * groups - 1).expect("an answer"));
     assert_eq!(answers, ["no", "yes"], "{table}");
     assert_eq!([1, 2].map(|line| words(line).next()), [Some("noop"), Some("bfq")], "{table}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on what the schedulers do: published experiments, guarantees, shares, the same bytes in
-//! every build. `cargo test` passes this by; ask for it by name, and in release, since most of it
-//! says nothing in debug (`determinism` is there to be run in both):
+//! every build. `cargo test` skips these; run them by name, and in release, because most of them
+//! check nothing in debug (`determinism` is meant for both):
 //!
 //! ```text
 //! cargo test --release -p paternoster --test judges

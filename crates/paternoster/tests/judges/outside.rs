@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An elevator in a crate outside the workspace, as `docs/own-elevator.md` tells a stranger to make
-//! it: the page's dependencies, the example's source, and nothing that only our own crates see.
+//! An elevator in a crate outside the workspace, made as `docs/own-elevator.md` explains: the
+//! page's dependencies, the example's source, and nothing that only our own crates see.
 //!
 //! ```text
 //! target/outside/Cargo.toml    [dependencies] of the page; the crates from here, not crates.io
-//!                Cargo.lock    ours, so that nothing is asked of a registry
+//!                Cargo.lock    ours, so that no registry is asked
 //!                src/main.rs   examples/elevator.rs
 //! ```
 //!
-//! It is compiled into our target folder, with our profile, so that crates of others are not
-//! compiled again; ours are, since cargo tells members of a workspace from other crates.
+//! It is compiled into our target folder, with our profile, so that other projects' crates are not
+//! compiled again; ours are, because cargo distinguishes members of a workspace from other crates.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,7 +26,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository")
 }
 
-/// What stands in the first block of a language that holds `words`.
+/// The contents of the first block of a language that holds `words`.
 fn block<'a>(page: &'a str, language: &str, words: &str) -> &'a str {
     let begin = format!("```{language}\n");
     let blocks = page.split(&begin).skip(1).filter_map(|rest| rest.split("```").next());
@@ -101,8 +101,8 @@ fn the_page_shows_the_example() {
     assert!(read("crates/paternoster/examples/elevator.rs").ends_with(main), "{main}");
 }
 
-/// Does the elevator go through the instruments: is each promise measured of it, has it a row of
-/// the scoreboard, are drawn loads run with it?
+/// Does the elevator work with every tool: is each promise measured, does it have a row of the
+/// scoreboard, are drawn loads run with it?
 #[test]
 fn it_goes_through_the_instruments() {
     let only = ["--scheduler", "lottery", "--format", "json"];
@@ -121,7 +121,7 @@ fn it_goes_through_the_instruments() {
     assert!(drawn.contains("lottery"), "{drawn}");
 }
 
-/// Does a job that is run under it come to its end, in virtual time and on a file?
+/// Does a job come to its end under it, in virtual time and on a file?
 #[test]
 fn jobs_run_under_it() {
     let image = target().join("outside/disk.img");
@@ -147,7 +147,7 @@ impl Drop for Server {
     }
 }
 
-/// Goes through the handshake for the export `disk` and reads one block at `offset`.
+/// Does the handshake for the export `disk` and reads one block at `offset`.
 fn first_block(socket: &Path, offset: u64) -> std::io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
     let mut greeting = [0; 18];
@@ -166,8 +166,8 @@ fn first_block(socket: &Path, offset: u64) -> std::io::Result<Vec<u8>> {
     Ok(reply.split_off(16))
 }
 
-/// Does a server share a file by it, is its name known to the server's control, and can it be
-/// changed for another scheduler and back while clients are there?
+/// Does a server share a file with it, does the server's control know its name, and can it be
+/// changed for another scheduler and back while clients are connected?
 #[test]
 fn a_server_shares_by_it() {
     let folder = std::env::temp_dir().join(format!("paternoster-outside-{}", std::process::id()));

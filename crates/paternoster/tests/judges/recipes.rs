@@ -2,8 +2,8 @@
 //! Is each table of docs/which-scheduler.md and docs/learn.md what its command prints, and each
 //! picture of a lesson what it draws?
 //!
-//! A page holds the commands: what stands between the block of a command and `<!-- end -->` is what
-//! it prints. `PATERNOSTER_WRITE_TABLES=1` writes the pages anew instead:
+//! A page holds the commands: the text between a command's block and `<!-- end -->` is its output.
+//! `PATERNOSTER_WRITE_TABLES=1` rewrites the pages instead:
 //!
 //! ```text
 //! PATERNOSTER_WRITE_TABLES=1 cargo test --release -p paternoster --test judges -- recipes::
@@ -23,7 +23,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Words of a command line, which a `\` at its end continues; what stands between two `'` is one.
+/// Words of a command line, which a `\` at its end continues; text between two `'` is one word.
 fn words(line: &str) -> Vec<String> {
     let mut all = Vec::new();
     let line = line.replace("\\\n", " ");
@@ -47,8 +47,8 @@ fn printed(line: &str, more: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Judges a page of `docs`, or writes it anew, with `show` for what a command prints; the number of
-/// its commands.
+/// Judges a page of `docs`, or rewrites it, with `show` for a command's output; returns the number
+/// of its commands.
 fn judge(name: &str, show: impl Fn(&str) -> String) -> usize {
     let path = root().join("docs").join(name);
     let page = std::fs::read_to_string(&path).expect("the page is there");
@@ -83,7 +83,7 @@ fn recipes_show_real_output() {
     assert_eq!((judge("which-scheduler.md", show), files("recipes")), (7, 7));
 }
 
-/// The picture of each lesson: of which of the page's commands, and what it shows.
+/// The picture of each lesson: which of the page's commands it belongs to, and what it shows.
 const PICTURES: [(usize, &str); 5] = [
     (0, "access"),
     (1, "throughput:job"),
@@ -114,7 +114,7 @@ fn lessons_show_real_output() {
     assert_eq!(pictures.get(), 5);
 }
 
-/// Is a lesson's picture in the documents the one that was drawn? Written anew as pages are.
+/// Is a lesson's picture in the documents the one that was drawn? Rewritten as pages are.
 fn judge_picture(drawn: &Path, lesson: usize) {
     let kept = root().join(format!("docs/plots/learn-{lesson}.svg"));
     let drawn = std::fs::read(drawn).expect("it was drawn");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdicts of `paternoster reproduce`: is what was published what comes out? What the command
-//! prints besides is in `tests/all/reproduce.rs`.
+//! The verdicts of `paternoster reproduce`: do the published figures come out? What else the
+//! command prints is in `tests/all/reproduce.rs`.
 
 use serde_json::Value;
 
@@ -25,10 +25,10 @@ fn holds(name: &str) {
     assert!(outside.is_empty(), "{name}: {outside:?}");
 }
 
-/// Do the experiments on the array hold, but for what is known to fall short? Sixteen readers under
-/// cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch begins anew
-/// too often. When that is mended, this test says so. And paternoster has at least 97 % of noop on
-/// the array whatever the number of readers, and on one disk 95 % of the best that idles.
+/// Do the experiments on the array hold, except for what is known to fall short? Sixteen readers
+/// under cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch
+/// restarts too often. When that is fixed, this test says so. And paternoster has at least 97 % of
+/// noop on the array whatever the number of readers, and on one disk 95 % of the best that idles.
 ///
 /// Half a minute in release and minutes in debug: there it only says that it did nothing. `./test`
 /// runs it with `--release` too.
@@ -55,7 +55,7 @@ fn injection_holds() {
 }
 
 /// Do the two repairs of seed 004 do what they are for: a queue is found by its next request, and a
-/// split raises nobody where nobody is to be raised?
+/// split raises none where none should be raised?
 #[test]
 fn repairs_of_merging_hold() {
     holds("position-tree");
@@ -71,12 +71,12 @@ fn merge_cost_holds() {
     holds("merge-cost");
 }
 
-/// Does a program that starts beside readers and writers come to share a queue with them without
-/// the merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than
-/// the median, while with the window the longest takes at most a twentieth longer? Of those with
-/// the window none should be merged, but two are, in their first 100 ms: known to fall short. And
-/// does the table of starts under all schedulers hold? Only paternoster on NVMe is judged: at most
-/// 1.25 times as long as alone, while the others keep 90 %.
+/// Does a program that starts among readers and writers come to share a queue with them without the
+/// merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than the
+/// median, while with the window the longest takes at most a twentieth longer? Of those with the
+/// window none should be merged, but two are, in their first 100 ms: known to fall short. And does
+/// the table of starts under all schedulers hold? Only paternoster on NVMe is judged: at most 1.25
+/// times as long as alone, while the others keep 90 %.
 #[test]
 fn starts_hold_but_for_merges_at_the_beginning() {
     if too_slow() {
@@ -86,9 +86,9 @@ fn starts_hold_but_for_merges_at_the_beginning() {
     holds("startup");
 }
 
-/// Does seed 003 hold: the tail loses at least 10 % somewhere, the hold nothing anywhere, and what
-/// is done when nothing is said is the best of all settings on average? And does a reader beside
-/// flushes keep its half, the writer its own, in every second?
+/// Does seed 003 hold: the tail loses at least 10 % somewhere, the hold nothing anywhere, and the
+/// default is the best of all settings on average? And does a reader keep its half despite flushes,
+/// and the writer its own, in every second?
 #[test]
 fn flushes_hold() {
     if too_slow() {
@@ -99,8 +99,8 @@ fn flushes_hold() {
     }
 }
 
-/// Has one that is owed half of a device half of it under paternoster, whatever the sessions beside
-/// it?
+/// Does a client that is owed half of a device get it under paternoster, whatever sessions it
+/// competes with?
 #[test]
 fn the_victim_has_its_half() {
     if too_slow() {
@@ -109,10 +109,10 @@ fn the_victim_has_its_half() {
     holds("victim");
 }
 
-/// Do programs' own doors come out as published, and does the gate do what they asked for, but for
-/// what is known to fall short? Beside a burst of large writes in a limit's line reads have fewer
-/// bytes than they ask for; and on spinning disks no number of flushes has both, all bytes and half
-/// the tail. The notes of the two say why.
+/// Do programs' own doors come out as published, and does the gate do what they wanted, except for
+/// what is known to fall short? With a burst of large writes in a limit's line reads get fewer
+/// bytes than they ask for; and on spinning disks no number of flushes gives both, all bytes and
+/// half the tail. The notes of the two say why.
 #[test]
 fn published_cases_of_the_gate_hold() {
     if too_slow() {
@@ -125,8 +125,8 @@ fn published_cases_of_the_gate_hold() {
     assert_eq!(outside("gate-riffle"), ["gate by 32, all"]);
 }
 
-/// Is every figure of seed 000 within 4 % of the unpatched and 8 % of the patched table? And is
-/// paternoster's division of the same pairs even?
+/// Is every figure of seed 000 within 4 % of the unpatched and 8 % of the patched table? And does
+/// paternoster divide the same pairs evenly?
 #[test]
 fn flash_fairness_holds() {
     holds("flash-fairness");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The worked example of `docs/own-device.md`: does the device that it makes of six published
-//! figures show them? What else that page says is in `tests/all/own_device.rs`.
+//! The worked example of `docs/own-device.md`: does the device made from six published figures show
+//! them? The rest of that page is tested in `tests/all/own_device.rs`.
 
 use std::process::{Command, Stdio};
 

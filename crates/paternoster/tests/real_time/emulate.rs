@@ -19,7 +19,7 @@ fn until_a_signal() {
     while place.is_empty() && child.try_wait().unwrap().is_none() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
-    // From here on its file is read as from a disk: 8.1 ms.
+    // From here on its file reads like a disk: 8.1 ms.
     let began = Instant::now();
     std::fs::read(place.mount().join("lab-disk")).map(drop).unwrap_or_default();
     let read = began.elapsed();
@@ -30,7 +30,7 @@ fn until_a_signal() {
     assert_eq!(output.status.code(), Some(0), "{said}{why}");
     assert!(place.is_empty());
     assert!(why.contains("within 2 to 5 %"), "{why}");
-    // 32 MiB at 150 MB/s alone are 223 ms, beside 100 us for each request.
+    // 32 MiB at 150 MB/s alone are 223 ms, plus 100 us for each request.
     assert!(read >= Duration::from_millis(220), "{read:?} {why}");
     assert!(said.lines().any(|line| line.trim_start().starts_with("read")), "{said}");
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a slow or busy machine decides: times that are measured, states that last for a moment.
-//! `cargo test` passes this by; ask for it by name, and one test at a time, or they slow each other
-//! down:
+//! Tests that a slow or busy machine decides: measured times, short-lived states. `cargo test`
+//! skips these; run them by name, and one at a time, or they slow each other down:
 //!
 //! ```text
 //! cargo test --release -p paternoster --test real_time -- --test-threads=1
 //! ```
 //!
-//! A test whose verdict hangs on elapsed time goes in here.
+//! A test whose verdict depends on elapsed time goes in here.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster versus-kernel` with the kernel's schedulers, for real: is the machine as it was,
+//! `paternoster versus-kernel` with the kernel's schedulers, for real: is the machine restored,
 //! whatever happens; does the table have every row?
 //!
-//! Figures of the kernel are only asked to be there. But a loop device has to be seen in the moment
-//! in which it is there, and its queue has to be as it was before, with nobody else to change it:
-//! on a slow machine, or beside other tests, these can fail. Where the machine has no root, FUSE,
-//! loop devices or fio they say so and pass. What needs none of that is in
-//! `tests/all/versus_kernel.rs`.
+//! Figures of the kernel must only exist. But a loop device must be seen during the moment in which
+//! it exists, and its queue must be as it was before, with nothing else changing it: on a slow
+//! machine, or together with other tests, these can fail. Without root, FUSE, loop devices or fio
+//! they say so and pass. What needs none of that is in `tests/all/versus_kernel.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +40,7 @@ fn machine_can() -> bool {
     false
 }
 
-/// What of this machine may have been changed by the program of process `pid`.
+/// What the program of process `pid` may have changed on this machine.
 fn left_behind(pid: u32) -> Vec<String> {
     let own = format!("paternoster-versus-{pid}");
     let group = format!("paternoster-{pid}-");
@@ -73,8 +72,8 @@ fn backing(name: &str) -> String {
     fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default()
 }
 
-/// Each loop device, with what its queue says. Not `rotational`: that the kernel sets anew whenever
-/// a file is attached, and it stays as it was when the file goes.
+/// Each loop device, with its queue's values. Not `rotational`: the kernel resets that whenever a
+/// file is attached, and it stays as it was when the file goes.
 fn loops() -> Vec<(String, Vec<String>)> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -91,8 +90,8 @@ fn loops() -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// Asserts that nothing is left of process `pid`, and that the queue of the loop device that it had
-/// says again what it said before. Others may use other loop devices meanwhile.
+/// Asserts that nothing is left of process `pid`, and that the queue of its loop device has its
+/// former values again. Other loop devices may be in use meanwhile.
 fn assert_as_before(before: &[(String, Vec<String>)], used: &str, pid: u32) {
     assert_eq!(left_behind(pid), Vec::<String>::new());
     if !backing(used).is_empty() {
@@ -106,8 +105,8 @@ fn assert_as_before(before: &[(String, Vec<String>)], used: &str, pid: u32) {
     }
 }
 
-/// Waits until the program of this process has a loop device that is as asked for, or has ended;
-/// the device's name.
+/// Waits until the program of this process has a loop device in the wanted state, or has ended;
+/// returns the device's name.
 fn wait_for_loop(child: &mut Child, until: &dyn Fn(&str) -> bool) -> Option<String> {
     let own = format!("paternoster-versus-{}/", child.id());
     let begin = Instant::now();
@@ -136,7 +135,7 @@ fn run(mut command: Command) -> Output {
 }
 
 /// Does a short job run for real under all schedulers on both sides, and under one that the kernel
-/// has not, and is the machine as it was?
+/// lacks, and is the machine restored?
 #[test]
 fn a_job_is_run_on_both_sides() {
     if !machine_can() {
@@ -167,7 +166,7 @@ fn a_job_is_run_on_both_sides() {
     assert!(document["emulation_ns"]["commands"].as_u64().expect("a number") > 0);
 }
 
-/// Is the machine as it was after a fio that fails, and is it said, with exit status 1?
+/// Is the machine restored after a fio that fails, and is this reported, with exit status 1?
 #[test]
 fn a_failing_fio_leaves_nothing() {
     if !machine_can() {
@@ -187,7 +186,7 @@ fn a_failing_fio_leaves_nothing() {
     assert!(said.contains("exit status: 3: no good"), "{said}");
 }
 
-/// Is the machine as it was after Ctrl-C in the middle of a run under bfq, with cgroups?
+/// Is the machine restored after Ctrl-C in the middle of a run under bfq, with cgroups?
 #[test]
 fn ctrl_c_leaves_nothing() {
     if !machine_can() {
@@ -199,7 +198,7 @@ fn ctrl_c_leaves_nothing() {
     let mut child = command.spawn().expect("the program starts");
     let pid = child.id();
     let group = format!("/sys/fs/cgroup/blkio/paternoster-{pid}-heavy");
-    // When somebody is in the cgroup, fio is under way.
+    // Once a process is in the cgroup, fio is running.
     let under_way = |_: &str| {
         let tasks = fs::read_to_string(Path::new(&group).join("cgroup.procs"));
         tasks.is_ok_and(|tasks| !tasks.is_empty())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::words::{Kind, Word};
 
-/// Differences of one kind are shown so many times.
+/// At most this many differences of one kind are shown.
 const EXAMPLES: usize = 3;
 
 /// Why a call differs.
@@ -15,9 +15,9 @@ pub(super) enum Cause {
     Millisecond,
     /// The call came within microseconds of a tick.
     Tick,
-    /// Linux served another one that might be served, with a later finish (BFQ-10).
+    /// Linux served another eligible queue, with a later finish (BFQ-10).
     Turn,
-    /// None that is known.
+    /// No known cause.
     Unexplained,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Account {
     pub(super) classes: BTreeMap<Kind, Class>,
 }
 
-/// What Linux said, and what we said in its place.
+/// What Linux said, and what we said instead.
 pub(super) type Pair<'a> = (Option<&'a Word>, Option<&'a Word>);
 
 impl Account {
-    /// Compares what was said in one call; what differs.
+    /// Compares what was said in one call; returns what differs.
     pub(super) fn compare<'a>(
         &mut self,
         at: &str,
@@ -82,7 +82,7 @@ impl Account {
         false
     }
 
-    /// A call of that kind was compared; why it differs, if it does.
+    /// A call of that kind was compared; `cause` says why it differs, if it does.
     pub(super) fn call(&mut self, kind: &'static str, at: &str, cause: Option<Cause>) {
         *self.calls.entry(kind).or_default() += 1;
         if let Some(cause) = cause {
@@ -96,7 +96,7 @@ impl Account {
         self.classes.get(&kind).map_or(0, |class| class.said)
     }
 
-    /// Calls that differ, for whatever cause.
+    /// Calls that differ, for any cause.
     pub(super) fn differing_calls(&self) -> u64 {
         self.differences.values().sum()
     }
@@ -141,7 +141,7 @@ impl Account {
     }
 }
 
-/// How well two words stand for each other.
+/// How well two words match.
 fn likeness(one: &Word, other: &Word) -> u32 {
     match () {
         () if one == other => 5,
@@ -151,13 +151,13 @@ fn likeness(one: &Word, other: &Word) -> u32 {
     }
 }
 
-/// What was said side by side, in order, so that as much as possible is said by both.
+/// What was said, side by side and in order, so that as much as possible is said by both.
 fn align<'a>(recorded: &'a [Word], ours: &'a [Word]) -> Vec<Pair<'a>> {
     let alike = |(one, other): (&Word, &Word)| one.kind == other.kind;
     if recorded.len() == ours.len() && recorded.iter().zip(ours).all(alike) {
         return recorded.iter().map(Some).zip(ours.iter().map(Some)).collect();
     }
-    // best[i][j]: of what stands from i and j on.
+    // best[i][j]: of what comes from i and j on.
     let (rows, columns) = (recorded.len(), ours.len());
     let mut best = vec![vec![0; columns + 1]; rows + 1];
     for i in (0..rows).rev() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recorded call tells of its turns: whose they were, when they began and ended, what their
-//! time cost.
+//! What a recorded call says of its turns: which queues had them, when they began and ended, what
+//! their time cost.
 //!
-//! The kernel reads its clock before it writes what it found. A turn begins behind the message
-//! before `set_in_service_queue`, and ends behind the one before `is_slow`; the latter comes at
+//! The kernel reads its clock before it writes what it found. A turn begins after the message
+//! before `set_in_service_queue`, and ends after the one before `is_slow`; the latter comes at
 //! once, the former some microseconds later:
 //!
 //! ```text
@@ -38,7 +38,7 @@ pub(super) struct Ended {
 }
 
 impl History {
-    /// What the messages of a call tell.
+    /// What the messages of a call say.
     pub(super) fn of(call: &Call) -> History {
         let mut history = History::default();
         let mut before = call.entered_ns;
@@ -75,7 +75,7 @@ impl History {
         self.begun.pop();
     }
 
-    /// The next turn ends.
+    /// The next turn that ends.
     pub(super) fn next_ended(&mut self) -> Option<Ended> {
         self.ended.pop()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The journal: what our BFQ says in a call, and where history is forced on it.
 //!
-//! Queues are called as they were when it was said: by their process, or as shared.
+//! Queues have the names they had when it was said: by their process, or as shared.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::account::Cause;
 use super::history::{Ended, History};
 use super::words::Word;
 
-/// How near to a whole millisecond the length of a turn is not known: the log's clock and the
+/// How near to a whole millisecond the length of a turn is uncertain: the log's clock and the
 /// kernel's differ by that much over a turn.
 const EDGE: Nanos = Nanos::from_micros(20);
 
@@ -31,12 +31,12 @@ pub(super) struct Journal {
     pub(super) forced: Option<Cause>,
     /// Our queues as the log calls them.
     names: BTreeMap<u32, QueueName>,
-    /// The process that calls: a queue that is made in the call is its own.
+    /// The process that calls: a queue made in the call is its own.
     caller: u32,
     history: History,
     /// The turn that ended last.
     ended: Option<Ended>,
-    /// The log's time at ours, 0.
+    /// The log's time at our time 0.
     origin_ns: u64,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Journal) -> T) -> T {
     JOURNAL.with_borrow_mut(|journal| f(journal.as_mut().expect("a log is being replayed")))
 }
 
-/// From now on what is said on this thread is written down.
+/// From now on what is said on this thread is recorded.
 pub(super) fn install() {
     JOURNAL.with_borrow_mut(|journal| *journal = Some(Journal::default()));
     bfq::install(Some(&LISTENER));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our decisions beside those that a real BFQ took.
+//! Our decisions compared with those of a real BFQ.
 //!
-//! Linux 6.18 ran on modelled devices with its scheduler telling each decision. Here the same
-//! requests come to our `bfq` at the same times, are asked for and end as they did; what ours says
+//! Linux 6.18 ran on modelled devices with its scheduler logging each decision. Here the same
+//! requests come to our `bfq` at the same times, and are picked and end as they did; what ours says
 //! is compared with what Linux said, word by word and number by number (see `probe_points.rs` of
 //! the library's bfq).
 //!
 //! ```text
-//! setup.rs     what the logs do not tell: the device, weights, ticks; which log follows which
-//! replay.rs    a call of a log made on our Bfq, in a world that the log tells of
+//! setup.rs     what the logs omit: the device, weights, ticks; which log follows which
+//! replay.rs    a call of a log made on our Bfq, in the world that the log describes
 //! journal.rs   what ours says in it, and where history is forced on it
 //! history.rs   whose turns began and ended in the recorded call, when, what they cost
 //! words.rs     what both say, in one form
@@ -42,7 +42,7 @@ fn calls(log: &str) -> Vec<Call> {
     calls.map(|call| call.unwrap_or_else(|wrong| panic!("{log}: {wrong}"))).collect()
 }
 
-/// Of each log: requests that went, turns that ended, and how many calls may differ because of a
+/// For each log: requests that went, turns that ended, and how many calls may differ because of a
 /// millisecond, a tick, a turn.
 const ACCOUNTS: [(&str, u64, u64, [u64; 3]); 8] = [
     ("disk_2seq_ll0", 2326, 31, [0, 0, 0]),
@@ -73,8 +73,8 @@ fn check(log: &str, account: &Account) {
 /// * *Millisecond* (2). A turn is charged for whole milliseconds. These lasted 122.984 and 120.989
 ///   ms by the log's clock, and by the kernel's own 123 and 121 or a little more.
 /// * *Tick* (1). The kernel's tick had come 16 us earlier than its others.
-/// * *Turn* (3). Of those who might be served Linux took one that had not the least finish: its
-///   tree did not know that the least start below a node had become less (BFQ-10). Ours is exact.
+/// * *Turn* (3). Of the eligible queues Linux took one that did not have the least finish: its tree
+///   had missed that the least start below a node had decreased (BFQ-10). Ours is exact.
 ///
 /// Each time the recorded value is taken, so that what follows can be compared.
 #[test]

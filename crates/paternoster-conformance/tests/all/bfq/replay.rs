@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log replayed: its calls made on our BFQ, at their times.
+//! A log replayed: its calls are made on our BFQ, at their times.
 //!
-//! Everything around the scheduler comes from the log: who submits and when, which bios were
-//! merged, when the driver asked for a request, when a request ended, when the timer rang. Only
-//! the scheduler is ours.
+//! Everything around the scheduler comes from the log: which process submits and when, which bios
+//! were merged, when the driver asked for a request, when a request ended, when the timer rang.
+//! Only the scheduler is ours.
 //!
 //! A call has one time here, that of its first words under the kernel's lock; but see `history.rs`.
 //!
-//! Linux looks for a queue to merge with as often as a bio meets a request that it might join; we
-//! do so once for each bio. So here a bio comes to our scheduler if Linux said something about it,
-//! and twice if it joined a request.
+//! Linux looks for a queue to merge with each time a bio meets a request that it might join; we do
+//! so once for each bio. So here a bio comes to our scheduler if Linux said something about it, and
+//! twice if it joined a request.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ use super::words::Word;
 const NR_REQUESTS: u32 = 256;
 /// Ticks per second.
 const HZ: Hz = Hz::new(250).expect("it divides a second");
-/// A call so near to a tick may have come before it or behind it.
+/// A call this near to a tick may have come before or after it.
 const EDGE: Nanos = Nanos::from_micros(20);
 
 /// A request of the log.
@@ -44,7 +44,7 @@ struct Known {
     in_flight: bool,
 }
 
-/// A BFQ with the world that logs show it.
+/// A BFQ with the world that a log gives it.
 pub(super) struct Replay {
     bfq: Probe<Bfq>,
     setup: Setup,
@@ -58,7 +58,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// A BFQ that has seen nothing, on a device as `setup` says, from `start` on.
+    /// A BFQ without history, on a device as `setup` says, from `start` on.
     pub(super) fn new(setup: Setup, start_ns: u64) -> Replay {
         let facts = DeviceFacts { rotational: setup.rotational, ..DeviceFacts::default() };
         let world = World { facts, ncq: Ncq::Probe, nr_requests: NR_REQUESTS, hz: HZ };
@@ -76,7 +76,7 @@ impl Replay {
         replay
     }
 
-    /// Replays the calls of a log; the account of it.
+    /// Replays the calls of a log; returns its account.
     pub(super) fn run(&mut self, setup: Setup, calls: &[Call]) -> Account {
         self.setup = setup;
         self.bfq.set("low_latency", setup.low_latency.into());
@@ -145,7 +145,7 @@ impl Replay {
         Some(if tick { Cause::Tick } else { Cause::Unexplained })
     }
 
-    /// Queues that are not shared are called by their process.
+    /// Queues that are not shared are named after their process.
     fn learn_names(&mut self) {
         self.names.retain(|&queue, _| self.bfq.is_kept(queue));
         for queue in self.bfq.queues() {
@@ -247,7 +247,7 @@ impl Replay {
         self.requests.push(Known { id, sector, sectors, in_flight: false });
     }
 
-    /// If it is not known which request the kernel chose here, that is seen when it ends.
+    /// If it is unknown which request the kernel chose here, that shows when it ends.
     fn dispatch(&mut self, sure: bool) {
         self.bfq.ask();
         let Some(picked) = self.bfq.pick() else { return };

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the device and the scheduler of each log were set, and which log goes on where another
-//! ended.
+//! How the device and the scheduler of each log were set, and which log continues another.
 //!
 //! # Series
-//! The logs of a device were made one after another with one scheduler, which kept what it knew:
-//! virtual time, the rate and with it the largest budget, whether the device queues, the weight of
-//! those who had been ahead when they went. That is not said anywhere, but every number of a log
-//! follows from the one before it: `disk_seq_rand_ll0` begins at virtual time 31245885218, exactly
-//! where `disk_2seq_ll0` ended, and its first request closes the last observation of the rate.
+//! The logs of a device were made one after another with one scheduler, which kept its state:
+//! virtual time, the rate and with it the largest budget, whether the device queues commands, the
+//! weight of queues that were ahead when they left. That is not stated anywhere, but every number
+//! of a log follows from the one before it: `disk_seq_rand_ll0` begins at virtual time 31245885218,
+//! exactly where `disk_2seq_ll0` ended, and its first request closes the last observation of the
+//! rate.
 //!
 //! # Ticks
 //! The kernel's tick is 4 ms. It came 1560 to 1577 us after each whole 4 ms of the log's clock:
-//! with any phase in between every decision that hangs on a tick is the recorded one, but for one.
+//! with any phase in between every decision that depends on a tick is the recorded one, except one.
 //!
-//! Source: the README beside the logs (devices, weights); ticks were fitted.
+//! Source: the README next to the logs (devices, weights); ticks were fitted.
 
-/// What a log does not tell of itself.
+/// What a log does not say about itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup {
     pub(super) log: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Setup {
     pub(super) low_latency: bool,
     /// When the tick comes after each whole 4 ms.
     pub(super) phase_us: u64,
-    /// Weights of the groups of processes; those that are not named are in the root.
+    /// Weights of the groups of processes; processes without one are in the root.
     pub(super) weights: &'static [(u32, u32)],
 }
 

@@ -5,13 +5,13 @@
 //! bfq3445S expire (1, slow 0, num_disp 0, short_ttime 1)     Expiry, of 3445: 1 0 0 1
 //! ```
 //!
-//! What Linux tells of references, addresses and allocations is left out: it decides nothing. What
-//! it does not tell in words, which request goes, is made a word here.
+//! What Linux says of references, addresses and allocations is left out: it decides nothing. What
+//! it does not put in words, which request goes, becomes a word here.
 
 use paternoster_core::conformance::bfq::ProbePoint;
 use paternoster_trace::ftrace::{BfqMessage, Partner, QueueName};
 
-/// Numbers of a word at most.
+/// A word has at most this many numbers.
 const MOST: usize = 5;
 
 /// Kinds of words, by what they decide.
@@ -81,12 +81,12 @@ impl Word {
         Word::new(Kind::Request, None, [bits(sector), sectors.into()])
     }
 
-    /// Of an allocation: queues that are raised, and how many requests there may be.
+    /// At an allocation: queues that are raised, and how many requests there may be.
     pub(super) fn depth(raised: u32, depth: u32) -> Word {
         Word::new(Kind::Depth, None, [raised.into(), depth.into()])
     }
 
-    /// Whose turn it is.
+    /// The queue whose turn it is.
     pub(super) fn turn(queue: QueueName) -> Word {
         Word::new(Kind::Turn, Some(queue), [])
     }
@@ -96,8 +96,8 @@ impl Word {
         &self.numbers[..self.count]
     }
 
-    /// Whether two words differ in nothing but what hangs on the tick: how long a queue has been
-    /// raised, and whether the time of a turn is over.
+    /// Whether two words differ only in what depends on the tick: how long a queue has been raised,
+    /// and whether the time of a turn is over.
     pub(super) fn is_a_tick_from(&self, other: &Word) -> bool {
         let mut like_other = *self;
         match self.kind {

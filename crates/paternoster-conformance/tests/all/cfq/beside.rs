@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is compared beside the decisions: what we know after a call, with what the kernel told.
+//! What is compared besides decisions: what we know after a call, with what the kernel logged.
 //!
-//! Nothing of it is forced but the think time, which is taken over so that one reading of the clock
-//! is not held against us seven times over.
+//! Only the think time is forced: it is taken over so that one clock reading does not count as
+//! seven differences.
 
 use paternoster_core::RequestId;
 use paternoster_core::conformance::Probe;
@@ -25,7 +25,7 @@ fn told<T>(step: &Step, of: impl Fn(&Message) -> Option<T>) -> Option<T> {
     step.said.iter().find_map(|said| of(&said.message))
 }
 
-/// The queue that a request was inserted into, by the name that the log gives it.
+/// The queue that a request was inserted into, by its name in the log.
 pub(super) fn queue_of_request(step: &Step, cfq: &Probe<Cfq>, queue: u32, renamed: bool) {
     let named = step.said.iter().find(|said| said.message == Message::InsertRequest);
     let Some(name) = named.and_then(|said| said.queue) else { return };
@@ -115,9 +115,9 @@ enum Coming {
     New,
     /// To the one that its process's own was merged into.
     Merged,
-    /// To one that was made since its process leaves a shared one.
+    /// To one made because its process leaves a shared one.
     Parted,
-    /// To a queue that was shared, as the last of those who shared it.
+    /// To a queue that was shared, as its last process.
     Alone,
 }
 
@@ -133,7 +133,7 @@ impl Coming {
         }
     }
 
-    /// From what its process had before, and what the request has got.
+    /// From what its process had before, and what the request got.
     fn seen(before: Option<(u32, SeenQueue)>, queue: u32, after: SeenQueue) -> Coming {
         match before {
             None if after.allocated == 1 => Coming::New,
@@ -148,7 +148,7 @@ impl Coming {
     }
 }
 
-/// How a request came to its queue. Whether that has another name from now on.
+/// How a request came to its queue. Returns whether that has another name from now on.
 pub(super) fn coming(
     step: &Step,
     cfq: &Probe<Cfq>,

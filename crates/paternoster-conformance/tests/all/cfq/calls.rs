@@ -19,12 +19,12 @@
 //! A call carries the messages that it wrote: what the kernel decided in it. Which request was
 //! picked is known from the D line that follows. A pick has no first line of its own: it begins
 //! with the first message of its kind and ends with *keep*, *may not* or *dispatched*. A pick that
-//! wrote nothing (nothing waited) is not seen, nor need it be.
+//! wrote nothing (nothing waited) does not show, and need not.
 //!
 //! # What holds
 //! I1  Every message belongs to exactly one call.
 //! I2  The lines of one log balance: what is inserted was made, what is issued was inserted, what
-//!     completes was issued. What does not balance is told in `Calls::oddities`.
+//!     completes was issued. What does not balance is reported in `Calls::oddities`.
 //!
 //! Source: CFQ-60 to CFQ-67; CFQ-35 (the driver asks for one request more than it can take).
 
@@ -41,7 +41,7 @@ pub(super) struct Said {
     pub(super) message: Message,
 }
 
-/// One request of a log, by its number in the order of allocation.
+/// One request of a log, numbered in the order of allocation.
 #[derive(Debug, Clone, Copy)]
 struct Recorded {
     pid: u32,
@@ -66,7 +66,7 @@ pub(super) enum Call {
         request: usize,
         kind: Kind,
         at: Extent,
-        /// When its bio was submitted; the process is known to the scheduler from then on.
+        /// When its bio was submitted; the scheduler knows the process from then on.
         since: u64,
     },
     Insert {
@@ -110,7 +110,7 @@ pub(super) struct Step {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     pub(super) steps: Vec<Step>,
-    /// What the cutting did not understand; empty for every log there is.
+    /// What could not be cut into calls; empty for every log there is.
     pub(super) oddities: Vec<String>,
     requests: Vec<Recorded>,
     /// Messages before the line that says which call they belong to.
@@ -271,7 +271,7 @@ impl Calls {
         }
     }
 
-    /// Whether the last call is the end of a process that is not told whole.
+    /// Whether the last call is a process's end that is not logged in full.
     fn is_leaving(&self) -> bool {
         let last = self.steps.last();
         last.is_some_and(|step| {
@@ -295,7 +295,7 @@ impl Calls {
         matches!(message, Message::Expired { .. }) && (ended || !reason)
     }
 
-    /// Whether the pick that was cut last has come to an end.
+    /// Whether the last pick has ended.
     fn pick_has_ended(&self) -> bool {
         let last = self.steps.last().and_then(|step| step.said.last());
         matches!(
@@ -324,8 +324,8 @@ impl Calls {
                 | Message::DispatchInsert
         );
         if !matches!(step.call, Call::Pick { .. }) {
-            // `should_idle` speaks in insertions and completions too; behind any other call it
-            // can only be a pick that asks.
+            // `should_idle` speaks in insertions and completions too; after any other call it can
+            // only be a pick.
             let asks = *message == Message::NotIdling
                 && !matches!(step.call, Call::Insert { .. } | Call::Complete { .. });
             return belongs || asks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each decision and the message that tells of it.
+//! Each decision and the message that reports it.
 //!
 //! ```text
 //! decision             message                          no message
@@ -9,8 +9,8 @@
 //! Arm                  arm_idle: 8000000                @noarm …, Not idling. …
 //! ```
 //!
-//! A decision that is told only if it is a yes counts only if either of us says yes: that nobody's
-//! slice was found used up at each of 100 000 requests would make a fine percentage of nothing.
+//! A decision that is logged only if it is a yes counts only if either side says yes: that no slice
+//! was found used up at each of 100 000 requests would make a fine percentage of nothing.
 
 use paternoster_core::conformance::cfq::{Choice, Decision, tree};
 use paternoster_core::{Class, Nanos, Preemption, RequestId};
@@ -22,7 +22,7 @@ use super::oracle::{BEFORE, CHOSEN, CLOCK, DRIFT, EDGE, Oracle, PAUSE, PAUSED, U
 /// No time is compared.
 const NO_EDGE: i64 = i64::MAX;
 
-/// Why something that hangs on a comparison of two times, so far apart, may differ.
+/// Why a decision that compares two times may differ when they are this far apart.
 const fn edge(apart: i64, close: i64) -> &'static str {
     if apart.saturating_abs() <= close { EDGE } else { UNEXPLAINED }
 }
@@ -82,7 +82,7 @@ impl Oracle {
         }
     }
 
-    /// Those that are told by one message if they are a yes.
+    /// Decisions reported by one message if they are a yes.
     fn told_if_yes(&mut self, decision: Decision, ours: Option<i64>) -> Option<i64> {
         let (class, theirs, edge) = match decision {
             Decision::DeepIsSlow => ("deep queue is slow", self.has(&Message::DeepSeeky), NO_EDGE),
@@ -100,7 +100,7 @@ impl Oracle {
         self.flag(class, ours, theirs, edge)
     }
 
-    /// Whether a slice ends in what is left of this call.
+    /// Whether a slice ends in the rest of this call.
     fn expires(&self) -> bool {
         self.see(|message| matches!(message, Message::Expired { .. }).then_some(())).is_some()
     }
@@ -155,7 +155,7 @@ impl Oracle {
         theirs.or(ours)
     }
 
-    /// A key is the same if it is, or if it lies as far from our present as theirs from theirs.
+    /// A key matches if it is equal, or as far from our present as theirs from theirs.
     fn key(&mut self, queue: u32, now: Nanos, tree: usize, ours: Option<i64>) -> Option<i64> {
         let name = self.name(queue);
         let theirs = self.take(|told, message| match *message {
@@ -173,7 +173,7 @@ impl Oracle {
         theirs.map(|(key, ..)| key).or(ours)
     }
 
-    /// Told together with the length of a slice; not in all places where it is renewed.
+    /// Logged together with the length of a slice; not in all places where it is updated.
     fn average(&mut self, ours: Option<i64>) -> Option<i64> {
         let theirs = self.see(|message| match message {
             Message::SliceLength { busy, .. } => busy.number(),
@@ -182,7 +182,7 @@ impl Oracle {
         if theirs.is_none() { ours } else { self.exact("average of busy queues", ours, theirs) }
     }
 
-    /// Without `low_latency` only the length is told, and only when the clock starts.
+    /// Without `low_latency` only the length is logged, and only when the clock starts.
     fn slice_length(&mut self, queue: u32, ours: Option<i64>) -> Option<i64> {
         let name = self.name(queue);
         let computed = self.take(|told, message| match message {
@@ -316,15 +316,16 @@ impl Oracle {
         theirs
     }
 
-    /// The last way to stay; what is left is to leave.
+    /// The last way to stay; otherwise the queue is left.
     fn waits_for_group(&mut self, ours: Option<i64>) -> Option<i64> {
         let waits = self.exit("group idle", ours, Exit::KeepGroup, NO_EDGE);
         self.exit_taken |= self.has(&Message::Select(Exit::ExpireEnd));
         waits
     }
 
-    /// Told of async queues, and where the limit is reached. With `low_latency` it is one more for
-    /// each 100 ms since a second before the scheduler was chosen, at a time that is not recorded.
+    /// Logged for async queues, and where the limit is reached. With `low_latency` it is one more
+    /// for each 100 ms since a second before the scheduler was chosen, at a time that is not
+    /// recorded.
     fn most(&mut self, ours: Option<i64>) -> Option<i64> {
         let theirs = self.see(|message| match message {
             Message::MayDispatch { max, .. } => max.number(),
@@ -338,7 +339,7 @@ impl Oracle {
         theirs
     }
 
-    /// Counted where the kernel says that it has asked, or where we differ.
+    /// Counted where the kernel says that it has checked, or where we differ.
     fn may_dispatch(&mut self, ours: Option<i64>) -> Option<i64> {
         let asked = self.take(|_, message| match message {
             Message::Refused(_) | Message::MayDispatch { .. } => Some(()),
@@ -371,7 +372,7 @@ impl Oracle {
         theirs.or(ours)
     }
 
-    /// Told only if it changes.
+    /// Logged only if it changes.
     fn idle_window(&mut self, before: bool, ours: Option<i64>) -> Option<i64> {
         let changed = self.take(|_, message| match message {
             Message::IdleWindow(window) => Some(*window),

@@ -13,11 +13,11 @@
 //!
 //! Nothing is dropped: a line that is not understood is an error with its text.
 //!
-//! Source: the README beside the logs, section 1; the logs.
+//! Source: the README next to the logs, section 1; the logs.
 
 use super::message::Message;
 
-/// A queue by the name that the log gives it. The type is no part of the name: it changes.
+/// A queue by its name in the log. The type is not part of the name: it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Name {
     /// The process that made it.
@@ -138,7 +138,7 @@ fn block(action: &str, rest: &str) -> Option<What> {
     let kind = match letters {
         "R" => Kind::Read,
         "W" => Kind::Write,
-        // The end of a bio that asked for a flush is told without a size.
+        // The end of a bio that asked for a flush is logged without a size.
         "WS" if at.sectors > 0 => Kind::SyncWrite,
         "WS" | "FWS" | "FN" => Kind::Flush,
         "N" => Kind::Passthrough,
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(message_of("1.5 k/u2:5-57 m N cfq idle timer fired"), Message::TimerFired);
     }
 
-    /// Is a line that nobody knows refused with its text?
+    /// Is an unknown line refused with its text?
     #[test]
     fn an_unknown_line_is_an_error() {
         for text in ["", "x", "1.5 a-1 m N cfq9S dances", "1.5 a-1 Z R 1 + 2 [a]"] {

@@ -10,7 +10,7 @@
 //!         └ a message that was added to that kernel; those without @ are its own
 //! ```
 //!
-//! Source: the README beside the logs, section 1; the logs.
+//! Source: the README next to the logs, section 1; the logs.
 
 use super::log::{Extent, number};
 
@@ -20,7 +20,7 @@ pub(super) enum Message {
     Alloced,
     PutQueue,
     MergingWith,
-    /// By this process, from its queue to that.
+    /// By this process, from the first queue to the second.
     Merging {
         to: u32,
     },

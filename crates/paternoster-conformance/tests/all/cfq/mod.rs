@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our decisions beside those that a real CFQ took.
+//! Our decisions compared with those of a real CFQ.
 //!
-//! Linux 4.19.1 ran on modelled devices with its scheduler telling each decision. Here the same
-//! requests come to our `cfq-4.19` at the same times, merge as they did, are asked for and end as
+//! Linux 4.19.1 ran on modelled devices with its scheduler logging each decision. Here the same
+//! requests come to our `cfq-4.19` at the same times, merge as they did, and are picked and end as
 //! they did; at each point where CFQ decides, our choice is compared with the recorded one, and the
 //! recorded one is carried out (*forced history*, see `probe_points.rs` of the library's cfq).
 //!
 //! ```text
 //! log.rs      a line            27.987297 lg-109 m N cfq109S idle=0  (message.rs: idle=0)
 //! calls.rs    a call            an insertion, with all that was decided in it
-//! replay.rs   its repetition    the same call made on our Cfq, in a world that the log tells of
+//! replay.rs   its repetition    the same call made on our Cfq, in the world that the log describes
 //! oracle.rs   a decision        ours compared, the recorded one returned (decisions.rs)
 //! beside.rs   what is not decided but known: seek history, think time, the device's depth
 //! tally.rs    the account       by class of decision, with the causes of differences
-//! setup.rs    what the log does not tell: the device, attributes, classes, groups
+//! setup.rs    what the log omits: the device, attributes, classes, groups
 //! plain.rs    the recordings under noop and deadline
 //! ```
 //!
-//! What counts is a choice between two or more: a request where only one waits, a refusal to do
-//! what nobody would have done, are not counted. The account is in
-//! `docs/schedulers/cfq-against-linux.md`; run the test with `--nocapture` to see it.
+//! Only a choice between two or more counts: not a request where only one waits, nor a refusal to
+//! do what no scheduler would have done. The account is in `docs/schedulers/cfq-against-linux.md`;
+//! run the test with `--nocapture` to see it.
 //!
 //! Source: the recordings' README; `docs/rules/cfq.md`.
 
@@ -45,7 +45,7 @@ use log::{Line, class_of};
 use setup::Setup;
 use tally::Tally;
 
-/// Classes that are equal without exception: computed from what is told exactly.
+/// Classes that are equal without exception: computed from what is logged exactly.
 const EXACT: [&str; 20] = [
     "age comes first",
     "average of busy queues",
@@ -103,8 +103,8 @@ fn every_line_is_understood() {
 }
 
 /// Do we decide as Linux 4.19.1 did? Keys and slice lengths exactly, 99 % of the dispatches, 98 %
-/// of each other kind of decision, and no difference without a cause that is known. 730,965
-/// decisions are compared: without its hook none would be.
+/// of each other kind of decision, and no difference without a known cause. 730,965 decisions are
+/// compared: without its hook none would be.
 #[test]
 fn decisions_are_those_of_linux() {
     let results = serde_json::from_str(&results()).expect("JSON");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The oracle: what the kernel decided in the present call, and how our choice compares.
 //!
-//! While a log is replayed the messages of the present call lie here. Each decision takes the
-//! message that tells of it (`decisions.rs`), compares, and answers with the recorded choice. What
-//! nobody has taken at the end of the call is a decision that we did not come to.
+//! While a log is replayed the oracle holds the messages of the present call. Each decision takes
+//! the message that reports it (`decisions.rs`), compares, and answers with the recorded choice. A
+//! message left at the end of the call is a decision that we did not come to.
 //!
 //! # Time
-//! A message tells a time or a span that was read from the clock some microseconds before the
-//! message was written, and before or after others of the same call. Values that were read from
-//! the clock agree if they are within [`CLOCK`]; then the recorded one is taken, so that what is
-//! computed from them (keys, lengths, virtual times) can be compared exactly. A yes or no that
-//! hangs on a time compared (is the slice used up?) may differ where the two were that close.
+//! A message gives a time or a span that was read from the clock some microseconds before it was
+//! written, and before or after others of the same call. Clock values agree if they are within
+//! [`CLOCK`]; then the recorded one is taken, so that what is computed from them (keys, lengths,
+//! virtual times) can be compared exactly. A yes or no that compares times (is the slice used up?)
+//! may differ where the two were that close.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use super::message::Message;
 use super::tally::Tally;
 
 /// How far clock readings of one call may lie apart, in nanoseconds: calls of the recorded kernel
-/// take up to 150 us, since it runs under emulation and writes what it does.
+/// take up to 150 us, because it runs under emulation and logs what it does.
 pub(super) const CLOCK: i64 = 150_000;
 /// A pause of the emulation between two messages of a call, at most.
 pub(super) const PAUSE: i64 = 600_000;
@@ -40,8 +40,8 @@ pub(super) const FIRST_THOUGHT: &str = "since when the process is known is not t
 pub(super) const CHOSEN: &str = "since when the scheduler is chosen is not told";
 pub(super) const WITHIN: &str = "a decision on its way";
 
-/// Classes that compare a value, not a choice: who is served does not hang on them, since the
-/// recorded value is taken.
+/// Classes that compare a value, not a choice: which queue is served does not depend on them,
+/// because the recorded value is taken.
 const VALUES: [&str; 10] = [
     "average of busy queues",
     "expiry: residual",
@@ -71,13 +71,13 @@ pub(super) fn install(log: &str, goes_on_from_before: bool) {
     cfq::install(Some(|decision, ours| with(|oracle| oracle.decide(decision, ours))));
 }
 
-/// Ends that; what was found.
+/// Stops comparing; returns what was found.
 pub(super) fn remove() -> Tally {
     cfq::install(None);
     ORACLE.with_borrow_mut(Option::take).map_or_else(Tally::default, |oracle| oracle.tally)
 }
 
-/// What is known of us before a call.
+/// Our state before a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Before {
     /// The request that the kernel picked in this call, by our number.
@@ -97,7 +97,7 @@ pub(super) struct Oracle {
     /// The recorded names of our queues.
     names: BTreeMap<u32, Name>,
     pub(super) before: Before,
-    /// The log goes on where another run ended, whose virtual time is not known.
+    /// The log continues another run, whose virtual time is not known.
     pub(super) goes_on_from_before: bool,
     /// A choice differed in this call.
     pub(super) differed: bool,
@@ -121,7 +121,7 @@ impl Oracle {
         self.workload_went_on = false;
     }
 
-    /// The call has ended: what nobody asked for is a decision that we did not come to.
+    /// The call has ended: a message left is a decision that we did not come to.
     pub(super) fn end(&mut self, call: &str) {
         if self.exit_taken && !self.exit_differed {
             self.tally.same("selection: keep, wait, leave");
@@ -150,12 +150,12 @@ impl Oracle {
         None
     }
 
-    /// Takes a message; whether it is there.
+    /// Takes a message; returns whether there is one.
     pub(super) fn has(&mut self, wanted: &Message) -> bool {
         self.take(|_, message| (message == wanted).then_some(())).is_some()
     }
 
-    /// What is told by the first message that fits, which stays.
+    /// The content of the first message that fits, which stays.
     pub(super) fn see<T>(&self, fits: impl Fn(&Message) -> Option<T>) -> Option<T> {
         self.said.iter().flatten().find_map(|said| fits(&said.message))
     }
@@ -182,7 +182,7 @@ impl Oracle {
         self.tally.different(class, cause, format!("{at}: {text}"));
     }
 
-    /// A queue of ours is called so in the log.
+    /// A queue of ours has this name in the log.
     pub(super) fn rename(&mut self, queue: u32, name: Name, is_live: impl Fn(u32) -> bool) {
         self.names.retain(|&known, _| is_live(known));
         self.names.insert(queue, name);
@@ -201,7 +201,7 @@ impl Oracle {
     }
 }
 
-/// Messages that tell what happened and decide nothing, or whose decision is compared elsewhere.
+/// Messages that report an event and decide nothing, or whose decision is compared elsewhere.
 const fn is_telling(message: &Message) -> bool {
     matches!(
         message,

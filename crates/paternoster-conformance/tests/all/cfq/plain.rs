@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recordings under noop and deadline: requests come, are merged and are asked for as there;
-//! which one is next is ours to say.
+//! The recordings under noop and deadline: requests come, are merged and are picked when they were
+//! there; which one is next is our choice.
 //!
 //! Those schedulers wrote no messages. A D line is where the driver asked for a request, and names
-//! the one that it got. A flush command lies in front of them and is no concern of theirs.
+//! the one that it got. Flush commands come before them and do not concern them.
 //!
 //! Source: NOOP-1, NOOP-2; DL-11, DL-12 (legacy).
 
@@ -15,7 +15,7 @@ use paternoster_core::{Bio, ClientId, Elevator, Nanos, Op, RequestId};
 use super::log::{Action, Extent, Kind, Line, What};
 use super::tally::Tally;
 
-/// An elevator with the world that a log shows it.
+/// An elevator with the world that a log gives it.
 pub(super) struct Plain<'a> {
     log: &'a str,
     probe: Probe<dyn Elevator>,
@@ -23,7 +23,7 @@ pub(super) struct Plain<'a> {
     plugged: Vec<(Kind, Extent)>,
     /// Inserted and not issued yet.
     waiting: BTreeMap<RequestId, (Kind, Extent)>,
-    /// Issued, and refused by the device: they come again without being asked for.
+    /// Issued, and refused by the device: they come back by themselves.
     refused: Vec<(Kind, Extent)>,
     tally: Tally,
 }
@@ -85,7 +85,7 @@ impl<'a> Plain<'a> {
         let picked = self.probe.pick();
         let ours = picked.and_then(|request| self.waiting.remove(&request));
         if let Some(request) = picked {
-            // When it ends is no concern of theirs.
+            // Its end does not matter to them.
             self.probe.complete(request);
         }
         if ours == Some((kind, at)) {

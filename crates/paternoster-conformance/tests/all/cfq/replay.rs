@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log replayed: its calls made on our CFQ, at their times.
+//! A log replayed: its calls are made on our CFQ, at their times.
 //!
-//! Everything around the scheduler comes from the log: who submits and when, which bios were
-//! merged, when the driver asked for a request, when a request ended, when the timer rang. Only
-//! the scheduler is ours.
+//! Everything around the scheduler comes from the log: which process submits and when, which bios
+//! were merged, when the driver asked for a request, when a request ended, when the timer rang.
+//! Only the scheduler is ours.
 //!
 //! # Time
 //! A call has one time here, and several in the kernel, whose clock goes on. It is taken from the
-//! message of what was decided by it (`decided_at`), since the first line of a call may be a tenth
-//! of a millisecond older.
+//! message of what it decided (`decided_at`), because the first line of a call may be a tenth of a
+//! millisecond older.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ use super::oracle::{self, Before, CLOCK, WITHIN};
 use super::setup::Setup;
 use super::tally::Tally;
 
-/// The scheduler was chosen about so long before a log's first line, as the limit on async requests
-/// tells that grows from then on.
+/// The scheduler was chosen about this long before a log's first line, as the limit on async
+/// requests shows, which grows from then on.
 const CHOSEN_BEFORE: Nanos = Nanos::from_millis(26);
 
-/// A CFQ with the world that a log shows it.
+/// A CFQ with the world that a log gives it.
 pub(super) struct Replay {
     cfq: Probe<Cfq>,
     setup: Setup,
@@ -86,7 +86,7 @@ impl Replay {
         oracle::with(|oracle| oracle.end(&call));
     }
 
-    /// What is left of the workload that the group to be served would go on with.
+    /// What is left of the workload that the next group would go on with.
     fn workload_left(&self, step: &Step) -> i64 {
         let activated = |said: &&Said| matches!(said.message, Message::SetActive { .. });
         let name = step.said.iter().find(activated).and_then(|said| said.queue);
@@ -185,7 +185,7 @@ impl Replay {
         let ours = self.cfq.pick();
         let (went_on, differed) = oracle::with(|it| (it.workload_went_on, it.differed));
         if went_on {
-            // It was not over yet there: by how little is not told.
+            // It was not over yet there: by how little is not logged.
             self.cfq.prolong_workload(Nanos(CLOCK.unsigned_abs()));
         }
         if candidates > 1 || ours != theirs {
@@ -198,7 +198,7 @@ impl Replay {
 }
 
 /// When the kernel looked at its clock in a call: about when it wrote the message of what it
-/// decided by it.
+/// decided.
 fn decided_at(step: &Step) -> u64 {
     let of = |wanted: fn(&Message) -> bool| {
         step.said.iter().find(|said| wanted(&said.message)).map(|said| said.at)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the device and the scheduler of each log were set.
 //!
-//! Source: the names of the logs, `results.json` beside them (classes, levels), the README there
-//! (devices, weights), and what a log itself tells of the run before it.
+//! Source: the names of the logs, `results.json` next to them (classes, levels), the README there
+//! (devices, weights), and what a log itself says of the run before it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use paternoster_core::{Class, Elevator, Priority};
 use super::calls::{Said, Step};
 use super::message::Message;
 
-/// What a log does not tell of itself.
+/// What a log does not say about itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Setup {
     pub(super) rotational: bool,
@@ -23,7 +23,7 @@ pub(super) struct Setup {
     quantum: u64,
     /// The most requests that the device took in the run before it, where there was one.
     settled: Option<u32>,
-    /// How many queues that one left busy on average.
+    /// How many queues that run left busy on average.
     average_busy: u32,
     priorities: BTreeMap<u32, Priority>,
     weights: BTreeMap<u32, u32>,
@@ -52,7 +52,7 @@ impl Setup {
         };
         setup.read_results(log, results);
         if has("idleclass") {
-            // Not among the results; the log tells the class (`cl=2`) of its only reader.
+            // Not among the results; the log gives the class (`cl=2`) of its only reader.
             setup.priorities.insert(142, Priority { class: Class::Idle, level: 7 });
         }
         setup
@@ -80,7 +80,7 @@ impl Setup {
         }
     }
 
-    /// Whether the log goes on where another run ended.
+    /// Whether the log continues another run.
     pub(super) const fn goes_on(&self) -> bool {
         self.settled.is_some()
     }
@@ -106,8 +106,8 @@ impl Setup {
     }
 }
 
-/// The average of busy queues that a log begins with: its first workload tells, before it renews
-/// the average for the first time. From there on each is ours, and judged.
+/// The average of busy queues that a log begins with: its first workload shows it, before it
+/// updates the average for the first time. From there on each is ours, and judged.
 fn first_average(steps: &[Step]) -> u32 {
     let told = |said: &Said| match said.message {
         Message::Workload { average, .. } => u32::try_from(average).ok(),

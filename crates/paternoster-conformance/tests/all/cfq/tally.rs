@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// Differences of one cause are shown so many times.
+/// At most this many differences of one cause are shown.
 const EXAMPLES: usize = 3;
 
 /// One class of decisions.
@@ -55,7 +55,7 @@ impl Tally {
         self.0.values().map(|count| count.decided).sum()
     }
 
-    /// Hundredths of decisions of a class that are the same.
+    /// Percentage of a class's decisions that are the same.
     pub(super) fn percent(&self, class: &str) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a percentage")]
         self.0.get(class).map_or(100.0, |count| 100.0 * count.same as f64 / count.decided as f64)

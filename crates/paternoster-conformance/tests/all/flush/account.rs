@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The account: what left for the device and what ended, counted in one way for the kernel and for
-//! us.
+//! The account: what left for the device and what ended, counted the same way for the kernel and
+//! for us.
 
 use paternoster_core::Nanos;
 
@@ -9,22 +9,22 @@ use super::log::Shape;
 /// What one of the two did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Side {
-    /// Commands in the order in which they left, with those that came back and left again.
+    /// Commands in the order in which they left, including those that came back and left again.
     pub(super) left: Vec<Shape>,
     /// Other commands that left while a flush was in the device, or on its way there.
     pub(super) beside: Vec<Shape>,
     /// What came back, in order.
     pub(super) refused: Vec<Shape>,
-    /// How often something else left before what had come back last.
+    /// How often another command left before the one that had come back last.
     pub(super) overtaken: u32,
     /// How many bios ended with each flush.
     pub(super) waiters: Vec<u32>,
-    /// The longest flush, from its last leaving to its end, beside which something else went to
+    /// The longest flush, from its last leaving to its end, during which another command went to
     /// the device and stayed there.
     pub(super) longest_beside: Nanos,
     /// When the flush last left.
     since: Nanos,
-    /// How many others are in the device that left beside it.
+    /// How many others are in the device that left during it.
     staying: u32,
     /// What came back last and has not left again.
     back: Option<Shape>,
@@ -64,7 +64,7 @@ impl Side {
         }
     }
 
-    /// A bio ended that waited for the last flush.
+    /// A bio that waited for the last flush ended.
     pub(super) fn waited(&mut self) {
         *self.waiters.last_mut().expect("a flush has ended") += 1;
     }
@@ -99,7 +99,7 @@ pub(super) struct Numbers {
     pub(super) waiters: usize,
     /// How often a flush came back.
     pub(super) flush_refused: usize,
-    /// How many others left beside a flush.
+    /// How many others left during a flush.
     pub(super) beside: usize,
     /// How many others came back.
     pub(super) refused: usize,
@@ -110,12 +110,12 @@ pub(super) struct Numbers {
 pub(super) struct Account {
     pub(super) linux: Side,
     pub(super) ours: Side,
-    /// How often the driver asked while a flush was there and others waited, and ours gave
-    /// nothing for the flush's sake.
+    /// How often the driver asked while a flush was there and others waited, and ours gave nothing
+    /// because of the flush.
     pub(super) held: u32,
     /// Refusals for commands of the driver's own, left out on both sides.
     pub(super) own: u32,
-    /// Refusals that the log tells late.
+    /// Refusals that the log reports late.
     pub(super) late: u32,
     /// What differs, with the log's line.
     pub(super) differences: Vec<String>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the driver did, out of a log's lines: when it asked, what left, what came back.
+//! What the driver did, from a log's lines: when it asked, what left, what came back.
 //!
 //! A `D` line is written when the SCSI layer first *looks* at the command that is next. Mostly it
 //! takes it at once; not always:
@@ -13,19 +13,19 @@
 //! ```
 //!
 //! # The rules
-//! 1. A command leaves at its `D`; if the device has refused something since something last
-//!    ended, at the next end.
-//! 2. What the device refuses it refuses at once. An `R` behind an end that interrupted the driver
-//!    stands directly behind the leaving (`nohold.w4.noop` 58.457723 to 58.458254: `D`, the end of
-//!    a flush, `R`).
+//! 1. A command leaves at its `D`; if the device has refused one since the last completion, at the
+//!    next completion.
+//! 2. The device refuses at once. An `R` after a completion that interrupted the driver belongs
+//!    directly after the leaving (`nohold.w4.noop` 58.457723 to 58.458254: `D`, the end of a flush,
+//!    `R`).
 //! 3. The driver has asked, and got nothing more, once a command has ended or left or a read or
-//!    flush was inserted, and something else begins: all these run the queue to its end. A write
-//!    is inserted from a plug, and a work queue runs the queue for it, some 20 us later or, while
-//!    processes keep the processor busy, behind the next lines. That it has run is certain when
-//!    the idle task writes a line.
-//! 4. The driver's own commands (`N`, some in a log's last lines) go past scheduler and flushes.
-//!    That one of them has ended lets a refused flush be tried once more; it is left out here, with
-//!    its refusal, since a queue is not told of commands that it has not given. They are counted.
+//!    flush was inserted, and something else begins: all these run the queue to its end. A write is
+//!    inserted from a plug, and a work queue runs the queue for it, some 20 us later or, while
+//!    processes keep the processor busy, after the next lines. It has certainly run when the idle
+//!    task writes a line.
+//! 4. The driver's own commands (`N`, some in a log's last lines) bypass scheduler and flushes.
+//!    When one of them ends, a refused flush is tried once more; it is left out here, with its
+//!    refusal, because a queue does not learn of commands that it did not give. They are counted.
 //!
 //! Source: the logs; CFQ-35, FLUSH-19 (the SCSI layer looks one ahead).
 
@@ -54,7 +54,7 @@ pub(super) enum What {
     FlushedBio,
 }
 
-/// Something that happened, where the log tells it.
+/// An event, and the log's line for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     pub(super) line: u64,
@@ -66,17 +66,17 @@ pub(super) struct Moment {
 #[derive(Default)]
 pub(super) struct Driver {
     pub(super) moments: Vec<Moment>,
-    /// Refusals that only commands of the driver's own were the reason of (rule 4).
+    /// Refusals caused only by the driver's own commands (rule 4).
     pub(super) own: u32,
-    /// Refusals that are told behind an end that came between (rule 2).
+    /// Refusals logged after a completion that came between (rule 2).
     pub(super) late: u32,
-    /// The device has refused something and nothing has ended since.
+    /// The device has refused a command, and none has ended since.
     refused: bool,
     /// What was looked at meanwhile.
     looked: Option<Shape>,
     /// What is on its way back: its `I` is no submission.
     returning: Option<Shape>,
-    /// Behind the last moment at which something left.
+    /// After the last moment at which a command left.
     left: usize,
     /// Whether the driver has asked since anything came (rule 3).
     asked: bool,
@@ -126,7 +126,7 @@ impl Driver {
         }
     }
 
-    /// Something else begins: the driver has got all that it would get, if it has asked.
+    /// Something else begins: if the driver has asked, it has got all it would get.
     fn begins(&mut self, line: &Line, what: What) {
         if self.asked || line.is_idle() {
             self.push(line, What::Nothing);
@@ -151,7 +151,7 @@ impl Driver {
         assert_eq!(left.what, What::Leaves(shape), "line {}: had not left", line.number);
         self.moments.insert(self.left, Moment { what: What::ComesBack(shape), ..left });
         let ended = |later: &Moment| matches!(later.what, What::Ends(_));
-        // An end between them has let the device take something again.
+        // A completion between them has let the device take a command again.
         self.refused = !self.moments[self.left..].iter().any(ended);
         self.late += u32::from(!self.refused);
     }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded log: unpacked, read, and cut down to what a block layer is told and does.
+//! A recorded log: unpacked, read, and reduced to a block layer's inputs and actions.
 //!
-//! The recordings have the words of ftrace's tracer `blk` behind a head of their own, without a
+//! The recordings have the words of ftrace's tracer `blk` after a head of their own, without a
 //! processor and a device; with ftrace's head put before them they are read like any other log:
-//!
 //! ```text
 //! 60.544615 lg-307 C WS 12288000 + 32 [0]
 //! lg-307 [000] 60.544615: 8,0 C WS 12288000 + 32 [0]
 //! ```
 //!
 //! # Time
-//! Lines have microseconds. The guest had one processor (all its work queues are those of
-//! processor 0), so that no two lines were written at once, and none is older than the one before
-//! it: that is asserted. Lines of one microsecond are taken in the order of the file. What an
-//! interrupt puts between a command and its refusal is the business of `driver.rs`.
+//! Lines have microseconds. The guest had one processor (all its work queues are those of processor
+//! 0), so no two lines were written at once, and none is older than the one before it: that is
+//! asserted. Lines of one microsecond are taken in the order of the file. `driver.rs` sorts out
+//! what an interrupt puts between a command and its refusal.
 //!
-//! Source: the README beside the logs, section 1; PARSE-2 to PARSE-6.
+//! Source: the README next to the logs, section 1; PARSE-2 to PARSE-6.
 
 use std::fmt;
 
@@ -23,7 +22,7 @@ use paternoster_conformance::Folder;
 use paternoster_core::{Nanos, Op};
 use paternoster_trace::ftrace::{Action, Entry, Event, Reader, What};
 
-/// A command or a bio, by what is told of it: no two of one kind are under way at one sector.
+/// A command or a bio, by what is logged of it: no two of one kind are in flight at one sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape {
     pub(super) op: Op,
@@ -58,13 +57,13 @@ pub(super) enum Step {
     Insert(Shape),
     /// The driver looked at a command.
     Look(Shape),
-    /// It could not take it.
+    /// The device could not take it.
     Refuse(Shape),
     /// A command ended.
     End(Shape),
     /// A bio that waited for a flush ended.
     FlushedBio,
-    /// A command of the driver's own ended: no bio, no elevator.
+    /// A command of the driver's own ended: it has no bio and no elevator.
     OwnEnd,
 }
 
@@ -74,7 +73,7 @@ pub(super) struct Line {
     /// Its number in the log.
     pub(super) number: u64,
     pub(super) at: Nanos,
-    /// Who ran: the submitter with `Queue` and `Insert`, anybody otherwise.
+    /// The process that ran: the submitter for `Queue` and `Insert`, any process otherwise.
     pub(super) pid: u32,
     pub(super) step: Step,
 }
@@ -82,13 +81,13 @@ pub(super) struct Line {
 /// One recording.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// Its file's, without `D2.log.` and the ending: `nohold.w4+2plainwr.noop`.
+    /// Its file's name, without `D2.log.` and the ending: `nohold.w4+2plainwr.noop`.
     pub(super) name: String,
     pub(super) lines: Vec<Line>,
 }
 
 impl Log {
-    /// Whether that kernel held the queue, as it was made to; the others had that taken out.
+    /// Whether that kernel held the queue, as it normally does; the others had that taken out.
     pub(super) fn is_held(&self) -> bool {
         self.name.starts_with("hold")
     }
@@ -137,7 +136,7 @@ fn with_head(line: &str) -> String {
 }
 
 impl Line {
-    /// Whether the processor's idle task wrote it, or an interrupt that met it.
+    /// Whether the processor's idle task wrote it, or an interrupt during it.
     pub(super) const fn is_idle(&self) -> bool {
         self.pid == 0
     }
@@ -164,7 +163,7 @@ impl Step {
             "WS" if sectors > 0 => at(Op::Write),
             // A bio, and the command for all of them.
             "FWS" | "FN" => Shape::FLUSH,
-            // The end of a bio that asked for a flush is told without the F and a size.
+            // The end of a bio that asked for a flush is logged without the F and a size.
             "WS" if event.action == Action::Complete => return Some(Some(Step::FlushedBio)),
             "N" if event.action == Action::Complete => return Some(Some(Step::OwnEnd)),
             "N" => return Some(None),

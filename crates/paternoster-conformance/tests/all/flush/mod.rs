@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flushes beside those of a running Linux: the same bios come, the driver asks at the same
-//! moments, the device refuses and ends the same commands; does the same leave our queue?
+//! Our flushes compared with those of a running Linux: the same bios come, the driver asks at the
+//! same moments, the device refuses and ends the same commands; does the same leave our queue?
 //!
 //! Linux 4.19.1 was recorded on a disk whose flush cannot be queued (AHCI with 32 commands, a
-//! volatile cache, no FUA), four processes that write 16 KiB and call fdatasync, alone or beside
-//! two plain writers or four readers, 1.5 s each. Three recordings are of the kernel as it is,
-//! four of one without the hold:
+//! volatile cache, no FUA), with four processes that write 16 KiB and call fdatasync, alone or
+//! together with two plain writers or four readers, 1.5 s each. Three recordings are of the kernel
+//! as it is, four of one without the hold:
 //!
 //! ```text
 //! hold     D FN |======= flush =======| C FN                         nothing leaves meanwhile
@@ -37,8 +37,8 @@ use account::Numbers;
 use log::Log;
 use replay::Replay;
 
-/// A log; what left in it; how often the driver asked in vain beside a flush though others waited;
-/// refusals for commands of the driver's own; refusals that are told late.
+/// A log; what left in it; how often the driver asked without result during a flush though others
+/// waited; refusals for commands of the driver's own; refusals that are logged late.
 type Row = (&'static str, Numbers, u32, u32, u32);
 
 const fn row(name: &'static str, figures: [usize; 6], others: [u32; 3]) -> Row {
@@ -60,8 +60,8 @@ const ROWS: [Row; 7] = [
     row("nohold.w4.noop", [720, 160, 320, 237, 4, 3], [0, 0, 1]),
 ];
 
-/// Is every command the same, in the same order, and the same refused ones back at once; do the
-/// same bios end with the same flush? All 6451 commands of seven recordings, no difference.
+/// Is every command the same, in the same order, and are the same ones refused at once; do the same
+/// bios end with the same flush? All 6451 commands of seven recordings, no difference.
 #[test]
 fn commands_are_those_of_linux() {
     let logs = Log::all();
@@ -95,9 +95,9 @@ fn nothing_leaves_beside_a_flush_that_holds() {
     assert_eq!((flushes, held), (432, 542));
 }
 
-/// Without it, do the same commands leave beside a flush, and do those that are refused stand
-/// before everything else? What comes back is the next that leaves. What the device takes beside a
-/// flush it takes beside one of a clean cache, 0.1 ms, that has ended before its end is told.
+/// Without it, do the same commands leave during a flush, and do refused ones go before everything
+/// else? What comes back is the next that leaves. Commands that the device takes during a flush it
+/// takes during one of a clean cache, 0.1 ms, that has ended before its end is logged.
 #[test]
 fn without_the_hold_the_same_leave_and_come_back() {
     let (mut beside, mut refused) = (0, 0);
@@ -114,9 +114,9 @@ fn without_the_hold_the_same_leave_and_come_back() {
     assert_eq!((beside, refused), (502, 255));
 }
 
-/// Would another rule be noticed? Where the flush is put on the dispatch list matters only if
-/// something refused stands there, so not with the hold; and not in the one recording without it
-/// in which the processes stayed in step, with three refused writes.
+/// Would another rule be noticed? Where the flush is put on the dispatch list matters only if a
+/// refused command is there, so not with the hold; and not in the one recording without it in which
+/// the processes stayed in step, with three refused writes.
 #[test]
 fn another_rule_is_noticed() {
     for log in Log::all() {

@@ -2,19 +2,19 @@
 //! A log replayed: what comes from outside is done to our queue, at its time; what the queue gives
 //! is compared.
 //!
-//! | told by the log | done here |
+//! | in the log | done here |
 //! |---|---|
 //! | a bio comes to the elevator or to the flush sequencer (`I`) | `submit` |
 //! | the driver asks | `next` |
 //! | the device refuses | `requeue` |
 //! | a command ends | `complete` |
 //!
-//! `submit` is called at `I` and not at `Q`: between them a bio of that kernel stands in its
-//! process's plug, for some 10 us. Nothing is forced: had ours given another command, it would be
-//! in the device instead, and each later line would tell of it.
+//! `submit` is called at `I` and not at `Q`: between them a bio of that kernel is in its process's
+//! plug, for some 10 us. Nothing is forced: had ours given another command, it would be in the
+//! device instead, and each later line would show it.
 //!
-//! Who ends with which flush follows from [`What::GoesOn`]: the processes wait for each of their
-//! bios, so that one that submits has got the one before.
+//! Which bio ends with which flush follows from [`What::GoesOn`]: the processes wait for each of
+//! their bios, so one that submits has got the one before.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +28,13 @@ use super::driver::{Driver, What};
 use super::log::{Log, Shape};
 
 /// A disk on AHCI with a volatile cache, without FUA: 32 commands and the one that the SCSI layer
-/// looks at; a flush stands alone; 512 KiB at most, as legacy queues have it (BLK-2).
+/// looks at; a flush is alone; 512 KiB at most, as legacy queues have it (BLK-2).
 fn disk() -> DeviceFacts {
     let (write_cache, flush_queueable) = (true, false);
     DeviceFacts { depth: 33, write_cache, flush_queueable, max_sectors: 1024, ..Default::default() }
 }
 
-/// The attributes of that kernel; deadline and cfq have Linux' from the beginning.
+/// The attributes of that kernel; deadline and cfq have Linux's from the beginning.
 const LINUX: [(&str, &str); 8] = [
     ("rules", "legacy"),
     ("hz", "1000"),
@@ -46,7 +46,7 @@ const LINUX: [(&str, &str); 8] = [
     ("flush_owners", "0"),
 ];
 
-/// A queue in the place of the kernel's.
+/// A queue in place of the kernel's.
 pub(super) struct Replay {
     queue: RequestQueue,
     now: Nanos,
@@ -59,13 +59,13 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Replays a log with the attributes that its name tells.
+    /// Replays a log with the attributes that its name gives.
     pub(super) fn run(log: &Log) -> Account {
         let hold = if log.is_held() { "unqueueable" } else { "off" };
         Replay::run_with(log, &[("flush_hold", hold)])
     }
 
-    /// Replays a log with these attributes of flushes, which else are Linux' with the hold.
+    /// Replays a log with these attributes of flushes, which otherwise are Linux's with the hold.
     pub(super) fn run_with(log: &Log, attributes: &[(&str, &str)]) -> Account {
         let driver = Driver::read(&log.lines);
         let mut replay = Replay::new(log.scheduler());
@@ -91,7 +91,7 @@ impl Replay {
             replay.set(name, value);
         }
         if scheduler == "cfq-4.19" {
-            // 4.19's default for what does not rotate; group_idle stays at 8.
+            // 4.19's default for non-rotational devices; group_idle stays at 8.
             replay.set("slice_idle", "0");
         }
         replay

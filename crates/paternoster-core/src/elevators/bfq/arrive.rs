@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrive: a request begins to wait.
 //!
-//! Most of what BFQ knows it learns when requests arrive. One that comes to a queue at rest begins
-//! a new account, unless the queue only had a *hole*: it ran out of work in its turn, and here is
-//! the next request, in time. Then what was left of its budget is still its own, and it may go
-//! before whoever has the device:
+//! BFQ learns most of what it knows when requests arrive. A request that comes to a queue at rest
+//! opens a new account, unless the queue only had a *hole*: it ran out of work in its turn, and the
+//! next request has come in time. Then it still owns what was left of its budget, and may preempt
+//! the queue in service:
 //!
 //! ```text
 //! turn of A ▓▓▓▓▓      ▓▓▓        A had budget left, and came back within 24 ms of its last
@@ -23,7 +23,7 @@ use crate::queue_view::QueueView;
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// A request below this, and alone, may have more behind it.
+/// A request smaller than this, and alone, may have more behind it.
 const SMALL: u32 = 32;
 
 impl Bfq {
@@ -81,14 +81,14 @@ impl Bfq {
         }
     }
 
-    /// The request goes along if its process moves to another queue.
+    /// The request moves along if its process moves to another queue.
     fn follow_merge(&mut self, view: &mut QueueView, request: RequestId) -> u32 {
         let queue = home(view, request);
         if !view.requests[request].is_sync() {
             return queue;
         }
         let (client, sector) = (view.requests[request].client(), view.requests[request].sector());
-        // Its own reference keeps the queue while the process leaves.
+        // Its own reference keeps the queue alive while the process leaves.
         let target = self.merge_if_due(view, client, queue, sector);
         if target != queue {
             let heir = self.queues.at_mut(target);
@@ -139,7 +139,7 @@ impl Bfq {
         }
     }
 
-    /// A queue at rest gets a request. Whether it is taken for an application that starts.
+    /// A queue at rest gets a request. Returns whether it is taken for a starting application.
     fn becomes_busy(&mut self, view: &mut QueueView, queue: u32, client: ClientId) -> bool {
         let arrival = self.judge_arrival(view, queue, client);
         let window = Nanos(self.tunables.slice_idle.0.saturating_mul(3));
@@ -170,8 +170,8 @@ impl Bfq {
         arrival.interactive
     }
 
-    /// The budget with which a queue comes back. Whether it should go first: it had a hole, or,
-    /// in 4.19, is raised.
+    /// Sets the budget with which a queue comes back. Returns whether it should go first: it had a
+    /// hole, or, in 4.19, is raised.
     fn open_account(
         &mut self,
         view: &QueueView,
@@ -212,7 +212,7 @@ impl Bfq {
         self.come_first_to_waker(queue);
     }
 
-    /// Whether a queue that has just become busy goes before the one in service, and by which rule
+    /// Whether a queue that has just become busy preempts the one in service, and by which rule
     /// (BFQ-53, BFQ-54).
     fn preemption(
         &self,
@@ -239,15 +239,16 @@ impl Bfq {
         }
     }
 
-    /// Whether `queue` is of a higher class, or weighs more among its siblings.
+    /// Whether `queue` is of a higher class, or it (or its group) outweighs the one it competes
+    /// with.
     fn is_heavier(&self, queue: u32, served: u32) -> bool {
         let entity = |entity: u32| &self.schedule.entities[entity as usize];
         let (one, other) = self.schedule.siblings(queue, served);
         entity(queue).class < entity(served).class || entity(one).weight > entity(other).weight
     }
 
-    /// The request comes for which the device was kept (BFQ-47). A small one may have more behind
-    /// it; it goes when it is asked for.
+    /// The request that the device was kept for has come (BFQ-47). A small one may have more behind
+    /// it; it goes when Linux next asks for a request.
     fn came_while_idling(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let small =
             self.queues.at(queue).lane.len() == 1 && view.requests[request].sectors() < SMALL;

@@ -2,10 +2,10 @@
 //! Audit: the invariants of BFQ, verified.
 //!
 //! Everything that is counted is counted again: references, requests in flight, busy and raised
-//! queues, weights, the requests and pending queues of each group, the weight sum of each tree;
-//! every order is walked; the way from the root to the queue in service is one; and nobody keeps
-//! the device without a rule that says so. That virtual time does not step back (BFQ-17), and
-//! nobody starts too far ahead of it (BFQ-G1), is asserted where it comes about, in `wf2q`.
+//! queues, weights, each group's requests and pending queues, each tree's weight sum. Every order
+//! is walked. There is one path from the root to the queue in service, and the device is kept for
+//! no queue without a rule that says so. Two rules are asserted where they apply, in `wf2q`:
+//! virtual time does not step back (BFQ-17), and no entity starts too far ahead of it (BFQ-G1).
 //!
 //! Source: BFQ-14, BFQ-18, BFQ-112, BFQ-167, BFQ-198, BFQ-199, BFQ-G14.
 
@@ -22,16 +22,16 @@ use crate::request::RequestId;
 use crate::slab::Slab;
 use crate::time::Nanos;
 
-/// What is counted of a queue.
+/// What is counted per queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counted {
     allocated: u32,
-    /// Processes, and the group for those that are shared.
+    /// Processes; for a shared queue, its group.
     others: u32,
     stable: u32,
 }
 
-/// What is counted of all queues.
+/// What is counted over all queues.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Totals {
     waiting: u32,
@@ -45,7 +45,7 @@ fn fault(text: &str, number: u32) -> Fault {
 }
 
 impl Bfq {
-    /// Verifies all invariants; in time that grows with everything there is.
+    /// Verifies all invariants; the time grows with everything there is.
     pub(super) fn audit_all(&self, view: &QueueView) -> Result<(), Fault> {
         let counted = self.count_references(view);
         let mut totals = Totals::default();
@@ -82,7 +82,7 @@ impl Bfq {
             (0..self.queues.capacity()).map(|_| Counted::default()).collect();
         for index in 0..view.request_slots() {
             let request = RequestId::from_index(index);
-            // The flush command is bound to nobody; an earlier elevator's are none of ours.
+            // The flush command has no queue; an earlier elevator's requests are not ours.
             if view.requests.0.is_live(index)
                 && is_settled(view, request)
                 && Some(view.requests[request].epoch) == self.epoch
@@ -142,7 +142,7 @@ impl Bfq {
         }
         let weighs = !queue.is_at_rest() && entity.weight == entity.orig_weight;
         let counts = self.schedule.weights.of(number);
-        // A weight that is pending counts as it was.
+        // An entity whose weight is about to change still counts with the old one.
         if !entity.changed && counts != weighs.then_some(u64::from(entity.weight)) {
             return Err(format!("BFQ-199: queue {number} counts with {counts:?}, {entity:?}"));
         }
@@ -215,7 +215,7 @@ impl Bfq {
         Ok(())
     }
 
-    /// The device is kept free only by a rule that says so (BFQ-G14), and has one queue (BFQ-198).
+    /// The device is kept idle only by a rule that says so (BFQ-G14), for one queue (BFQ-198).
     fn audit_service(&self, view: &QueueView) -> Result<(), Fault> {
         let waits = self.in_service.is_some_and(|queue| self.queues.at(queue).wait_request);
         if waits != self.idle_until.is_some() {
@@ -234,7 +234,7 @@ impl Bfq {
 }
 
 impl crate::elevators::bfq::schedule::Schedule {
-    /// Where the way of those in service leads from `root`: to one queue, and nowhere else.
+    /// Where the path of entities in service leads from `root`: to one queue, and nowhere else.
     fn way_of_service(&self, root: u32) -> Result<Option<u32>, Fault> {
         let all = self.groups.iter().filter(|group| group.in_service.is_some()).count();
         let (mut at, mut passed) = (self.groups[root as usize].in_service, 0);
@@ -249,7 +249,7 @@ impl crate::elevators::bfq::schedule::Schedule {
         Ok(at)
     }
 
-    /// Weights of the members that count, by group and class.
+    /// Weights of the counted members, by group and class.
     fn count_weights(&self, queues: &Slab<Queue>) -> Vec<[u64; 3]> {
         let mut counted: Vec<[u64; 3]> = self.groups.iter().map(|_| [0; 3]).collect();
         for (number, entity) in (0..).zip(&self.entities) {
@@ -292,12 +292,12 @@ impl crate::elevators::bfq::schedule::Schedule {
                     return Err(format!("BFQ-18: group {group} weighs {sum}, counted {known}"));
                 }
             }
-            // While its only member is served, a group may not have looked for another.
+            // While its only member is served, a group need not have looked for another.
             let next = server.next.filter(|_| active > 0 || server.next != server.in_service);
             if active != server.active || (active > 0) != next.is_some() {
                 return Err(format!("schedule I1: group {group} has {active}, {server:?}"));
             }
-            // That a budget grew is told to the next level only, until something else is.
+            // A larger budget is passed up one level only, until something else changes.
             let next = next.filter(|&next| self.entities[next as usize].is_queue);
             if let (Some(next), Some(entity)) = (next, server.entity)
                 && self.entities[next as usize].budget != self.entities[entity as usize].budget

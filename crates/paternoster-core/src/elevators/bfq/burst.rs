@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Burst: many queues that are created one shortly after the other.
+//! Burst: many queues that are created shortly after one another.
 //!
-//! A service that starts, or a parallel build, brings about a crowd of short-lived processes. None
-//! of them is somebody's application: what counts is that all of them are done soon, and raising
-//! each of them would only be in the way. So eight queues of one group, each created at most
-//! 180 ms after the one before, are a *large burst*, and none of them is raised:
+//! A service that starts, or a parallel build, creates a crowd of short-lived processes. None of
+//! them is the user's application: what counts is that all of them finish soon, and raising each
+//! would only get in the way. So eight queues of one group, each created at most 180 ms after the
+//! one before, are a *large burst*, and none of them is raised:
 //!
 //! ```text
 //! q1 -40 ms- q2 -5 ms- q3 … q7 -100 ms- q8      eight: all are marked, and all that follow
@@ -21,16 +21,16 @@ use crate::list::List;
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// So many make a burst large.
+/// This many queues make a burst large.
 const LARGE: u32 = 8;
-/// Between two of a burst.
+/// Longest time between two queues of a burst.
 const INTERVAL: Nanos = Nanos::from_millis(180);
-/// A queue split so shortly ago is not new.
+/// A queue that was split this recently is not new.
 const SPLIT_GRACE: Nanos = Nanos::from_millis(10);
-/// At rest for so long a queue belongs to no burst any more.
+/// After this much rest a queue no longer belongs to a burst.
 const MEMORY: Nanos = Nanos::from_secs(10);
 
-/// The burst that may be going on.
+/// The burst that may be in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Burst {
     pub(super) list: List,
@@ -63,7 +63,7 @@ impl Bfq {
         self.burst.last = now;
     }
 
-    /// A new series begins with `queue`, or with nobody if the device has work (BFQ-111).
+    /// A new series begins: with `queue`, or empty if the device has work (BFQ-111).
     fn begin_burst(&mut self, queue: u32, group: u32, idle: bool) {
         while self.burst.list.pop_front(&mut self.burst_links).is_some() {}
         (self.burst.is_large, self.burst.size, self.burst.group) = (false, 0, group);
@@ -91,7 +91,7 @@ impl Bfq {
         }
     }
 
-    /// A queue that was at rest for long belongs to no burst any more (BFQ-114).
+    /// A queue that rested for long no longer belongs to a burst (BFQ-114).
     pub(super) fn outlive_burst(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at(queue);
         let long = home.stamp.is_none_or(|at| view.now() > at + MEMORY);
@@ -101,7 +101,7 @@ impl Bfq {
         }
     }
 
-    /// A queue leaves the list; if it is given up the burst is one smaller.
+    /// A queue leaves the list; if it was given up, the burst shrinks by one.
     pub(super) fn leave_burst(&mut self, queue: u32, is_given_up: bool) {
         if self.burst_links.contains(queue) {
             self.burst.list.remove(&mut self.burst_links, queue);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Context: what BFQ keeps of a process, and how its requests find their queue.
 //!
-//! A process has two slots: the queue of its sync requests, made for it with its first one, and
-//! the async queue that it shares with all of its group, class and level. Either may change under
-//! it: by a merge, a split, another priority, another group.
+//! A process has two slots: the queue of its sync requests, made with its first one, and the async
+//! queue that it shares with all processes of its group, class and level. Either may change under
+//! the process: by a merge, a split, or a change of priority or group.
 //!
 //! ```text
 //! request ──▶ slot empty?       make a queue (and perhaps merge it), or take the shared one
 //!             to be split?      the process leaves the queue, and resumes what it was before
 //! ```
 //!
-//! Differs: Linux has one fallback queue for when memory fails. Here there is room for a queue of
-//! each process and of each request; if so many are kept by merges that none is left (those that
-//! have departed give way first), a process shares one that is there. A client's own weight, which
-//! Linux does not know, scales the weight of its level: 100 leaves it as it is.
+//! Differs: Linux has one fallback queue for when memory runs out. Here there is room for one queue
+//! per process and one per request. If merges keep so many queues that none is free (departed
+//! queues give way first), a process shares an existing one. A client's own weight, which Linux
+//! does not have, scales the weight of its level: 100 leaves it unchanged.
 //!
 //! Source: BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
 
@@ -32,19 +32,19 @@ use crate::queue_view::QueueView;
 /// What BFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Context {
-    /// Its queues: of async requests, of sync ones.
+    /// Its queues: for async requests, for sync ones.
     pub(super) slots: [Option<u32>; 2],
     /// Its requests, waiting and in flight.
     pub(super) requests: u32,
     /// What its queue was like before it was merged.
     pub(super) saved: Option<SavedState>,
-    /// Queue of another that it may be merged with, once more is known of both.
+    /// Another process's queue that this one may be merged with, once more is known of both.
     pub(super) stable_with: Option<u32>,
-    /// It shares its queue since both were created together.
+    /// It shares a queue because both processes' queues were created together.
     pub(super) is_stably_merged: bool,
 }
 
-/// What a client weighs beside others of its group.
+/// A client's weight compared with others of its group.
 pub(super) fn weight_of(view: &QueueView, client: ClientId) -> u32 {
     let level = effective_priority(view, client).level;
     let scaled = weight_of_level(level).saturating_mul(view.clients.at(client.index()).weight());
@@ -77,7 +77,7 @@ impl Bfq {
         if sync && made.is_some() { self.stable_merge(view, client, queue) } else { queue }
     }
 
-    /// No slot is left: a queue that is there, of the same nature, group and class if possible.
+    /// No slot is left: an existing queue, of the same nature, group and class if possible.
     fn any_queue(&self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
         let group = view.group_of(client).index();
         let class = effective_priority(view, client).class;
@@ -123,7 +123,7 @@ impl Bfq {
         }
     }
 
-    /// The async queue of a client's class and level, made when first asked for.
+    /// The async queue of a client's class and level, made on first use.
     fn shared_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
         let group = view.group_of(client).index();
         let priority = effective_priority(view, client);
@@ -142,8 +142,8 @@ impl Bfq {
         self.groups[group as usize].shared[place]
     }
 
-    /// The class, level, weight or group of a client changed. The async slot follows at once; the
-    /// sync queue with its next turn, into another group at once.
+    /// A client's class, level, weight or group changed. The async slot follows at once; the sync
+    /// queue with its next turn, or at once if the group changed.
     pub(super) fn client_has_changed(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
@@ -165,12 +165,12 @@ impl Bfq {
         if self.queues.at(queue).processes() == 1 {
             self.adopt_priority(view, client, queue);
         } else if let Some(saved) = &mut self.contexts[client.index() as usize].saved {
-            // A shared queue keeps its own; the process gets its weight when it leaves.
+            // A shared queue keeps its weight; the process gets its own when it leaves.
             saved.weight = weight_of(view, client);
         }
     }
 
-    /// The queue of one process takes over its class and weight, with its next turn (BFQ-185).
+    /// A queue with one process takes over its class and weight, with its next turn (BFQ-185).
     pub(super) fn adopt_priority(&mut self, view: &QueueView, client: ClientId, queue: u32) {
         let (priority, weight) = (effective_priority(view, client), weight_of(view, client));
         self.queues.at_mut(queue).priority = priority;
@@ -178,7 +178,7 @@ impl Bfq {
         self.schedule.set_class(queue, priority.class);
     }
 
-    /// A client goes (BFQ-192).
+    /// A client ends (BFQ-192).
     pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
         self.forget_stable_merge(view, client);
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
@@ -194,7 +194,7 @@ impl Bfq {
         self.contexts[client.index() as usize] = Context::default();
     }
 
-    /// A process leaves its sync queue, and with it the queues that it was to move to.
+    /// A process leaves its sync queue, and the queues that it was to move to.
     pub(super) fn leave_queue(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
         self.contexts[client.index() as usize].slots[1] = None;
         let mut next = self.queues.at(queue).merge_into;
@@ -207,8 +207,8 @@ impl Bfq {
         self.release_process(view, queue);
     }
 
-    /// One process fewer comes to `queue`. One that was kept to be served though empty, for the
-    /// sake of those who come back, is kept no longer when nobody can (BFQ-192).
+    /// `queue` has one process fewer. If it was kept busy though empty, for processes that might
+    /// come back, it is dropped once none can (BFQ-192).
     pub(super) fn release_process(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at(queue);
         let kept = home.is_busy && home.is_empty() && self.in_service != Some(queue);
@@ -218,7 +218,7 @@ impl Bfq {
         self.put_queue(view, queue);
     }
 
-    /// The shared queues of a group that goes.
+    /// Gives up the shared queues of a group that is removed.
     pub(super) fn give_up_shared(&mut self, view: &mut QueueView, group: u32) {
         for place in 0..SHARED {
             if let Some(queue) = self.groups[group as usize].shared[place].take() {

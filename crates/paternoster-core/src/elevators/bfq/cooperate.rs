@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cooperate: queues whose processes read one stream between them become one queue.
 //!
-//! Each of two threads that read alternate blocks jumps about; together they read on. If the next
-//! request of one lies close to where the other is, their queues are merged, until the shared one
-//! turns out to jump about itself:
+//! Two threads that read alternate blocks each seek; together they read sequentially. If one's next
+//! request lies close to where the other is, their queues are merged, until the shared queue turns
+//! out to be seeky itself:
 //!
 //! ```text
 //! P   0   2   4   6 …          shared    0 1 2 3 4 5 6 7 …
 //! Q     1   3   5   7 …
 //! ```
 //!
-//! Two strangers may come close to each other, too, once in a while. But those who cooperate start
-//! together. So a queue may be merged only within 100 ms after the first service of its present
-//! backlog (seed 004, `merge_window`); later nobody looks for it any more, and its position is not
-//! kept, which saves the time for that:
+//! Two unrelated processes may come close to each other once in a while, too. But cooperating ones
+//! start together. So a queue may be merged only within 100 ms after the first service of its
+//! present backlog (seed 004, `merge_window`). Later no queue looks for it any more, and its
+//! position is not kept, which saves time:
 //!
 //! ```text
 //! becomes busy ── waits ── first service ──── 100 ms ────┤ too late, until it has been empty
 //! ```
 //!
-//! # Invariants I1  Merges lead from queue to queue without a circle, within one group. I2  Only
-//! queues that are not too late are put there by position; one that becomes too late goes at its
-//! next update.
+//! # Invariants
+//! I1  Merges lead from queue to queue without a cycle, within one group.
+//! I2  Only queues that are not too late are in the position tree; one that becomes too late leaves
+//!     it at its next update.
 //!
 //! Source: BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
 
@@ -33,13 +34,13 @@ use crate::event::Note;
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// How far from each other two queues may be.
+/// How far apart two queues may be.
 const CLOSE: u64 = 8 * 1024;
-/// Who has been raised for longer was not merged before there was a window.
+/// A queue raised for longer than this was not merged before there was a window.
 const LATE: Nanos = Nanos::from_millis(100);
 
 impl Bfq {
-    /// Whether `queue` has had service for so long that it is merged no more (BFQ-118).
+    /// Whether `queue` has been served for so long that it is no longer merged (BFQ-118).
     pub(super) fn is_too_late(&self, view: &QueueView, queue: u32) -> bool {
         let window = self.tunables.merge_window;
         let home = self.queues.at(queue);
@@ -48,8 +49,8 @@ impl Bfq {
             && view.now() > home.first_service + view.hz().ceil(window)
     }
 
-    /// Whether `queue` has been raised for so long that it is merged no more: the older test, which
-    /// spares only those who are raised, and them only then (BFQ-127).
+    /// Whether `queue` has been raised for so long that it is no longer merged: the older test,
+    /// which excludes only raised queues (BFQ-127).
     fn is_raised_for_long(&self, view: &QueueView, queue: u32) -> bool {
         let raising = self.queues.at(queue).raising;
         self.tunables.late_raise_check
@@ -63,7 +64,7 @@ impl Bfq {
             && !(self.version.merges_not_on_queueing_flash && self.is_queueing_flash(view))
     }
 
-    /// A queue stands where its next request is, if it may be found (BFQ-116).
+    /// Puts a queue at the position of its next request, if others may find it (BFQ-116).
     pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
         if !self.looks_for_cooperators(view) {
             return self.positions.remove(queue);
@@ -80,7 +81,7 @@ impl Bfq {
         }
     }
 
-    /// Says who stands at a sector, beside one who is about to take his place anew.
+    /// Reports which queue stands at a sector, except one that is about to take a new place.
     fn probe_sought(&self, group: u32, sector: u64, but: Option<u32>) {
         probe_of(|| {
             let found = self.positions.close_to(group, sector, 0).filter(|&it| Some(it) != but);
@@ -88,7 +89,7 @@ impl Bfq {
         });
     }
 
-    /// All positions are kept by other rules from now on.
+    /// Updates all positions after a change of rules.
     pub(super) fn update_positions(&mut self, view: &QueueView) {
         for queue in 0..self.queues.capacity() {
             if self.queues.is_live(queue) {
@@ -155,8 +156,8 @@ impl Bfq {
             && self.queues.at(other).is_sync
     }
 
-    /// All processes of `queue` will move to `other`, or to where merges lead from there, with
-    /// their next requests (BFQ-128).
+    /// All processes of `queue` will move to `other`, or to where its merges lead, with their next
+    /// requests (BFQ-128).
     pub(super) fn schedule_merge(
         &mut self,
         view: &mut QueueView,
@@ -227,8 +228,8 @@ impl Bfq {
         self.set_raised(view, queue, Kind::No);
     }
 
-    /// A process that shares a queue which is to be split: it keeps it if it is the last, and
-    /// gets one of its own if not (BFQ-142).
+    /// A process shares a queue that is to be split: it keeps the queue if it is the last process,
+    /// and gets one of its own otherwise (BFQ-142).
     pub(super) fn split(&mut self, view: &mut QueueView, client: ClientId, queue: u32) -> u32 {
         let burst = self.queues.at(queue).in_large_burst;
         if let (true, Some(saved)) = (burst, &mut self.contexts[client.index() as usize].saved) {

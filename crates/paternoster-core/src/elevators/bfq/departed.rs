@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Departed: queues that nobody comes back to, and that are ahead of their share still.
+//! Departed: queues that no process will use again, but that are still ahead of their share.
 //!
 //! A process that ends, or whose queue is merged into another, may have had more than its share.
-//! Its weight goes on to count until virtual time has passed the finish of its queue; else virtual
-//! time would run faster from that moment on, and whoever came next would start behind the others:
+//! Its weight keeps counting until virtual time has passed its queue's finish; otherwise virtual
+//! time would run faster from that moment, and the next queue to come would start behind the
+//! others:
 //!
 //! ```text
 //! q1 and q2 of weight 40, q1 ends 16384 sectors ahead:  V runs at 1/80 until it has passed q1's
 //!                                                       finish, and only then at 1/40
 //! ```
 //!
-//! Such a queue keeps its slot, and nothing else. If no slot is left, the one that departed
-//! first is forgotten early.
+//! Such a queue keeps its slot and nothing else. If no slot is left, the queue departed first is
+//! forgotten early.
 //!
 //! # Invariants
-//! I1  A queue that has departed is remembered in its idle tree, or its slot is about to be free.
+//! I1  A departed queue is remembered in its idle tree, or its slot is about to be freed.
 //!
 //! Source: the recorded decisions of Linux 6.18, where a tree holds a reference to its queues;
 //! BFQ-8, BFQ-9.
@@ -23,10 +24,10 @@ use crate::elevators::bfq::entity::Standing;
 use crate::elevators::bfq::schedule::Schedule;
 use crate::list::{Links, List};
 
-/// Queues that are live only because they are remembered.
+/// Queues that stay live only because they are remembered.
 #[derive(Debug)]
 pub(super) struct Departed {
-    /// In idle trees, the longest departed first.
+    /// In idle trees, longest departed first.
     remembered: List,
     /// Forgotten since: their slots are free.
     gone: List,
@@ -53,7 +54,7 @@ impl Departed {
 }
 
 impl Schedule {
-    /// Nobody refers to a queue any more. Whether it is remembered for what it is ahead.
+    /// Nothing refers to a queue any more. Returns whether it is remembered because it is ahead.
     pub(super) fn abandon(&mut self, queue: u32) -> bool {
         let is_ahead = self.entities[queue as usize].standing == Standing::Idle;
         if is_ahead {
@@ -69,7 +70,7 @@ impl Schedule {
         gone.pop_front(links)
     }
 
-    /// Forgets the queue that has departed first, if there is one.
+    /// Forgets the queue that has departed first, if any.
     pub(super) fn forget_oldest(&mut self) {
         if let Some(oldest) = self.departed.remembered.first() {
             self.remove_idle(oldest);
@@ -123,7 +124,7 @@ mod tests {
         assert!(!schedule.departed.contains(0));
     }
 
-    /// Is there a slot at once where one is needed, and none to keep for a queue that is not ahead?
+    /// Is a slot free at once when one is needed, and is none kept for a queue that is not ahead?
     #[test]
     fn slots_come_back() {
         let mut schedule = one_served();

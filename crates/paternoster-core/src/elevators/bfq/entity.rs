@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entity: what can be scheduled, a queue or a group of them.
 //!
-//! An entity asks for service in portions, its *budgets*, in sectors. It begins a portion at a
-//! virtual start, and would end it at a virtual finish if it were served exactly at its share:
+//! An entity asks for service in portions, its *budgets*, in sectors. A portion begins at a virtual
+//! start, and would end at a virtual finish if the entity were served exactly at its share:
 //!
 //! ```text
 //! finish = start + budget / weight          in units of sectors per weight, times 2^22
@@ -10,8 +10,8 @@
 //! weight 40, budget 8    8 * 4194304 / 40 = 838860
 //! ```
 //!
-//! Queues and groups lie in one array: queue `q` at `q`, group `g` behind all queues. What is
-//! done with their times is in `wf2q`, what happens along the hierarchy in `schedule`.
+//! Queues and groups share one array: queue `q` at `q`, groups behind all queues. `wf2q` computes
+//! their times, `schedule` walks the hierarchy.
 //!
 //! # Invariants
 //! I1  Comparisons of virtual times go by the sign of their difference, and survive a wrap.
@@ -33,7 +33,7 @@ pub(super) const fn delta(service: u64, weight: u64) -> u64 {
     if service < 1 << (64 - SHIFT) {
         (service << SHIFT) / weight
     } else {
-        // Nobody is served half a petabyte at a time.
+        // No entity is served half a petabyte at a time.
         u64::MAX / 4 / weight
     }
 }
@@ -81,7 +81,7 @@ impl TreeKey for Deadline {
     }
 }
 
-/// The order of those without work: by finish.
+/// The order of entities without work: by finish.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Finish(pub(super) u64);
 
@@ -97,7 +97,7 @@ impl TreeKey for Finish {
     fn combine(&self, _: Option<&()>, _: Option<&()>) {}
 }
 
-/// Where an entity stands in the service tree of its group and class.
+/// Where an entity is in the service tree of its group and class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Standing {
     /// Forgotten: nothing is owed to it.
@@ -105,7 +105,7 @@ pub(super) enum Standing {
     Off,
     /// Without work, but ahead of its share: remembered until virtual time has caught up.
     Idle,
-    /// It has work and waits for its turn. A group that is being served may stand here, too.
+    /// It has work and waits for its turn. A group that is being served may be here, too.
     Active,
     /// Being served, and taken out of the tree meanwhile.
     Extracted,
@@ -120,18 +120,18 @@ pub(super) struct Entity {
     pub(super) budget: u64,
     /// Of its budget so far, in sectors.
     pub(super) service: u64,
-    /// By which it is scheduled.
+    /// The weight it is scheduled by.
     pub(super) weight: u32,
     /// As configured.
     pub(super) orig_weight: u32,
     /// As configured, from its next turn on.
     pub(super) new_weight: u32,
-    /// By how much it is raised at present; 1 if it is not.
+    /// The factor by which it is raised at present; 1 if it is not.
     pub(super) raise: u32,
-    /// Place of its class among the trees of its group.
+    /// Index of its class's tree in its group.
     pub(super) class: u8,
     pub(super) new_class: u8,
-    /// Weight, raise or class wait to be taken over.
+    /// A change of weight, raise or class is pending.
     pub(super) changed: bool,
     pub(super) is_queue: bool,
     /// The group in which it is scheduled.
@@ -176,7 +176,7 @@ impl Entity {
         }
     }
 
-    /// Its finish if it is served so much from its start on.
+    /// Its finish if it is served this much from its start.
     pub(super) fn finish_after(&self, service: u64) -> u64 {
         self.start.wrapping_add(delta(service, self.weight.into()))
     }
@@ -186,12 +186,12 @@ impl Entity {
         self.budget.saturating_sub(self.service)
     }
 
-    /// How it stands in its tree.
+    /// Its node in the tree: start and finish.
     pub(super) const fn deadline(&self) -> Deadline {
         Deadline { finish: self.finish, start: self.start }
     }
 
-    /// Whether its tree counts it: it is on it, or being served.
+    /// Whether its tree counts it: it is in the tree, or being served.
     pub(super) fn counts(&self) -> bool {
         self.standing != Standing::Off
     }

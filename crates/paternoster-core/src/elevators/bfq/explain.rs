@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Explain: why a request still waits, in words.
 //!
-//! The clause names what stands between the request and the device: others of its queue, the turn
-//! of another queue and what is left of it, or the requests that go before all others.
+//! The clause names what keeps the request from the device: others of its queue, another queue's
+//! turn and what is left of it, or requests that go before all others.
 
 use core::fmt;
 

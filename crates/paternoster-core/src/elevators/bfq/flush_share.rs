@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flush share: what the others are to have for a flush that a queue has caused.
+//! Flush share: the device time that others are owed for a flush that a queue has caused.
 //!
-//! A queue with the share f of the device that has had it for c has to leave it to the others for
-//! `c * (1 - f) / f`. The share is the product of its shares on each level of the group tree,
-//! among those who count there: who has work, who is served, and who is remembered for having had
-//! more than its share:
+//! A queue whose share of the device is f, and that had it for a time c, must leave it to the
+//! others for `c * (1 - f) / f`. The share is the product of its shares on each level of the group
+//! tree, among the members that count there: those with work, those being served, and those
+//! remembered for having had more than their share:
 //!
 //! ```text
 //! root    A 200, B 100        A's share 2/3
@@ -13,14 +13,14 @@
 //! q1's flush takes 3.4 ms: the others are to have 3.4 * (9/2 - 1) = 11.9 ms
 //! ```
 //!
-//! Weights are the configured ones: a raised one, thirty times as much or three thousand, would
+//! Weights are the configured ones: a raised weight, thirty or three thousand times as much, would
 //! keep the owner out for seconds. c counts as one slot (`timeout_sync`, 125 ms) at most, or a long
-//! flush would silence a light queue for minutes. The queue's virtual times are left alone: it
-//! comes back later, as one that has thought for longer, and every rule about those holds.
+//! flush would silence a light queue for minutes. The queue's virtual times stay as they are: it
+//! comes back later, like a queue that thought for longer, and every rule for those holds.
 //!
-//! Clients whose queues were merged are one to the schedule. The members of a shared queue divide
-//! its share by their own weights, all others being taken for what the one weighs who was served
-//! last.
+//! Clients with merged queues are one queue to the schedule. The members of a shared queue divide
+//! its share by their own weights, where every other member is taken to weigh what the one served
+//! last weighs.
 //!
 //! Source: own; BFQ-3 (weights that count).
 
@@ -34,7 +34,7 @@ use crate::ratio::{ONE, Ratio};
 use crate::time::Nanos;
 
 impl Bfq {
-    /// The device time that others are to have for `cost` of `client`'s.
+    /// The device time that others are owed for `cost` of `client`'s.
     pub(super) fn due_for(
         &self,
         view: &QueueView,
@@ -71,7 +71,7 @@ impl Bfq {
         whole.without_one().of(cost)
     }
 
-    /// One over the share of `queue` if only `other` is there beside it.
+    /// One divided by the share of `queue` if `other` is the only other queue.
     fn beside(&self, queue: u32, other: u32) -> Ratio {
         let (own, other) = self.schedule.siblings(queue, other);
         let weight =

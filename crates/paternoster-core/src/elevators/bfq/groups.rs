@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups: what belongs to a group, and queues that go from one to another.
+//! Groups: what belongs to a group, and how queues move from one to another.
 //!
-//! Async requests wait in queues of their group, so that a group's writes count for it. A queue
-//! that changes its group takes its work along, and none of what it was owed.
+//! Async requests wait in queues of their group, so that its writes are charged to the group. A
+//! queue that changes its group takes its work along, but nothing that it was owed.
 //!
 //! # Invariants
 //! I1  `pending` of a group counts its queues that are busy or have requests in flight; the
@@ -17,7 +17,7 @@ use crate::event::Expiry;
 use crate::pick::shared::SHARED;
 use crate::queue_view::QueueView;
 
-/// What belongs to a group beside its trees.
+/// What belongs to a group besides its trees.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     /// Async queues by class and level.
@@ -32,7 +32,7 @@ pub(super) struct Group {
 }
 
 impl Bfq {
-    /// A group came, or its weight changed; that counts from its next turn on (BFQ-181).
+    /// A group came, or its weight changed; the weight applies from its next turn on (BFQ-181).
     pub(super) fn weigh_group(&mut self, view: &QueueView, group: u32) {
         let Some(own) = view.groups.is_live(group).then(|| view.groups.at(group)) else { return };
         let (parent, weight) = (own.parent().map(|parent| parent.index()), own.weight());
@@ -44,7 +44,7 @@ impl Bfq {
         }
     }
 
-    /// A group goes: what is left in it goes to the root (BFQ-183).
+    /// A group is removed: what is left in it moves to the root (BFQ-183).
     pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
         self.give_up_shared(view, group);
         let root = view.root().index();
@@ -57,7 +57,7 @@ impl Bfq {
         self.groups[group as usize] = Group::default();
     }
 
-    /// A queue goes to another group (BFQ-182).
+    /// A queue moves to another group (BFQ-182).
     pub(super) fn move_queue(&mut self, view: &mut QueueView, queue: u32, group: u32) {
         if self.in_service == Some(queue) {
             self.expire(view, queue, false, Expiry::Preempted);
@@ -83,7 +83,7 @@ impl Bfq {
         }
     }
 
-    /// A queue's class may have changed when it took its place: it is counted busy under it.
+    /// A queue's class may have changed when it was enqueued: recounts it as busy under that class.
     pub(super) fn recount_class(&mut self, queue: u32) {
         let class = self.schedule.entities[queue as usize].class;
         let home = self.queues.at_mut(queue);
@@ -94,7 +94,7 @@ impl Bfq {
         }
     }
 
-    /// A queue has requests: so has its group.
+    /// A queue has requests now: so has its group.
     pub(super) fn count_pending(&mut self, queue: u32) {
         if core::mem::replace(&mut self.queues.at_mut(queue).is_pending, true) {
             return;
@@ -106,7 +106,7 @@ impl Bfq {
         }
     }
 
-    /// A queue has none any more.
+    /// A queue has no requests any more.
     pub(super) fn uncount_pending(&mut self, queue: u32) {
         if !core::mem::replace(&mut self.queues.at_mut(queue).is_pending, false) {
             return;
@@ -118,7 +118,7 @@ impl Bfq {
         }
     }
 
-    /// Whether groups with requests are counted for this one.
+    /// Whether this group counts among the groups with requests.
     pub(super) fn counts_group(&self, group: u32) -> bool {
         let is_root = self.schedule.groups[group as usize].entity.is_none();
         self.version.guarantees == Guarantees::TwoGroups || !is_root

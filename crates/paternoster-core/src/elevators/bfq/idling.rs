@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Idling: keeping the device for a queue that has nothing to do at the moment.
 //!
-//! For two reasons. *Throughput*: who reads on where he was should do so, for going elsewhere
-//! costs two seeks. *Guarantees*: who weighs more than others gets his share only if the device is
-//! kept for his next request, since otherwise it is filled with those of the others:
+//! There are two reasons. *Throughput*: a sequential reader should go on, because going elsewhere
+//! costs two seeks. *Guarantees*: a process that outweighs others gets its share only if the device
+//! is kept for its next request; otherwise the others' requests fill the device:
 //!
 //! ```text
 //! weights 100 and 300, one request each at a time, 32 in parallel
@@ -15,7 +15,8 @@
 //! done in the meantime is in `inject`.
 //!
 //! # Invariants
-//! I1  `wait_request` of the queue in service says that the timer is set, nobody else's is.
+//! I1  `wait_request` is set for the queue in service exactly while the timer is, for no other
+//!     queue.
 //! I2  The device is kept free only while `must_idle` holds or a request of the queue in service
 //!     is in flight and `better_to_idle` holds, or with `strict_guarantees`.
 //!
@@ -28,11 +29,11 @@ use crate::event::Note;
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// For a queue that jumps about.
+/// For a seeky queue.
 const SHORT: Nanos = Nanos::from_millis(2);
-/// For one that is raised, at least.
+/// For a raised queue, at least.
 const RAISED: Nanos = Nanos::from_millis(20);
-/// So many of others in the device mean that a raised queue suffers from them.
+/// With this many requests of others in the device a raised queue suffers.
 const CROWD: u32 = 4;
 
 impl Bfq {
@@ -98,7 +99,7 @@ impl Bfq {
         }
     }
 
-    /// Whether serving side by side would give `queue` less than its share (BFQ-73, BFQ-74).
+    /// Whether serving queues side by side would give `queue` less than its share (BFQ-73, BFQ-74).
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
         match self.version.guarantees {
             Guarantees::AnyGroup => self.schedule.weights.differ() || self.pending_groups > 0,
@@ -135,7 +136,7 @@ impl Bfq {
         }
     }
 
-    /// It waits no longer.
+    /// The device stops waiting.
     pub(super) fn stop_idling(&mut self, view: &mut QueueView, queue: u32) {
         self.queues.at_mut(queue).wait_request = false;
         self.idle_until = None;

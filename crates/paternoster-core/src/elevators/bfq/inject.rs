@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inject: serving others while the device is kept for an empty queue.
 //!
-//! To keep the device for a queue guarantees its share, and empties a device that could do many
-//! things at once. Seed 002 gives part of it back: a queue that jumps about on flash tolerates ten
-//! sectors of others for each of its own,
+//! Keeping the device for a queue guarantees its share, but empties a device that could do many
+//! things at once. Seed 002 gives part of that back: a seeky queue on flash tolerates ten sectors
+//! of others for each of its own,
 //!
 //! ```text
 //! own service 8 sectors (1 request)  ->  injected while 1 * injected < 10 * 8
 //! ```
 //!
-//! but whose requests they are follows no weights. The later version measures instead what others
-//! cost: how long the queue's own request takes with nothing else in the device (`base`), and how
-//! many requests in the device it takes to make that half as long again:
+//! but whose requests they are does not follow weights. The later version instead measures what
+//! others cost: how long the queue's own request takes with nothing else in the device (`base`),
+//! and how many requests in the device make that half as long again:
 //!
 //! ```text
 //! own request alone 100 us; with 3 others 120 us: limit 4; with 4 others 160 us: limit 3
 //! ```
 //!
 //! # Invariants
-//! I1  Injected service is charged to those whose requests they are.
+//! I1  Injected service is charged to the queue whose requests are injected.
 //! I2  `waited` is a request in flight of the queue in service.
 //!
 //! Source: BFQ-150 to BFQ-159, BFQ-160 to BFQ-166; seed 002.
@@ -30,16 +30,16 @@ use crate::queue_view::QueueView;
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// In tenths: own sectors for one of others (seed 002).
+/// In tenths: own sectors per sector of others (seed 002).
 const COEFFICIENT: u64 = 1;
 const TENTHS: u64 = 10;
-/// After so long without a decrease all is measured anew.
+/// After this long without a decrease everything is measured again.
 const RESET: Nanos = Nanos::from_millis(1000);
 /// Between a decrease and the next measurement.
 const PAUSE: Nanos = Nanos::from_millis(10);
-/// Between a decrease and a reset because of another think time.
+/// Between a decrease and a reset caused by another think time.
 const BARRIER: Nanos = Nanos::from_millis(100);
-/// Only one request of so many sectors at a time on flash.
+/// On flash, only one request this large at a time, in sectors.
 const LARGE: u32 = 64;
 
 /// How much others may do in a queue's time.
@@ -47,7 +47,7 @@ const LARGE: u32 = 64;
 pub(super) struct Limit {
     /// The time its own request takes with nothing else in the device; zero while not known.
     pub(super) base: Nanos,
-    /// Requests in the device with which others may join.
+    /// Up to this many requests in the device, others may join.
     pub(super) most: u32,
     /// When it was last lowered.
     lowered: Nanos,
@@ -59,10 +59,10 @@ impl Limit {
     }
 }
 
-/// The measurement that goes on.
+/// The measurement in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measuring {
-    /// The next request of the queue in service is the one.
+    /// The next request of the queue in service is the one to measure.
     waits_for_dispatch: bool,
     /// It is in flight.
     waited: Option<RequestId>,
@@ -72,7 +72,7 @@ pub(super) struct Measuring {
 }
 
 impl Bfq {
-    /// Whose request is served while `served`, in service, is kept empty.
+    /// The queue to serve from while `served`, in service, is kept though empty.
     pub(super) fn queue_to_inject(&mut self, view: &mut QueueView, served: u32) -> Option<u32> {
         let source = match self.tunables.inject {
             Inject::Off => None,
@@ -104,7 +104,7 @@ impl Bfq {
         self.schedule.active_queues.iter(&self.schedule.active_links)
     }
 
-    /// BFQ-160: who the queue waits for comes first, whatever the limit.
+    /// BFQ-160: the queue that `served` waits for comes first, whatever the limit.
     fn source_by_measure(&mut self, view: &QueueView, served: u32) -> Option<u32> {
         let of_waker = || {
             let waker = self.queues.at(served).waiting.waker?;
@@ -157,7 +157,7 @@ impl Bfq {
         source
     }
 
-    /// Its limit, and 1 if nothing is known of a queue that is idled for in vain (BFQ-162).
+    /// Its limit; 1 if nothing is known of a queue that is idled for without success (BFQ-162).
     ///
     /// Differs: Linux adds nanoseconds to ticks here, so that it practically never happens.
     fn limit_of(&self, view: &QueueView, served: u32) -> u32 {
@@ -234,7 +234,7 @@ impl Bfq {
         self.stop_measuring();
     }
 
-    /// The turn ends, and with it what was to be measured.
+    /// The turn ends, and with it the measurement.
     pub(super) fn stop_measuring(&mut self) {
         self.measuring = Measuring::default();
     }

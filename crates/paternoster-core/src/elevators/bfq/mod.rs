@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BFQ, budget fair queueing: each process has the device for a number of sectors that it asks for.
+//! BFQ, budget fair queueing: each process gets the device for the number of sectors it asks for.
 //!
-//! Queues take turns. A turn lasts for a *budget* of sectors; whose turn it is follows from weights
-//! and budgets by B-WF2Q+, which keeps everyone within one budget of his exact share, in a tree of
-//! groups. Around that: who starts, or plays, weighs more for a while; queues of processes that
-//! read one stream are merged; the device is kept for who needs it, and lent to others meanwhile.
-//! In Linux since 4.12.
+//! Queues take turns. A turn lasts for a *budget* of sectors; B-WF2Q+ decides from weights and
+//! budgets whose turn is next, and keeps every queue within one budget of its exact share, in a
+//! tree of groups. On top of that: a process that starts, or plays, weighs more for a while; queues
+//! of processes that read one stream are merged; the device is kept idle for a queue that needs it,
+//! and lent to others meanwhile. In Linux since 4.12.
 //!
 //! ```text
 //! arrival ─▶ whose queue? (merge, split) ─▶ what is it like? (pattern, raise, burst) ─▶ its place
@@ -13,13 +13,13 @@
 //! end     ─▶ rate, depth, think time ─▶ idle for its queue, or end the turn
 //! ```
 //!
-//! The concepts have a file each: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
-//! weigh the same), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
+//! Each concept has its own file: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
+//! weights are equal), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
 //! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `weight_raising`, `burst`,
-//! `cooperate` (merging), `saved_state`, `stable_merge`, `runs` (when it is asked), `groups`,
-//! `tags`, `context` (what is kept of a process), `queue`, `departed` (what is kept of a queue).
-//! What kernels do differently is in `version`, what can be set in `tunables`. `probe_points` lets
-//! a test hear what is decided.
+//! `cooperate` (merging), `saved_state`, `stable_merge`, `runs` (when Linux calls BFQ), `groups`,
+//! `tags`, `context` (what is kept per process), `queue`, `departed` (what is kept of a queue).
+//! Differences between kernels are in `version`, settings in `tunables`. `probe_points` lets a test
+//! listen to decisions.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
@@ -27,7 +27,7 @@
 //! I2  Counters equal what they count.
 //! I3  The timer is set exactly while the device idles on purpose, or a run is due later.
 //!
-//! Differs: actuators (BFQ-170 to BFQ-172) are not modelled: a device is one.
+//! Differs: actuators (BFQ-170 to BFQ-172) are not modelled: a device has one.
 //!
 //! Source: `docs/rules/bfq.md`; seeds 002 and 004.
 
@@ -114,7 +114,7 @@ pub struct Bfq {
     lanes: LaneSpace,
     schedule: Schedule,
     positions: Positions,
-    /// Refused by the device, or to go before all others.
+    /// Refused by the device, or due before all others.
     bypass: List,
     bypass_links: Links,
     burst: Burst,
@@ -124,16 +124,16 @@ pub struct Bfq {
     in_service: Option<u32>,
     /// When its turn began.
     turn_began: Nanos,
-    /// When the device began to idle for it, and until when it does.
+    /// When the device began to idle for it, and until when it will.
     idling_since: Nanos,
     idle_until: Option<Nanos>,
     runs: Runs,
     /// Running mean of turns, times 256: how many budgets were assigned.
     turns: u64,
-    /// The largest budget, as the rate says or as it was set.
+    /// The largest budget: derived from the rate, or set by hand.
     max_budget: u64,
 
-    /// Busy queues by class, and the raised ones among all.
+    /// Busy queues by class, and how many of all are raised.
     busy: [u32; 3],
     raised: u32,
     /// Groups with requests.
@@ -142,17 +142,17 @@ pub struct Bfq {
     waiting: u32,
     /// Requests that the device has.
     in_driver: u32,
-    /// The sector behind the last request that went to the device, and behind the last one of the
-    /// queue in service.
+    /// The sector after the last request sent to the device, and after the last one of the queue in
+    /// service.
     last_position: u64,
     in_service_position: u64,
-    /// Whose request ended last, if it is nobody's shared one.
+    /// The queue whose request ended last; none if several processes share it.
     last_completed: Option<u32>,
     rate: PeakRate,
     depth: QueueDepth,
     measuring: Measuring,
-    /// Its epoch, from the first request that it was given: of those in the device only those that
-    /// carry it are its own.
+    /// Its epoch, taken from its first request: of the requests in the device, only those with this
+    /// epoch are its own.
     epoch: Option<u32>,
 }
 
@@ -163,7 +163,7 @@ impl Default for Bfq {
 }
 
 impl Bfq {
-    /// BFQ of Linux 6.18, with the kernel's defaults, without a queue.
+    /// BFQ of Linux 6.18, with the kernel's defaults and no queues.
     #[must_use]
     pub fn new() -> Bfq {
         Bfq::of(LINUX_6_18)
@@ -222,7 +222,7 @@ impl Elevator for Bfq {
     fn traits(&self) -> Traits {
         Traits {
             merges_front: true,
-            // A queue that is waited for stands among the others.
+            // A queue that the device is kept for competes with the others.
             charges_for_owners: true,
             inserts_at_head: true,
             drain_place: Place::Tail,
@@ -233,7 +233,7 @@ impl Elevator for Bfq {
     fn attach(&mut self, view: &mut QueueView) {
         let (requests, limits) = (view.request_slots(), *view.limits());
         let shared = limits.groups.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
-        // A process's queue, one that only its requests refer to, the shared ones.
+        // The queue of a process, a queue that only its requests still refer to, the shared queues.
         let queues = limits.clients.saturating_add(requests).saturating_add(shared);
         *self = Bfq {
             tunables: self.tunables,
@@ -360,7 +360,7 @@ impl Elevator for Bfq {
     }
 
     fn started(&mut self, view: &mut QueueView, request: RequestId) {
-        // Under legacy rules one that was refused comes again by this alone.
+        // Under legacy rules this is the only way a refused request comes back.
         if is_settled(view, request) && !is_in_flight(view, request) {
             self.dispatch_bypassing(view, request);
         }

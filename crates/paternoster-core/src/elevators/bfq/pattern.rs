@@ -2,13 +2,13 @@
 //! Pattern: what a queue's requests look like, seen as they arrive.
 //!
 //! Three things are learned of each queue, and decide whether it pays to keep the device for it:
-//! whether it jumps about (seek history), how long its process thinks between an answer and the
-//! next question (think time), and whether it hardly does anything else (I/O bound).
+//! whether it is seeky (seek history), how long its process thinks between a completion and its
+//! next request (think time), and whether it does hardly anything but I/O (I/O bound).
 //!
 //! ```text
 //! I/O bound (6.18)   idle at most a fifth of the time, over windows of 100 to 200 ms
 //!                    window exceeds 200 ms: both halves are forgotten
-//! I/O bound (4.19)   lost when idled for in vain with little done, back after 120 arrivals in time
+//! I/O bound (4.19)   lost when idled for without use, little done; back after 120 arrivals in time
 //! ```
 //!
 //! And of the device: whether it queues commands, and with it whether it is flash that does.
@@ -23,15 +23,15 @@ use crate::queue_view::{Ncq, QueueView};
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// More marks than this of the last 32 make a queue seeky.
+/// A queue with more seeks than this among its last 32 requests is seeky.
 const SEEKY_MARKS: u32 = 19;
 /// The device is not probed with fewer requests than this, waiting and in the driver.
 const LOAD: u32 = 4;
-/// A window of observation is at most so long before it is halved.
+/// An observation window longer than this is halved.
 const WINDOW: Nanos = Nanos::from_millis(200);
-/// Idle at most one part of so many.
+/// Idle at most one part in this many.
 const BUSY_PARTS: u64 = 5;
-/// After a split nothing is concluded for so long, beside weight raising.
+/// For this long after a split nothing is concluded, except about weight raising.
 pub(super) const SETTLE: Nanos = Nanos::from_secs(2);
 /// Arrivals in time that make a queue I/O bound again (4.19).
 const ARRIVALS_IN_TIME: u32 = 120;
@@ -48,12 +48,12 @@ impl Intensity {
         Intensity { since: now, idle: Nanos::ZERO }
     }
 
-    /// The queue was idle for so long until now.
+    /// The queue was idle for this long until now.
     fn was_idle(&mut self, time: Nanos) {
         self.idle += time;
     }
 
-    /// Whether it has been busy enough, at a moment in which it is.
+    /// Whether it has been busy enough, at a moment when it is busy.
     fn is_bound(&mut self, now: Nanos) -> bool {
         let window = now - self.since;
         let bound = self.idle.0.saturating_mul(BUSY_PARTS) <= window.0;
@@ -66,7 +66,7 @@ impl Intensity {
 }
 
 impl Bfq {
-    /// Whether the device is taken to queue commands: yes until the contrary is known (BFQ-83).
+    /// Whether the device is taken to queue commands: yes until it is known not to (BFQ-83).
     pub(super) fn queues_commands(&self, view: &QueueView) -> bool {
         self.known_to_queue(view) != Some(false)
     }
@@ -79,12 +79,12 @@ impl Bfq {
         }
     }
 
-    /// Flash that queues commands: seeks cost nothing, and order is its own business.
+    /// Flash that queues commands: seeks cost nothing, and the drive orders requests itself.
     pub(super) fn is_queueing_flash(&self, view: &QueueView) -> bool {
         !view.facts().rotational && self.queues_commands(view)
     }
 
-    /// A request ends: how many are in the device may say that it queues (BFQ-82).
+    /// A request ends: the number in the device may show that it queues commands (BFQ-82).
     pub(super) fn probe_depth(&mut self) {
         let starved = self.version.probes_not_when_starved
             && self.in_service.is_some_and(|queue| {
@@ -96,12 +96,12 @@ impl Bfq {
         self.depth.sample(&self.version.probing, self.in_driver, counts);
     }
 
-    /// Whether a queue jumps about: twenty of its last 32 requests were seeks (BFQ-85).
+    /// Whether a queue is seeky: twenty of its last 32 requests were seeks (BFQ-85).
     pub(super) fn is_seeky(&self, queue: u32) -> bool {
         self.queues.at(queue).seek.marks().count_ones() > SEEKY_MARKS
     }
 
-    /// Whether it does nothing else.
+    /// Whether all of its last requests were seeks.
     pub(super) fn is_totally_seeky(&self, queue: u32) -> bool {
         self.queues.at(queue).seek.marks() == u32::MAX
     }
@@ -170,7 +170,7 @@ impl Bfq {
         home.is_io_bound = home.in_time >= ARRIVALS_IN_TIME;
     }
 
-    /// A request goes to the device: the rate and the positions learn (BFQ-75, BFQ-124).
+    /// A request goes to the device: rate and positions are updated (BFQ-75, BFQ-124).
     pub(super) fn learn_rate(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let (start, sectors) = (view.requests[request].sector(), view.requests[request].sectors());
         let rotational = view.facts().rotational;

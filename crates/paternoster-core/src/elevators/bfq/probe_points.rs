@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probe points: what a test hears of our decisions while those of a real BFQ are replayed.
 //!
-//! Linux tells what its BFQ decides, with the numbers. At the same points ours *says* the same, and
+//! Linux logs what its BFQ decides, with the numbers. At the same points ours *says* the same, and
 //! a test compares:
 //!
 //! ```text
@@ -9,16 +9,16 @@
 //! ours   probe(queue, ProbePoint::Expired { why: BudgetTimeout, slow: false, short: true, … })
 //! ```
 //!
-//! Where a decision hangs on when exactly the clock was read, or on what the kernel got wrong, the
-//! recorded one is put in the place of ours (*forced history*), so that one difference does not
-//! bring about a thousand others:
+//! Where a decision depends on when exactly the clock was read, or on a kernel mistake, the
+//! recorded decision replaces ours (*forced history*), so that one difference does not cause a
+//! thousand others:
 //!
 //! ```text
 //! let more = replace(Decision::TimeCharge { lasted }, more)
 //!                                                    └ ours; what comes back is the recorded one
 //! ```
 //!
-//! Without the feature `conformance`, and on a thread that has no hook, nobody listens, and a
+//! Without the feature `conformance`, and on a thread without a hook, nothing listens, and a
 //! decision is its own answer.
 //!
 //! Source: the words of Linux 6.18, as `paternoster-trace` reads them (`ftrace::BfqMessage`).
@@ -31,8 +31,7 @@ pub(super) use super::probe::{clock, probe, probe_of, replace, replace_turn};
 #[cfg(not(feature = "conformance"))]
 pub(super) use silence::{clock, probe, probe_of, replace, replace_turn};
 
-/// What BFQ says. Amounts are in sectors, virtual times as entities have them, queues by their
-/// numbers.
+/// What BFQ says. Amounts are in sectors, virtual times as in entities, queues by number.
 #[cfg_attr(feature = "conformance", expect(missing_docs, reason = "said of all fields above"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePoint {
@@ -42,29 +41,29 @@ pub enum ProbePoint {
     Joins,
     /// A queue has none any more.
     Leaves,
-    /// A request is asked for; so many queues have work.
+    /// A request is wanted; this many queues have work.
     Asked { busy: u32 },
     /// A turn begins.
     Begins { budget: u64 },
-    /// A queue whose turn has begun is looked at.
+    /// A queue whose turn has begun is examined.
     Looks,
-    /// The queue that is in service already is looked at.
+    /// The queue already in service is examined.
     GoesOn,
     /// Whether time may end the turn.
     MayEnd { waits: bool, third_left: bool, over: bool },
     /// The queue is served.
     Returned,
-    /// Nobody is.
+    /// No queue is served.
     Nobody,
     /// The queue is charged.
     Served { sectors: u64 },
-    /// Whether it was slow; said of turns that are long enough to be measured.
+    /// Whether it was slow; said of turns long enough to be measured.
     Slow { slow: bool },
     /// The turn ends.
     Expired { why: Expiry, slow: bool, in_flight: u32, short: bool },
     /// What the turn had, and what was served of it.
     Account { budget: u64, service: u64 },
-    /// What the queue could ask for so far, and the least that anybody gets.
+    /// The most the queue could ask for so far, and the least that any queue gets.
     Bounds { most: u64, least: u64 },
     /// What kind of queue it is.
     Nature { sync: bool, seeky: bool },
@@ -74,7 +73,7 @@ pub enum ProbePoint {
     NextChanged { budget: u64 },
     /// A finish is computed for so much service.
     FinishOf { service: u64, weight: u32 },
-    /// The times that came of it.
+    /// The times that resulted.
     Times { start: u64, finish: u64 },
     /// No observation of the rate was going on; one begins.
     NothingObserved,
@@ -86,9 +85,9 @@ pub enum ProbePoint {
     Raised { elapsed: Nanos, lasts: Nanos, coefficient: u32, weight: u32, original: u32 },
     /// A change of weight is not taken over yet.
     Pending,
-    /// The oldest request goes for its age.
+    /// The oldest request goes because of its age.
     Aged,
-    /// A queue is sought by position.
+    /// A queue is looked for by position.
     Sought { sector: u64, found: Option<u32> },
     /// A queue is to be merged.
     ToMerge { with: u32 },
@@ -103,7 +102,7 @@ pub enum ProbePoint {
 /// What a test may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// How many sectors a turn costs beside those that were served in it.
+    /// How many sectors a turn costs besides those that were served in it.
     TimeCharge {
         /// How long it took.
         lasted: Nanos,
@@ -128,7 +127,7 @@ mod silence {
     #[inline(always)]
     pub(in crate::elevators::bfq) const fn probe(_: Option<u32>, _: ProbePoint) {}
 
-    /// The same, for what takes a while to find out.
+    /// The same, for what takes a while to compute.
     #[inline(always)]
     pub(in crate::elevators::bfq) fn probe_of(_: impl FnOnce() -> (Option<u32>, ProbePoint)) {}
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue: the requests of one process, and what is known of it.
 //!
-//! Sync requests wait in a queue of their process, async ones in a queue that all of a group, class
-//! and level share. A queue holds its requests by sector and by age, and knows which comes next:
-//! the nearest to where the device last was, or, once in each turn, the oldest if it has expired.
+//! Sync requests wait in a queue of their process, async ones in a queue shared by all of a group,
+//! class and level. A queue holds its requests by sector and by age, and knows which comes next:
+//! the nearest to the device's last position, or, once in each turn, the oldest if it has expired.
 //!
 //! ```text
 //! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended
@@ -12,10 +12,11 @@
 //!
 //! How a queue is scheduled (times, weight, budget) is in its entity, which has the same number.
 //!
-//! # Invariants I1  `refs` is the number of its requests, plus that of the processes that come to
-//! it directly or by way of merges, plus one, of its group, if it is async, plus `stable_refs`:
-//! those that remember it. I2  `next` is one of its waiting requests; there is one exactly if any
-//! waits. I3  `in_flight` counts its requests between their dispatch and their end.
+//! # Invariants
+//! I1  `refs` is the number of its requests, plus the processes that come to it directly or through
+//!     merges, plus one for its group if it is async, plus `stable_refs`: those that remember it.
+//! I2  `next` is one of its waiting requests; there is one exactly while any waits.
+//! I3  `in_flight` counts its requests between their dispatch and their end.
 //!
 //! Source: BFQ-37 to BFQ-40, BFQ-30, BFQ-49, BFQ-62.
 
@@ -36,7 +37,7 @@ use crate::queue_view::QueueView;
 use crate::request::{Flags, RequestId};
 use crate::time::Nanos;
 
-/// Async service counts so many times.
+/// Async service is charged this many times.
 const ASYNC_FACTOR: u64 = 3;
 
 /// The requests of one process, or of a class and level if they are async.
@@ -46,9 +47,9 @@ pub(super) struct Queue {
     pub(super) stable_refs: u32,
     /// Live requests that are settled in it.
     pub(super) allocated: u32,
-    /// The one process that it belongs to; nobody if it is shared.
+    /// The one process that it belongs to; none if it is shared.
     pub(super) owner: Option<ClientId>,
-    /// For whom it was made, for those who look on.
+    /// The client it was made for; only observers use it.
     pub(super) made_for: Option<ClientId>,
     pub(super) is_sync: bool,
     pub(super) priority: Priority,
@@ -58,7 +59,7 @@ pub(super) struct Queue {
     /// What it asks for in one turn, in sectors.
     pub(super) max_budget: u64,
 
-    /// Among those to be served.
+    /// It is among the queues to be served.
     pub(super) is_busy: bool,
     /// The class under which it is counted busy.
     pub(super) busy_class: u8,
@@ -68,9 +69,9 @@ pub(super) struct Queue {
     pub(super) is_new: bool,
     /// The device idles for its next request.
     pub(super) wait_request: bool,
-    /// It ran out of work in its turn, and not of time or budget: it may recover the hole.
+    /// It ran out of work in its turn, not out of time or budget: it may recover the hole.
     pub(super) left_early: bool,
-    /// Its ages were looked at in this turn.
+    /// Its oldest request was checked for expiry in this turn.
     pub(super) fifo_looked: bool,
 
     pub(super) thinks_short: bool,
@@ -85,7 +86,7 @@ pub(super) struct Queue {
     pub(super) raising: Raising,
     pub(super) in_large_burst: bool,
 
-    /// In service: when its turn ends. At rest: since when. Nothing before its first turn.
+    /// In service: when its turn ends. At rest: since when. `None` before its first turn.
     pub(super) stamp: Option<Nanos>,
     pub(super) created: Nanos,
     pub(super) split_at: Option<Nanos>,
@@ -96,7 +97,7 @@ pub(super) struct Queue {
 
     /// Several processes share it.
     pub(super) is_shared: bool,
-    /// They should part.
+    /// Its processes should part.
     pub(super) is_to_split: bool,
     /// The queue that its processes move to.
     pub(super) merge_into: Option<u32>,
@@ -105,7 +106,7 @@ pub(super) struct Queue {
     pub(super) injected: u64,
     pub(super) limit: Limit,
     pub(super) waiting: Waiting,
-    /// Those that wait for this one.
+    /// The queues that wait for this one.
     pub(super) woken: List,
 }
 
@@ -115,7 +116,7 @@ impl Queue {
         self.lane.is_empty()
     }
 
-    /// Processes that come to it.
+    /// Processes that use it.
     pub(super) const fn processes(&self) -> u32 {
         self.refs - self.allocated - self.stable_refs
     }
@@ -127,7 +128,7 @@ impl Queue {
 }
 
 impl Bfq {
-    /// A request of `queue` is in flight from now on, or no longer.
+    /// A request of `queue` goes in flight, or ends.
     pub(super) fn count_in_flight(
         &mut self,
         view: &mut QueueView,
@@ -142,7 +143,7 @@ impl Bfq {
         self.in_driver = self.in_driver.wrapping_add_signed(by);
     }
 
-    /// One of those that go before all others is dispatched; its queue may have nothing else.
+    /// Dispatches a request that goes before all others; its queue may have nothing else.
     pub(super) fn dispatch_bypassing(&mut self, view: &mut QueueView, request: RequestId) {
         let queue = home(view, request);
         if self.queues.at(queue).is_at_rest() {
@@ -160,8 +161,8 @@ impl Bfq {
         }
     }
 
-    /// What a request of `queue` costs of its budget (BFQ-43): async ones threefold, so that who
-    /// waits for his gets more of the device than who does not.
+    /// What a request of `queue` costs of its budget (BFQ-43): async ones threefold, so that a
+    /// process that waits for its requests gets more of the device than one that does not.
     pub(super) fn charge_of(&self, view: &QueueView, queue: u32, request: RequestId) -> u64 {
         let sectors = u64::from(view.requests[request].sectors());
         let home = self.queues.at(queue);
@@ -178,16 +179,16 @@ impl Bfq {
         next.is_some_and(|next| self.charge_of(view, queue, next) <= left)
     }
 
-    /// The budget that a queue asks for when its account begins: what it usually needs, and at
-    /// least its next request.
+    /// The budget that a queue asks for when its account opens: what it usually needs, and at least
+    /// its next request.
     pub(super) fn fresh_budget(&self, view: &QueueView, queue: u32) -> u64 {
         let home = self.queues.at(queue);
         let charge = home.next.map_or(0, |next| self.charge_of(view, queue, next));
         home.max_budget.max(charge)
     }
 
-    /// Another request of `queue` comes first (BFQ-49): a queue that is not being served asks for
-    /// a budget that fits it.
+    /// Another request of `queue` comes first (BFQ-49): a queue that is not in service asks for a
+    /// budget that fits it.
     pub(super) fn next_changed(&mut self, view: &QueueView, queue: u32) {
         if self.queues.at(queue).next.is_none() || self.in_service == Some(queue) {
             return;
@@ -205,8 +206,8 @@ impl Bfq {
         }
     }
 
-    /// `request`, which waits in `queue`, may come before the one that was next so far. Whether
-    /// it does.
+    /// `request`, waiting in `queue`, may now come before the one that was next. Returns whether it
+    /// does.
     pub(super) fn reconsider_next(
         &mut self,
         view: &QueueView,
@@ -223,7 +224,7 @@ impl Bfq {
         is_other
     }
 
-    /// A request waits in `queue` no longer.
+    /// A request stops waiting in `queue`.
     pub(super) fn take_request(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         if self.queues.at(queue).next == Some(request) {
             let next = self.following(view, queue, request);
@@ -234,7 +235,7 @@ impl Bfq {
         home.lane.remove(&mut self.lanes, request);
         self.waiting -= 1;
         if !home.is_empty() {
-            // Without this the others look for the queue where it no longer is (seed 004, patch 1).
+            // Without this, other queues look for it where it no longer is (seed 004, patch 1).
             if self.tunables.position_update {
                 self.update_position(view, queue);
             }
@@ -264,7 +265,7 @@ impl Bfq {
         lane.nearest_neighbour(&self.lanes, view, &self.back_seek(), request)
     }
 
-    /// A new queue, referred to by nobody yet, if there is room.
+    /// A new queue that nothing refers to yet, if there is room.
     pub(super) fn new_queue(&mut self, queue: Queue) -> Option<u32> {
         if self.queues.is_full() {
             self.schedule.forget_oldest();
@@ -277,8 +278,8 @@ impl Bfq {
         Some(key.index())
     }
 
-    /// One refers to `queue` no longer. If it was the last, what is remembered of it is by how much
-    /// it is ahead.
+    /// Drops a reference to `queue`. If it was the last, only how far the queue is ahead is
+    /// remembered.
     pub(super) fn put_queue(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.refs -= 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rate: what the device can do at best, and the budgets and times that follow from it.
 //!
-//! The largest budget should be what the device serves within the budget timeout, so that a queue
-//! that reads on uses all of its budget in about that time. So the rate is observed over intervals
-//! of about a second, in which most requests were sequential, or which were faster than what is
-//! believed; the more sequential and the longer, the more it counts:
+//! The largest budget should be what the device serves within the budget timeout, so that a
+//! sequential reader uses up its budget in about that time. So the rate is observed over intervals
+//! of about a second in which most requests were sequential, or which were faster than the current
+//! estimate. The more sequential and the longer an interval, the more it counts:
 //!
 //! ```text
 //! 22000 so far; 1000 requests, 990 of them sequential, 1,000,000 sectors in 1 s
@@ -26,17 +26,18 @@ pub(super) const ONE: u64 = 1 << 16;
 /// Requests and time that an interval must have.
 const MIN_SAMPLES: u32 = 32;
 const MIN_INTERVAL: Nanos = Nanos::from_millis(300);
-/// An interval as it should be.
+/// The length an interval should have.
 const REFERENCE: Nanos = Nanos::from_secs(1);
 /// A pause that ends an interval.
 const PAUSE: Nanos = Nanos::from_millis(100);
-/// A gap between completions that may end an interval, and a gap that is none.
+/// A longer gap between completions may end an interval; in a shorter one the device counts as
+/// busy.
 const GAP: Nanos = Nanos::from_millis(2);
-/// A completion so late that the largest request since came at less than this ends an interval.
-/// Linux means a million sectors per second, and compares with 977 (BFQ-76): with what it means
-/// no interval on a disk would last.
+/// A completion ends an interval if the largest request since divided by the gap is below this
+/// rate. Linux means a million sectors per second, but compares with 977 (BFQ-76): with the
+/// intended value no interval on a disk would last.
 const SLOW: u64 = ONE >> 10;
-/// The largest of so many requests.
+/// The largest of this many requests.
 const LARGEST_OF: u32 = 32;
 
 /// What a request looks like to the estimator.
@@ -50,7 +51,7 @@ pub(super) struct Dispatched {
     pub(super) in_driver: u32,
 }
 
-/// The observation that runs, and what is believed.
+/// The observation in progress, and the current estimate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeakRate {
     /// In 2^-16 sectors per microsecond.
@@ -62,7 +63,7 @@ pub(super) struct PeakRate {
     largest: u64,
     first: Nanos,
     last: Nanos,
-    /// From the first dispatch to the last that was looked at.
+    /// From the first dispatch to the last one looked at.
     span: Nanos,
     last_completion: Nanos,
 }
@@ -94,7 +95,7 @@ impl PeakRate {
         self.last_completion
     }
 
-    /// A request goes to the device. Whether the estimate is new.
+    /// A request goes to the device. Returns whether the estimate is new.
     pub(super) fn dispatched(&mut self, request: Dispatched) -> bool {
         let now = request.now;
         let mut is_new = false;
@@ -119,7 +120,7 @@ impl PeakRate {
         is_new
     }
 
-    /// A request has ended. Whether the estimate is new.
+    /// A request has ended. Returns whether the estimate is new.
     pub(super) fn completed(&mut self, now: Nanos) -> bool {
         let gap = now - self.last_completion;
         let slow = gap > GAP && (self.largest << 16) / gap.as_micros().max(1) < SLOW;
@@ -142,7 +143,7 @@ impl PeakRate {
         probe(None, ProbePoint::Observed { samples, sequential, sectors });
     }
 
-    /// An interval ends. Whether it changed what is believed.
+    /// An interval ends. Returns whether it changed the estimate.
     fn close(&mut self, with: Option<Dispatched>) -> bool {
         let span = self.span.max(self.last_completion - self.first);
         let enough = self.samples >= MIN_SAMPLES && self.span >= MIN_INTERVAL;
@@ -182,7 +183,7 @@ pub(super) fn budget_at(rate: u64, timeout: Nanos) -> u64 {
 mod tests {
     use super::*;
 
-    /// An interval of so many requests, sequential ones and sectors, closed after so long.
+    /// An interval of this many requests, sequential ones and sectors, closed after `span`.
     fn observed(rate: u64, counts: (u32, u32, u64), span: Nanos) -> (bool, u64) {
         let (samples, sequential, sectors) = counts;
         let blank = PeakRate::new(false, 20);
@@ -190,7 +191,7 @@ mod tests {
         (peak.close(None), peak.rate())
     }
 
-    /// Do intervals give the rates that were computed independently, by BFQ-77 and BFQ-78?
+    /// Do intervals give the rates that were computed independently, from BFQ-77 and BFQ-78?
     #[test]
     fn bfq_golden_peak_rate() {
         let second = Nanos::from_secs(1);

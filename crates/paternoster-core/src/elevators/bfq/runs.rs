@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs: when BFQ is asked for a request.
+//! Runs: when Linux asks BFQ for a request.
 //!
-//! The block layer of Linux does not ask a scheduler after every completion. It asks when a request
-//! arrives, when the scheduler wants it, and goes on where the device was full; and if nothing came
-//! of it although something waits, once more 3 ms later:
+//! The Linux block layer does not ask a scheduler after every completion. It asks when a request
+//! arrives, when the scheduler wants it, and where it left off because the device was full; and if
+//! that gave no request although some wait, once more 3 ms later:
 //!
 //! ```text
 //! P in service, empty, kept for; others wait       a request of P ends ── 40 us ── the next comes
 //! asked at completions                              others go in between: they are injected
-//! asked as in Linux                                 nobody goes, but for a run that the timer
-//!                                                   brings about just then: one in fifty
+//! asked as in Linux                                 no other goes, except in a run that the timer
+//!                                                   causes just then: one in fifty
 //! ```
 //!
-//! So it hangs on a timer whether injection begins at all: five weighted readers on parallel flash
+//! So whether injection begins at all depends on a timer: five weighted readers on parallel flash
 //! are served one at a time for half a second, and side by side for another, in the recorded
 //! decisions as here. With `completion_runs=1` they are side by side at once.
 //!
 //! # Invariants
-//! I1  While something waits and is not asked for, something is in the device or the timer is set.
+//! I1  While a request waits and BFQ is not asked for it, the device is busy or the timer is set.
 //!
 //! Source: the recorded decisions of Linux 6.18 (`ssd_5groups_rand_ll0`: calls by a `kworker` 3 ms
 //! behind one that chose none); BFQ-46, BFQ-48, BFQ-190.
@@ -26,7 +26,7 @@ use crate::elevators::bfq::Bfq;
 use crate::queue_view::QueueView;
 use crate::time::{Hz, Nanos};
 
-/// After a run in vain, until the next.
+/// Time from a run without a result until the next.
 const AGAIN: Nanos = Nanos::from_millis(3);
 
 /// Whether BFQ is asked.
@@ -34,12 +34,12 @@ const AGAIN: Nanos = Nanos::from_millis(3);
 pub(super) struct Runs {
     /// The next call for a request counts.
     pub(super) is_due: bool,
-    /// There will be one then.
+    /// There will be a run at this time.
     pub(super) again: Option<Nanos>,
 }
 
 impl Bfq {
-    /// Something has happened for which the block layer asks.
+    /// Something happened after which the block layer asks for a request.
     pub(super) const fn ask(&mut self) {
         self.runs.is_due = true;
     }
@@ -51,10 +51,10 @@ impl Bfq {
             || (self.in_driver == 0 && view.timer().0 == Nanos::MAX.0)
     }
 
-    /// Nothing came of a call.
+    /// A call gave no request.
     pub(super) fn asked_in_vain(&mut self, view: &mut QueueView) {
         self.runs.is_due = false;
-        // With nothing in the device nothing changes but by what is asked for anyway.
+        // With an empty device nothing changes except through events that cause a run anyway.
         let may_change = self.waiting > 0 && self.in_driver > 0;
         if may_change && self.runs.again.is_none() && !self.tunables.completion_runs {
             let hz = view.hz();
@@ -64,7 +64,7 @@ impl Bfq {
         }
     }
 
-    /// The timer rings for the idle queue, or for a run, whichever is first.
+    /// Sets the timer for the idle queue, or for a run, whichever is first.
     pub(super) fn set_timer(&self, view: &mut QueueView) {
         let idle = self.idle_until.unwrap_or(Nanos::MAX);
         let again = self.runs.again.unwrap_or(Nanos::MAX);

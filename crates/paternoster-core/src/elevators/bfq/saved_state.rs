@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved state: what a queue was like, kept of its process over a merge and until a split.
 //!
-//! While a process shares a queue, what is observed is the queue's. When it leaves, its new queue
-//! goes on from what its own was like when it was merged:
+//! While a process shares a queue, BFQ observes the shared queue. When the process leaves, its new
+//! queue starts from what its own was like when it was merged:
 //!
 //! ```text
 //! P alone (raised, thinks short) ── merge ──▶ shared with Q ── split ──▶ P alone (as before)
 //!                                saved here                  resumed here
 //! ```
 //!
-//! A queue that is merged with its very first request was never seen: what is saved is what it
-//! would have been given, which is to be raised, *if raising is wanted at all* (seed 004, patch 2;
+//! A queue merged with its very first request was never observed: what is saved is what it would
+//! have been given, which is to be raised, *if raising is wanted at all* (seed 004, patch 2;
 //! without that check, `early_merge_check=0`, a split raises it in spite of `low_latency=0`).
 //!
 //! Source: BFQ-133 to BFQ-137, BFQ-143; seed 004.
@@ -38,7 +38,7 @@ pub(super) struct SavedState {
 }
 
 impl Bfq {
-    /// Keeps of its owner what `queue` is like. A queue without an owner is shared already.
+    /// Saves the state of `queue` for its owner. A queue without an owner is shared already.
     pub(super) fn save_state(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at(queue);
         let Some(owner) = home.owner else { return };
@@ -64,7 +64,7 @@ impl Bfq {
         self.contexts[owner.index() as usize].saved = Some(saved);
     }
 
-    /// A process has a queue to itself again, which goes on where its own had been.
+    /// A process has a queue to itself again, which continues where its own had stopped.
     pub(super) fn resume_state(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
         let Some(saved) = self.contexts[client.index() as usize].saved else { return };
         let home = self.queues.at_mut(queue);

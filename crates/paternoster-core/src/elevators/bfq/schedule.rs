@@ -2,8 +2,8 @@
 //! Schedule: whose turn it is in the whole tree of groups.
 //!
 //! Each group schedules its members, queues and groups alike, as one server; a group's budget is
-//! that of the member it would serve next. Going down from the root, one takes at each level the
-//! member that is next:
+//! that of the member it would serve next. Going down from the root, each level gives its next
+//! member:
 //!
 //! ```text
 //! root     next ─▶ A 200 ─┬─ next ─▶ q1      A's budget is q1's. When q1 has been served, q1 is
@@ -11,20 +11,20 @@
 //!                                            what it got, which is the same.
 //! ```
 //!
-//! Who is next is kept for each group, and looked up anew only when a change may matter: somebody
+//! Each group keeps its next member, and looks it up again only when a change may matter: an entity
 //! of the same class whose start has come, with an earlier finish, replaces it without a lookup.
-//! That is the kernel's way (`takes_shortcuts`), and not quite right: since the lookup a third may
-//! have got its start, with a finish that is earlier still.
-//! Real-time members go before best-effort ones, and those before idle ones; groups are best
-//! effort. So that the idle class is not starved, it goes first once in 200 ms.
+//! That is the kernel's way (`takes_shortcuts`), and not quite right: since the lookup a third
+//! entity may have become eligible, with a finish that is earlier still. Real-time members go
+//! before best-effort ones, and those before idle ones; groups are best effort. So that the idle
+//! class does not starve, it goes first once in 200 ms.
 //!
-//! Differs: Linux counts these from the last lookup that began with the idle class, whether it was
-//! served then or somebody came before its turn and was looked up anew. Under readers who come all
-//! the time that may be never. Here they count from its last turn.
+//! Differs: Linux counts these from the last lookup that began with the idle class, even if another
+//! class became ready before its turn and a new lookup replaced it. With readers that never pause,
+//! the idle class may never be served. Here they count from its last turn.
 //!
 //! # Invariants
 //! I1  Between calls a group has a next member exactly if one of its members is active; while its
-//!     only member is served, that may stand as the next.
+//!     only member is being served, that member may be the next.
 //! I2  A group's budget is that of its next member, if that is a queue. (When the budget of a group
 //!     grows, the groups above it learn of it with the next change.)
 //! I3  `in_service` of all levels leads from the root to one queue, or is empty.
@@ -45,24 +45,24 @@ use crate::tree::Nodes;
 
 /// Real time, best effort, idle.
 pub(super) const CLASSES: usize = 3;
-/// The idle class is served that often at least.
+/// The idle class is served at least this often.
 const IDLE_GUARD: Nanos = Nanos::from_millis(200);
 
 /// A group, as the server of its members.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Server {
     pub(super) trees: [ServiceTree; CLASSES],
-    /// Whose turn it would be.
+    /// The member whose turn it would be.
     pub(super) next: Option<u32>,
     pub(super) in_service: Option<u32>,
     /// How far the member in service was ahead of virtual time when its turn began, and how far
-    /// that has stepped back since. Only assertions ask.
+    /// virtual time has stepped back since. Used only by assertions.
     pub(super) lead: u64,
     /// Members in the active trees.
     pub(super) active: u32,
     /// When the idle class was last served, or had nothing to serve.
     pub(super) idle_served: Nanos,
-    /// The entity by which its own parent schedules it; the root has none.
+    /// The entity by which its parent schedules it; the root has none.
     pub(super) entity: Option<u32>,
 }
 
@@ -80,16 +80,16 @@ pub(super) struct Schedule {
     pub(super) departed: Departed,
     /// Slots below are queues, those from here on groups.
     queues: u32,
-    /// Virtual time may step back while nobody is active (BFQ-17).
+    /// Virtual time may step back while no entity is active (BFQ-17).
     pub(super) steps_back: bool,
-    /// What a queue was served out of its turn is charged to it (BFQ-8, BFQ-16).
+    /// A queue is charged for what it was served outside its turn (BFQ-8, BFQ-16).
     pub(super) charges_outsiders: bool,
-    /// Who goes before the next one replaces it without a lookup (BFQ-13).
+    /// An entity that goes before the next one replaces it without a lookup (BFQ-13).
     pub(super) takes_shortcuts: bool,
 }
 
 impl Schedule {
-    /// Room for so many queues and groups. Group 0 need not be the root.
+    /// Room for this many queues and groups. Group 0 need not be the root.
     pub(super) fn new(queues: u32, groups: u32, version: &Version) -> Schedule {
         let all = queues + groups;
         Schedule {
@@ -123,13 +123,13 @@ impl Schedule {
         self.groups[self.entities[entity as usize].group as usize].entity
     }
 
-    /// The group that an entity stands for, if it is none of the queues.
+    /// The group of an entity; `None` for a queue.
     pub(super) fn group_of_entity(&self, entity: u32) -> Option<u32> {
         entity.checked_sub(self.queues)
     }
 
-    /// A queue has work, or had it still when its turn ended: it and the groups above it take
-    /// their places. `waited` gives the time since its last finish back (BFQ-4).
+    /// A queue has work, or still had it when its turn ended: it and the groups above it are
+    /// enqueued. `waited` gives it back the time since its last finish (BFQ-4).
     pub(super) fn activate(&mut self, queue: u32, waited: bool, now: Nanos) {
         self.activate_upwards(queue, waited, false, false, now);
     }
@@ -139,7 +139,7 @@ impl Schedule {
         self.activate_upwards(queue, false, false, false, now);
     }
 
-    /// The turn of the queue in service ends, with work left: all levels are put back.
+    /// The turn of the queue in service ends, with work left: all levels are enqueued again.
     pub(super) fn requeue_served(&mut self, queue: u32, now: Nanos) {
         self.activate_upwards(queue, false, true, true, now);
     }
@@ -169,8 +169,8 @@ impl Schedule {
         }
     }
 
-    /// A queue has no work any more. `remember` keeps what it is ahead; `expires` if its turn ends
-    /// with it.
+    /// A queue has no work any more. `remember` keeps how far it is ahead; `expires` says that its
+    /// turn ends as well.
     pub(super) fn deactivate(&mut self, queue: u32, remember: bool, expires: bool, now: Nanos) {
         let (mut entity, mut remember) = (queue, remember);
         loop {
@@ -205,8 +205,8 @@ impl Schedule {
         }
     }
 
-    /// Who is next in `group` may have changed, by `changed` if that is all. Whether the group's
-    /// own place may have to change, too (BFQ-13, BFQ-14).
+    /// The next member of `group` may have changed, by `changed` if that is all. Returns whether
+    /// the group's own place may have to change, too (BFQ-13, BFQ-14).
     fn update_next(&mut self, group: u32, changed: Option<u32>, expires: bool, now: Nanos) -> bool {
         let before = self.groups[group as usize].next;
         let replaces = |entity, next| self.takes_shortcuts && self.goes_before(entity, next);
@@ -232,7 +232,7 @@ impl Schedule {
             && is_after(other.finish, own.finish)
     }
 
-    /// A group's budget is that of its next member. Whether it shrank.
+    /// A group's budget is that of its next member. Returns whether it shrank.
     fn pass_budget_up(&mut self, group: u32, next: u32) -> bool {
         let budget = self.entities[next as usize].budget;
         let Some(entity) = self.groups[group as usize].entity else { return false };
@@ -242,8 +242,8 @@ impl Schedule {
         shrank
     }
 
-    /// The member of the highest class that has one to serve; the idle class first once in a
-    /// while (BFQ-24, BFQ-25).
+    /// The next member, from the highest class that has one to serve; the idle class first once in
+    /// a while (BFQ-24, BFQ-25).
     fn look_up(&mut self, group: u32, expires: bool, now: Nanos) -> Option<u32> {
         let server = &mut self.groups[group as usize];
         let mut from = Class::Realtime as u8;
@@ -258,7 +258,7 @@ impl Schedule {
         (from..=Class::Idle as u8).find_map(|class| self.first_of(group, class, served))
     }
 
-    /// Gives the device to the queue whose turn it is, and marks the way to it (BFQ-12, BFQ-15).
+    /// Gives the device to the queue whose turn it is, and marks the path to it (BFQ-12, BFQ-15).
     pub(super) fn serve_next(&mut self, root: u32, resets: bool, now: Nanos) -> Option<u32> {
         let mut entity = self.groups[root as usize].next?;
         let mut group = root;
@@ -273,7 +273,7 @@ impl Schedule {
                 self.entities[entity as usize].service = 0;
             }
             let below = self.group_of_entity(entity);
-            // A group with others to serve stays where it is.
+            // A group with other members to serve stays in its tree.
             if below.is_none_or(|below| self.groups[below as usize].active == 1) {
                 self.extract(entity);
             }
@@ -301,7 +301,7 @@ impl Schedule {
         }
     }
 
-    /// The turn of `queue` is over, at all levels; what its groups were served counts anew.
+    /// The turn of `queue` is over, at all levels; its groups count their service from zero again.
     pub(super) fn end_service(&mut self, queue: u32) {
         let mut at = Some(queue);
         while let Some(entity) = at {
@@ -314,7 +314,7 @@ impl Schedule {
         }
     }
 
-    /// Another weight from the entity's next turn on (BFQ-21).
+    /// Sets another weight from the entity's next turn on (BFQ-21).
     pub(super) fn set_weight(&mut self, entity: u32, weight: u32) {
         let own = &mut self.entities[entity as usize];
         let weight = weight.clamp(*WEIGHTS.start(), *WEIGHTS.end());
@@ -324,14 +324,14 @@ impl Schedule {
         }
     }
 
-    /// Another class from the queue's next turn on.
+    /// Sets another class from the queue's next turn on.
     pub(super) fn set_class(&mut self, queue: u32, class: Class) {
         let own = &mut self.entities[queue as usize];
         own.new_class = class as u8;
         own.changed |= own.class != own.new_class;
     }
 
-    /// A group goes; nobody is active in it.
+    /// A group is removed; none of its members is active.
     pub(super) fn remove_group(&mut self, group: u32, now: Nanos) {
         if let Some(entity) = self.groups[group as usize].entity {
             self.deactivate(entity, false, false, now);
@@ -339,7 +339,7 @@ impl Schedule {
         self.groups[group as usize] = Server::default();
     }
 
-    /// A queue is raised by another coefficient from its next turn on.
+    /// Raises a queue by another coefficient from its next turn on.
     pub(super) fn set_raise(&mut self, queue: u32, raise: u32) {
         let own = &mut self.entities[queue as usize];
         if own.raise != raise {
@@ -348,8 +348,8 @@ impl Schedule {
         }
     }
 
-    /// Takes over what has changed of an entity that is on no tree: its weight, and its class if
-    /// it is about to take its place (BFQ-20 to BFQ-22).
+    /// Applies pending changes to an entity that is in no tree: its weight, and its class if it is
+    /// about to be enqueued (BFQ-20 to BFQ-22).
     pub(super) fn take_over_changes(&mut self, entity: u32, with_class: bool) {
         if !self.entities[entity as usize].changed {
             return;
@@ -370,7 +370,7 @@ impl Schedule {
             self.entities[entity as usize].start = self.vtime_of(entity);
         }
         self.count(entity);
-        // A raised weight can be the next one's plain weight (Linux overlooks that).
+        // A raised weight can equal the next plain weight (Linux overlooks that).
         if own.is_queue && (own.weight != before || was_raised != (own.raise != 1)) {
             self.weights.remove(entity);
             if own.raise == 1 {
@@ -379,13 +379,13 @@ impl Schedule {
         }
     }
 
-    /// Whether the queue whose turn it would be is another than the one in service.
+    /// Whether the queue whose turn it would be differs from the one in service.
     pub(super) fn another_is_next(&self, root: u32) -> bool {
         let root = &self.groups[root as usize];
         root.next != root.in_service
     }
 
-    /// The members of one group among which two queues compete: themselves, or the groups above.
+    /// The members of one group through which two queues compete: themselves, or groups above them.
     pub(super) fn siblings(&self, a: u32, b: u32) -> (u32, u32) {
         let (one, other) = (&self.entities[a as usize], &self.entities[b as usize]);
         if one.group == other.group {

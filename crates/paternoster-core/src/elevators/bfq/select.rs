@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Select: which request goes next, and what follows from its end.
 //!
-//! The queue in service goes on until its time is over, its next request does not fit its budget
-//! any more, or it is empty and need not be waited for. Then it is the turn of the next:
+//! The queue in service goes on until its time is over, its next request no longer fits its budget,
+//! or it is empty and need not be waited for. Then it is the next queue's turn:
 //!
 //! ```text
 //! in service? ──no──────────────────────────────▶ begin a turn ─▶ serve
@@ -77,7 +77,7 @@ impl Bfq {
         if is_served {
             self.check_raising(view, queue);
             if self.busy() > 1 && self.is_idle_class(queue) {
-                // One request for each turn of the idle class.
+                // The idle class gets one request per turn.
                 self.expire(view, queue, false, Expiry::BudgetExhausted);
             }
         }
@@ -133,7 +133,8 @@ impl Bfq {
         }
     }
 
-    /// A request of the queue in service has ended (BFQ-46). Whether the device is kept for it.
+    /// A request of the queue in service has ended (BFQ-46). Returns whether the device is kept for
+    /// it.
     fn served_ended_one(&mut self, view: &mut QueueView, queue: u32) -> bool {
         let in_flight = self.queues.at(queue).in_flight;
         if self.must_idle(view, queue) {
@@ -152,7 +153,7 @@ impl Bfq {
         false
     }
 
-    /// The request for which the device was kept has not come in time (BFQ-48).
+    /// The request that the device was kept for has not come in time (BFQ-48).
     pub(super) fn idle_timer_rings(&mut self, view: &mut QueueView) {
         let Some(queue) = self.in_service else { return };
         self.queues.at_mut(queue).wait_request = false;

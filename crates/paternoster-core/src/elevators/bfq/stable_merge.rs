@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stable merge: queues that are created together stay together (stable merging).
 //!
-//! The threads of one program that start within a moment of each other mostly do one job. To keep
-//! a queue for each costs time and gains nothing, so a new queue is merged with the last one that
-//! was created in its group, if both weigh the same:
+//! The threads of one program that start within a moment of each other mostly do one job. A queue
+//! for each costs time and gains nothing, so a new queue is merged with the one created last in its
+//! group, if both have the same weight:
 //!
 //! ```text
 //! created within 180 ms   flash that queues commands: merged at once
@@ -12,8 +12,8 @@
 //! later than 600 ms       a series of its own
 //! ```
 //!
-//! Such a merge is stable: it is not undone because the shared queue jumps about, and does not
-//! stand in the way of weight raising.
+//! Such a merge is stable: it is not undone when the shared queue is seeky, and does not prevent
+//! weight raising.
 //!
 //! Source: BFQ-145 to BFQ-147.
 
@@ -22,15 +22,15 @@ use crate::elevators::bfq::Bfq;
 use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
-/// A queue created so long ago begins no pair any more.
+/// A queue created longer ago than this no longer starts a pair.
 const SERIES: Nanos = Nanos::from_millis(600);
-/// Created so shortly after one another.
+/// Queues created within this time belong together.
 const TOGETHER: Nanos = Nanos::from_millis(180);
-/// Before that not enough is known of a pair.
+/// Before this not enough is known of a pair.
 const PATIENCE: Nanos = Nanos::from_millis(600);
 
 impl Bfq {
-    /// `queue` was just made for `client`. The queue that it comes to (BFQ-145).
+    /// `queue` was just made for `client`. Returns the queue that the client is to use (BFQ-145).
     pub(super) fn stable_merge(
         &mut self,
         view: &mut QueueView,
@@ -122,7 +122,7 @@ impl Bfq {
         Some(target)
     }
 
-    /// A process remembers no partner any more.
+    /// A process forgets its remembered partner.
     pub(super) fn forget_stable_merge(&mut self, view: &mut QueueView, client: ClientId) {
         if let Some(partner) = self.contexts[client.index() as usize].stable_with.take() {
             self.queues.at_mut(partner).stable_refs -= 1;
@@ -130,7 +130,7 @@ impl Bfq {
         }
     }
 
-    /// The queue that was created last in its group is another from now on.
+    /// Another queue counts as the one created last in its group from now on.
     pub(super) fn replace_last_created(&mut self, queue: u32, by: Option<u32>) {
         let group = self.schedule.entities[queue as usize].group;
         let last = &mut self.groups[group as usize].last_created;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tags: how many of a queue's requests each kind of I/O, group and queue may have.
 //!
-//! Requests are made before a scheduler sees them. If writes had them all, a reader would wait for
-//! one however much it weighs. So async requests may have half of them, sync writes three quarters,
-//! far less of both while somebody is raised; and of that, nobody more than his share by weight:
+//! Requests are allocated before a scheduler sees them. If writes held them all, a reader would
+//! wait for one however much it weighs. So async requests may have half of them, sync writes three
+//! quarters, far less of both while a queue is raised; and of that, no queue gets more than its
+//! share by weight:
 //!
 //! ```text
 //! 256 requests: async 128, sync writes 192; with a raised queue 48 and 96
 //! group 100 of 400, queue 40 of 80: 256 * 100/400 * 40/80 = 32 reads
 //! ```
 //!
-//! Differs: until 6.18 the parts were taken of each word of the tag map, which was wrong where
-//! `nr_requests` was small. Here, as in 6.18, they are parts of all requests.
+//! Differs: before 6.18 the fractions were taken of each word of the tag map, which was wrong for
+//! small `nr_requests`. Here, as in 6.18, they are fractions of all requests.
 //!
 //! Source: BFQ-35, BFQ-36.
 
@@ -56,8 +57,7 @@ impl Bfq {
         limit.map_or(Admission::Normal, Admission::AtMost)
     }
 
-    /// Whether the queue, or a group above it, has its share of so many requests already
-    /// (BFQ-36).
+    /// Whether the queue, or a group above it, already has its share of `limit` requests (BFQ-36).
     fn is_beyond_share(&self, queue: u32, limit: u32) -> bool {
         let mut path = [0; DEEPEST];
         let mut depth = 0;
@@ -85,8 +85,8 @@ impl Bfq {
                 continue;
             }
             limit = (limit * u64::from(own.weight) + sum / 2) / sum;
-            // Differs: a share that is rounded to nothing would keep out one that holds nothing (R3
-            // of `queue/admission.rs`), until the first position happens to be free.
+            // Differs: a share rounded down to zero would keep out a queue that holds no requests
+            // (R3 of `queue/admission.rs`), until the first position happens to be free.
             if self.allocated_to(entity) >= limit.max(1) {
                 return true;
             }
@@ -94,7 +94,7 @@ impl Bfq {
         false
     }
 
-    /// Requests that a queue, or all queues below a group, have.
+    /// Requests held by a queue, or by all queues below a group.
     fn allocated_to(&self, entity: u32) -> u64 {
         match self.schedule.group_of_entity(entity) {
             None => u64::from(self.queues.at(entity).allocated),

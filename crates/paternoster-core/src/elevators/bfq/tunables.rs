@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps, a row of
-//! [`KNOBS`] each.
+//! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps; one row
+//! of [`KNOBS`] each.
 //!
-//! Behind the kernel's stand what no kernel has: mechanisms that can be switched off or exchanged
-//! one by one, so that each can be shown, and figures that one would like to see.
+//! After the kernel's come settings that no kernel has: mechanisms that can be switched off or
+//! exchanged one by one, so that each can be demonstrated, and figures worth seeing.
 //!
 //! ```text
 //! inject         off (before seed 002), coefficient (seed 002), measured (5.2 on)
@@ -41,7 +41,7 @@ pub(super) struct Tunables {
     pub(super) slice_idle: Nanos,
     /// In sectors; 0 lets it follow the device's rate.
     pub(super) max_budget: u64,
-    /// As asked for; elevators see it in ticks.
+    /// As set; elevators see it in ticks.
     pub(super) timeout_sync: Nanos,
     pub(super) strict_guarantees: bool,
     pub(super) low_latency: bool,
@@ -52,18 +52,18 @@ pub(super) struct Tunables {
     pub(super) stable_merging: bool,
     pub(super) wakers: bool,
     pub(super) tag_shares: bool,
-    /// It is asked for a request after each completion.
+    /// Linux asks for a request after each completion.
     pub(super) completion_runs: bool,
     /// The position tree follows a removal of the head request (seed 004, patch 1).
     pub(super) position_update: bool,
-    /// An early merge asks whether raising is wanted at all (seed 004, patch 2).
+    /// An early merge checks whether raising is wanted at all (seed 004, patch 2).
     pub(super) early_merge_check: bool,
-    /// Who has been raised for long is not merged (before seed 004, patch 4).
+    /// A queue raised for long is not merged (before seed 004, patch 4).
     pub(super) late_raise_check: bool,
 }
 
 impl Tunables {
-    /// The kernel's defaults; `late` is what came with 5.2 to 5.17.
+    /// The kernel's defaults; `late` adds what came with 5.2 to 5.17.
     pub(super) const fn new(inject: Inject, late: bool) -> Tunables {
         Tunables {
             fifo_expire: [Nanos::from_millis(250), Nanos::from_millis(125)],
@@ -87,7 +87,7 @@ impl Tunables {
         }
     }
 
-    /// The budget timeout in the ticks that elevators see: 124 ms of the 125 at HZ=250.
+    /// The budget timeout in the ticks that elevators see: 124 of the 125 ms at HZ=250.
     pub(super) fn timeout(&self, hz: Hz) -> Nanos {
         hz.floor(self.timeout_sync).max(hz.tick())
     }
@@ -180,7 +180,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "1 if one request at a time is in the device, in exact order",
         |bfq, _| bfq.tunables.strict_guarantees,
         |bfq, _, on| {
-            // It needs idling: at least so long.
+            // It needs idling: at least this long.
             let least = Nanos::from_millis(if on { 8 } else { 0 });
             bfq.tunables.slice_idle = bfq.tunables.slice_idle.max(least);
             bfq.tunables.strict_guarantees = on;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turn: a queue has the device until its budget, its time or its work is used up.
 //!
-//! Why a turn ended says what the next should be like. A queue that used its budget up gets four
+//! Why a turn ended says what the next should be like. A queue that used up its budget gets four
 //! times as much, one that ran out of time twice as much, one that kept the device waiting less:
 //!
 //! ```text
@@ -9,9 +9,9 @@
 //! exhausted 16384   too idle 14336, 12288 … 2048, 512   no more requests: what it was served
 //! ```
 //!
-//! Budgets are sectors, but a queue that jumps about takes far more time for as many. One that was
-//! slow, or ran out of time with a third of its budget left, is charged for its time: the share of
-//! the largest budget that its time is of the timeout.
+//! Budgets are sectors, but a seeky queue takes far more time for as many. A queue that was slow,
+//! or ran out of time with a third of its budget left, is charged for its time: the largest budget
+//! times its time divided by the timeout.
 //!
 //! ```text
 //! 16384 sectors in 124 ms: a turn of 4 ms costs 528, however few sectors it moved
@@ -20,10 +20,10 @@
 //! # Invariants
 //! I1  The next request of a queue with work fits its budget when its turn begins. If it does not
 //!     (it was raised, or its request has grown), the turn ends at once, and the next budget fits.
-//! I2  The budget of the queue in service does not change during its turn, but by time charged.
+//! I2  The budget of the queue in service does not change during its turn, except for charged time.
 //!
-//! Differs: the time that is charged is measured against the timeout as it is set; Linux takes the
-//! default whatever is set (BFQ-65).
+//! Differs: charged time is measured against the timeout as it is set; Linux takes the default
+//! whatever is set (BFQ-65).
 //!
 //! Source: BFQ-41 to BFQ-46, BFQ-60, BFQ-61; BFQ-56 to BFQ-67.
 
@@ -39,20 +39,20 @@ use crate::time::{Nanos, scale};
 
 /// The largest budget, until enough turns have been seen.
 pub(super) const DEFAULT_MAX_BUDGET: u64 = 16 * 1024;
-/// The smallest is this part of it.
+/// The smallest budget is this part of it.
 const MIN_PARTS: u64 = 32;
-/// Running mean of turns that opens the gate for budgets by rate: eleven turns.
+/// Running mean of turns from which budgets follow the rate: eleven turns.
 const ENOUGH_TURNS: u64 = 194;
-/// Turns that are too short to be measured, and to tell who is slow.
+/// Turns shorter than this are not measured, and do not show whether a queue is slow.
 const MEASURABLE: Nanos = Nanos::from_millis(1);
 const TELLING: Nanos = Nanos::from_millis(20);
-/// What a turn too short to be measured is taken to have lasted: rotational, or not.
+/// How long a turn too short to be measured is taken to have lasted: rotational, or not.
 const SHORT_TURN: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(8)];
 /// A queue that idled with less than this many tenths of its budget used is not I/O bound (4.19).
 const BOUND_TENTHS: u64 = 2;
 
 impl Bfq {
-    /// The largest budget, as far as one trusts it.
+    /// The largest budget, as far as it can be trusted.
     pub(super) const fn usual_max_budget(&self) -> u64 {
         if self.turns < ENOUGH_TURNS { DEFAULT_MAX_BUDGET } else { self.max_budget }
     }
@@ -96,7 +96,7 @@ impl Bfq {
     }
 
     /// Whether that may end it: not while the device idles for a queue that has used most of its
-    /// budget and would soon have used it up (BFQ-45).
+    /// budget and would soon use up the rest (BFQ-45).
     pub(super) fn may_end_by_time(&self, view: &QueueView, queue: u32) -> bool {
         let waits = self.queues.at(queue).wait_request;
         let (third_left, over) = (self.has_third_left(queue), self.is_time_over(view, queue));
@@ -155,7 +155,7 @@ impl Bfq {
         (slow, lasted)
     }
 
-    /// Time in the place of sectors (BFQ-65, BFQ-66). What was really served is not touched.
+    /// Charges time instead of sectors (BFQ-65, BFQ-66). What was really served is left alone.
     fn charge_time(&mut self, view: &QueueView, queue: u32, lasted: Nanos) {
         let timeout = self.tunables.timeout(view.hz()).as_millis().max(1);
         let charge = scale(self.max_budget, lasted.as_millis().min(timeout), timeout);
@@ -168,7 +168,7 @@ impl Bfq {
         self.schedule.serve(queue, more);
     }
 
-    /// 4.19: idled for in vain, with little done (BFQ-88).
+    /// 4.19: the device idled for it without success, and it has done little (BFQ-88).
     fn judge_io_bound(&mut self, queue: u32, why: Expiry) {
         if self.version.measures_idleness || why != Expiry::TooIdle {
             return;
@@ -179,8 +179,8 @@ impl Bfq {
         }
     }
 
-    /// When an arrival would be soft real time is known at the end of a backlog, or when what is
-    /// in flight has ended (BFQ-99).
+    /// The earliest soft real-time arrival is known at the end of a backlog, or when the requests
+    /// in flight have ended (BFQ-99).
     fn expect_soft_realtime(&mut self, view: &QueueView, queue: u32) {
         if !self.tunables.low_latency {
             return;
@@ -240,15 +240,15 @@ impl Bfq {
         probe(Some(queue), ProbePoint::Asks { head, budget });
     }
 
-    /// The turn ends, whatever follows from it for the queue's budget: a process leaves. As in
-    /// Linux what was served stays on the account, and counts once more with the next turn.
+    /// A process leaves: the turn ends without changing the queue's budget. As in Linux, what was
+    /// served stays on the account, and counts once more with the next turn.
     pub(super) fn end_turn(&mut self, view: &mut QueueView, queue: u32) {
         self.stop_measuring();
         self.end_turn_because(view, queue, Expiry::BudgetTimeout);
     }
 
-    /// A queue with work is put back, one without leaves; unless it was preempted in a moment in
-    /// which the device was kept for it, and its share depends on that (BFQ-61).
+    /// A queue with work is enqueued again, one without leaves; unless it was preempted while the
+    /// device was kept for it, and its share depends on that (BFQ-61).
     fn end_turn_because(&mut self, view: &mut QueueView, queue: u32, why: Expiry) {
         let seeky = self.is_seeky(queue);
         let now = view.now();
@@ -279,7 +279,7 @@ impl Bfq {
         }
     }
 
-    /// A queue is to be served no longer.
+    /// A queue leaves the queues to be served.
     pub(super) fn leave_busy(&mut self, view: &QueueView, queue: u32, expires: bool) {
         probe(Some(queue), ProbePoint::Leaves);
         let home = self.queues.at_mut(queue);
@@ -293,7 +293,7 @@ impl Bfq {
         self.schedule.deactivate(queue, true, expires, view.now());
     }
 
-    /// A queue that was at rest has work, or a request in flight: it counts in the statistics.
+    /// A queue at rest gets work, or a request in flight: it counts in the statistics.
     pub(super) fn leave_rest(&mut self, queue: u32) {
         if !self.queues.at(queue).raising.is_raised() {
             // What it will weigh, if a change is pending.
@@ -303,7 +303,7 @@ impl Bfq {
         self.count_pending(queue);
     }
 
-    /// Neither a request nor a turn keeps a queue any more: it counts in no statistics.
+    /// Neither a request nor a turn keeps the queue any more: it counts in no statistics.
     pub(super) fn come_to_rest(&mut self, queue: u32) {
         self.schedule.weights.remove(queue);
         self.uncount_pending(queue);

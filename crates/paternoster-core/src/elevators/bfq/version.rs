@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Version: what later kernels changed, each change by its name.
+//! Version: what later kernels changed, each change with a name.
 //!
-//! There is one BFQ here. What two kernels do differently is a switch of this table, and so are
-//! slips that both have (`steps_back`, `takes_shortcuts`), so that tests can do without; what one
-//! may want to switch off by itself is an attribute, whose default is here:
+//! There is one BFQ here. A difference between two kernels is a switch in this table, and so are
+//! bugs that both have (`steps_back`, `takes_shortcuts`), so that tests can do without them; a
+//! mechanism that one may want to switch off by itself is an attribute, whose default is here:
 //!
 //! ```text
 //! bfq-4.19  4.19 LTS   with seed 004's merge window and seed 002's injection by coefficient
@@ -20,45 +20,46 @@ use crate::observe::queue_depth::Probing;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) name: &'static str,
-    /// Virtual time may step back while nobody is active (BFQ-17).
+    /// Virtual time may step back while no entity is active (BFQ-17).
     pub(super) steps_back: bool,
-    /// Who is next may be replaced without a lookup (BFQ-13).
+    /// The next member may be replaced without a lookup (BFQ-13).
     pub(super) takes_shortcuts: bool,
-    /// A queue's account begins at zero when it is selected, so that injected service was free;
-    /// if not, what it was served out of its turn is charged to it (BFQ-8, BFQ-16).
+    /// A queue's account starts at zero when it is selected, so that injected service was free; if
+    /// not, it is charged for what it was served outside its turn (BFQ-8, BFQ-16).
     pub(super) forgets_injected: bool,
     /// Think time and seeks are learned before a request is added (BFQ-34).
     pub(super) learns_first: bool,
-    /// I/O bound is who is idle at most a fifth of the time; if not, who keeps coming back in time
-    /// (BFQ-88, BFQ-89).
+    /// A queue is I/O bound if it is idle at most a fifth of the time; otherwise, if it keeps
+    /// coming back in time (BFQ-88, BFQ-89).
     pub(super) measures_idleness: bool,
-    /// A queue with a higher class or weight preempts, and any if the device is not idled for
-    /// (BFQ-54); if not, only one that is raised more (BFQ-53).
+    /// A queue with a higher class or weight preempts, and any queue if the device is not idled for
+    /// (BFQ-54); otherwise only one that is raised more (BFQ-53).
     pub(super) preempts_by_weight: bool,
     /// A hole is recovered only with budget left (BFQ-51).
     pub(super) hole_needs_budget: bool,
-    /// A small request is waited beside only if idling is for throughput (BFQ-47).
+    /// A small request makes BFQ wait for more only if idling is for throughput (BFQ-47).
     pub(super) patient_for_throughput_only: bool,
     /// What idling for guarantees depends on (BFQ-72 to BFQ-74).
     pub(super) guarantees: Guarantees,
-    /// Async requests are charged threefold only where all weigh the same (BFQ-43).
+    /// Async requests are charged threefold only where all queues weigh the same (BFQ-43).
     pub(super) charges_async_if_symmetric: bool,
     /// Queues are not merged on flash that queues commands (BFQ-123).
     pub(super) merges_not_on_queueing_flash: bool,
-    /// How the device is found out to queue commands (BFQ-82).
+    /// How BFQ finds out that the device queues commands (BFQ-82).
     pub(super) probing: Probing,
-    /// It is not probed in a moment in which the queue in service keeps the device empty.
+    /// Depth is not probed while the device is kept empty for the queue in service.
     pub(super) probes_not_when_starved: bool,
-    /// A think time above half of `slice_idle` is long; if not, above all of it (BFQ-87).
+    /// A think time above half of `slice_idle` is long; otherwise, above all of it (BFQ-87).
     pub(super) halves_think_limit: bool,
     /// Think time counts only for a queue that had come to rest (BFQ-86).
     pub(super) thinks_at_rest_only: bool,
-    /// Only queues of default weight are raised, and soft real time is lost with seeks all over
+    /// Only queues of default weight are raised, and a totally seeky queue loses soft real time
     /// (BFQ-95, BFQ-96, BFQ-107).
     pub(super) raises_default_weight_only: bool,
     /// A burst begins only on a device without work (BFQ-110, BFQ-111).
     pub(super) bursts_begin_at_rest: bool,
-    /// A queue that is preempted empty stays to be served, if guarantees need it (BFQ-61).
+    /// A queue preempted while empty stays among those to be served, if guarantees need it
+    /// (BFQ-61).
     pub(super) keeps_empty_preempted: bool,
     /// A split queue is raised again only with `low_latency` (BFQ-137).
     pub(super) resumes_raise_if_wanted: bool,
@@ -71,19 +72,19 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// What a queue was served out of its turn is charged to it.
+    /// A queue is charged for what it was served outside its turn.
     pub(super) const fn charges_outsiders(&self) -> bool {
         !self.forgets_injected
     }
 }
 
-/// By what idling for guarantees is decided.
+/// What decides about idling for guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guarantees {
     /// Weights that differ, or a group with work; never for a queue of a large burst (4.19 LTS).
     AnyGroup,
     /// Weights above the least, several classes or groups; also the only busy queue, and a raised
-    /// one that others keep the device busy beside (5.2 to 6.2 on).
+    /// queue while others keep the device busy (5.2 to 6.2 on).
     TwoGroups,
 }
 

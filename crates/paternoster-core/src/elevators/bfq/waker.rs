@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waker: whom a queue waits for.
+//! Waker: which queue another queue waits for.
 //!
-//! A process that writes and waits for a journal thread has nothing to do until the thread's
-//! requests are done. To keep the device for the process meanwhile is the worst thing to do. So it
-//! is found out who completes a request just before a queue wakes up, three times in a row:
+//! A process that writes and then waits for a journal thread has nothing to do until the thread's
+//! requests are done. Keeping the device for the process meanwhile is the worst choice. So BFQ
+//! finds out whose request completes just before a queue wakes up, three times in a row:
 //!
 //! ```text
 //! journal's request ends ── 1 ms ── P, which thinks long, asks again      1st, 2nd, 3rd: a waker
 //! ```
 //!
-//! From then on, while the device is kept for P, the waker's requests are served first, and those
-//! of whom P wakes after them.
+//! From then on, while the device is kept for P, the waker's requests are served first, and after
+//! them those of the queues that P wakes.
 //!
 //! # Invariants
 //! I1  A queue is on the woken list of its waker, and on no other.
@@ -23,25 +23,25 @@ use crate::queue_view::QueueView;
 use crate::slab::Key;
 use crate::time::Nanos;
 
-/// So often in a row.
+/// This many times in a row.
 const DETECTIONS: u32 = 3;
-/// From the completion to the arrival.
+/// Longest time from the completion to the arrival.
 const DELAY: Nanos = Nanos::from_millis(4);
-/// All of them within so many idle slices.
+/// All of them within this many idle slices.
 const WINDOW: u64 = 128;
 
-/// Whom a queue waits for, as far as known.
+/// The queue that a queue waits for, as far as known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Waiting {
     pub(super) waker: Option<u32>,
-    /// With its generation: it may be gone, and another have its place.
+    /// With its generation: it may be gone, and another queue may have its slot.
     candidate: Option<Key>,
     detections: u32,
     since: Nanos,
 }
 
 impl Bfq {
-    /// A request comes to a queue whose process has no other: did somebody wake it (BFQ-167)?
+    /// A request comes to a queue whose process has no other: did another queue wake it (BFQ-167)?
     pub(super) fn detect_waker(&mut self, view: &QueueView, queue: u32) {
         if !self.tunables.wakers {
             return;
@@ -82,7 +82,7 @@ impl Bfq {
         }
     }
 
-    /// A woken queue that has become busy is the first that its waker serves.
+    /// A woken queue that has become busy moves to the front of its waker's list.
     pub(super) fn come_first_to_waker(&mut self, queue: u32) {
         if let Some(waker) = self.queues.at(queue).waiting.waker {
             let woken = &mut self.queues.at_mut(waker).woken;
@@ -91,7 +91,7 @@ impl Bfq {
         }
     }
 
-    /// A shared queue waits for whom its new member waited for, if it waits for nobody.
+    /// A shared queue without a waker takes over its new member's.
     pub(super) fn inherit_waker(&mut self, queue: u32, target: u32) {
         let waker = self.queues.at(queue).waiting.waker.filter(|&waker| waker != target);
         if self.queues.at(target).waiting.waker.is_none() && waker.is_some() {
@@ -99,7 +99,7 @@ impl Bfq {
         }
     }
 
-    /// A queue is given up: nobody waits for it, and it for nobody.
+    /// A queue is given up: no queue waits for it, and it waits for none.
     pub(super) fn leave_wakers(&mut self, queue: u32) {
         self.set_waker(queue, None);
         let mut woken = self.queues.at(queue).woken;

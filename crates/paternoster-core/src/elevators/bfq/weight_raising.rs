@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Raise: who starts, or plays, weighs more for a while.
+//! Raise: a process that starts, or plays, weighs more for a while.
 //!
-//! A queue that comes back after two seconds of rest is taken for an application that starts: it
-//! weighs thirty times as much for some seconds, or until it has read 60 MB. One that asks for a
-//! little, waits for it, and asks again at its own pace is taken for soft real time: 3000 times,
-//! for 300 ms from its last request on.
+//! A queue that comes back after two seconds of rest is taken for a starting application: it weighs
+//! thirty times as much for some seconds, or until it has read 60 MB. One that asks for a little,
+//! waits for it, and asks again at its own pace is taken for soft real time: 3000 times, until 300
+//! ms after its last request.
 //!
 //! ```text
 //! arrival after 2 s at rest        interactive   30    for 14000 * 7 s / rate, 3 s to 25 s
@@ -13,8 +13,8 @@
 //! soft_rt_next = max(itself, start of backlog + served/7000 s, end of turn + slice_idle + 4 ticks)
 //! ```
 //!
-//! The last line is what tells a player from a reader: whoever asks again sooner than at 7000
-//! sectors per second, or than a greedy one would, is none.
+//! The last line tells a player from a reader: a queue that asks again sooner than at 7000 sectors
+//! per second, or sooner than a greedy reader would, is not soft real time.
 //!
 //! # Invariants
 //! I1  `raised` of the scheduler is the number of busy queues that are raised.
@@ -34,17 +34,17 @@ use crate::time::{Hz, Nanos, scale};
 
 const INTERACTIVE: u32 = 30;
 const SOFT_REALTIME: u32 = 100 * INTERACTIVE;
-/// Soft real time lasts so long behind a request.
+/// Soft real time lasts this long after a request.
 const SOFT_REALTIME_LASTS: Nanos = Nanos::from_millis(300);
-/// Of rest, before a queue is taken to start.
+/// Rest needed before a queue is taken for a starting application.
 const REST: Nanos = Nanos::from_secs(2);
-/// Interactive ends after so many sectors.
+/// Interactive raising ends after this many sectors.
 const INTERACTIVE_SERVICE: u64 = 120_000;
 /// The fastest that soft real time may be, in sectors per second.
 const SOFT_REALTIME_RATE: u64 = 7000;
-/// Between two async requests, for the second to raise its queue.
+/// Time needed between two async requests for the second to raise its queue.
 const ASYNC_GAP: Nanos = Nanos::from_millis(500);
-/// Of a queue that was not configured otherwise.
+/// Weight of a queue that was not configured otherwise.
 const DEFAULT_WEIGHT: u32 = 40;
 const DURATIONS: [Nanos; 2] = [Nanos::from_millis(2500), Nanos::from_millis(7000)];
 const SHORTEST: Nanos = Nanos::from_secs(3);
@@ -83,9 +83,9 @@ pub(super) struct Raising {
     pub(super) interactive_since: Option<Nanos>,
     /// Service in the interactive period.
     pub(super) service: u64,
-    /// Not before then is an arrival soft real time.
+    /// An arrival before this time is not soft real time.
     pub(super) soft_realtime_next: Nanos,
-    /// That is to be computed when the last request in flight has ended.
+    /// `soft_realtime_next` is to be computed when the last request in flight has ended.
     pub(super) is_unsettled: bool,
 }
 
@@ -103,7 +103,7 @@ impl Raising {
     }
 }
 
-/// What the arrival at a queue at rest is taken for.
+/// What an arrival at a queue at rest is taken for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) interactive: bool,
@@ -120,7 +120,7 @@ fn grace(hz: Hz) -> Nanos {
 }
 
 impl Bfq {
-    /// How long an interactive period lasts: the longer the slower the device (BFQ-98).
+    /// How long an interactive period lasts: the slower the device, the longer (BFQ-98).
     pub(super) fn raise_duration(&self, view: &QueueView) -> Nanos {
         let (rotational, hz) = (view.facts().rotational, view.hz());
         let at_reference = DURATIONS[usize::from(rotational)].0 / hz.tick().0;
@@ -129,7 +129,7 @@ impl Bfq {
         duration.clamp(SHORTEST, LONGEST)
     }
 
-    /// Gives a queue another state; weights follow with its next turn.
+    /// Gives a queue another state; its weight follows with its next turn.
     pub(super) fn set_raised(&mut self, view: &mut QueueView, queue: u32, kind: Kind) {
         let home = self.queues.at_mut(queue);
         let before = home.raising.is_raised();
@@ -146,8 +146,8 @@ impl Bfq {
         self.count_if_never_raised(queue);
     }
 
-    /// A queue that left rest when it was to be raised, and is not to be any more before that has
-    /// come into force: nobody has counted its weight, nor would. (Linux does not.)
+    /// A queue left rest when it was to be raised, and is lowered again before that took effect:
+    /// its weight was not counted, and would never be. Counts it now. (Linux does not.)
     fn count_if_never_raised(&mut self, queue: u32) {
         let entity = &self.schedule.entities[queue as usize];
         let never = entity.raise == 1 && entity.weight == entity.orig_weight;
@@ -176,7 +176,7 @@ impl Bfq {
             && view.now() > home.raising.soft_realtime_next
             && home.in_flight == 0
             && !seeky;
-        // With those that it was created with it may be raised as if it were alone.
+        // With the queues it was created with, it may be raised as if it were alone.
         let own = home.owner.is_some() || self.contexts[client.index() as usize].is_stably_merged;
         let wanted = home.is_sync && own && (interactive || soft_realtime);
         let deserves = self.tunables.low_latency && (home.raising.is_raised() || wanted);
@@ -232,14 +232,14 @@ impl Bfq {
         self.set_raised(view, queue, Kind::Interactive);
     }
 
-    /// Soft real time is over, the interactive period that it interrupted goes on.
+    /// Soft real time is over; the interactive period that it interrupted goes on.
     pub(super) fn back_to_interactive(&mut self, view: &mut QueueView, queue: u32) {
         let raising = &mut self.queues.at_mut(queue).raising;
         raising.since = raising.interactive_since.unwrap_or(Nanos::ZERO);
         self.make_interactive(view, queue);
     }
 
-    /// Whether the interactive period is still open that soft real time interrupts.
+    /// Whether the interactive period that soft real time interrupted is still open.
     pub(super) fn interactive_goes_on(&self, view: &QueueView, queue: u32) -> bool {
         let since = self.queues.at(queue).raising.interactive_since;
         since.is_some_and(|since| view.now() <= since + self.raise_duration(view))
@@ -277,7 +277,7 @@ impl Bfq {
         }
         let entity = &self.schedule.entities[queue as usize];
         if (entity.weight > entity.orig_weight) != (entity.raise > 1) {
-            // At once, so that the times of this turn are those of its weight.
+            // At once, so that this turn's times are computed with its weight.
             self.schedule.take_over_changes(queue, false);
         }
     }
@@ -313,7 +313,7 @@ impl Bfq {
         }
     }
 
-    /// 6.18: soft real time does not jump about all over (BFQ-107).
+    /// 6.18: a queue that is totally seeky is not soft real time (BFQ-107).
     pub(super) fn end_soft_realtime_if_seeky(&mut self, view: &mut QueueView, queue: u32) {
         let soft = self.queues.at(queue).raising.kind == Kind::SoftRealtime;
         if !soft || !self.is_totally_seeky(queue) {
@@ -326,7 +326,7 @@ impl Bfq {
         }
     }
 
-    /// When the next arrival would be soft real time (BFQ-99).
+    /// The earliest time at which the next arrival counts as soft real time (BFQ-99).
     pub(super) fn soft_realtime_next(&self, view: &QueueView, queue: u32) -> Nanos {
         let home = self.queues.at(queue);
         let hz = view.hz();
@@ -336,8 +336,8 @@ impl Bfq {
         home.raising.soft_realtime_next.max(by_rate).max(by_greed)
     }
 
-    /// A queue that is soft real time is set in service: waiting for that did not use its period
-    /// up (BFQ-102).
+    /// A soft real-time queue goes into service: the time it waited for that does not count as part
+    /// of its period (BFQ-102).
     pub(super) fn forgive_waiting(&mut self, view: &QueueView, queue: u32) {
         let now = view.now();
         let home = self.queues.at_mut(queue);

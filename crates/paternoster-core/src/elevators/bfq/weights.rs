@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Weights: whether the queues with work all weigh the same.
+//! Weights: whether all queues with work have the same weight.
 //!
-//! Where all do, a device that queues commands may serve them side by side; where one weighs more
-//! the device has to wait for its next request, or it would not get its share. So the weights of
-//! all queues that are not raised and have something waiting or under way are kept in order:
+//! If all do, a device that queues commands may serve them side by side; if one weighs more, the
+//! device has to wait for its next request, or it would not get its share. So the weights of all
+//! queues that are not raised and have something waiting or in flight are kept in order:
 //!
 //! ```text
 //! 10   40   40   40   80      two distinct weights or more; the least is 10
@@ -52,7 +52,7 @@ impl Weights {
         self.end(self.root.first()) != self.end(self.root.last())
     }
 
-    /// Whether a queue counts, and none counts with less weight.
+    /// Whether a queue counts, and no counted queue weighs less.
     pub(super) fn is_least(&self, queue: u32) -> bool {
         self.nodes.contains(queue) && self.nodes.key(queue) == self.end(self.root.first())
     }
@@ -72,7 +72,7 @@ impl Weights {
 mod tests {
     use super::*;
 
-    /// Do two distinct weights make a difference, and one that counts twice none?
+    /// Do two distinct weights differ, and does a weight counted twice not?
     #[test]
     fn bfq_199_weights_are_counted_once_each() {
         let mut weights = Weights::with_capacity(3);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! B-WF2Q+: the order of service within one group and class.
 //!
-//! Worst-case fair weighted fair queueing, with budgets in the place of packets. Each tree has a
-//! virtual time V that runs at the speed at which the sum of its weights is served. Who has work
-//! stands in the *active* tree; of those whose start has come (S <= V) the one with the least
-//! finish is served. Who has none, but has had more than its share, stands in the *idle* tree
-//! until V has passed its finish, so that leaving and coming back gains nothing:
+//! Worst-case fair weighted fair queueing, with budgets instead of packets. Each tree has a virtual
+//! time V that advances by the service divided by the sum of the tree's weights. Entities with work
+//! are in the *active* tree; of those whose start has come (S <= V), the one with the least finish
+//! is served. An entity without work that had more than its share is in the *idle* tree until V has
+//! passed its finish, so that leaving and coming back gains nothing:
 //!
 //! ```text
 //! weights 40 and 80, budgets of 1200 sectors; virtual times in sectors per weight
@@ -15,18 +15,18 @@
 //! ```
 //!
 //! # Invariants
-//! I1  The weight sum is that of all that count: active, idle, being served.
-//! I2  V does not step back while anybody is active. (When nobody is, the original sets it to the
+//! I1  The weight sum is that of all entities that count: active, idle, being served.
+//! I2  V does not step back while any entity is active. (When none is, the original sets it to the
 //!     finish of the last idle entity, which may be earlier; `steps_back`.)
-//! I3  Who was served begins anew at most delta(service, weight) ahead of V, more only by what he
-//!     was ahead when his turn began, and by what V stepped back in it. (A turn begins ahead if
-//!     nobody else had work: then nobody was looked up, and V did not jump.)
+//! I3  An entity that was served starts again at most delta(service, weight) ahead of V; more only
+//!     by what it was ahead when its turn began, and by what V stepped back in it. (A turn begins
+//!     ahead if no other entity had work: then there was no lookup, and V did not jump.)
 //!
 //! Debug builds assert I2 and I3 each time.
 //!
 //! Differs: the least start of a subtree is always right here. The kernel's was stale in 3 of 721
-//! recorded selections, where it took an entity with a later finish (BFQ-10). A group that takes
-//! another place in the middle of its turn is charged once for what it was served until then
+//! recorded selections, where it took an entity with a later finish (BFQ-10). A group that is
+//! enqueued again in the middle of its turn is charged once for what it was served until then
 //! (`settle`).
 //!
 //! Source: BFQ-1 to BFQ-12, BFQ-17, BFQ-18; BFQ-G1.
@@ -44,21 +44,21 @@ pub(super) struct ServiceTree {
     pub(super) idle: Root,
     /// Virtual time.
     pub(super) vtime: u64,
-    /// Of all that count (I1).
+    /// Of all entities that count (I1).
     pub(super) weight_sum: u64,
-    /// The same without raising. Only `flush_share` asks.
+    /// The same without raising. Used only by `flush_share`.
     pub(super) plain_sum: u64,
 }
 
 impl ServiceTree {
-    /// Where virtual time jumps to if nobody's start has come: to the least start.
+    /// Where virtual time jumps if no entity's start has come: to the least start.
     fn jump(&self, nodes: &Nodes<Deadline>) -> u64 {
         let least = self.active.top().and_then(|top| nodes.summary(top));
         least.map_or(self.vtime, |least| later(self.vtime, least))
     }
 
-    /// Among the active ones whose start has come at `vtime`, the one with the least finish; the
-    /// first inserted of those with an equal one. One descent, guided by the least starts.
+    /// Among the active entities whose start has come at `vtime`, the one with the least finish; of
+    /// equal ones, the first inserted. One descent, guided by the least starts.
     fn first_eligible(&self, nodes: &Nodes<Deadline>, vtime: u64) -> Option<u32> {
         let has_come = |at: u32| nodes.summary(at).is_some_and(|least| !is_after(least, vtime));
         let mut at = self.active.top().filter(|&top| has_come(top))?;
@@ -88,13 +88,13 @@ impl Schedule {
         &mut groups[own.group as usize].trees[usize::from(own.class)]
     }
 
-    /// The virtual time that an entity lives by.
+    /// The virtual time of an entity's tree.
     pub(super) fn vtime_of(&self, entity: u32) -> u64 {
         let own = &self.entities[entity as usize];
         self.groups[own.group as usize].trees[usize::from(own.class)].vtime
     }
 
-    /// An entity has been served `sectors` of its budget: its tree's virtual time goes on.
+    /// An entity has been served `sectors` of its budget: its tree's virtual time advances.
     pub(super) fn advance(&mut self, entity: u32, sectors: u64) {
         self.entities[entity as usize].service += sectors;
         let own = &self.entities[entity as usize];
@@ -104,7 +104,7 @@ impl Schedule {
         self.forget_one(group, class);
     }
 
-    /// Virtual time becomes `vtime`, which is earlier only if nobody is active (I2).
+    /// Virtual time becomes `vtime`, which is earlier only if no entity is active (I2).
     fn set_vtime(&mut self, group: u32, class: u8, vtime: u64) {
         let server = &mut self.groups[group as usize];
         let tree = &mut server.trees[usize::from(class)];
@@ -119,7 +119,7 @@ impl Schedule {
         tree.vtime = vtime;
     }
 
-    /// An entity in service has the finish that follows from what it was served: not too far ahead.
+    /// Asserts that an entity in service has the finish its service gives: not too far ahead.
     fn assert_lead(&self, entity: u32) {
         if AUDITS {
             let own = &self.entities[entity as usize];
@@ -130,8 +130,8 @@ impl Schedule {
         }
     }
 
-    /// An entity in service starts anew behind what it was served. A group may do so in the middle
-    /// of a turn, when somebody comes into it: what it was served so far counts once.
+    /// An entity in service starts again after what it was served. A group may do so in the middle
+    /// of a turn, when a member joins it: what it was served so far counts once.
     fn settle(&mut self, entity: u32) {
         self.assert_lead(entity);
         let vtime = self.vtime_of(entity);
@@ -150,7 +150,7 @@ impl Schedule {
             && !is_after(finish(last), tree.vtime)
             && self.steps_back
         {
-            // Whoever becomes active next would have been served long since.
+            // Any entity that becomes active next would have been served long ago.
             self.set_vtime(group, class, finish(last));
         }
         let tree = &mut self.groups[group as usize].trees[usize::from(class)];
@@ -170,7 +170,7 @@ impl Schedule {
         tree.plain_sum += u64::from(own.orig_weight);
     }
 
-    /// It does so no more.
+    /// An entity stops counting in its tree.
     pub(super) fn uncount(&mut self, entity: u32) {
         let own = self.entities[entity as usize];
         let tree = self.tree_of(entity);
@@ -178,7 +178,7 @@ impl Schedule {
         tree.plain_sum -= u64::from(own.orig_weight);
     }
 
-    /// An entity that is on no tree counts no longer.
+    /// An entity that is in no tree stops counting.
     pub(super) fn forget(&mut self, entity: u32) {
         self.uncount(entity);
         self.entities[entity as usize].standing = Standing::Off;
@@ -187,8 +187,8 @@ impl Schedule {
         }
     }
 
-    /// An entity gets work (BFQ-3 to BFQ-5). If it was `waited` for, the time that went by since
-    /// its finish is given back to it.
+    /// An entity gets work (BFQ-3 to BFQ-5). If it was `waited` for, it is given back the time
+    /// since its finish.
     pub(super) fn activate_one(&mut self, entity: u32, waited: bool) {
         let vtime = self.vtime_of(entity);
         let own = self.entities[entity as usize];
@@ -204,8 +204,8 @@ impl Schedule {
         self.enqueue(entity, shifted);
     }
 
-    /// An entity goes on behind what it was served (BFQ-6), or, if it was not being served, takes
-    /// its place anew since its budget changed (BFQ-7).
+    /// An entity restarts after what it was served (BFQ-6), or, if it was not in service, is
+    /// enqueued again because its budget changed (BFQ-7).
     pub(super) fn requeue_one(&mut self, entity: u32, served: bool) {
         if served {
             let service = self.entities[entity as usize].service;
@@ -220,7 +220,7 @@ impl Schedule {
         self.enqueue(entity, false);
     }
 
-    /// An entity's finish follows from so much service.
+    /// Sets an entity's finish, given this much service.
     fn set_finish(&mut self, entity: u32, service: u64) {
         let own = &mut self.entities[entity as usize];
         own.finish = own.finish_after(service);
@@ -231,7 +231,7 @@ impl Schedule {
         }
     }
 
-    /// Puts an entity, which counts and is on no tree, into the active one.
+    /// Puts an entity, which counts and is in no tree, into the active one.
     fn enqueue(&mut self, entity: u32, shifted: bool) {
         self.take_over_changes(entity, true);
         let vtime = self.vtime_of(entity);
@@ -239,7 +239,7 @@ impl Schedule {
         self.set_finish(entity, budget);
         let own = &mut self.entities[entity as usize];
         if shifted && is_after(vtime, own.finish) {
-            // Not into the past: the raised are pushed less far.
+            // Not into the past: raised entities are pushed less far.
             let by = vtime.wrapping_sub(own.finish) / u64::from(own.raise.max(1));
             own.start = own.start.wrapping_add(by);
             own.finish = own.finish.wrapping_add(by);
@@ -255,7 +255,7 @@ impl Schedule {
         }
     }
 
-    /// Takes an entity out of the active tree; it counts still.
+    /// Takes an entity out of the active tree; it still counts.
     pub(super) fn extract(&mut self, entity: u32) {
         let Self { entities, groups, nodes, .. } = self;
         let own = &mut entities[entity as usize];
@@ -275,7 +275,7 @@ impl Schedule {
     }
 
     /// An entity has no work any more (BFQ-8): it is remembered while it is ahead of its share.
-    /// Whether it counted at all.
+    /// Returns whether it counted at all.
     pub(super) fn deactivate_one(&mut self, entity: u32, remember: bool) -> bool {
         let own = self.entities[entity as usize];
         if !own.counts() {
@@ -311,8 +311,8 @@ impl Schedule {
         true
     }
 
-    /// Whose turn it is in one class of a group; virtual time jumps to the least start if nobody
-    /// is being served there (BFQ-10, BFQ-11).
+    /// The next entity in one class of a group; virtual time jumps to the least start if none is
+    /// being served there (BFQ-10, BFQ-11).
     pub(super) fn first_of(&mut self, group: u32, class: u8, served: bool) -> Option<u32> {
         let tree = &self.groups[group as usize].trees[usize::from(class)];
         if tree.active.is_empty() {

@@ -2,7 +2,7 @@
 //! Audit: the invariants of CFQ, verified.
 //!
 //! Everything that is counted is counted again: references, requests in flight, busy queues, the
-//! queues and the weight of each group; every order is walked.
+//! queues and the weight of each group. Every order is walked.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,16 +14,16 @@ use crate::pick::home::home;
 use crate::queue_view::QueueView;
 use crate::request::RequestId;
 
-/// What is counted of a queue.
+/// What is counted per queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counted {
     allocated: u32,
-    /// Processes, and the device for those that are shared.
+    /// Processes; for a shared queue, the device.
     others: u32,
 }
 
 impl Cfq {
-    /// Verifies all invariants; in time that grows with everything there is.
+    /// Verifies all invariants; the time grows with everything there is.
     pub(super) fn audit_all(&self, view: &QueueView) -> Result<(), Fault> {
         let mut counted = self.count_requests(view);
         self.count_processes(view, &mut counted);
@@ -64,7 +64,7 @@ impl Cfq {
         for index in 0..view.request_slots() {
             let request = RequestId::from_index(index);
             let is_live = view.requests.0.is_live(index);
-            // The flush command is bound to nobody; an earlier elevator's are none of ours.
+            // The flush command has no queue; an earlier elevator's requests are not ours.
             if is_live
                 && view.requests[request].scratch[1] != 0
                 && Some(view.requests[request].epoch) == self.epoch

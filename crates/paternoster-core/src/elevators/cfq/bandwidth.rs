@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bandwidth: seed 001's experiment, queues that share the device because that pays.
+//! Bandwidth: seed 001's experiment, queues that share the device where that raises throughput.
 //!
-//! An array with twenty disks is bored by one reader at a time, and CFQ serves one at a time:
+//! One reader at a time leaves an array of twenty disks mostly idle, and CFQ serves one at a time:
 //! 130 MB/s with any number of readers, where noop gets 350. Corrado Zoccolo's idea: merge queues
-//! that are far apart, too, if the device moves more that way. For that it must be known what it
+//! that are far apart, too, if the device moves more that way. To know that, CFQ measures what it
 //! moves:
 //!
 //! ```text
@@ -13,13 +13,13 @@
 //!
 //! The second can exceed the first only once merges have happened, and merges happen only once it
 //! has: *plain* never begins. Goyal's *sampled* tries, on devices of more than 100 MB/s, until 81
-//! merges have been tried. Both split a merged queue that stays 10 % behind the best merged one
-//! ever seen, which is soon; *corrected* compares with the best of unmerged ones, and parts only
-//! with processes that got less than half of an equal share, or with all if nobody did.
+//! merges have been tried. Both split a merged queue that stays 10 % below the best merged one ever
+//! seen, which happens soon; *corrected* compares with the best of unmerged ones, and parts only
+//! with processes that got less than half of an equal share, or with all if there are none.
 //!
-//! Our own, where the seed gives no detail: slices shorter than 10 ms or twice `slice_idle` are not
-//! measured, completed sectors are counted instead of dispatched ones, the fair share is half of
-//! 1/n.
+//! Our own choices where the seed gives no detail: slices shorter than 10 ms or twice `slice_idle`
+//! are not measured, completed sectors are counted instead of dispatched ones, the fair share is
+//! half of 1/n.
 //!
 //! Source: seed 001; CFQ-48 to CFQ-51.
 
@@ -32,13 +32,13 @@ use crate::queue_view::QueueView;
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// Shorter slices say nothing.
+/// Shorter slices are not measured.
 const LEAST_SLICE: Nanos = Nanos::from_millis(10);
-/// 100 MB/s at HZ=1000: below that, merging far queues is not tried.
+/// 100 MB/s at HZ=1000: on slower devices, merging distant queues is not tried.
 const WORTH_TRYING: u64 = 204;
-/// At other ticks: sectors in 100 MB.
+/// The same for other values of HZ: sectors in 100 MB.
 const WORTH_TRYING_PER_SECOND: u64 = 100 * (1 << 20) / 512;
-/// So many merges are tried before what they bring is believed.
+/// This many merges are tried before their measured effect counts.
 const TRIES: u32 = 80;
 
 /// What is known of the device's bandwidth, in sectors per tick.
@@ -51,7 +51,7 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Whether far queues may be merged now.
+    /// Whether distant queues may be merged now.
     fn allows(&self, mode: OptimisticMerge, worth: u64) -> bool {
         let [single, merged] = self.most;
         let pays = merged > single;
@@ -63,13 +63,13 @@ impl Bandwidth {
     }
 }
 
-/// From which bandwidth on merging is tried, in sectors per tick of so many a second.
+/// The bandwidth from which merging is tried, in sectors per tick, at this many ticks per second.
 const fn worth_trying(ticks_per_second: u64) -> u64 {
     if ticks_per_second == 1000 { WORTH_TRYING } else { WORTH_TRYING_PER_SECOND / ticks_per_second }
 }
 
 impl Cfq {
-    /// A request of `queue` has ended: its sectors count for the slice, and for whose it was.
+    /// A request of `queue` has ended: its sectors count for the slice, and for its client.
     pub(super) fn count_sectors(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let sectors = u64::from(view.requests[request].sectors());
         let home = self.queues.at_mut(queue);
@@ -86,7 +86,8 @@ impl Cfq {
         }
     }
 
-    /// The slice of `queue` ends: what it moved in it. Whether that says something.
+    /// The slice of `queue` ends: records what it moved. Returns whether it was long enough to
+    /// measure.
     pub(super) fn measure_bandwidth(&mut self, view: &QueueView, queue: u32) -> bool {
         if self.tunables.optimistic_merge == OptimisticMerge::Off {
             return false;
@@ -105,10 +106,10 @@ impl Cfq {
         true
     }
 
-    /// A queue far away with which the active one would share the device well.
+    /// A distant queue that would share the device well with the active one.
     pub(super) fn optimistic_cooperator(&mut self, view: &QueueView, active: u32) -> Option<u32> {
         let mode = self.tunables.optimistic_merge;
-        // Asked for at completions: nobody pays for an experiment that is off.
+        // This runs at each completion: costs nothing while the experiment is off.
         if mode <= OptimisticMerge::Measure {
             return None;
         }
@@ -136,7 +137,7 @@ impl Cfq {
         (apart.saturating_mul(4) < self.bandwidth.most[0]).then_some(found)
     }
 
-    /// A merged queue's slice was measured: it goes on if it is worth it.
+    /// A merged queue's slice was measured: it stays merged if that pays.
     pub(super) fn split_by_bandwidth(&mut self, queue: u32) {
         let bandwidth = self.queues.at(queue).bandwidth;
         let [single, merged] = self.bandwidth.most;
@@ -149,8 +150,8 @@ impl Cfq {
         }
     }
 
-    /// Those who got less than half of an equal share leave; if nobody did, it is the merge itself
-    /// that does not pay, and all part.
+    /// Processes that got less than half of an equal share leave; if there are none, the merge
+    /// itself does not pay, and all part.
     fn part_with_the_slow(&mut self, queue: u32) {
         let (count, sum) = self
             .sharers(queue)
@@ -163,21 +164,21 @@ impl Cfq {
         self.queues.at_mut(queue).is_to_split = !slow;
     }
 
-    /// The slice of a shared queue has ended: who had how much of it is counted anew.
+    /// The slice of a shared queue has ended: each process's part of it is counted afresh.
     pub(super) fn forget_shares(&mut self, queue: u32) {
         if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
             self.sharers(queue).for_each(|context| context.sectors = 0);
         }
     }
 
-    /// The processes whose queue this is. Looks at all there are: once for each slice of a shared
-    /// queue, in one mode of an experiment.
+    /// The processes that use this queue. Scans all contexts, once per slice of a shared queue, in
+    /// one mode of an experiment.
     fn sharers(&mut self, queue: u32) -> impl Iterator<Item = &mut Context> {
         self.contexts.iter_mut().filter(move |context| context.slots[1] == Some(queue))
     }
 }
 
-/// At most nine tenths of the best.
+/// Whether it is at most nine tenths of the best.
 const fn is_behind(bandwidth: u64, best: u64) -> bool {
     bandwidth <= best * 9 / 10
 }
@@ -186,8 +187,8 @@ const fn is_behind(bandwidth: u64, best: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Does a merged queue at 350 sectors per tick go on, with 300 the best of unmerged ones and
-    /// 400 of merged? 400 * 9/10 = 360, 300 * 9/10 = 270.
+    /// Does a merged queue at 350 sectors per tick stay merged, if the best unmerged one had 300
+    /// and the best merged one 400? 400 * 9/10 = 360, 300 * 9/10 = 270.
     #[test]
     fn cfq_51_what_a_merged_queue_is_compared_with() {
         assert!(is_behind(350, 400));
@@ -200,7 +201,7 @@ mod tests {
         Bandwidth { most: [single, merged], tries }
     }
 
-    /// When may far queues be merged, with 300 sectors per tick the best of unmerged ones? Plain
+    /// When may distant queues be merged, if the best unmerged one had 300 sectors per tick? Plain
     /// never begins; sampled may try 81 times, then only if merging has paid.
     #[test]
     fn cfq_49_merging_is_tried_81_times() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Climb: `slice_idle` looks for the place where the device moves most.
+//! Climb: searches for the `slice_idle` with which the device moves most.
 //!
-//! Jan Kara's remark in seed 001: measure what is completed and tune `slice_idle` to maximize it,
-//! hoping that the curve has one summit. Windows of a second are compared:
+//! Jan Kara's remark in seed 001: measure completions and tune `slice_idle` to maximize them,
+//! hoping that the curve has one peak. Windows of a second are compared:
 //!
 //! ```text
 //! 8 ms ── 4 ── 2 ── 1 ── 0            a step at a time
@@ -10,15 +10,14 @@
 //! ```
 //!
 //! The curve turned out to be a step, flat from 1 to 16 ms and different only at 0 (on a disk
-//! idling gains all, on an array it loses all). On a plateau a small step shows nothing, so that
-//! the climber jumps to the other end and looks; if that is no better it goes back and rests for
-//! ten windows.
+//! idling gains everything, on an array it loses everything). On a plateau a small step shows
+//! nothing, so the climber jumps to the other end and looks; if that is no better it goes back and
+//! rests for ten windows.
 //!
-//! A window says something with 100 completions and two sync queues that are busy, or that have
-//! requests in flight.
+//! A window counts if it has 100 completions and two sync queues that are busy or have requests in
+//! flight.
 //!
-//! Source: seed 001 (Kara, 22 April 2010); CFQ-53. The form
-//! of it, the jump above all, is ours.
+//! Source: seed 001 (Kara, 22 April 2010); CFQ-53. Its form, above all the jump, is ours.
 
 use crate::elevators::cfq::Cfq;
 use crate::queue_view::QueueView;
@@ -32,18 +31,18 @@ const REST: u32 = 10;
 /// The values between which it climbs, in milliseconds.
 const STEPS: [u64; 5] = [0, 1, 2, 4, 8];
 
-/// Where the climber stands.
+/// The climber's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Climber {
     began: Nanos,
     completions: u32,
     sectors: u64,
-    /// The most sync queues that were seen at work in the window, and in the last that counted.
+    /// The most sync queues seen at work in the window, and in the last that counted.
     busy: u32,
     busy_before: u32,
     /// Sectors of the last window that counted.
     before: Option<u64>,
-    /// Its place among the steps, and whether the next one is upwards.
+    /// Its index in `STEPS`, and whether the next step is upwards.
     place: usize,
     upwards: bool,
     /// Where it jumped from, while it looks at the other end.
@@ -74,7 +73,7 @@ impl Climber {
         Nanos::from_millis(STEPS[self.place])
     }
 
-    /// A window has ended: the next place.
+    /// A window has ended: chooses the next step.
     fn judge(&mut self) {
         let (now, busy) = (self.sectors, self.busy);
         if self.completions < COMPLETIONS || busy < 2 {
@@ -110,7 +109,7 @@ impl Climber {
         }
     }
 
-    /// One step on; at an end it turns.
+    /// Takes one step; turns round at an end.
     fn step(&mut self) {
         let last = STEPS.len() - 1;
         if self.upwards && self.place == last || !self.upwards && self.place == 0 {
@@ -130,7 +129,7 @@ impl Climber {
 }
 
 impl Cfq {
-    /// A request has ended: with it perhaps a window.
+    /// A request has ended, and perhaps a window.
     pub(super) fn climb(&mut self, view: &QueueView, request: RequestId) {
         if !self.tunables.slice_idle_tuning {
             return;
@@ -139,7 +138,7 @@ impl Cfq {
         let climber = &mut self.climber;
         climber.completions = climber.completions.saturating_add(1);
         climber.sectors += u64::from(view.requests[request].sectors());
-        // Without idling all that they ask for may be in the device, and no queue is busy with it.
+        // Without idling all their requests may be in the device, so that no queue is busy.
         climber.busy = climber.busy.max(self.busy_sync).max(self.flying_sync);
         if now < climber.began + WINDOW {
             return;

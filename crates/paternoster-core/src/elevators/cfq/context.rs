@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Context: what CFQ keeps of a process, and how its requests find their queue.
 //!
-//! A process has two slots: the queue of its sync requests, made for it with its first one, and
-//! the async queue that it shares with all of its class and level. Either may change under it: by
-//! a merge, a split, another priority, another group.
+//! A process has two slots: the queue of its sync requests, made with its first one, and the async
+//! queue that it shares with all processes of its class and level. Either may change under the
+//! process: by a merge, a split, or a change of priority or group.
 //!
 //! ```text
 //! request ──▶ slot empty?        make a queue, or take the shared one
@@ -11,10 +11,10 @@
 //!             to be merged?      this process moves to the other
 //! ```
 //!
-//! Differs: Linux has a fallback queue for when memory fails. Here there is room for a queue of
-//! each process and of each request; if so many wait to be merged that none is left, a process
-//! shares one that is there. A file system's lock holder is not known here, so that 2.6.34's boost
-//! of its priority has no place.
+//! Differs: Linux has a fallback queue for when memory runs out. Here there is room for one queue
+//! per process and one per request; if so many wait to be merged that none is free, a process
+//! shares an existing one. Which process holds a file system's lock is not known here, so 2.6.34's
+//! boost of its priority is left out.
 //!
 //! Source: CFQ-2 to CFQ-4, CFQ-54.
 
@@ -29,10 +29,10 @@ use crate::time::Nanos;
 /// What CFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Context {
-    /// Its queues: of async requests, of sync ones.
+    /// Its queues: for async requests, for sync ones.
     pub(super) slots: [Option<u32>; 2],
     pub(super) think_time: ThinkTime,
-    /// Sectors of it that ended in the present slice of a shared queue (seed 001).
+    /// Its sectors that ended in the present slice of a shared queue (seed 001).
     pub(super) sectors: u64,
     /// It should leave the queue that it shares (seed 001).
     pub(super) is_to_part: bool,
@@ -67,8 +67,8 @@ impl Cfq {
         queue
     }
 
-    /// When there is no room for one more queue: the one there is that fits a client best. Not one
-    /// that is to be merged: its end would have to know of one more who comes.
+    /// Without room for another queue: the existing one that fits a client best. Not one that is to
+    /// be merged, because its end would have to account for another process.
     fn borrowed_queue(&self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
         let (group, class) =
             (view.group_of(client).index(), effective_priority(view, client).class);
@@ -92,7 +92,7 @@ impl Cfq {
         })
     }
 
-    /// The async queue of a client's class and level, made when first asked for (CFQ-3).
+    /// The async queue of a client's class and level, made on first use (CFQ-3).
     fn shared_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
         let group = if self.version.nests_groups { view.group_of(client) } else { view.root() };
         let group = group.index();
@@ -119,8 +119,8 @@ impl Cfq {
         }
     }
 
-    /// The class, level or group of a client changed. Its sync queue follows with the next request;
-    /// in another group it gets a new one. The async slot follows at once.
+    /// A client's class, level or group changed. Its sync queue follows with the next request; in
+    /// another group it gets a new one. The async slot follows at once.
     pub(super) fn client_has_changed(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
@@ -135,7 +135,7 @@ impl Cfq {
         }
     }
 
-    /// A client goes.
+    /// A client ends.
     pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if self.active_client == Some(client) {
@@ -153,7 +153,7 @@ impl Cfq {
         self.contexts[client.index() as usize] = Context::default();
     }
 
-    /// A process leaves its sync queue, and with it the queues that it was to move to.
+    /// A process leaves its sync queue, and the queues that it was to move to.
     pub(super) fn leave_queue(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
         self.contexts[client.index() as usize].slots[1] = None;
         let mut next = self.queues.at(queue).merge_into;
@@ -164,7 +164,7 @@ impl Cfq {
         self.put_queue(view, queue);
     }
 
-    /// The shared queues of a group that goes.
+    /// Gives up the shared queues of a group that is removed.
     pub(super) fn give_up_shared(&mut self, view: &mut QueueView, group: u32) {
         if !self.version.nests_groups {
             return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cooperation: processes that read one thing together share a queue.
+//! Cooperation: processes that read one stream together share a queue.
 //!
-//! `dump` with two readers, a file server's threads, a parallel `cp`: each alone jumps about,
-//! together they read on. When the active queue is empty and another one's next request lies close
+//! `dump` with two readers, a file server's threads, a parallel `cp`: each alone seeks, together
+//! they read sequentially. When the active queue is empty and another one's next request lies close
 //! to the head, the device goes on there, and the two queues become one with the next request of
 //! each:
 //!
@@ -11,15 +11,16 @@
 //! B  ─ ─ ─ 64 ─ 128 ─ ─ ─ ─ 192 ─ 256               its processes follow one by one
 //! ```
 //!
-//! A shared queue whose requests jump about is taken apart again in the same way: each process but
-//! the last gets a queue of its own.
+//! A shared queue that turns out to be seeky is split again in the same way: each process but the
+//! last gets a queue of its own.
 //!
 //! # Invariants
-//! I1  `merge_into` leads to an end: merges never run in a circle (CFQ-42).
-//! I2  A queue that is to be merged into another is referred to by every process on its way there.
+//! I1  `merge_into` leads to an end: merges never form a cycle (CFQ-42).
+//! I2  A queue that is to be merged into another holds references by every process on its way
+//!     there.
 //!
-//! Differs: 2.6.34 did not look at the processes of the other queue, and could follow it to one
-//! that had been freed. Here no version does.
+//! Differs: 2.6.34 did not check whether the other queue still had processes, and could follow it
+//! to one that had been freed. Here no version does.
 //!
 //! Source: CFQ-41 to CFQ-44.
 
@@ -53,7 +54,7 @@ impl Cfq {
     }
 
     /// The queue with fewer references will move to the other. Not if all processes have left one
-    /// of them: nobody would move, and the queue that it was to be merged into may be gone.
+    /// of them: none would move, and the queue that it was to be merged into may be gone.
     pub(super) fn schedule_merge(&mut self, view: &mut QueueView, queue: u32, other: u32) {
         let processes = |queue| self.queues.at(queue).processes();
         if processes(queue) == 0 || processes(other) == 0 {
@@ -93,7 +94,7 @@ impl Cfq {
         target
     }
 
-    /// The queue that a process comes to, unless it is to leave it.
+    /// The queue that a process uses, unless it is to leave it.
     pub(super) fn stay_or_split(
         &mut self,
         view: &mut QueueView,
@@ -119,7 +120,7 @@ impl Cfq {
         None
     }
 
-    /// At the end of a slice: whether those who share the queue should part.
+    /// At the end of a slice: whether the processes that share the queue should part.
     pub(super) fn judge_sharing(&mut self, view: &QueueView, queue: u32) {
         let measured = self.measure_bandwidth(view, queue);
         let home = self.queues.at(queue);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dispatch: how many requests of a queue may be in flight, and which goes next.
 //!
-//! A device that queues orders by itself what it is given, so that too much of one queue in it
-//! delays the next one's turn. A queue may have half the quantum in flight at any time, the whole
-//! quantum while its slice will last for it, and as much as it likes when it is alone:
+//! A device with command queueing orders its commands itself, so too much of one queue in it delays
+//! the next one's turn. A queue may have half the quantum in flight at any time, the whole quantum
+//! while its slice will last for it, and any number when it is alone:
 //!
 //! ```text
 //! quantum 8     just activated                      4
@@ -11,12 +11,12 @@
 //!               the only busy queue                 no limit
 //! ```
 //!
-//! Async requests wait until no sync one is in flight. With `low_latency` they begin with one at a
-//! time after a sync request was late, and get one more for each `slice_sync` since.
+//! Async requests wait until no sync one is in flight. With `low_latency`, after a late sync
+//! request they start again with one at a time, and get one more for each `slice_sync` since.
 //!
 //! # Invariants
-//! I1  `in_flight` counts dispatched requests by their queue's nature, `in_driver` those of them
-//!     that the device has.
+//! I1  `in_flight` counts dispatched requests by the kind of their queue, `in_driver` those of them
+//!     in the device.
 //!
 //! Source: CFQ-61 and CFQ-20 to CFQ-25; CFQ-67, CFQ-69.
 
@@ -28,7 +28,7 @@ use crate::pick::home::home;
 use crate::queue_view::QueueView;
 use crate::request::RequestId;
 
-/// More than so many waiting or under way are enough to find out how many the device takes.
+/// With more than this many requests waiting or in flight, the device's depth can be probed.
 const LOAD: u32 = 5;
 
 impl Cfq {
@@ -59,14 +59,14 @@ impl Cfq {
 
     /// A request leaves its queue for the device.
     pub(super) fn dispatch(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        // It may have been its age that brought it here, and another one that was next: the queue
-        // goes on from where the device goes.
+        // It may have come here because of its age, with another one next: the queue continues from
+        // where the device goes.
         self.queues.at_mut(queue).next = Some(request);
         self.take_request(view, queue, request);
         self.count_in_flight(view, queue, request, true);
     }
 
-    /// An async slice ends with its last request, one of the idle class with each.
+    /// An async slice ends with its last request, an idle-class slice with each.
     fn after_dispatch(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.slice.dispatched += 1;
@@ -99,7 +99,7 @@ impl Cfq {
         home.dispatched < replace(Decision::Most, most)
     }
 
-    /// By the quantum; `None` if not even one more.
+    /// The limit by the quantum; `None` if not even one more.
     fn most_in_flight(&self, view: &QueueView, queue: u32) -> Option<u32> {
         let home = self.queues.at(queue);
         let quantum = self.tunables.quantum;
@@ -117,7 +117,7 @@ impl Cfq {
         (!self.is_slice_used_soon(view, queue)).then_some(quantum)
     }
 
-    /// With `low_latency`, by the time since a sync request was last late (CFQ-23).
+    /// With `low_latency`, the limit by the time since a sync request was last late (CFQ-23).
     fn most_async(&self, view: &QueueView, queue: u32) -> u32 {
         let home = self.queues.at(queue);
         if home.is_sync || !self.tunables.low_latency {
@@ -154,7 +154,7 @@ impl Cfq {
         self.climb(view, request);
     }
 
-    /// Think times go on from here; a request that took too long holds async ones back.
+    /// Think times start from here; a request that took too long holds async ones back.
     fn sync_ended(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let now = view.now();
         let client = view.requests[request].client().index();
@@ -162,7 +162,7 @@ impl Cfq {
             context.think_time.ended(now);
         }
         let home = self.queues.at(queue);
-        // One that has left its tree would come back to that of its present nature.
+        // A queue that has left its tree would return to the one of its present kind.
         let stand = home.stand.filter(|_| home.is_busy).unwrap_or_else(|| home.place());
         self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
         let began = view.hz().floor(view.requests[request].start());

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flush share: what the others are to have for a flush that a queue has caused.
+//! Flush share: the device time that others are owed for a flush that a queue has caused.
 //!
-//! A queue with the share f of the device that has had it for c has to leave it to the others for
-//! `c * (1 - f) / f`. Its share is that of its group among those with busy queues, and in the
-//! group that of its level's slice; the other busy queues of its class count as of the middle
+//! A queue whose share of the device is f, and that had it for a time c, must leave it to the
+//! others for `c * (1 - f) / f`. Its share is that of its group among those with busy queues, times
+//! its level's slice within the group; the other busy queues of its class count as of the middle
 //! level:
 //!
 //! ```text
 //! groups 1000 (the queue's) and 500      its group has 2/3
-//! level 0, 180 ms; beside it one busy    it has 180 / (180 + 100) = 9/14 of its group
+//! level 0, 180 ms; one other is busy     it has 180 / (180 + 100) = 9/14 of its group
 //!
 //! a flush of 28 ms: the others are to have 28 * (3/2 * 14/9 - 1) = 37.3 ms
 //! ```
 //!
-//! c counts as one slice of the middle level (100 ms) at most. Slices and virtual times are left
-//! alone: the queue comes back later, as one that has thought for longer.
+//! c counts as one slice of the middle level (100 ms) at most. Slices and virtual times stay as
+//! they are: the queue comes back later, like a queue that thought for longer.
 //!
 //! Source: own; CFQ-14, CFQ-70.
 
@@ -27,7 +27,7 @@ use crate::ratio::{ONE, Ratio};
 use crate::time::Nanos;
 
 impl Cfq {
-    /// The device time that others are to have for `cost` of `client`'s.
+    /// The device time that others are owed for `cost` of `client`'s.
     pub(super) fn due_for(
         &self,
         view: &QueueView,
@@ -52,8 +52,8 @@ impl Cfq {
         whole.without_one().of(cost.min(middle))
     }
 
-    /// One over the share of `queue` if only `other` is there beside it, or its client shares it
-    /// with one of the same level.
+    /// One divided by the share of `queue` if `other` is the only other queue, or if its client
+    /// shares it with one of the same level.
     fn only_beside(&self, view: &QueueView, queue: u32, other: u32) -> Ratio {
         let (own, other) = (self.queues.at(queue), self.queues.at(other));
         let (own, other) = if own.group == other.group {

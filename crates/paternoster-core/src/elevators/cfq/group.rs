@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Group: shares of the device between cgroups, by weight.
 //!
-//! A group with busy queues stands in one tree by its *virtual disk time*: the time it has had the
+//! A group with busy queues is in one tree, ordered by *virtual disk time*: the time it has had the
 //! device, divided by its weight. The group that has had least is served next.
 //!
 //! ```text
@@ -10,11 +10,11 @@
 //! ```
 //!
 //! In 4.19 groups nest: each charge is divided by the group's fraction of the whole, the product of
-//! its shares among those who are active on each level on the way down. A group's own processes
-//! stand beside its child groups with a weight of their own.
+//! its shares among the active members of each level on the way down. A group's own processes
+//! compete with its child groups with a weight of their own.
 //!
 //! # Invariants
-//! I1  A group stands in the tree exactly while one of its queues is busy (`queues` of them).
+//! I1  A group is in the tree exactly while one of its queues is busy (`queues` of them).
 //! I2  Its virtual disk time never falls, nor does the least of all.
 //!
 //! Source: CFQ-45 to CFQ-47, CFQ-15 and CFQ-64 (averages), CFQ-70.
@@ -33,16 +33,17 @@ use crate::tree::Root;
 
 /// Fraction bits of virtual disk time, and of a group's fraction of the whole.
 const SERVICE_SHIFT: u32 = 12;
-/// The weight at which virtual time passes as time does.
+/// The weight at which virtual time runs as fast as real time.
 const DEFAULT_WEIGHT: u64 = 500;
-/// The most a group can weigh; the root does.
+/// The most a group can weigh; the root's weight.
 const MOST_WEIGHT: u32 = 1000;
-/// A group that comes stands so far behind the last, in the units of virtual time that a tick is
-/// charged without weights: practically beside it.
+/// A group that becomes active starts this far behind the last one, counted in ticks of unscaled
+/// virtual time: in effect right behind it.
 const BEHIND_LAST: Nanos = Nanos::from_millis(200);
-/// Of a new average three parts are the greater, one the lesser: it rises fast and falls slowly.
+/// A new average is three parts the greater value, one part the lesser: it rises fast, falls
+/// slowly.
 const AVERAGE_PARTS: u32 = 4;
-/// Virtual times are brought down again from here: far from the end of 64 bits.
+/// From here virtual times are reduced again: far from the end of 64 bits.
 const VIRTUAL_LIMIT: u64 = 1 << 60;
 /// The most that one turn costs.
 const MOST_CHARGED: u64 = 1 << 58;
@@ -51,9 +52,9 @@ const MOST_CHARGED: u64 = 1 << 58;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     pub(super) parent: Option<u32>,
-    /// In force while it stands in the tree.
+    /// In force while the group is in the tree.
     pub(super) weight: u32,
-    /// Taken over when it is put in.
+    /// Takes effect when the group is put into the tree.
     pub(super) new_weight: u32,
     /// Busy queues.
     pub(super) queues: u32,
@@ -61,8 +62,8 @@ pub(super) struct Group {
     pub(super) averages: [u32; 2],
     pub(super) trees: [Root; TREES],
     pub(super) virtual_time: u64,
-    /// Of the whole, in units of 1/4096, where groups nest; as it was when the group took its
-    /// place.
+    /// Its share of the whole, in units of 1/4096, where groups nest; as of when it entered the
+    /// tree.
     share: u64,
     pub(super) saved: Option<Saved>,
     /// Requests in flight.
@@ -95,7 +96,7 @@ impl Group {
 }
 
 impl Cfq {
-    /// A group came, or its weight changed: it counts when the group next takes its place.
+    /// A group came, or its weight changed: it applies when the group next enters the tree.
     pub(super) fn weigh(&mut self, view: &QueueView, group: u32) {
         let spec = view.groups.at(group);
         let least = self.version.least_weight;
@@ -130,7 +131,7 @@ impl Cfq {
         self.groups[group as usize].share = self.fraction(group);
     }
 
-    /// The weight that was last set counts from now on.
+    /// The weight set last takes effect.
     fn take_new_weight(&mut self, group: u32) {
         let known = &mut self.groups[group as usize];
         let (old, new) = (u64::from(known.weight), u64::from(known.new_weight));
@@ -145,7 +146,7 @@ impl Cfq {
         }
     }
 
-    /// One queue fewer is.
+    /// One queue of the group fewer is busy.
     pub(super) fn leave_group(&mut self, group: u32) {
         let known = &mut self.groups[group as usize];
         known.queues -= 1;
@@ -161,7 +162,7 @@ impl Cfq {
         }
     }
 
-    /// A group became active, or ceased to be: so may those above it.
+    /// A group became active, or stopped being active: so may those above it.
     fn count_active(&mut self, group: u32, weight: u32, active: bool) {
         let (mut child, mut weight) = (group, weight);
         while let Some(parent) = self.groups[child as usize].parent {
@@ -184,7 +185,7 @@ impl Cfq {
         }
     }
 
-    /// The weight of a group's own processes beside its child groups.
+    /// The weight of a group's own processes compared with its child groups.
     fn leaf_weight(&self, group: u32) -> u64 {
         if self.groups[group as usize].parent.is_none() {
             MOST_WEIGHT.into()
@@ -213,7 +214,7 @@ impl Cfq {
         fraction.max(1)
     }
 
-    /// `whole` divided by the group's share among those that are active, as if it were itself.
+    /// `whole` divided by the group's share among the active groups, as if it were active itself.
     pub(super) fn one_over_share(&self, group: u32, whole: Ratio) -> Ratio {
         let own = &self.groups[group as usize];
         let (mut active, weight) = (own.is_active(), u64::from(own.new_weight));
@@ -236,7 +237,7 @@ impl Cfq {
         whole
     }
 
-    /// What of `target_latency` is the group's.
+    /// The group's part of `target_latency`.
     pub(super) fn group_slice(&self, view: &QueueView, group: u32) -> Nanos {
         let tick = view.hz().tick().0;
         let target = self.tunables.target_latency.0 / tick;
@@ -249,7 +250,7 @@ impl Cfq {
         Nanos(share * tick)
     }
 
-    /// The average of busy queues of a class, which this look at it renews (CFQ-15).
+    /// The average of busy queues of a class; reading it updates it (CFQ-15).
     pub(super) fn average_busy(&mut self, group: u32, is_realtime: bool) -> u32 {
         let class = if is_realtime { Class::Realtime } else { Class::BestEffort };
         let known = &mut self.groups[group as usize];
@@ -261,7 +262,7 @@ impl Cfq {
         *average
     }
 
-    /// The turn of a queue ends after `used`: its group pays, and what remains of the group's
+    /// The turn of a queue ends after `used`: its group is charged, and the rest of the group's
     /// workload is kept for its next turn.
     pub(super) fn charge_group_of(&mut self, view: &QueueView, queue: u32, used: Nanos) {
         let Queue { group, is_sync, slice, .. } = *self.queues.at(queue);
@@ -290,7 +291,8 @@ impl Cfq {
         self.save_workload(view, group);
     }
 
-    /// Without `slice_idle` a device that queues is shared by requests, not by time (CFQ-46).
+    /// Without `slice_idle` a device that queues commands is shared by requests, not by time
+    /// (CFQ-46).
     fn counts_requests(&self, view: &QueueView) -> bool {
         self.version.idles_for_groups
             && self.slice_idle(view) == Nanos::ZERO
@@ -306,7 +308,7 @@ impl Cfq {
         }
     }
 
-    /// The group to be served next, if any has something to do.
+    /// The group to be served next, if any has work.
     pub(super) fn next_group(&mut self) -> Option<u32> {
         let first = self.group_tree.first()?;
         let least = self.groups[first as usize].virtual_time;
@@ -331,8 +333,8 @@ impl Cfq {
         }
     }
 
-    /// Without isolation a queue that is not idled for moves to the root group, and back when it
-    /// is again (CFQ-47). `old` is where it stands. Whether it moved.
+    /// Without isolation a queue that is not idled for moves to the root group, and back once it is
+    /// idled for again (CFQ-47). `old` is its present place. Returns whether it moved.
     pub(super) fn choose_group(
         &mut self,
         view: &QueueView,
@@ -364,14 +366,14 @@ impl Cfq {
         true
     }
 
-    /// What `queue` has in flight counts for its new group, no longer for the group `from`.
+    /// The queue's requests in flight now count for its new group, no longer for the group `from`.
     fn move_in_flight(&mut self, queue: u32, from: u32) {
         let Queue { group, dispatched, .. } = *self.queues.at(queue);
         self.groups[from as usize].dispatched -= dispatched;
         self.groups[group as usize].dispatched += dispatched;
     }
 
-    /// A group has gone: what is left in it, requests of clients that moved, goes to the root.
+    /// A group is removed: what is left in it, requests of clients that moved, goes to the root.
     pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
         let root = view.root().index();
         if self.active.is_some_and(|active| self.queues.at(active).group == group) {

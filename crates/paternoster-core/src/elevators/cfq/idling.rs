@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idling: keeping the device free for the next request of the queue that has it.
+//! Idling: keeping the device free for the next request of the active queue.
 //!
-//! A process that reads on where it was asks for the next piece a moment after it got the last.
-//! Going elsewhere in that moment costs two seeks; waiting costs the moment:
+//! A sequential reader asks for the next piece a moment after it got the last. Going elsewhere in
+//! that moment costs two seeks; waiting costs the moment:
 //!
 //! ```text
 //! with     A A A A A A A A │ B B B B B B B B │        one seek for each slice
 //! without  A │ B │ A │ B │ A │ B │ A │ B │           one for each request
 //! ```
 //!
-//! It pays only for those who come back soon (think time), who read on (seek history), and on
-//! devices that have to move something. Queues that are not idled for by themselves are idled for
-//! once, behind the last of them, so that their tree is not left at once each time.
+//! It pays only for processes that come back soon (think time) and read sequentially (seek
+//! history), and on devices with moving parts. Queues that are not idled for singly are idled for
+//! once, after the last of them, so that their tree is not left each time it is empty.
 //!
 //! # Invariants
 //! I1  `idle_until` is when the view's timer rings.
@@ -29,11 +29,11 @@ use crate::queue_view::QueueView;
 use crate::request::{Flags, RequestId};
 use crate::time::Nanos;
 
-/// So many requests waiting at once make a queue deep: it need not be idled for to be served well.
+/// A queue with this many requests waiting at once is deep: it needs no idling to be served well.
 const DEEP: u32 = 4;
 
 impl Cfq {
-    /// A request comes: think times and the seek history learn, and whether to idle follows.
+    /// A request comes: updates think times and seek history, and whether to idle.
     pub(super) fn learn(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let client = view.requests[request].client();
         self.sample_think_times(view, queue, client);
@@ -107,13 +107,13 @@ impl Cfq {
         home.is_sync && group.trees[stand.tree].len() == 1 && !thinks_long
     }
 
-    /// Where seeks cost nothing and commands are queued, nothing is gained by idling.
+    /// Where seeks cost nothing and commands are queued, idling gains nothing.
     pub(super) fn is_queueing_flash(&self, view: &QueueView) -> bool {
         !view.facts().rotational && self.may_queue_commands(view)
     }
 
-    /// A queue whose requests jump about, many at once, loses its privilege when the first of them
-    /// takes longer than what is left of its slice.
+    /// A seeky queue with many requests at once loses its idle window when the first of them takes
+    /// longer than what is left of its slice.
     pub(super) fn watch_deep_queue(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at(queue);
         if !self.version.watches_deep_queues
@@ -161,7 +161,7 @@ impl Cfq {
         }
     }
 
-    /// The slice goes on until the group's only queue has something to do again.
+    /// The slice goes on until the group's only queue has work again.
     fn wait_until_busy(&mut self, view: &QueueView, queue: u32) {
         let slice_idle = self.slice_idle(view);
         let longer = if slice_idle == Nanos::ZERO { self.group_idle(view) } else { slice_idle };
@@ -261,7 +261,7 @@ impl Cfq {
         if !self.queues.at(queue).wait_request {
             return;
         }
-        // A page is left to grow until the timer rings, or somebody asks.
+        // A single page may grow until the timer rings or a request is asked for.
         let page = 4096 / 512;
         if view.requests[request].sectors() > page || self.busy > 1 {
             self.stop_idling(view, queue);

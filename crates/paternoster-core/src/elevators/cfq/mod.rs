@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CFQ, complete fairness queueing: each process has the device to itself for a while.
 //!
-//! Processes that read on where they were are served best one at a time, each for a time slice in
-//! which the device does not leave it; those that jump about are served in turns; who writes
-//! without waiting gets what is left. Linux' default from 2.6.18 to 4.20.
+//! Sequential readers are served best one at a time, each for a time slice in which it has the
+//! device to itself; seeky processes are served in turns; processes that write without waiting get
+//! what is left. Linux's default from 2.6.18 to 4.20.
 //!
 //! ```text
 //!            group (weight)          class      kind        queue (slice)        request
 //!  root ─┬─ 1000 ──────────── RT ──┬─ sync ──── A 100 ms ── by sector, oldest first if expired
 //!        │                    BE   ├─ no idle ─ B, C, D in turns
-//!        └─  500 …            IDLE └─ async ─── everybody's writes, 40 ms
+//!        └─  500 …            IDLE └─ async ─── all writes, 40 ms
 //! ```
 //!
-//! The concepts have a file each: `select` (whose turn it is), `workload` (which kind), `service`
+//! Each concept has its own file: `select` (whose turn it is), `workload` (which kind), `service`
 //! (in which order), `slice` (how long), `dispatch` (how many in flight), `idling`, `preempt`,
-//! `cooperate` (queues that merge), `group`, `context` (what is kept of a process), `queue`;
-//! `bandwidth` and `climb` are seed 001's experiments. What kernels do differently is in `version`.
+//! `cooperate` (queues that merge), `group`, `context` (what is kept per process), `queue`;
+//! `bandwidth` and `climb` are seed 001's experiments. Differences between kernels are in
+//! `version`.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one has the device.
@@ -84,9 +85,9 @@ use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, KNOBS_2_6_34, KNOBS_3_6, Tunab
 use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
 use workload::Serving;
 
-/// A tree of positions for each level.
+/// One tree of positions per level.
 const LEVELS: u32 = 8;
-/// Before anything was late: so long ago.
+/// How long ago a sync request counts as late before any was.
 const LATE_AT_FIRST: Nanos = Nanos::from_millis(1000);
 
 /// The CFQ scheduler.
@@ -101,14 +102,14 @@ pub struct Cfq {
     /// Async queues by group (only the first entry where they all belong to the root) and priority.
     shared: Vec<[Option<u32>; SHARED]>,
     lanes: LaneSpace,
-    /// Dispatched already, and handed out before anything else is chosen.
+    /// Already dispatched; handed out before anything else is chosen.
     pushed: List,
     pushed_links: Links,
     service: Nodes<i64>,
     positions: Positions,
     group_nodes: Nodes<u64>,
     group_tree: Root,
-    /// Below this no group's virtual time begins.
+    /// No group's virtual time starts below this.
     least_virtual_time: u64,
     /// Of the groups in the tree.
     total_weight: u64,
@@ -117,7 +118,7 @@ pub struct Cfq {
     /// The process whose request opened the active slice.
     active_client: Option<ClientId>,
     serving: Serving,
-    /// The tree of those not idled for is idled for at its end (2.6.34).
+    /// The device idles for the tree of queues not idled for singly, at its end (2.6.34).
     tree_idles: bool,
     idle_until: Option<Nanos>,
 
@@ -128,19 +129,19 @@ pub struct Cfq {
     flying_sync: u32,
     /// Requests that wait in queues.
     waiting: u32,
-    /// Dispatched and not ended, by the nature of their queue: async, sync.
+    /// Dispatched but not ended, by the kind of their queue: async, sync.
     in_flight: [u32; 2],
-    /// Those of them that the device has.
+    /// Those of them in the device.
     in_driver: u32,
-    /// The sector behind the last request that went to the device.
+    /// The sector after the last request sent to the device.
     last_position: u64,
-    /// When a sync request last took too long; in nanoseconds, perhaps before the beginning.
+    /// When a sync request last took too long; in nanoseconds, possibly before time zero.
     last_delayed_sync: i64,
     depth: QueueDepth,
     bandwidth: Bandwidth,
     climber: Climber,
-    /// Its epoch, from the first request that it was given: of those in the device only those that
-    /// carry it are its own.
+    /// Its epoch, taken from its first request: of the requests in the device, only those with this
+    /// epoch are its own.
     epoch: Option<u32>,
 }
 
@@ -151,7 +152,7 @@ impl Default for Cfq {
 }
 
 impl Cfq {
-    /// CFQ of Linux 2.6.34, with the kernel's defaults, without a queue.
+    /// CFQ of Linux 2.6.34, with the kernel's defaults and no queues.
     #[must_use]
     pub fn new() -> Cfq {
         Cfq::of(LINUX_2_6_34)
@@ -214,12 +215,12 @@ impl Cfq {
         }
     }
 
-    /// The most requests that the device takes at a time, as far as known.
     /// The row of the listing at `place`.
     fn knob(&self, place: usize) -> &'static Knob<Cfq> {
         if self.version.idles_for_groups { &KNOBS_3_6[place] } else { &KNOBS_2_6_34[place] }
     }
 
+    /// The most requests that the device takes at a time, as far as known.
     fn estimated_depth(&self, view: &QueueView) -> u32 {
         match view.ncq() {
             Ncq::Declared => view.facts().depth,
@@ -255,7 +256,7 @@ impl Elevator for Cfq {
         let (requests, limits) = (view.request_slots(), *view.limits());
         let tables = if self.version.nests_groups { limits.groups } else { 1 };
         let shared = tables.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
-        // A process's queue, one that only its requests refer to, the shared ones.
+        // The queue of a process, a queue that only its requests still refer to, the shared queues.
         let queues = limits.clients.saturating_add(requests).saturating_add(shared);
         let now = view.now();
         let tunables = self.default_tunables(view);

@@ -7,9 +7,9 @@
 //! idling for A at 5000       B asks for 5100        B goes on there: better than an idle device
 //! ```
 //!
-//! The preempted queue keeps the account of what was left of its slice; the other one is put in
-//! front of its tree. The rules stand in the order in which they are asked; the first that answers
-//! decides.
+//! The preempted queue keeps the account of what was left of its slice; the other queue moves to
+//! the front of its tree. The rules are listed in the order in which they are checked; the first
+//! that applies decides.
 //!
 //! Source: CFQ-62 and CFQ-32 to CFQ-34; CFQ-63, CFQ-68.
 
@@ -20,11 +20,11 @@ use crate::event::{Note, Preemption};
 use crate::queue_view::QueueView;
 use crate::request::RequestId;
 
-/// Nearer to the head than this is close (4 MiB).
+/// Sectors nearer to the head than this are close (4 MiB).
 pub(super) const CLOSE_SECTORS: u64 = 8 * 1024;
 
 impl Cfq {
-    /// Whether a request that came to `queue` should not wait for the active one, and why.
+    /// Whether a request that came to `queue` should preempt the active one, and why.
     fn preemption(&self, view: &QueueView, queue: u32, request: RequestId) -> Option<Preemption> {
         let active = self.active?;
         let (running, comer) = (self.queues.at(active), self.queues.at(queue));
@@ -64,7 +64,7 @@ impl Cfq {
         self.preemption_of_waiting(view, active, asked.sector())
     }
 
-    /// Those who are not idled for are served in turns: the active one has had its, if it is empty.
+    /// Queues that are not idled for take turns: an empty active queue has had its turn.
     fn is_next_in_turn(&self, active: u32, queue: u32) -> bool {
         self.serving.kind == Kind::NoIdle
             && self.queues.at(queue).kind() == Kind::NoIdle
@@ -92,7 +92,7 @@ impl Cfq {
         sector.abs_diff(self.last_position) <= window
     }
 
-    /// Whether `group` is `of`, or above it where groups nest.
+    /// Whether `group` is `of`, or an ancestor of it where groups nest.
     fn is_of_group_or_above(&self, group: u32, of: u32) -> bool {
         let mut at = Some(of);
         while let Some(found) = at {
@@ -104,7 +104,7 @@ impl Cfq {
         false
     }
 
-    /// Lets the request's queue have the device if a rule says so.
+    /// Gives the request's queue the device if a rule says so.
     pub(super) fn preempt_if_due(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let Some(active) = self.active else { return };
         let rule = replace(Decision::Preempts, self.preemption(view, queue, request));

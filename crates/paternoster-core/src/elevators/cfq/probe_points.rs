@@ -3,34 +3,33 @@
 //!
 //! The decisions of a real CFQ are replayed with *forced history*: at each point where CFQ decides,
 //! its choice is compared with the recorded one, a difference is counted, and the recorded one is
-//! carried out. So one difference does not bring about a thousand others.
+//! carried out. So one difference does not cause a thousand others.
 //!
 //! ```text
 //! let rule = replace(Decision::Preempts { … }, self.preemption(…))
 //!                                             └ ours; what comes back is the recorded one
 //! ```
 //!
-//! Without the feature `conformance`, and on a thread that has no hook, a decision is its own
-//! answer.
+//! Without the feature `conformance`, and on a thread without a hook, a decision is its own answer.
 //!
-//! Source: the tests of `paternoster-conformance`, which know what each decision is called in the
+//! Source: the tests of `paternoster-conformance`, which know the name of each decision in the
 //! recordings.
 
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// A point at which CFQ decides. Its fields are what the comparison needs to know: numbers of
-/// queues, times in nanoseconds, the place of a tree.
+/// A point at which CFQ decides. Its fields are what the comparison needs: numbers of queues, times
+/// in nanoseconds, the index of a tree.
 #[cfg_attr(feature = "conformance", expect(missing_docs, reason = "said of all fields above"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// The key of a queue that takes its place in a tree.
+    /// The key of a queue that is put into a tree.
     Key { queue: u32, now: Nanos, tree: usize },
     /// How many queues are busy on average.
     Average,
     /// How long a slice is.
     SliceLength { queue: u32 },
-    /// That a slice ends; whether it keeps the account of what is left.
+    /// That a slice ends; whether the account of what is left is kept.
     TimedOut { queue: u32 },
     /// What is left of a slice that ends.
     Residual { queue: u32 },
@@ -42,21 +41,21 @@ pub enum Decision {
     GoesOn,
     /// Which kind of queues is served next.
     Kind,
-    /// For how long.
+    /// For how long that kind is served.
     WorkloadTime,
     /// Whose turn it is.
     Turn,
-    /// Whether the queue that had to become busy has, so that its turn is over.
+    /// Whether the queue that had to become busy did, which ends its turn.
     BusyAgain,
     /// Whether the slice is found used up when the next request is asked for.
     SliceUsed { left: i64 },
-    /// The queue close by that goes on instead of an empty one.
+    /// The queue close by that continues in place of an empty one.
     Cooperator,
     /// Whether to wait for the idle timer.
     WaitsForTimer,
-    /// Whether a deep queue that jumps about loses its idle window.
+    /// Whether a deep, seeky queue loses its idle window.
     DeepIsSlow,
-    /// Whether to wait for what is in flight.
+    /// Whether to wait for requests in flight.
     WaitsForFlight,
     /// Whether to wait for the last queue's group.
     WaitsForGroup,
@@ -64,9 +63,9 @@ pub enum Decision {
     Most,
     /// Whether one more of them may be.
     MayDispatch,
-    /// The oldest request, if its age comes first.
+    /// The oldest request, if it goes first because of its age.
     Aged { oldest: Option<RequestId> },
-    /// Which request is dispatched, of so many.
+    /// Which of the waiting requests is dispatched.
     Request { waiting: u32 },
     /// Whether the slice ends with what was dispatched.
     EndsWithDispatch,
@@ -80,7 +79,7 @@ pub enum Decision {
     EndsWithCompletion { left: i64 },
     /// Whether idling is considered at all.
     MayArm,
-    /// For how long the timer is set.
+    /// How long the timer is set for.
     Arm { left: i64, mean: i64 },
     /// Whether the slice ends with the timer.
     EndsWithTimer,

@@ -2,20 +2,20 @@
 //! Queue: the requests of one process, and what is known of it.
 //!
 //! Sync requests wait in a queue of their process; async ones in a queue shared by all of a class
-//! and level, since who causes a write-back is not who waits for it. A queue holds its requests
-//! by sector and by age, and knows which comes next:
+//! and level, because the process that causes a write-back is not the one that waits for it. A
+//! queue holds its requests by sector and by age, and knows which comes next:
 //!
 //! ```text
 //! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended
 //! by age      9000 120 4100 4008                looked at once in a slice, at its first dispatch
 //! ```
 //!
-//! A queue lives as long as somebody refers to it: a process, a request, a queue that is to be
+//! A queue lives as long as something refers to it: a process, a request, a queue that is to be
 //! merged into it, and for async queues the device.
 //!
 //! # Invariants
-//! I1  `refs` is the number of its requests, plus that of the processes that come to it directly
-//!     or by way of merges, plus one if it is shared.
+//! I1  `refs` is the number of its requests, plus the processes that come to it directly or through
+//!     merges, plus one if it is shared.
 //! I2  `next` is one of its waiting requests; there is one exactly if any waits.
 //! I3  `dispatched` counts its requests between their dispatch and their end.
 //!
@@ -38,20 +38,20 @@ use crate::time::Nanos;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
     pub(super) refs: u32,
-    /// Live requests that were bound to it.
+    /// Live requests that belong to it.
     pub(super) allocated: u32,
-    /// For whom it was made; nobody if it is shared.
+    /// The client it was made for; none if it is shared.
     pub(super) client: Option<ClientId>,
     pub(super) is_sync: bool,
     pub(super) priority: Priority,
-    /// Another priority is to be taken over with the next request.
+    /// Another priority takes effect with the next request.
     pub(super) priority_changed: bool,
     pub(super) group: u32,
     /// The group it returns to, if it was moved to the root (`group_isolation`).
     pub(super) own_group: Option<u32>,
-    /// Among those to be served (an active queue stays there although empty).
+    /// It is among the queues to be served (an active queue stays there though empty).
     pub(super) is_busy: bool,
-    /// Where it stands, or stood last.
+    /// Its place in the service trees, or its last one.
     pub(super) stand: Option<Stand>,
     pub(super) lane: Lane,
     pub(super) next: Option<RequestId>,
@@ -70,11 +70,11 @@ pub(super) struct Queue {
     pub(super) must_dispatch: bool,
     /// Its process has had its permit to allocate in this slice.
     pub(super) had_permit: bool,
-    /// The slice goes on until its group has something to do again.
+    /// The slice goes on until its group has work again.
     pub(super) wait_busy: bool,
     /// Several processes share it.
     pub(super) is_shared: bool,
-    /// They should part.
+    /// Its processes should part.
     pub(super) is_to_split: bool,
     /// The queue that its processes move to.
     pub(super) merge_into: Option<u32>,
@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// Where it belongs by its present nature.
+    /// Where it belongs by its present kind.
     pub(super) const fn place(&self) -> Stand {
         Stand { group: self.group, tree: tree_of(self.priority.class, self.kind()) }
     }
@@ -112,14 +112,14 @@ impl Queue {
         self.priority.class == Class::Realtime
     }
 
-    /// Those that refer to it beside its requests.
+    /// The references to it other than its requests.
     pub(super) const fn processes(&self) -> u32 {
         self.refs - self.allocated
     }
 }
 
 impl Cfq {
-    /// A request of `queue` is in flight from now on, or no longer.
+    /// A request of `queue` goes in flight, or ends.
     pub(super) fn count_in_flight(
         &mut self,
         view: &mut QueueView,
@@ -176,12 +176,12 @@ impl Cfq {
         self.reconsider_next(view, queue, request);
     }
 
-    /// `request` may come before the one that was next so far.
+    /// `request` may now come before the one that was next.
     pub(super) fn reconsider_next(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let next = self.queues.at(queue).next;
         let chosen = self.back_seek().choose(view, next, Some(request), self.last_position);
         self.queues.at_mut(queue).next = chosen;
-        // Nobody looks for the active queue, which takes its place anew when its turn ends.
+        // The active queue is not looked up by position; it is repositioned when its turn ends.
         if self.active != Some(queue) {
             self.update_position(view, queue);
         }
@@ -197,7 +197,7 @@ impl Cfq {
         }
     }
 
-    /// A request of `queue` waits no longer. The queue's next one is the nearer of its neighbours.
+    /// A request of `queue` stops waiting. The queue's next one is the nearer of its neighbours.
     pub(super) fn take_request(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         if self.queues.at(queue).next == Some(request) {
             let (lane, back_seek) = (self.queues.at(queue).lane, self.back_seek());
@@ -214,8 +214,8 @@ impl Cfq {
         }
     }
 
-    /// A request leaves `queue` for another reason than being dispatched: a queue that is left
-    /// without any is no longer to be served, unless it is being served.
+    /// A request leaves `queue` other than by dispatch: a queue without requests leaves the busy
+    /// queues, unless it is being served.
     pub(super) fn withdraw(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         self.take_request(view, queue, request);
         let left = self.queues.at(queue);
@@ -226,7 +226,8 @@ impl Cfq {
         }
     }
 
-    /// The oldest request of `queue` if it has expired and its age was not looked at in this slice.
+    /// The oldest request of `queue`, if it has expired and expiry was not yet checked in this
+    /// slice.
     pub(super) fn expired_request(&mut self, view: &QueueView, queue: u32) -> Option<RequestId> {
         let home = self.queues.at_mut(queue);
         if core::mem::replace(&mut home.slice.fifo_looked, true) {
@@ -237,14 +238,14 @@ impl Cfq {
         replace(Decision::Aged { oldest }, oldest.filter(|_| view.now() >= deadline))
     }
 
-    /// A new queue, referred to by nobody yet, if there is room.
+    /// A new queue that nothing refers to yet, if there is room.
     pub(super) fn new_queue(&mut self, queue: Queue) -> Option<u32> {
         let (key, slot) = self.queues.take()?;
         *slot = queue;
         Some(key.index())
     }
 
-    /// One refers to `queue` no longer.
+    /// Drops a reference to `queue`.
     pub(super) fn put_queue(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.refs -= 1;

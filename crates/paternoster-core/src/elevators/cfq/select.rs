@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Select: whose turn it is.
 //!
-//! Asked for the next request, CFQ first decides about the queue that has the device: it keeps it,
-//! waits for it, or lets the next one have its turn.
+//! When CFQ is asked for the next request, it first decides about the active queue: keep it, wait
+//! for it, or let the next one have its turn.
 //!
 //! ```text
 //! active queue    slice left, requests wait      keep
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! # Invariants
-//! I1  Who waits says for what: the timer is set (`Idle`), or something is in flight (`Await`).
+//! I1  Each wait has a cause: the timer is set (`Idle`), or something is in flight (`Await`).
 //!
 //! Source: CFQ-60.
 
@@ -35,7 +35,7 @@ pub(super) enum Selection {
 }
 
 impl Cfq {
-    /// The queue to be served now, or for what to wait.
+    /// The queue to serve now, or what to wait for.
     pub(super) fn select(&mut self, view: &mut QueueView) -> Selection {
         if self.waiting == 0 {
             return Selection::Nothing;
@@ -76,7 +76,7 @@ impl Cfq {
         self.leave_unless_group_idles(view, queue)
     }
 
-    /// A group's last queue is not left while others of the group are on their way.
+    /// A group's last queue is not left while requests of the group are in flight.
     fn leave_unless_group_idles(&mut self, view: &mut QueueView, queue: u32) -> Selection {
         let group = &self.groups[self.queues.at(queue).group as usize];
         let idle = self.group_idle(view);

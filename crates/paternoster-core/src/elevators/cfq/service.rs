@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Service: in which order queues have their turn.
+//! Service: the order in which queues have their turn.
 //!
 //! Each group has seven service trees: for each of the classes RT and BE one for async queues, one
-//! for sync queues that are not idled for, one for those that are; and one for the idle class. A
-//! tree is served from its lowest key on:
+//! for sync queues that are not idled for, and one for those that are; and one for the idle class.
+//! A tree is served from its lowest key up:
 //!
 //! ```text
 //! key = now + (busy queues - 1) * (longest slice - own slice) - residual
@@ -12,13 +12,13 @@
 //! level 0                now + 2 * (180 - 180) = now
 //! ```
 //!
-//! It is a time only by name: whoever has a shorter slice stands further back, and the more so the
+//! It is a time in name only: a queue with a shorter slice is further back, and the more so the
 //! more queues there are, so that in the long run levels differ in how often they are served as
 //! well as in how long.
 //!
 //! # Invariants
-//! I1  A busy queue stands in one tree, under its key, in its group; no other queue does.
-//! I2  Which tree it is is settled when it is put in, not when its nature changes (CFQ-5).
+//! I1  A busy queue is in one tree, under its key, in its group; no other queue is.
+//! I2  Its tree is chosen when it is put in, not when its kind changes (CFQ-5).
 //!
 //! Source: CFQ-5, CFQ-7, CFQ-63.
 
@@ -35,18 +35,18 @@ pub(super) const TREES: usize = 7;
 /// The tree of the idle class.
 pub(super) const IDLE_TREE: usize = 6;
 
-/// A queue that is put in front stands so far before the first.
+/// A queue that is put in front comes this far before the first.
 const FRONT: Nanos = Nanos::from_millis(1000);
-/// Queues of the idle class stand so far behind each other.
+/// Queues of the idle class come this far after each other.
 const IDLE_DELAY: Nanos = Nanos::from_millis(200);
 
 /// How a queue is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Kind {
-    /// Nobody waits for it.
+    /// No process waits for it.
     #[default]
     Async = 0,
-    /// Sync, and not idled for by itself: served in turns.
+    /// Sync, but not idled for singly: served in turns.
     NoIdle = 1,
     /// Sync, and idled for: served in slices.
     Sync = 2,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
 
 pub(super) const KINDS: [Kind; 3] = [Kind::Async, Kind::NoIdle, Kind::Sync];
 
-/// Where a queue stands.
+/// The place of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stand {
     pub(super) group: u32,
@@ -71,7 +71,7 @@ pub(super) const fn tree_of(class: Class, kind: Kind) -> usize {
 }
 
 impl Cfq {
-    /// A queue that was not to be served is.
+    /// A queue joins the queues to be served.
     pub(super) fn make_busy(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.is_busy = true;
@@ -81,7 +81,7 @@ impl Cfq {
         self.stand(view, queue, false);
     }
 
-    /// A queue is no longer to be served.
+    /// A queue leaves the queues to be served.
     pub(super) fn make_idle(&mut self, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.is_busy = false;
@@ -93,7 +93,7 @@ impl Cfq {
         self.busy_sync -= u32::from(sync);
     }
 
-    /// A busy queue takes its place anew, after its turn.
+    /// A busy queue is put in a new place after its turn.
     pub(super) fn resort(&mut self, view: &mut QueueView, queue: u32) {
         self.stand(view, queue, false);
         self.update_position(view, queue);
@@ -135,7 +135,7 @@ impl Cfq {
         now.saturating_add(self.offset(view, self.queues.at(queue))).saturating_sub(residual)
     }
 
-    /// How much further back a queue stands than one with the longest slice.
+    /// How much further back a queue is placed than one with the longest slice.
     fn offset(&self, view: &QueueView, queue: &Queue) -> i64 {
         let longest = self.level_slice(view, true, 0);
         let own = self.level_slice(view, queue.is_sync, queue.priority.level);
@@ -149,13 +149,13 @@ impl Cfq {
         }
     }
 
-    /// Queues that stand in the tree of a queue, itself included.
+    /// The number of queues in a queue's tree, itself included.
     pub(super) fn beside(&self, queue: u32) -> u32 {
         let stand = self.queues.at(queue).stand;
         stand.map_or(0, |stand| self.groups[stand.group as usize].trees[stand.tree].len())
     }
 
-    /// The queue's place among those that may be merged, by the sector of its next request.
+    /// Puts the queue among those that may be merged, by the sector of its next request.
     pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
         let home = self.queues.at(queue);
         match home.next {

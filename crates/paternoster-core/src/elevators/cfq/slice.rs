@@ -8,9 +8,9 @@
 //!  dispatch_start    start                                             end
 //! ```
 //!
-//! The clock starts at the first completion, so that the seek to get there is not the queue's
-//! loss. What a queue overran is subtracted from its next turn, what was taken from it by a
-//! preemption is given back (`residual`, by way of the key in the service tree).
+//! The clock starts at the first completion, so that the seek to get there is not charged to the
+//! queue. What a queue overran is subtracted from its next turn; what a preemption took from it is
+//! given back (`residual`, through its key in the service tree).
 //!
 //! The length is `base + base/5 * (4 - level)`: 180 ms at level 0, 40 ms at level 7. With
 //! `low_latency` it shrinks so that all busy queues have their turn within `target_latency`, but
@@ -27,15 +27,15 @@ use crate::event::Note;
 use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
-/// A level is worth a fifth of the base more or less.
+/// Each level adds or takes a fifth of the base.
 const SLICE_SCALE: u64 = 5;
 /// The level whose slice is the base.
 pub(super) const MIDDLE_LEVEL: u8 = 4;
 
-/// Where a queue stands in its time slice.
+/// A queue's time slice so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Slice {
-    /// No request of it has ended yet.
+    /// None of its requests has ended yet.
     pub(super) is_new: bool,
     /// When the clock started.
     pub(super) start: Option<Nanos>,
@@ -49,7 +49,7 @@ pub(super) struct Slice {
     pub(super) dispatch_start: Nanos,
     /// Sectors that ended since the clock started.
     pub(super) sectors: u64,
-    /// The age of its requests was looked at.
+    /// Its oldest request was checked for expiry.
     pub(super) fifo_looked: bool,
 }
 
@@ -83,9 +83,9 @@ impl Slice {
         signed(self.end).saturating_sub(signed(now))
     }
 
-    /// The time to be charged: since the first completion, at most what was allocated; if none has
-    /// come, since the activation and at least a jiffy. A clock that counts `ticks` cannot tell one
-    /// that came just now from none.
+    /// The time to charge: since the first completion, at most what was allocated; if there was no
+    /// completion, since the activation, and at least a jiffy. A clock that counts `ticks` cannot
+    /// tell a completion in the current tick from none.
     pub(super) fn used(&self, now: Nanos, jiffy: Nanos, ticks: bool) -> Nanos {
         match self.start {
             Some(start) if start != now || !ticks => (now - start).min(self.allocated),
@@ -95,7 +95,7 @@ impl Slice {
 }
 
 impl Cfq {
-    /// The shortest time that a kernel measures in: a tick, or 1 ms where time is exact.
+    /// The shortest time that a kernel measures: a tick, or 1 ms where time is exact.
     pub(super) fn jiffy(view: &QueueView) -> Nanos {
         if view.hz().get() == 0 { Nanos::from_millis(1) } else { view.hz().tick() }
     }
@@ -209,8 +209,8 @@ impl Cfq {
         self.queues.at_mut(queue).slice.residual = residual;
     }
 
-    /// Whether a queue may use its slice to the end before its requests in flight have been served:
-    /// a rough guess, a `slice_idle` for each.
+    /// Whether a queue may use up its slice before its requests in flight have been served: a rough
+    /// guess, a `slice_idle` for each.
     pub(super) fn is_slice_used_soon(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
         let each = self.slice_idle(view).0;

@@ -2,12 +2,12 @@
 //! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps, a
 //! [`Knob`] each.
 //!
-//! Times are milliseconds for the reader and nanoseconds inside. A kernel keeps them in ticks: a
-//! default of 125 ms is 31 ticks at HZ=250 and reads back as 124, a value that is written is
+//! Times are milliseconds to the user and nanoseconds inside. A kernel keeps them in ticks: a
+//! default of 125 ms is 31 ticks at HZ=250 and reads back as 124; a value that is written is
 //! rounded up to whole ticks.
 //!
-//! What no kernel has stands behind the others: how seeks are detected, seed 001's experiments, and
-//! three things that one would like to see.
+//! What no kernel has comes after the others: how seeks are detected, seed 001's experiments, and
+//! three figures worth seeing.
 //!
 //! Source: CFQ-1, CFQ-48 to CFQ-53; seed 001's listing.
 
@@ -21,14 +21,14 @@ use crate::time::Nanos;
 /// Seed 001's experiment: queues that share the device may be merged, if that pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum OptimisticMerge {
-    /// As every kernel that was released.
+    /// As in every released kernel.
     #[default]
     Off,
-    /// Bandwidths are measured, nothing is done with them.
+    /// Bandwidths are measured, but have no effect.
     Measure,
     /// Zoccolo's patches.
     Plain,
-    /// With Goyal's window, in which merges are tried to learn what they bring.
+    /// With Goyal's window, in which merges are tried to learn their effect.
     Sampled,
     /// With Zoccolo's later corrections of what is split, and when.
     Corrected,
@@ -91,12 +91,12 @@ const MERGES: [(&str, OptimisticMerge); 5] = [
     ("corrected", OptimisticMerge::Corrected),
 ];
 
-/// As a kernel keeps a time that is shown: in whole ticks.
+/// A time as a kernel shows it: in whole ticks.
 fn ticks(view: &QueueView, time: Nanos) -> Nanos {
     view.hz().floor(time)
 }
 
-/// As a kernel keeps a time that is set.
+/// A time as a kernel keeps it once set.
 fn kept(view: &QueueView, time: Nanos) -> Nanos {
     view.hz().ceil(time)
 }
@@ -278,7 +278,7 @@ pub(super) static KNOBS_3_6: [Row; 18] =
 pub(super) static ATTRIBUTES_2_6_34: [Attribute; 17] = knob::attributes(&KNOBS_2_6_34);
 pub(super) static ATTRIBUTES_3_6: [Attribute; 18] = knob::attributes(&KNOBS_3_6);
 
-/// The parts one behind the other; together they are `N`.
+/// The parts in order; together they are `N`.
 const fn joined<const N: usize>(parts: &[&[Row]]) -> [Row; N] {
     let mut all = [QUANTUM; N];
     let (mut part, mut place) = (0, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Version: what later kernels changed, each change by its name.
+//! Version: what later kernels changed, each change with a name.
 //!
-//! There is one CFQ here. What three kernels do differently is a switch of this table, so that
+//! There is one CFQ here. A difference between three kernels is a switch in this table, so that
 //! each change can be read, and its effect shown, by itself:
 //!
 //! ```text
@@ -10,14 +10,14 @@
 //! cfq-4.19  4.19     nested groups, async queues in each group, no queue idling on flash
 //! ```
 //!
-//! Source: the rules of `docs/rules/cfq.md`; for 4.19 what our recordings of a running one say.
+//! Source: the rules of `docs/rules/cfq.md`; for 4.19 also our recordings of a running one.
 
 use crate::request::Flags;
 
-/// How the tree of those who are not idled for is idled for as a whole.
+/// When the device idles for the whole tree of queues that are not idled for singly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeIdling {
-    /// If one of its requests did not say that no other follows (2.6.34).
+    /// If one of its requests lacked the flag that no other follows (2.6.34).
     Unflagged,
     /// If its think time is short (3.2 on).
     ThinkTime,
@@ -33,20 +33,20 @@ pub(super) struct Version {
     pub(super) pushes_aliases_out: bool,
     /// A queue that is preempted before its first completion keeps its whole slice.
     pub(super) keeps_unstarted_slice: bool,
-    /// The last request of a queue may say that no other follows: no idling.
+    /// The last request of a queue may be flagged that no other follows: no idling.
     pub(super) heeds_no_idle: bool,
-    /// A queue that jumps about, with many requests at once, is dropped when slower than it should.
+    /// A seeky queue with many requests at once is dropped when it is slower than it should be.
     pub(super) watches_deep_queues: bool,
-    /// A sole sync queue is not held to the quantum by async ones beside it.
+    /// A sole sync queue is not held to the quantum because of async ones.
     pub(super) promotes_sole_sync: bool,
     /// The active queue is preempted when it is empty and not idled for.
     pub(super) preempts_unidled: bool,
-    /// A change of class begins a new workload; a preemption across types forgets the saved one.
+    /// A change of class begins a new workload; a preemption across types drops the saved one.
     pub(super) restarts_workloads: bool,
     pub(super) tree_idling: TreeIdling,
     /// `slice_idle=0` switches queue idling off in every respect.
     pub(super) no_slice_idle_no_idling: bool,
-    /// Idling for the last queue of a group, and groups charged by requests without `slice_idle`.
+    /// Idling for the last queue of a group; groups are charged by requests without `slice_idle`.
     pub(super) idles_for_groups: bool,
     /// `group_isolation` exists: without it seeky queues move to the root.
     pub(super) isolates_groups: bool,
@@ -54,17 +54,18 @@ pub(super) struct Version {
     pub(super) least_weight: u32,
     /// Weights of nested groups multiply; each group has async queues of its own.
     pub(super) nests_groups: bool,
-    /// An expired request is let through whatever is in flight (CFQ-69).
+    /// An expired request passes whatever is in flight (CFQ-69).
     pub(super) lets_expired_through: bool,
-    /// That a request is real time is looked at before whether the slice is used up.
+    /// Real time is checked before whether the slice is used up.
     pub(super) realtime_first: bool,
-    /// One seeky queue preempts another however many there are (CFQ-68).
+    /// A seeky queue preempts another however many there are (CFQ-68).
     pub(super) preempts_among_seeky: bool,
-    /// The device is not kept free for a group whose tree being served thinks for longer than that.
+    /// The device does not idle for a group whose tree in service thinks for longer than
+    /// `group_idle`.
     pub(super) leaves_thinking_trees: bool,
     /// No `slice_idle` on flash from the start.
     pub(super) no_slice_idle_on_flash: bool,
-    /// On flash that queues, group idling still arms the timer (CFQ-30).
+    /// On flash with command queueing, group idling still sets the timer (CFQ-30).
     pub(super) idles_on_queueing_flash: bool,
 }
 

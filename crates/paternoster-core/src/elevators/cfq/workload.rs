@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Workload: which kind of queues a group serves now, and for how long.
 //!
-//! Readers with slices of their own, readers that are served in turns, and writers would disturb
-//! each other if they were mixed. A group serves one kind at a time, the one whose first queue
-//! has the lowest key, for a time in proportion to how many queues of it are busy:
+//! Readers with slices of their own, readers served in turns, and writers would disturb each other
+//! if they were mixed. A group serves one kind at a time, the one whose first queue has the lowest
+//! key, for a time in proportion to how many queues of that kind are busy:
 //!
 //! ```text
 //! 300 ms, four queues     2 sync 150 ms │ 1 not idled for 75 ms │ 1 async 75 * 40/100 = 30 ms
 //! ```
 //!
-//! The end of a workload's time never cuts a queue's slice; it is looked at when the next queue is
+//! The end of a workload's time never cuts a queue's slice; it is checked when the next queue is
 //! chosen.
 //!
 //! # Invariants
@@ -33,11 +33,11 @@ pub(super) struct Serving {
     pub(super) group: Option<u32>,
     pub(super) class: Class,
     pub(super) kind: Kind,
-    /// Until when; `None` if it is over.
+    /// When it ends; `None` if it is over.
     pub(super) expires: Option<Nanos>,
 }
 
-/// What a group was serving when its turn ended, and for how long it would have gone on.
+/// What a group was serving when its turn ended, and how much of its time was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Saved {
     left: Nanos,
@@ -92,7 +92,7 @@ impl Cfq {
         self.tree_idles = false;
     }
 
-    /// Among equal keys the first kind in the order of the trees.
+    /// Of equal keys, the first kind in the order of the trees.
     fn kind_of_lowest_key(&self, group: u32, class: Class) -> Kind {
         let known = &self.groups[group as usize];
         let first_key = |kind: Kind| {
@@ -103,7 +103,7 @@ impl Cfq {
         lowest.map_or(Kind::default(), |(_, kind)| kind)
     }
 
-    /// How long the kind that is being served is (CFQ-19).
+    /// How long the kind being served lasts (CFQ-19).
     fn workload_time(&self, view: &QueueView, group: u32) -> Nanos {
         let tick = view.hz().tick().0;
         let Serving { class, kind, .. } = self.serving;
@@ -130,7 +130,7 @@ impl Cfq {
         self.groups[group as usize].trees[tree].first()
     }
 
-    /// A queue's turn ended: the group goes on with what is left of its workload another time.
+    /// A queue's turn ended: the group will go on later with the rest of its workload.
     pub(super) fn save_workload(&mut self, view: &QueueView, group: u32) {
         let now = view.now();
         let Serving { class, kind, expires, .. } = self.serving;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Domains: reads, writes, discards and the rest, in turns and by tokens.
 //!
-//! What waits stands in one line per domain, first come first served. The lines take turns: 16
-//! reads, 8 writes, one discard, one of the rest; who has nothing, or may not go, is passed over.
-//! Whatever goes takes a token of its domain along and brings it back at its end. A domain out of
+//! Waiting requests are in one line per domain, first come first served. The lines take turns: 16
+//! reads, 8 writes, one discard, one of the rest; a line that is empty, or may not go, is passed
+//! over. Each request takes a token of its domain along and returns it at its end. A domain without
 //! tokens waits, the others go on:
 //!
 //! ```text
@@ -14,17 +14,18 @@
 //! the rest                               16       1
 //! ```
 //!
-//! A token is a place in the list of what is in flight: nothing is counted twice, and the audit
-//! can ask each of them what it is doing.
+//! A token is a place in the list of requests in flight: nothing is counted twice, and the audit
+//! can check what each of them is doing.
 //!
 //! # Invariants
-//! I1  A request stands in the line of its own domain exactly while it waits.
+//! I1  A request is in the line of its own domain exactly while it waits.
 //! I2  It is in flight from its pick until it waits again (the device refused it) or is released.
 //!
 //! Source: KY-5, KY-8.
-//! Differs: tokens are a number. Those of Linux are bits, of which a smaller number uses the lower
-//! ones: when a depth shrinks, a request may go as soon as a lower bit is free, here when enough
-//! requests have ended.
+//!
+//! Differs: tokens are a number. Linux's are bits, and a smaller depth uses the lower ones: when a
+//! depth shrinks, there a request may go once a lower bit is free, here once enough requests have
+//! ended.
 
 use alloc::format;
 
@@ -37,18 +38,18 @@ use crate::request::{Op, RequestId, Stage};
 /// How many domains there are.
 pub(super) const DOMAINS: usize = 4;
 
-/// How many of each domain may be in flight.
+/// How many requests of each domain may be in flight.
 pub(super) type Depths = [u32; DOMAINS];
 
 /// For a forced dispatch: any number.
 pub(super) const NO_LIMIT: Depths = [u32::MAX; DOMAINS];
 
-/// What is fixed of a domain.
+/// The constants of a domain.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// One of its requests.
+    /// What one of its requests is called.
     pub(super) name: &'static str,
-    /// What notes name it by.
+    /// The operation that notes name it by.
     pub(super) op: Op,
     /// How many may be in flight, at most.
     pub(super) tokens: u32,
@@ -70,7 +71,7 @@ pub(super) fn domain_of(view: &QueueView, request: RequestId) -> usize {
         Op::Read => 0,
         Op::Write => 1,
         Op::Discard => 2,
-        // A flush without data never comes here; this is for whatever is yet to come.
+        // A flush without data never comes here; this is for later additions.
         Op::Flush => 3,
     }
 }
@@ -81,7 +82,7 @@ pub(super) struct Domain {
     pub(super) waiting: List,
     /// One token each.
     pub(super) in_flight: List,
-    /// Out of tokens, and that was told, since the last of its requests went.
+    /// It is out of tokens, and that was noted, since the last of its requests went.
     throttled: bool,
 }
 
@@ -91,17 +92,17 @@ pub(super) struct Domains {
     links: Links,
     each: [Domain; DOMAINS],
     turn: usize,
-    /// How many have gone in this turn.
+    /// How many requests have gone in this turn.
     batching: u32,
 }
 
 impl Domains {
-    /// Empty ones, for requests in slots below `slots`.
+    /// Empty domains, for requests in slots below `slots`.
     pub(super) fn with_capacity(slots: u32) -> Domains {
         Domains { links: Links::with_capacity(slots), ..Domains::default() }
     }
 
-    /// A request begins to wait, perhaps again: then it brings its token back.
+    /// A request begins to wait, perhaps again: then it returns its token.
     pub(super) fn insert(&mut self, view: &QueueView, request: RequestId, position: Position) {
         let domain = domain_of(view, request);
         self.end_flight(domain, request);
@@ -112,13 +113,13 @@ impl Domains {
         }
     }
 
-    /// A request waits no longer, and did not go.
+    /// A request stops waiting without being picked.
     pub(super) fn remove(&mut self, view: &QueueView, request: RequestId) {
         let waiting = &mut self.each[domain_of(view, request)].waiting;
         waiting.remove(&mut self.links, request.index());
     }
 
-    /// A request ends its life: if it had gone, it brings its token back.
+    /// A request ends its life: if it had been picked, it returns its token.
     pub(super) fn release(&mut self, view: &QueueView, request: RequestId) {
         self.end_flight(domain_of(view, request), request);
     }
@@ -130,13 +131,13 @@ impl Domains {
         }
     }
 
-    /// Whether a request is in a list: one that has been picked is in flight then.
+    /// Whether a request is in a list: one that has been picked is then in flight.
     pub(super) fn contains(&self, request: RequestId) -> bool {
         self.links.contains(request.index())
     }
 
-    /// The next request, which takes a token along: of the present domain until its batch is full,
-    /// then of the first behind it that has one and may.
+    /// The next request, which takes a token along: from the current domain until its batch is
+    /// full, then from the next domain that has one and a token for it.
     pub(super) fn take(&mut self, view: &mut QueueView, depths: &Depths) -> Option<RequestId> {
         if self.batching < KINDS[self.turn].batch
             && let Some(request) = self.take_of_turn(view, depths)
@@ -182,7 +183,7 @@ impl Domains {
         (self.turn, self.batching)
     }
 
-    /// How many stand before a request in its line. O(n).
+    /// How many requests are before this one in its line. O(n).
     pub(super) fn before(&self, view: &QueueView, request: RequestId) -> usize {
         let waiting = &self.each[domain_of(view, request)].waiting;
         waiting.iter(&self.links).take_while(|&index| index != request.index()).count()

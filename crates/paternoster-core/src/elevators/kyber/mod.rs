@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! kyber: reads and writes meet a latency target each, by keeping the device's queue short.
+//! kyber: reads and writes each meet a latency target, by keeping the device's queue short.
 //!
-//! A fast device that holds hundreds of commands orders them as it likes; a read that comes last
-//! waits for all of them, whatever a scheduler thinks of it. kyber does not order. It limits how
-//! many requests of each *domain* (reads, writes, discards, the rest) may be in flight, and moves
-//! the limits by what it measures:
+//! A fast device with hundreds of commands orders them as it likes; a read that comes last waits
+//! for all of them, whatever a scheduler wants. kyber does not order requests. It limits how many
+//! of each *domain* (reads, writes, discards, the rest) may be in flight, and adjusts the limits by
+//! what it measures:
 //!
 //! ```text
 //!  requests ─▶ line of its domain ─▶ token? ─▶ device ─▶ end
@@ -12,26 +12,27 @@
 //!                       depths ───────┴──── throttle.rs ◀──┘ at most every 100 ms
 //! ```
 //!
-//! 128 writers beside one reader, on a device that serves in order, 50 us each: the read waits for
-//! 128 * 50 us = 6.4 ms and misses its 2 ms, so the device is congested. A write takes 6.4 ms of
-//! its 10 as well, three quarters: their depth goes from 128 to 96, 72, 54, 40. There a read takes
-//! 41 * 50 us = 2.05 ms, still too long. At 30 it takes 1.55 ms, and that is where it ends; the
-//! writes lost nothing, for the device was never idle.
+//! 128 writers and one reader, on a device that serves in order, 50 us each: the read waits for 128
+//! * 50 us = 6.4 ms and misses its 2 ms, so the device is congested. A write takes 6.4 ms of its 10
+//! as well, three quarters: their depth goes from 128 to 96, 72, 54, 40. There a read takes 41 * 50
+//! us = 2.05 ms, still too long. At 30 it takes 1.55 ms, and the depth stays there; the writes lost
+//! nothing, because the device was never idle.
 //!
-//! Bios are merged into whatever waits, on both sides; requests are not merged with each other.
-//! Async requests get at most three quarters of the scheduler's tags, so that a writer never takes
-//! them all from readers.
+//! Bios are merged into any waiting request, on both sides; requests are not merged with each
+//! other. Async requests get at most three quarters of the scheduler's tags, so that a writer never
+//! takes them all from readers.
 //!
 //! # Invariants
 //! I1  Each request in flight holds one token of its domain (`domain.rs`).
 //! I2  Requests wait although the device has room only while their domain's tokens are used up;
-//!     then some of them are in flight, whose end is awaited.
+//!     then some of its requests are in flight, and their end is awaited.
 //!
 //! Source: KY-1 to KY-8, of 6.0.1; BLK-8.
-//! Differs: one queue on one thread has one line per domain, where Linux has one per CPU that it
-//! pulls together when a token is free, after which nothing is merged into them any more; here it
-//! is until a request is picked. Three quarters are of all tags, where Linux takes them of each
-//! word of their bitmap: the same where all words are full and have at least four bits.
+//!
+//! Differs: one queue on one thread has one line per domain. Linux has one per CPU and joins them
+//! when a token is free, after which nothing is merged into their requests any more; here merging
+//! is possible until a request is picked. Three quarters are of all tags, where Linux takes them of
+//! each word of its bitmap: the same where all words are full and have at least four bits.
 
 mod domain;
 #[cfg(test)]
@@ -51,16 +52,16 @@ use crate::time::Nanos;
 use domain::{Domains, KINDS, Kind, NO_LIMIT, domain_of};
 use throttle::Throttle;
 
-/// At most so long after a completion the latencies are looked at.
+/// Latencies are checked at most this long after a completion.
 const LOOK_AFTER: Nanos = Nanos::from_millis(100);
 
-/// What async requests may have of the scheduler's tags, in percent.
+/// The part of the scheduler's tags that async requests may have, in percent.
 const ASYNC_PERCENT: u64 = 75;
 
 /// An attribute of this elevator.
 type Row = Knob<Kyber>;
 
-/// Each is the target of the domain at its place.
+/// Each is the target of the domain with the same index.
 static KNOBS: [Row; 2] = [
     Row::time(
         "read_lat_nsec",
@@ -95,7 +96,7 @@ impl Default for Kyber {
 }
 
 impl Kyber {
-    /// A kyber with the kernel's targets, without a queue.
+    /// A kyber with the kernel's targets and no queues.
     #[must_use]
     pub fn new() -> Kyber {
         Kyber { domains: Domains::default(), throttle: Throttle::new() }
@@ -114,8 +115,8 @@ impl Elevator for Kyber {
     }
 
     fn attach(&mut self, view: &mut QueueView) {
-        // It may have been elsewhere before; what it left in a device there holds no token here,
-        // and says nothing about this one.
+        // It may have served another queue before; requests it left in a device there hold no token
+        // here, and say nothing about this device.
         self.domains = Domains::with_capacity(view.request_slots());
         self.throttle.reset();
     }
@@ -142,7 +143,7 @@ impl Elevator for Kyber {
         match self.domains.take(view, self.throttle.depths()) {
             Some(request) => Pick::Dispatch(request, Place::Tail),
             None if self.domains.waiting() == 0 => Pick::Nothing,
-            // Every domain with something to do is out of tokens; each end brings one back.
+            // Every domain with work is out of tokens; each request that ends returns one.
             None => Pick::Await,
         }
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of kyber cannot be reached through a queue: the domain of the rest. Flushes go by the
-//! flush sequencer and there is no other operation yet, so here the elevator is asked directly.
+//! The part of kyber that cannot be reached through a queue: the domain of the rest. Flushes go
+//! through the flush sequencer and there is no other operation yet, so these tests call the
+//! elevator directly.
 
 use super::*;
 use crate::device::DeviceFacts;
 use crate::queue_view::Limits;
 use crate::request::{Request, Stage};
 
-/// A kyber, and requests that it is given and gives up as a queue would.
+/// A kyber, and requests that are inserted and released as a queue would.
 struct Bench {
     view: QueueView,
     kyber: Kyber,
@@ -30,7 +31,7 @@ impl Bench {
         }
     }
 
-    /// Picks once; what went, or why nothing did.
+    /// Picks once; returns what went, or why nothing did.
     fn pick(&mut self) -> Result<(RequestId, Op), Pick> {
         match self.kyber.pick(&mut self.view) {
             Pick::Dispatch(id, _) => {
@@ -92,8 +93,8 @@ fn ky_5_batches_of_all_domains() {
     }
 }
 
-/// Are invariants that are broken by hand found by the audit? A token whose request has ended, and
-/// one whose request waits.
+/// Does the audit find invariants that are broken by hand? A token whose request has ended, and one
+/// whose request waits.
 #[test]
 fn the_audit_finds_a_lost_token() {
     let mut bench = Bench::new();

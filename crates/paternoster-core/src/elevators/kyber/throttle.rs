@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Throttle: how many of each domain may be in flight, by the latencies that come of it.
+//! Throttle: how many requests of each domain may be in flight, given the latencies that result.
 //!
-//! Each of reads, writes and discards has a target. Two latencies of each are measured against it:
+//! Reads, writes and discards each have a target. Two latencies of each are measured against it:
 //! the *I/O latency*, from issue, tells whether the device is congested; the *total latency*, from
-//! allocation, tells who suffers from waiting here. When the timer rings:
+//! allocation, tells which domain suffers from waiting here. When the timer rings:
 //!
 //! 1. The device is **congested** if the 90th percentile of some domain's I/O latency misses its
 //!    target.
@@ -17,18 +17,18 @@
 //!                  └── if congested ──┘    └──── always ────┘
 //! ```
 //!
-//! So who is better off than it asked for gives way under congestion, who is worse off gets more
-//! in any case. Reads at 1 ms of their 2 ms beside writes that miss 10 ms: 256 * 2 / 4 = 128.
+//! So a domain that is better off than its target gives way under congestion; one that is worse off
+//! always gets more. Reads at 1 ms of their 2 ms while writes miss 10 ms: 256 * 2 / 4 = 128.
 //!
-//! A domain that tells no percentile at a congested moment is judged by the one it told last, if
-//! that was told since the last congestion; otherwise it keeps its depth.
+//! A domain without a percentile at a congested moment is judged by its last one, if that came
+//! since the last congestion; otherwise it keeps its depth.
 //!
 //! # Invariants
-//! I1  A depth is at least 1 and at most the domain's tokens. That of the rest, which has no
+//! I1  A depth is at least 1 and at most the domain's tokens. The depth of the rest, which has no
 //!     target, never changes.
 //!
-//! Source: KY-1 to KY-4, KY-6. The rules leave open whether both
-//! kinds of latency of a domain share one second of patience; here each has its own.
+//! Source: KY-1 to KY-4, KY-6. The rules leave open whether both kinds of latency of a domain share
+//! one second of patience; here each has its own.
 
 use alloc::format;
 
@@ -42,7 +42,7 @@ use crate::time::Nanos;
 /// The domains with a target: all but the last.
 const MEASURED: usize = DOMAINS - 1;
 
-/// How long reads, writes and discards should take.
+/// Latency targets of reads, writes and discards.
 const TARGETS: [Nanos; MEASURED] =
     [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
 
@@ -54,7 +54,7 @@ struct Gauge {
     total: Histogram,
     /// From issue to end.
     io: Histogram,
-    /// The bucket of the 99th percentile of `total` that was told last, since the last congestion.
+    /// The last bucket of the 99th percentile of `total`, since the last congestion.
     remembered: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Gauge {
         Gauge { target, total, io, remembered: None }
     }
 
-    /// By which bucket the domain is judged, given what its 99th percentile tells.
+    /// The bucket by which the domain is judged, given the one of its 99th percentile.
     fn judged_by(&mut self, told: Option<u32>, congested: bool) -> Option<u32> {
         if congested {
             let before = self.remembered.take();
@@ -75,7 +75,7 @@ impl Gauge {
     }
 }
 
-/// Depths, and what moves them.
+/// The depths, and what changes them.
 #[derive(Debug)]
 pub(super) struct Throttle {
     gauges: [Gauge; MEASURED],
@@ -83,7 +83,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// As many as there are tokens, and the usual targets.
+    /// Starts with as many as there are tokens, and the usual targets.
     pub(super) fn new() -> Throttle {
         Throttle { gauges: TARGETS.map(Gauge::new), depths: all_tokens() }
     }
@@ -94,7 +94,7 @@ impl Throttle {
         self.depths = all_tokens();
     }
 
-    /// How many of each domain may be in flight.
+    /// How many requests of each domain may be in flight.
     pub(super) const fn depths(&self) -> &Depths {
         &self.depths
     }
@@ -108,7 +108,7 @@ impl Throttle {
         self.gauges[domain].target = target;
     }
 
-    /// Counts the latencies of a request that has ended. Whether its domain is measured.
+    /// Counts the latencies of a request that has ended. Returns whether its domain is measured.
     pub(super) fn record(&mut self, domain: usize, total: Nanos, io: Nanos) -> bool {
         let Some(gauge) = self.gauges.get_mut(domain) else { return false };
         gauge.total.record(total, gauge.target);
@@ -116,7 +116,7 @@ impl Throttle {
         true
     }
 
-    /// Looks at the latencies and sets the depths.
+    /// Checks the latencies and sets the depths.
     pub(super) fn judge(&mut self, view: &mut QueueView) {
         let congested = self.is_congested(view);
         for (domain, gauge) in self.gauges.iter_mut().enumerate() {
@@ -133,7 +133,7 @@ impl Throttle {
         }
     }
 
-    /// Whether the device misses a target. All domains are asked, since asking forgets.
+    /// Whether the device misses a target. All domains are asked, because asking resets them.
     fn is_congested(&mut self, view: &mut QueueView) -> bool {
         let mut congested = false;
         for (domain, gauge) in self.gauges.iter_mut().enumerate() {
@@ -161,7 +161,7 @@ fn all_tokens() -> Depths {
     core::array::from_fn(|domain| KINDS[domain].tokens)
 }
 
-/// KY-1 to KY-3: a depth by the quarters of the target that a latency takes.
+/// KY-1 to KY-3: a depth scaled by the quarters of the target that a latency takes.
 fn scaled(depth: u32, bucket: u32, most: u32) -> u32 {
     (depth * (bucket + 1) / GOOD_BUCKETS).clamp(1, most)
 }
@@ -176,7 +176,7 @@ fn note_latency(view: &mut QueueView, domain: usize, percent: u32, told: Option<
 mod tests {
     use super::*;
 
-    /// What does each bucket make of a depth? Of 64: (bucket + 1) * 16. Never 0, never above 256.
+    /// What does each bucket make of a depth? From 64: (bucket + 1) * 16. Never 0, never above 256.
     #[test]
     fn depths_scale_by_quarters() {
         let of_64: std::vec::Vec<u32> = (0..8).map(|bucket| scaled(64, bucket, 256)).collect();
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((scaled(256, 7, 256), scaled(200, 5, 256)), (256, 256));
     }
 
-    /// Is a percentile remembered only until it was used, or congestion told a newer one?
+    /// Is a percentile remembered only until it is used, or until congestion brings a newer one?
     #[test]
     fn what_was_told_is_remembered_until_congestion() {
         let mut gauge = Gauge::new(Nanos::from_millis(2));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process that waits for another: BFQ-169, scenario 14.
 //!
-//! A process of a group of its own writes a block and waits; a journal thread outside the group
-//! then writes its own, and waits; then the process goes on. Neither does anything else. Whoever
-//! keeps the device for the one keeps it from the other, whom the one waits for:
+//! A process in a group of its own writes a block and waits; a journal thread outside the group
+//! then writes its own, and waits; then the process goes on. Neither does anything else. A
+//! scheduler that keeps the device for one keeps it from the other, for which the first one waits:
 //!
 //! ```text
 //! process  ▓▓ ........ idles for it ........ ▓▓        journal's write waits 8 ms for nothing
@@ -15,9 +15,9 @@ use paternoster_core::{Bio, ClientSpec, Flags, GroupSpec, Nanos, Op};
 use super::{FAR, ms};
 use crate::common::driver::{Rig, disk};
 
-/// Of a write on the disk: 1 ms.
+/// A write on the disk: 1 ms.
 const SERVICE: Nanos = ms(1);
-/// Between an end and what follows from it.
+/// Between a completion and what follows from it.
 const AFTER: Nanos = Nanos::from_micros(50);
 
 /// Rounds of both in ten seconds.
@@ -61,9 +61,9 @@ fn rounds(preset: &str, attributes: &[(&str, &str)]) -> u32 {
     rounds
 }
 
-/// Is a pair found out that waits for each other, in 6.18, so that it is within 30 % of what it
-/// does under mq-deadline; and is that lost with wakers=0? A round of 2.1 ms; with 8 ms of idling
-/// behind each of the two it is 18.
+/// In 6.18, is a pair that wait for each other detected, so that it is within 30 % of what it does
+/// under mq-deadline; and is that lost with wakers=0? A round takes 2.1 ms; with 8 ms of idling
+/// after each of the two it takes 18.
 #[test]
 fn bfq_scenario_14_a_journal() {
     let deadline = rounds("mq-deadline", &[]);
@@ -75,8 +75,8 @@ fn bfq_scenario_14_a_journal() {
     assert!(3 * without < deadline, "{without} of {deadline}");
 }
 
-/// Was it as slow before there were wakers: in 4.19, and 6.18 without? 60 kB/s to 1.3 MB/s were
-/// measured, 1 : 22, on a disk that took less than 1 ms.
+/// Was it as slow before there were wakers: in 4.19, and in 6.18 without? 60 kB/s compared with 1.3
+/// MB/s were measured, 1 : 22, on a disk that took less than 1 ms.
 #[test]
 fn bfq_169_before_there_were_wakers() {
     let deadline = rounds("mq-deadline", &[]);

@@ -4,7 +4,7 @@
 //!
 //! Each test is named after its rule (`bfq_180_…`) or scenario (`bfq_scenario_6_…`), opens with the
 //! question it answers, and holds for the presets `bfq` (6.18) and `bfq-4.19` unless it says what
-//! differs. Most rules are asked inside the library, where there is a list of all of them:
+//! differs. Most rules are tested inside the library, where there is a list of all of them:
 //! `src/elevators/bfq/tests/rules.rs`. Shares and rates on models of devices are in
 //! `paternoster/tests/judges/bfq_shares.rs`.
 
@@ -19,7 +19,7 @@ use paternoster_core::{ClientId, DeviceFacts, Nanos, Note};
 use crate::common::driver::Rig;
 
 const PRESETS: [&str; 2] = ["bfq-4.19", "bfq"];
-/// Of two readers this far apart neither is close to the other.
+/// Two readers this far apart are not close to each other.
 const FAR: u64 = 1 << 24;
 
 const fn ms(ms: u64) -> Nanos {
@@ -50,7 +50,7 @@ fn idled(rig: &Rig) -> usize {
     notes.filter(|note| matches!(note, Note::Idling { .. })).count()
 }
 
-/// Who was raised last by how much, if anybody was.
+/// By how much a client was raised last, if at all.
 fn raised(rig: &Rig, whose: ClientId) -> u32 {
     let notes = rig.queue.observer().notes.iter().rev();
     let of = |note: &Note| match *note {

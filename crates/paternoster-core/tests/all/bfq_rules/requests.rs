@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Refusals, what waits, and queues that are shared for want of room. BFQ-190, BFQ-191, BFQ-194,
-//! BFQ-197.
+//! Refusals, waiting requests, and queues that are shared for lack of room. BFQ-190, BFQ-191,
+//! BFQ-194, BFQ-197.
 
 use paternoster_core::{Limits, Waiting, elevators};
 
 use super::{FAR, PRESETS, each, ms};
 use crate::common::driver::{Rig, disk};
 
-/// Is there nothing to do with no request waiting, though a queue has the device, and does a device
+/// With no request waiting, is there nothing to do though a queue has the device; and does a device
 /// that idles while one waits say so and until when?
 #[test]
 fn bfq_190_whether_there_is_work() {
@@ -25,8 +25,8 @@ fn bfq_190_whether_there_is_work() {
     });
 }
 
-/// If there is room for fewer queues than would be needed, does a process share one that is there,
-/// and does all that is asked for end?
+/// If there is room for fewer queues than needed, does a process share an existing one, and do all
+/// its requests end?
 #[test]
 fn bfq_191_without_room_a_queue_is_shared() {
     for preset in PRESETS {
@@ -54,7 +54,7 @@ fn bfq_191_without_room_a_queue_is_shared() {
     }
 }
 
-/// Does a request that the device refuses go again before all others, and is it no more in flight
+/// Does a request that the device refuses go again before all others, and is it not in flight
 /// meanwhile?
 #[test]
 fn bfq_194_a_refused_request_goes_first() {
@@ -73,8 +73,8 @@ fn bfq_194_a_refused_request_goes_first() {
     });
 }
 
-/// When the queue that the device idled for has lost it before the timer rings, does the timer not
-/// take the turn of the next?
+/// If the queue that the device idled for has lost it before the timer rings, does the timer leave
+/// the next queue's turn alone?
 #[test]
 fn bfq_197_the_timer_of_another_turn() {
     each(disk(1), |preset, mut rig| {

@@ -9,8 +9,8 @@ use super::shares::hdd;
 use super::{FAR, PRESETS, each, flash, ms, raised};
 use crate::common::driver::{Rig, disk};
 
-/// Scenario 6: of eight processes that start one shortly after the other on an idle device, is none
-/// raised when each has had a second request; and of seven each?
+/// Scenario 6: of eight processes that start shortly after one another on an idle device, is none
+/// raised once each has had a second request; and is each of seven?
 #[test]
 fn bfq_scenario_6_a_burst_of_eight() {
     for (count, expected) in [(7, true), (8, false)] {
@@ -35,7 +35,7 @@ fn bfq_scenario_6_a_burst_of_eight() {
     }
 }
 
-/// Who moved to another's queue, or was moved to.
+/// How many clients moved to another's queue, or were joined.
 fn merged(rig: &Rig) -> usize {
     let notes = rig.queue.observer().notes.iter();
     notes.filter(|note| matches!(note, Note::QueuesMerged { .. })).count()
@@ -44,7 +44,7 @@ fn merged(rig: &Rig) -> usize {
 /// 64 KiB: the block that is read in turn.
 const BLOCK: u64 = 128;
 
-/// Reads of a block take 1 ms; who has got one asks for the next but one. For so many blocks each.
+/// Reads of a block take 1 ms; a client that got one asks for the next but one. `blocks` for each.
 fn interleave(rig: &mut Rig, clients: &[ClientId], next: &mut [u64], blocks: u64) {
     let mut left = vec![blocks; clients.len()];
     for (place, &client) in clients.iter().enumerate() {
@@ -58,7 +58,7 @@ fn interleave(rig: &mut Rig, clients: &[ClientId], next: &mut [u64], blocks: u64
         }
         rig.now += ms(1);
         let command = rig.complete_oldest();
-        // Two blocks that adjoin are one command, if both share a queue.
+        // Two adjoining blocks are one command, if both share a queue.
         for block in 0..u64::from(command.sectors) / BLOCK {
             let number = command.sector / BLOCK + block;
             let place = next.iter().position(|&own| own == number).expect("somebody's");
@@ -73,7 +73,7 @@ fn interleave(rig: &mut Rig, clients: &[ClientId], next: &mut [u64], blocks: u64
 }
 
 /// Scenario 7: are two readers of even and odd blocks that start together merged within their first
-/// requests; and, where one has read for 150 ms when the other comes to where it is, never?
+/// requests; and never, if one has read for 150 ms when the other comes to its position?
 #[test]
 fn bfq_scenario_7_two_readers_of_one_stream() {
     for facts in [disk(1), flash(32)] {
@@ -83,7 +83,7 @@ fn bfq_scenario_7_two_readers_of_one_stream() {
             }
             let clients = [(); 2].map(|()| rig.client());
             interleave(&mut rig, &clients, &mut [1000, 1001], 4);
-            // On flash nothing waits here, so that there is never a second queue with work.
+            // On flash nothing waits here, so there is never a second queue with work.
             assert_eq!(merged(&rig), usize::from(facts.rotational), "{preset} {facts:?}");
         });
         each(facts, |preset, mut rig| {
@@ -122,8 +122,8 @@ fn bfq_scenario_7_two_readers_of_one_stream() {
     }
 }
 
-/// Scenario 9: when the first of two requests of a queue has gone, is it found where its second is;
-/// and without patch 1 of seed 004 not?
+/// Scenario 9: when the first of two requests of a queue has gone, is the queue found where its
+/// second is; and without patch 1 of seed 004 not?
 #[test]
 fn bfq_scenario_9_found_where_the_next_request_is() {
     for (update, merges) in [("1", 1), ("0", 0)] {
@@ -136,7 +136,7 @@ fn bfq_scenario_9_found_where_the_next_request_is() {
             rig.read(one, 1000, 8);
             rig.read(one, FAR, 8);
             rig.read(third, 9 * FAR, 8);
-            // One command is taken, and no more is asked for.
+            // One command is taken, and no more is requested.
             let Output::Issue(first) = rig.queue.next(rig.now) else { panic!("{preset}") };
             assert_eq!(first.sector, 1000);
             rig.read(other, FAR + 100, 8);
@@ -145,21 +145,21 @@ fn bfq_scenario_9_found_where_the_next_request_is() {
     }
 }
 
-/// The place of the player among the readers.
+/// The index of the player among the readers.
 const PLAYER: usize = 10;
-/// Between two of his batches.
+/// Between two of its batches.
 const PERIOD: Nanos = ms(40);
 
-/// A player that asks for a batch of 234 sectors each 40 ms, 3.0 MB/s, beside ten sequential
+/// A player that asks for a batch of 234 sectors every 40 ms, 3.0 MB/s, among ten sequential
 /// readers, and what is due when.
 struct Band {
     rig: Rig,
     clients: Vec<ClientId>,
     next: Vec<u64>,
-    /// Who asks again, and when.
+    /// Which client asks again, and when.
     due: BTreeSet<(Nanos, usize)>,
     busy_until: Option<Nanos>,
-    /// A batch is under way.
+    /// A batch is in progress.
     plays: bool,
     late: u32,
     batches: u32,
@@ -187,7 +187,7 @@ impl Band {
         let sectors = if place == PLAYER { 234 } else { 256 };
         let (client, sector) = (self.clients[place], self.next[place]);
         let bio = Bio::new(client, Op::Read, sector, sectors).cookie(place as u64);
-        // Who gets no request is woken when there is one.
+        // A client without a request is woken when there is one.
         if self.rig.try_submit(bio).is_ok() {
             self.next[place] += u64::from(sectors);
         }
@@ -247,7 +247,7 @@ impl Band {
     }
 }
 
-/// Scenario 15: is no batch of a player late that asks for 3.0 MB/s in periods of 40 ms, beside ten
+/// Scenario 15: is no batch late of a player that asks for 3.0 MB/s in periods of 40 ms, among ten
 /// readers of a disk?
 #[test]
 fn bfq_scenario_15_a_player_beside_ten_readers() {

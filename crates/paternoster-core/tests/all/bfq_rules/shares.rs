@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets how much, in scenarios 1, 2, 10 and 11: a disk of 100 MB/s and seeks of 8 ms that takes
-//! one command at a time. `low_latency` is off.
+//! How much each client gets, in scenarios 1, 2, 10 and 11: a disk of 100 MB/s and seeks of 8 ms
+//! that takes one command at a time. `low_latency` is off.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use super::{FAR, PRESETS, ms};
 use crate::common::closed_loop::{ClosedLoop, Reader};
 use crate::common::driver::{Rig, disk};
 
-/// 5120 ns for each sector, 8 ms more if it does not go on where the last one ended.
+/// 5120 ns for each sector, plus 8 ms if it does not continue where the last one ended.
 pub(crate) fn hdd() -> impl Fn(&Command) -> Nanos {
     let head = Cell::new(0);
     move |command| {
@@ -30,7 +30,7 @@ fn of_level(rig: &mut Rig, class: Class, level: u8) -> ClientId {
     rig.client_with(ClientSpec::new().priority(class, level))
 }
 
-/// Sectors of each of the readers, in the order of the service.
+/// Sectors of each of the readers, in the order of service.
 fn sectors(run: &ClosedLoop, readers: &[Reader]) -> Vec<u64> {
     let mut served = vec![0; readers.len()];
     for (_, command) in &run.begun {
@@ -54,7 +54,7 @@ fn largest_budgets(run: &ClosedLoop, readers: &[Reader]) -> Vec<u64> {
 }
 
 /// Scenario 1: of two sequential readers of weights 40 and 80, does the second get twice as much,
-/// within 3 % after 10 s; and does neither ever lag by more than G4 allows, and a request?
+/// within 3 % after 10 s; and does neither ever lag by more than G4 allows, plus a request?
 #[test]
 fn bfq_scenario_1_two_readers() {
     for preset in PRESETS {
@@ -94,8 +94,8 @@ fn bfq_scenario_1_two_readers() {
     }
 }
 
-/// Sectors of a sequential and a random reader of one weight, and the device time of the first, of
-/// all.
+/// Sectors of a sequential and a random reader of one weight, and the first one's part of all
+/// device time.
 fn beside_a_random_one(preset: &str, strict: &str, max_budget: &str) -> ([u64; 2], f64) {
     let mut rig = calm(preset);
     rig.set("strict_guarantees", strict);
@@ -112,14 +112,14 @@ fn beside_a_random_one(preset: &str, strict: &str, max_budget: &str) -> ([u64; 2
 /// What the disk does in 125 ms: 100 MB/s.
 const RIGHT: &str = "24414";
 
-/// Scenario 2: beside a random reader of the same weight, does a sequential one get at least 40 %
-/// of the time of a disk, and all together at least 45 % of what it alone would; and with
+/// Scenario 2: with a random reader of the same weight, does a sequential one get at least 40 % of
+/// a disk's time, and both together at least 45 % of what it would alone; and with
 /// strict_guarantees no more?
 ///
-/// So it is if the largest budget is right. The estimate of the rate takes an interval of which
-/// three quarters of the requests were sequential for one of sequential service, though a random
-/// reader had most of the time in it. Then budgets are half of what they should be, and the random
-/// reader, who is charged a whole one for each 125 ms, gets two thirds of the time.
+/// This holds if the largest budget is right. The rate estimate takes an interval in which three
+/// quarters of the requests were sequential for one of sequential service, though a random reader
+/// had most of the time in it. Then budgets are half of what they should be, and the random reader,
+/// which is charged a whole one for each 125 ms, gets two thirds of the time.
 #[test]
 fn bfq_scenario_2_time_is_charged() {
     let alone = 6_000_000_000.0 / (256.0 * 5120.0 + 100_000.0) * 256.0;
@@ -137,8 +137,8 @@ fn bfq_scenario_2_time_is_charged() {
     }
 }
 
-/// BFQ-67: given a reader that jumps about and one that reads on, of one weight, is time shared
-/// about equally; and between two that read on, sectors?
+/// BFQ-67: is time shared about equally between a seeky and a sequential reader of one weight; and
+/// sectors between two sequential ones?
 #[test]
 fn bfq_67_time_or_sectors() {
     for preset in PRESETS {
@@ -158,8 +158,8 @@ fn bfq_67_time_or_sectors() {
     }
 }
 
-/// Scenario 10: beside one or three readers that always have something to do, does a reader of the
-/// idle class get about five requests a second, one for each 200 ms?
+/// Scenario 10: with one or three readers that always have work, does a reader of the idle class
+/// get about five requests a second, one per 200 ms?
 #[test]
 fn bfq_scenario_10_the_idle_class() {
     for preset in PRESETS {
@@ -180,8 +180,8 @@ fn bfq_scenario_10_the_idle_class() {
     }
 }
 
-/// Scenario 11: beside writes in the background without end, does a reader of the same weight get
-/// about three quarters, since writes are charged threefold?
+/// Scenario 11: with endless background writes, does a reader of the same weight get about three
+/// quarters, because writes are charged threefold?
 #[test]
 fn bfq_scenario_11_writes_pay_threefold() {
     for preset in PRESETS {

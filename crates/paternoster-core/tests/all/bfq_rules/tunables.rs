@@ -6,7 +6,7 @@ use paternoster_core::{Bio, GroupSpec, Nanos, Op, Waiting};
 use super::{FAR, PRESETS, each, flash, ms, raised};
 use crate::common::driver::{Rig, disk};
 
-/// Name, default, least value, greatest.
+/// Name, default, minimum, maximum.
 const TABLE: [(&str, &str, &str, &str); 10] = [
     ("fifo_expire_sync", "125", "1", "1000000000"),
     ("fifo_expire_async", "250", "1", "1000000000"),
@@ -20,8 +20,8 @@ const TABLE: [(&str, &str, &str, &str); 10] = [
     ("low_latency", "1", "0", "1"),
 ];
 
-/// Does each tunable of a fresh queue read as in the table, and is what is written beyond its range
-/// the end of the range?
+/// Does each tunable of a fresh queue read as in the table, and does a value beyond its range
+/// become the end of the range?
 #[test]
 fn bfq_186_tunables_have_their_defaults_and_ranges() {
     each(disk(1), |preset, mut rig| {
@@ -54,8 +54,8 @@ fn bfq_186_slice_idle_in_two_units() {
     });
 }
 
-/// With low_latency=0 and, on flash, slice_idle=0, as the manual has it for throughput, is nobody
-/// raised, and is the device never idled, whatever weights and groups there are?
+/// With low_latency=0 and, on flash, slice_idle=0, which the manual recommends for throughput, is
+/// no queue raised, and does the device never idle, whatever the weights and groups?
 #[test]
 fn bfq_187_a_profile_for_throughput() {
     each(flash(32), |preset, mut rig| {
@@ -82,7 +82,7 @@ fn bfq_187_a_profile_for_throughput() {
     });
 }
 
-/// Is a largest budget that is set what counts, at once, and does it follow the rate again with 0?
+/// Does a largest budget that is set apply at once, and does it follow the rate again with 0?
 #[test]
 fn bfq_188_a_largest_budget_by_hand() {
     each(disk(1), |preset, mut rig| {
@@ -104,7 +104,7 @@ fn bfq_188_a_largest_budget_by_hand() {
     });
 }
 
-/// Does strict_guarantees=1 bring slice_idle up to 8 ms, and leave what is more?
+/// Does strict_guarantees=1 raise slice_idle to 8 ms, and leave a larger value?
 #[test]
 fn bfq_186_strict_guarantees_need_idling() {
     each(flash(32), |preset, mut rig| {
@@ -117,8 +117,8 @@ fn bfq_186_strict_guarantees_need_idling() {
     });
 }
 
-/// With ticks of 250 a second, does timeout_sync=125 read as 124, 31 ticks, and is a request late
-/// to the nanosecond?
+/// With 250 ticks a second, does timeout_sync=125 read as 124, 31 ticks, and is a request late to
+/// the nanosecond?
 #[test]
 fn bfq_186_the_timeout_is_kept_in_ticks() {
     each(disk(1), |preset, mut rig| {
@@ -128,8 +128,8 @@ fn bfq_186_the_timeout_is_kept_in_ticks() {
     });
 }
 
-/// Scenario 16: is every attribute written under load, with whatever value, without a request being
-/// lost; and does low_latency=0 end every raise?
+/// Scenario 16: can every attribute be written under load, with any value, without losing a
+/// request; and does low_latency=0 end every raise?
 #[test]
 fn bfq_scenario_16_tunables_under_load() {
     for facts in [disk(1), flash(32)] {
@@ -162,7 +162,7 @@ fn bfq_scenario_16_tunables_under_load() {
             rig.serve();
             rig.now += ms(20_000);
             for (place, client) in (0..).zip(clients) {
-                // One that shares its queue may have its part with the other's request (BFQ-36).
+                // Sharing a queue, it may have its part with the other's request (BFQ-36).
                 let sector = 20 * FAR + place * FAR;
                 let bio = Bio::new(client, Op::Read, sector, 8).cookie(sector);
                 sent += u64::from(rig.try_submit(bio).is_ok());
@@ -177,7 +177,7 @@ fn bfq_scenario_16_tunables_under_load() {
     }
 }
 
-/// Do weights of groups of 1 to 1000 count as they are; and is what is more, which other elevators
+/// Do group weights from 1 to 1000 count as they are; and is a larger one, which other elevators
 /// take, 1000 here?
 #[test]
 fn bfq_180_weights_of_groups() {

@@ -5,8 +5,7 @@ use super::*;
 
 // ------------------------------------------------------------------------------------------- BLK-9
 
-/// Is a device that refused with nothing under way asked again after 3 ms? Refused at 1 ms: at 4,
-/// not at 3.999.
+/// Is a device that refused while idle asked again after 3 ms? Refused at 1 ms: at 4, not at 3.999.
 #[test]
 fn blk_9_retry_after_3_ms() {
     for elevator in ["noop", "mq-deadline"] {
@@ -25,8 +24,8 @@ fn blk_9_retry_after_3_ms() {
     }
 }
 
-/// With something under way, is its end the moment to try again, however late or early? No timer
-/// runs; at 0.5 ms it ends.
+/// While a command is in flight, is its end the moment to try again, however late or early? No
+/// timer runs; at 0.5 ms it ends.
 #[test]
 fn blk_9_retry_at_the_next_completion() {
     for elevator in ["noop", "mq-deadline"] {
@@ -63,7 +62,7 @@ fn blk_10_a_forced_dispatch_asks_nobody() {
     assert_eq!(rig.queue.dispatch_all(rig.now), 0);
 }
 
-/// Is what a forced dispatch brings sorted only where BLK-12 says so (noop, cfq)? deadline's own
+/// Is the result of a forced dispatch sorted only where BLK-12 says so (noop, cfq)? deadline's own
 /// order stays: the oldest first, 300, nothing above it; then the oldest again, 100, and up to 200.
 /// So it does under blk-mq.
 #[test]
@@ -85,7 +84,7 @@ fn blk_10_deadline_keeps_its_own_order() {
 // ------------------------------------------------------------------------------------------ BLK-11
 
 /// Does a refused request (legacy) go to the head of the dispatch list, unsorted, before everything
-/// else? [500] was refused; 100 waits in the elevator, 200 and 300 come by force behind it.
+/// else? [500] was refused; 100 waits in the elevator, 200 and 300 are force-dispatched after it.
 #[test]
 fn blk_11_legacy_requeues_at_the_head() {
     let mut rig = Rig::new(disk(1), "noop");
@@ -115,7 +114,7 @@ fn blk_11_mq_requeues_through_the_elevator() {
     rig.read(client, 200, 8);
     rig.refuse(900);
     assert!(rig.explain(ticket).ends_with("the device refused it, it goes first in its class"));
-    // A higher class still goes before it: the head is the head of the class.
+    // A higher class still goes before it: its head is that of its class.
     let urgent = rig.client_with(ClientSpec::new().priority(Class::Realtime, 0));
     rig.read(urgent, 700, 8);
     rig.at(3);
@@ -147,7 +146,7 @@ fn blk_11_a_request_of_an_earlier_elevator() {
     let client = rig.client();
     rig.read(client, 900, 8);
     rig.read(client, 100, 8);
-    // The elevator gives 900 first, for it is the oldest.
+    // The elevator gives 900 first, because it is the oldest.
     assert_eq!(rig.pulled(), [900]);
     let (elevator, script) = Scripted::with_script(Rules::Mq);
     rig.queue.change_elevator(rig.now, elevator);
@@ -162,7 +161,7 @@ fn blk_11_a_request_of_an_earlier_elevator() {
 // ------------------------------------------------------------------------------------------ BLK-12
 
 /// Is the dispatch list sorted one way from the end of the last started request? Boundary 50, then
-/// 30 70 20 60: 60 and 70 lie behind it, 20 and 30 are wrapped.
+/// 30 70 20 60: 60 and 70 are after it, 20 and 30 wrap around.
 #[test]
 fn blk_12_one_way_from_the_boundary() {
     let mut rig = Rig::new(disk(1), "noop");
@@ -176,7 +175,7 @@ fn blk_12_one_way_from_the_boundary() {
     assert_eq!(rig.served(), [60, 70, 20, 30]);
 }
 
-/// Is nothing sorted across another direction, a discard, or what has started?
+/// Is nothing sorted across another direction, a discard, or a started request?
 #[test]
 fn blk_12_fences() {
     let order = |fence: Op| {
@@ -231,8 +230,7 @@ fn blk_17_the_device_pulls() {
     assert_eq!((rig.pulled(), script.picks()), (vec![300, 500], 3));
 }
 
-/// Does a refusal of the elevator stop the feed until something asks again: an insert, a
-/// completion, a timer?
+/// After the elevator gives nothing, is it left alone until an insert, a completion or a timer?
 #[test]
 fn blk_17_a_hold_stops_the_feed() {
     let (elevator, script) = Scripted::with_script(Rules::Legacy);

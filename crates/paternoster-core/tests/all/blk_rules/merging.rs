@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What merges with what, where one looks for it, and the cache of the last one: BLK-1 to BLK-4,
-//! BLK-16.
+//! What merges with what, where candidates are looked up, and the cache of the last one:
+//! BLK-1 to BLK-4, BLK-16.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn cached_disk() -> DeviceFacts {
 
 // ------------------------------------------------------------------------------------------- BLK-1
 
-/// Does a bio that adjoins a waiting request become part of it, behind and before? 8+8+8 = 24
+/// Does a bio that adjoins a waiting request become part of it, after and before? 8+8+8 = 24
 /// sectors from 0, and the cookies come in the order of the sectors.
 #[test]
 fn blk_1_back_and_front_merge() {
@@ -52,7 +52,7 @@ fn blk_1_what_forbids_a_merge() {
     ];
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         for &(what, first, second, commands) in cases {
-            // Behind ([0, 8) first), then before ([8, 16) first).
+            // After ([0, 8) first), then before ([8, 16) first).
             for (a, b) in [(0, 8), (8, 0)] {
                 let mut rig = Rig::new(cached_disk(), elevator);
                 let client = rig.client();
@@ -76,7 +76,7 @@ fn blk_1_a_gap_or_an_overlap_is_no_merge() {
     }
 }
 
-/// Does a request that has started grow no more, in the device and after a refusal (its barrier)?
+/// Does a started request not grow any more, in the device and after a refusal (its barrier)?
 #[test]
 fn blk_1_a_started_request_grows_no_more() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
@@ -118,7 +118,7 @@ fn blk_1_mq_needs_the_same_group_and_priority() {
             rig.read(second, 8, 8);
             assert_eq!(rig.serve().len(), commands, "{elevator}: {what}");
         }
-        // A priority of the bio's own counts as its client's would.
+        // A bio's own priority counts as its client's would.
         let own = Priority { class: Class::BestEffort, level: 3 };
         for (bio_priority, commands) in [(None, 1), (Some(own), apart)] {
             rig.read(a, 0, 8);
@@ -167,9 +167,9 @@ fn blk_2_a_full_request_is_never_tried_again() {
     assert_eq!(commands, [(Op::Read, 8, 8), (Op::Read, 16, 16), (Op::Read, 32, 16)]);
 }
 
-/// Does a full request leave the one-hit cache, so that the stream behind it still merges under
-/// nomerges=1? Limit 16: [0, 16) is full when [16, 24) comes, which is cached in its place and
-/// takes [24, 32).
+/// Does a full request leave the one-hit cache, so that the stream after it still merges under
+/// nomerges=1? Limit 16: [0, 16) is full when [16, 24) comes, which is cached instead and takes
+/// [24, 32).
 #[test]
 fn blk_2_a_full_request_leaves_the_cache() {
     let mut rig = Rig::new(DeviceFacts { max_sectors: 16, ..disk(4) }, "noop");
@@ -181,8 +181,8 @@ fn blk_2_a_full_request_leaves_the_cache() {
     assert_eq!(shape(&rig.pull()), [(Op::Read, 0, 16), (Op::Read, 16, 16)]);
 }
 
-/// Are bios beyond the limits refused, with both numbers? And do the limits start as Linux 6 has
-/// them, 1280 KiB and 128?
+/// Are bios beyond the limits refused, with both numbers? And do the limits start as in Linux 6,
+/// 1280 KiB and 128?
 #[test]
 fn blk_2_defaults_and_refusals() {
     let mut rig = Rig::new(DeviceFacts::default(), "noop");
@@ -193,7 +193,7 @@ fn blk_2_defaults_and_refusals() {
     assert_eq!(refused, Err(SubmitError::TooLarge { size: 2561, most: 2560 }));
     let bio = Bio { segments: 129, ..Bio::new(client, Op::Read, 0, 1024) };
     assert_eq!(rig.try_submit(bio), Err(SubmitError::TooLarge { size: 129, most: 128 }));
-    // A lower max_sectors_kb counts from now on: 512 KiB = 1024 sectors.
+    // A lower max_sectors_kb applies from now on: 512 KiB = 1024 sectors.
     rig.set("max_sectors_kb", "512");
     let refused = rig.try_submit(Bio::new(client, Op::Read, 0, 1025));
     assert_eq!(refused, Err(SubmitError::TooLarge { size: 1025, most: 1024 }));
@@ -202,7 +202,7 @@ fn blk_2_defaults_and_refusals() {
 // ------------------------------------------------------------------------------------------- BLK-3
 
 /// Is the one-hit cache tried before the hash? Two requests end at 8; the older is cached, the
-/// younger stands first in the hash. The bio at 8 goes to the older: 16 and 8 sectors.
+/// younger is first in the hash. The bio at 8 goes to the older: 16 and 8 sectors.
 #[test]
 fn blk_3_the_cache_comes_first() {
     let mut rig = Rig::new(disk(1), "noop");
@@ -214,8 +214,8 @@ fn blk_3_the_cache_comes_first() {
     assert_eq!(sectors, [16, 8]);
 }
 
-/// Is the hash tried before the elevator's order? [8, 16) fits behind [0, 8) and before [16, 24):
-/// it is a back merge (M), and the gap it closes is a second M; no F. The cache is elsewhere.
+/// Is the hash tried before the elevator's order? [8, 16) fits after [0, 8) and before [16, 24): it
+/// is a back merge (M), and the gap it closes is a second M; no F. Another request is cached.
 #[test]
 fn blk_3_the_hash_comes_before_the_elevator() {
     let mut rig = Rig::new(disk(4), "deadline");
@@ -284,7 +284,8 @@ fn blk_4_a_front_merge_closes_a_gap() {
     }
 }
 
-/// And those whose gap a back merge closes? The cache is elsewhere, so [8, 16) goes behind [0, 8).
+/// And those whose gap a back merge closes? Another request is cached, so [8, 16) goes after [0,
+/// 8).
 #[test]
 fn blk_4_a_back_merge_closes_a_gap() {
     let mut rig = Rig::new(disk(4), "deadline");
@@ -300,7 +301,7 @@ fn blk_4_a_back_merge_closes_a_gap() {
     assert_eq!(shape(&rig.pull()), [(Op::Read, 1000, 8), (Op::Read, 0, 24)]);
 }
 
-/// Do the limits count for the gap too? Limit 20: 8+4 = 12 fits, 12+12 = 24 does not.
+/// Do the limits apply to the gap too? Limit 20: 8+4 = 12 fits, 12+12 = 24 does not.
 #[test]
 fn blk_4_limits_apply() {
     let mut rig = Rig::new(DeviceFacts { max_sectors: 20, ..disk(4) }, "deadline");
@@ -311,8 +312,8 @@ fn blk_4_limits_apply() {
     assert_eq!(shape(&rig.pull()), [(Op::Read, 0, 12), (Op::Read, 12, 12)]);
 }
 
-/// What priority has the survivor? Legacy: levels 7, 5 and 2 give 2, the best. Modern: unequal ones
-/// stay three.
+/// What priority does the survivor have? Legacy: levels 7, 5 and 2 give 2, the best. Modern:
+/// unequal ones stay three.
 #[test]
 fn blk_4_the_better_priority_or_none() {
     for (elevator, levels) in [("deadline", &[2][..]), ("mq-deadline", &[7, 5, 2])] {
@@ -334,8 +335,8 @@ fn blk_4_the_better_priority_or_none() {
 
 // ------------------------------------------------------------------------------------------ BLK-16
 
-/// A1 B1 A2 B2 without a plug: which merge? nomerges=1: A2 (A1 is cached, for it came first), not
-/// B2: 3 commands; 0: both, 2 commands; 2: none, 4.
+/// A1 B1 A2 B2 without a plug: which merge? nomerges=1: A2 (A1 is cached, because it came first),
+/// not B2: 3 commands; 0: both, 2 commands; 2: none, 4.
 #[test]
 fn blk_16_what_the_cache_holds() {
     for (nomerges, expected) in [
@@ -354,7 +355,7 @@ fn blk_16_what_the_cache_holds() {
     }
 }
 
-/// Is the cache emptied when its request is dispatched, so that the next one inserted takes the
+/// Is the cache emptied when its request is dispatched, so that the next inserted request takes the
 /// place?
 #[test]
 fn blk_16_dispatch_empties_the_cache() {

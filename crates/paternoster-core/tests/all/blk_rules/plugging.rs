@@ -19,7 +19,7 @@ fn blk_5_four_waiting_requests_unplug() {
     assert_eq!((rig.count(Action::Plug), rig.count(Action::Unplug)), (1, 1));
 }
 
-/// Does the count leave out what is in the device (allocated - in flight)? Three there and three
+/// Does the count exclude requests in the device (allocated - in flight)? Three there and three
 /// waiting stay plugged.
 #[test]
 fn blk_5_what_is_in_flight_does_not_count() {
@@ -51,7 +51,8 @@ fn blk_5_the_timer_unplugs() {
     assert_eq!((rig.count(Action::UnplugTimer), rig.count(Action::Unplug)), (1, 0));
 }
 
-/// Is a timer that is due at the instant of a submission first, as the order at one instant says?
+/// If a timer is due at the instant of a submission, does it go first, as the order at one instant
+/// says?
 #[test]
 fn timers_come_before_submissions() {
     let (mut rig, client) = device_plugged(disk(1));
@@ -59,7 +60,7 @@ fn timers_come_before_submissions() {
     rig.read(client, 0, 8);
     rig.at(13);
     rig.read(client, 800, 8);
-    // Opened by the timer first: the second request finds a queue that is not empty and no plug.
+    // Opened by the timer first: the second request finds a non-empty queue and no plug.
     assert_eq!((rig.count(Action::UnplugTimer), rig.count(Action::Plug)), (1, 1));
     assert_eq!(rig.pulled(), [0]);
 }
@@ -93,7 +94,7 @@ fn blk_5_a_sleeper_unplugs() {
     assert_eq!(rig.pulled(), [400]);
 }
 
-/// Which devices are plugged? All but flash that queues commands; what `rotational` says counts.
+/// Which devices are plugged? All but flash that queues commands; what `rotational` says applies.
 #[test]
 fn blk_5_queueing_flash_is_not_plugged() {
     let flash = |depth| DeviceFacts { depth, ..DeviceFacts::default() };
@@ -149,7 +150,7 @@ fn blk_6_mq_lists_hold_32() {
 }
 
 /// Does a large newest request end a list under blk-mq? 128 KiB = 256 sectors do, 255 do not;
-/// legacy does not care.
+/// legacy ignores the size.
 #[test]
 fn blk_6_mq_lists_end_at_128_kib() {
     for (elevator, sectors, inserted) in
@@ -183,7 +184,7 @@ fn blk_6_a_sleeper_flushes_its_plug() {
     assert_eq!(rig.wakes, [client]);
 }
 
-/// Does a client merge with its own plug first, on both sides, and with nobody else's?
+/// Does a client merge with its own plug first, on both sides, and with no other's?
 #[test]
 fn blk_6_plugs_are_private() {
     for elevator in ["deadline", "mq-deadline"] {
@@ -200,8 +201,8 @@ fn blk_6_plugs_are_private() {
     }
 }
 
-/// Does a legacy plug's request that continues a waiting one become part of it at insertion? [8,
-/// 16) is plugged before [0, 8) comes to the elevator, so that only the insertion can find it.
+/// Is a legacy plug's request that continues a waiting one merged into it at insertion? [8, 16) is
+/// plugged before [0, 8) comes to the elevator, so that only the insertion can find it.
 #[test]
 fn blk_6_legacy_merges_at_insertion() {
     for (nomerges, commands) in [("0", 1), ("1", 1), ("2", 2)] {

@@ -5,13 +5,13 @@ use super::*;
 
 // ------------------------------------------------------------------------------------------- BLK-7
 
-/// Writes 8 sectors at a place that adjoins nothing. Whether there was a request.
+/// Writes 8 sectors at a place that adjoins nothing. Returns whether there was a request.
 fn scattered(rig: &mut Rig, client: ClientId, place: &mut u64) -> bool {
     *place += 100;
     rig.try_submit(Bio::new(client, Op::Write, *place, 8).cookie(*place)).is_ok()
 }
 
-/// A rig with `clients` clients on a disk of depth 32, and 128 async requests of the first, who
+/// A rig with `clients` clients on a disk of depth 32, and 128 async requests of the first, which
 /// filled the pool.
 fn full_pool(clients: u32) -> (Rig, Vec<ClientId>, u64) {
     let elevator = elevators::by_name("noop").unwrap();
@@ -47,8 +47,8 @@ fn blk_7_congestion() {
     assert!(!rig.queue.is_congested(false), "102");
 }
 
-/// Does he who fills the pool finish a batch of 32 while others sleep? 127 + 32 = 159 for him, none
-/// for the other.
+/// Does the client that fills the pool finish a batch of 32 while others sleep? 127 + 32 = 159 for
+/// it, none for the other.
 #[test]
 fn blk_7_a_batcher_has_32_requests() {
     let (mut rig, clients, mut place) = full_pool(2);
@@ -68,7 +68,7 @@ fn blk_7_a_batch_lasts_20_ms() {
     assert!(!scattered(&mut rig, clients[0], &mut place));
 }
 
-/// Are sleepers woken in their order, one for each request that becomes free below 128?
+/// Are sleepers woken in order, one for each request that becomes free below 128?
 #[test]
 fn blk_7_sleepers_wake_in_order() {
     let (mut rig, clients, mut place) = full_pool(4);
@@ -84,7 +84,7 @@ fn blk_7_sleepers_wake_in_order() {
     assert_eq!(rig.wakes, clients[1..]);
 }
 
-/// Is nobody woken while batchers hold more than the pool has? From 159 the 32nd completion (127
+/// Is no client woken while batchers hold more than the pool has? From 159 the 32nd completion (127
 /// left) wakes the first.
 #[test]
 fn blk_7_no_wake_above_128() {
@@ -151,14 +151,14 @@ fn blk_8_nr_requests_by_depth() {
         rig.queue.change_elevator(Nanos::ZERO, elevators::by_name("none").unwrap());
         assert_eq!(rig.get("nr_requests"), bare, "depth {depth}");
     }
-    // The most is 10240, of a queue that was made for so many.
+    // The most is 10240, for a queue that was made with so many.
     let limits = Limits { requests: 20_000, bios: 20_000, ..Limits::default() };
     let mut rig = Rig::with(disk(32), limits, elevators::by_name("mq-deadline").unwrap());
     rig.set("nr_requests", "99999");
     assert_eq!(rig.get("nr_requests"), "10240");
 }
 
-/// Do the tags bound what is allocated, and the driver's tags what is in the device? Depth 4: 8
+/// Do the tags limit what is allocated, and the driver's tags what is in the device? Depth 4: 8
 /// requests, 4 commands.
 #[test]
 fn blk_8_tags_at_allocation_and_at_dispatch() {
@@ -200,7 +200,7 @@ fn blk_8_at_most() {
 
 // ------------------------------------------------------------------------------------------ BLK-14
 
-/// Given nr_requests=128 and 300 async writers, are never more than 192 async requests allocated,
+/// With nr_requests=128 and 300 async writers, are never more than 192 async requests allocated,
 /// and sync ones as if there were none?
 #[test]
 fn blk_14_300_async_writers() {

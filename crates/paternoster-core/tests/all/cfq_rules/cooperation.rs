@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readers of one thing, whose queues are merged. CFQ-41, 44; the other half of 13.
+//! Readers of one stream, whose queues are merged. CFQ-41, 44; the other half of 13.
 
 use paternoster_core::{Action, Class, ClientId, ClientSpec, GroupSpec, Nanos, Note};
 
 use super::{each, ended, idled_for};
 use crate::common::driver::Rig;
 
-/// Who moved to whose queue, in order.
+/// Which client moved to whose queue, in order.
 fn merged(rig: &Rig) -> Vec<(ClientId, ClientId)> {
     let notes = rig.queue.observer().notes.iter();
     notes
@@ -24,9 +24,9 @@ fn chunk(rig: &mut Rig, client: ClientId, number: u64) {
     rig.read(client, number * u64::from(CHUNK), CHUNK);
 }
 
-/// Given two readers who read the chunks of a stream in turn, is the second one served as soon as
-/// the first one's queue is empty, without idling, and do they share a queue with the next request
-/// of each? In a shared queue their chunks are merged (CFQ-13).
+/// With two readers that read the chunks of a stream in turn, is the second served as soon as the
+/// first's queue is empty, without idling, and do they share a queue from the next request of each
+/// on? In a shared queue their chunks are merged (CFQ-13).
 #[test]
 fn cfq_41_readers_of_one_stream_share_a_queue() {
     each(1, |preset, mut rig| {
@@ -52,7 +52,7 @@ fn cfq_41_readers_of_one_stream_share_a_queue() {
     });
 }
 
-/// Is a request up to 4 MiB from where the head is close, either way, and one a sector further not?
+/// Is a request up to 4 MiB from the head close, either way, and one a sector further not?
 #[test]
 fn cfq_41_close_is_4_mib() {
     const HEAD: u64 = 1_000_000;
@@ -72,8 +72,8 @@ fn cfq_41_close_is_4_mib() {
     }
 }
 
-/// Are the queues of two neighbours never merged if one is real time and the other not, if their
-/// levels differ, or their groups?
+/// Are the queues of two neighbours never merged if one is real time and the other not, or if their
+/// levels or groups differ?
 #[test]
 fn cfq_44_unlike_queues_are_not_merged() {
     each(1, |preset, mut rig| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What CFQ finds out about the device and about who reads. CFQ-35, 39, 40.
+//! What CFQ finds out about the device and its readers. CFQ-35, 39, 40.
 
 use paternoster_core::{Command, DeviceFacts, Nanos};
 
@@ -7,8 +7,9 @@ use super::{FAR, PRESETS, each};
 use crate::common::closed_loop::{ClosedLoop, Reader, Served};
 use crate::common::driver::{Rig, disk};
 
-/// Given a device that takes 32 requests and more than five waiting, is it known to queue behind
-/// the 51st end, its depth the most it has had; and one that takes one at a time not to?
+/// With a device that takes 32 requests and more than five waiting, is it known to queue commands
+/// after the 51st completion, and its depth the most it has had; and one that takes one at a time
+/// not to?
 #[test]
 fn cfq_35_the_depth_is_found_out() {
     for (depth, queues) in [(32, "1"), (1, "0"), (4, "0"), (5, "1")] {
@@ -30,7 +31,7 @@ fn cfq_35_the_depth_is_found_out() {
     }
 }
 
-/// Is what the device says believed at once, unless asked to find out?
+/// Is what the device says believed at once, unless CFQ is told to find out?
 #[test]
 fn cfq_35_a_declared_depth_is_believed() {
     for (depth, queues) in [(32, "1"), (1, "0")] {
@@ -63,9 +64,9 @@ fn pair(preset: &str, detection: &str, kib: u32) -> [Served; 2] {
     [run.served[0], run.served[1]]
 }
 
-/// Given flash that does not queue, a random reader of 4 KiB and one of 64 KiB: by the old rules,
-/// is each seeky and do they complete 1:1 within 5 %; by size, has the large one slices of its own
-/// and does the small one get at least 1.5 times what it got?
+/// On flash that does not queue commands, a random reader of 4 KiB and one of 64 KiB: by the old
+/// rules, is each seeky and do they complete 1:1 within 5 %; by size, has the large one slices of
+/// its own and does the small one get at least 1.5 times what it got?
 #[test]
 fn cfq_39_sizes_instead_of_distances_on_flash() {
     for preset in PRESETS {

@@ -19,10 +19,11 @@ fn writes(rig: &mut Rig, client: ClientId, from: u64, count: u64) {
     }
 }
 
-/// Given two busy readers, quantum 8 and a device that never says no: does the active one have
-/// exactly 4 in flight before its first end, then 8 while now + 8 ms * (in flight) is within its
-/// slice, else 4? The slice is 1 to 101 ms. At 1 ms the eighth goes when 7 fly: 1 + 56. At 70 none
-/// goes when 4 fly: 70 + 32 = 102; at 69: 101, one goes, and then 69 + 40 is too late.
+/// With two busy readers, quantum 8 and a device that never refuses: does the active one have
+/// exactly 4 in flight before its first completion, then 8 while now + 8 ms * (in flight) is within
+/// its slice, else 4? The slice is 1 to 101 ms. At 1 ms the eighth goes with 7 in flight: 1 + 56.
+/// At 70 none goes with 4 in flight: 70 + 32 = 102; at 69: 101, one goes, and then 69 + 40 is too
+/// late.
 #[test]
 fn cfq_20_half_the_quantum_or_the_whole() {
     each(100, |preset, mut rig| {
@@ -58,7 +59,7 @@ fn cfq_20_at_least_one() {
     });
 }
 
-/// Given a sole busy queue, is there no limit in flight?
+/// With a sole busy queue, is there no limit in flight?
 #[test]
 fn cfq_21_a_sole_queue_has_no_limit() {
     each(100, |preset, mut rig| {
@@ -68,7 +69,7 @@ fn cfq_21_a_sole_queue_has_no_limit() {
     });
 }
 
-/// Is the sole sync queue not held back by async ones beside it, from 3.0 on?
+/// From 3.0 on, is the sole sync queue not held back by async ones?
 #[test]
 fn a_sole_sync_queue_has_no_limit_in_later_kernels() {
     each(100, |preset, mut rig| {
@@ -79,8 +80,8 @@ fn a_sole_sync_queue_has_no_limit_in_later_kernels() {
     });
 }
 
-/// A reader with a request in flight whose slice is used up, and three async writes from
-/// 0 ms on that have their turn at `ms`.
+/// A reader with a request in flight whose slice is used up, and three async writes from 0 ms on
+/// that have their turn at `ms`.
 fn writes_behind_a_read_in_flight(rig: &mut Rig, ms: u64) -> Vec<u64> {
     let [reader, writer] = [(); 2].map(|()| rig.client());
     reads(rig, reader, 0, 2);
@@ -93,8 +94,8 @@ fn writes_behind_a_read_in_flight(rig: &mut Rig, ms: u64) -> Vec<u64> {
     rig.pulled()
 }
 
-/// Given a sync request in flight, does no async one go, also when it is their turn? The slice is 1
-/// to 101 ms.
+/// With a sync request in flight, does no async one go, even in its own turn? The slice is 1 to 101
+/// ms.
 #[test]
 fn cfq_22_async_waits_for_sync_in_flight() {
     each(100, |preset, mut rig| {
@@ -105,8 +106,8 @@ fn cfq_22_async_waits_for_sync_in_flight() {
     });
 }
 
-/// Does an expired one go in 4.19 whatever is in flight (16.4), and only that one? The writes
-/// expire behind 250 ms.
+/// In 4.19, does an expired one go whatever is in flight (16.4), and only that one? The writes
+/// expire after 250 ms.
 #[test]
 fn an_expired_write_is_let_through_in_4_19() {
     each(100, |preset, mut rig| {
@@ -119,7 +120,7 @@ fn an_expired_write_is_let_through_in_4_19() {
     });
 }
 
-/// Given async requests in flight, does a queue that is idled for wait until they have ended? One
+/// With async requests in flight, does a queue that is idled for wait until they have ended? One
 /// that is not need not: without slice_idle it goes at once, except in 2.6.34, which idles for the
 /// last of a tree all the same.
 #[test]
@@ -141,7 +142,7 @@ fn cfq_22_sync_waits_for_async_in_flight() {
     }
 }
 
-/// How many of ten async writes go at once `ms` behind the end of a read that took 125 ms, which is
+/// How many of ten async writes go at once `ms` after the end of a read that took 125 ms, which is
 /// fifo_expire_sync.
 fn writes_behind_a_late_read(rig: &mut Rig, took: u64, ms: u64) -> usize {
     let [reader, writer] = [(); 2].map(|()| rig.client());
@@ -156,7 +157,7 @@ fn writes_behind_a_late_read(rig: &mut Rig, took: u64, ms: u64) -> usize {
     rig.pull().len()
 }
 
-/// Given low_latency and a late sync request, do async ones begin with one at a time, and get one
+/// With low_latency, after a late sync request, do async ones begin with one at a time, and get one
 /// more for each slice_sync since? 50 ms: 1; 100: 1; 200 and 250: 2; 300: 3. Without low_latency a
 /// sole queue has no limit. A read of 124 ms was not late: the last late one is taken to have been
 /// a second before the beginning, (124 + 50 + 1000) / 100 = 11.
@@ -174,7 +175,7 @@ fn cfq_23_async_requests_come_back_slowly() {
     each(100, |_, mut rig| assert_eq!(writes_behind_a_late_read(&mut rig, 124, 50), 10));
 }
 
-/// Runs of one client's commands, of 1 ms each: who, how many.
+/// Runs of one client's commands, of 1 ms each: client, how many.
 fn runs(rig: &mut Rig) -> Vec<(ClientId, usize)> {
     let mut runs: Vec<(ClientId, usize)> = Vec::new();
     loop {
@@ -191,7 +192,7 @@ fn runs(rig: &mut Rig) -> Vec<(ClientId, usize)> {
     }
 }
 
-/// Given async queues of levels 4 and 5, do at most 16 and 12 requests make a slice? 40 each: 16,
+/// With async queues of levels 4 and 5, do at most 16 and 12 requests make a slice? 40 each: 16,
 /// 12, 16, 12, the last 8 of the first, and 16 of a queue that is alone by then.
 #[test]
 fn cfq_24_an_async_slice_has_so_many_requests() {
@@ -206,7 +207,7 @@ fn cfq_24_an_async_slice_has_so_many_requests() {
     });
 }
 
-/// Given the idle class, is one request in flight, and does its slice end with each if others are
+/// In the idle class, is one request in flight, and does its slice end with each if others are
 /// busy? Two of the class take turns.
 #[test]
 fn cfq_25_the_idle_class_has_one_in_flight() {

@@ -7,7 +7,7 @@ use super::{LATER, PRESETS};
 use crate::common::closed_loop::{ClosedLoop, Reader, Served};
 use crate::common::driver::{Rig, disk};
 
-/// A reader in each of two groups of weights 1000 and 500, for so many seconds.
+/// A reader in each of two groups of weights 1000 and 500, for this many seconds.
 fn shares(
     mut rig: Rig,
     readers: [Reader; 2],
@@ -27,7 +27,7 @@ fn shares(
     [run.served[0], run.served[1]]
 }
 
-/// A reader whose client is still to come.
+/// A reader whose client does not exist yet.
 fn some_reader(rig: &mut Rig, from: u64) -> Reader {
     Reader { depth: 4, think: Nanos::ZERO, ..Reader::forward(rig.client(), from, 8) }
 }
@@ -36,8 +36,8 @@ fn ratio(of: impl Fn(Served) -> u64, [heavy, light]: [Served; 2]) -> f64 {
     of(heavy) as f64 / of(light) as f64
 }
 
-/// Given two groups of weights 1000 and 500 with readers that always have something waiting, is
-/// device time shared 2:1 within 10 % over 30 s?
+/// With two groups of weights 1000 and 500 whose readers always have something waiting, is device
+/// time shared 2:1 within 10 % over 30 s?
 #[test]
 fn cfq_45_time_is_shared_by_weight() {
     for preset in PRESETS {
@@ -49,8 +49,8 @@ fn cfq_45_time_is_shared_by_weight() {
     }
 }
 
-/// Given slice_idle=0 and a device that queues, are requests shared 2:1 and not time, from 2.6.37
-/// on? The light group's requests take eight times as long.
+/// With slice_idle=0 and a device that queues commands, are requests shared 2:1 and not time, from
+/// 2.6.37 on? The light group's requests take eight times as long.
 #[test]
 fn cfq_46_requests_are_shared_without_slice_idle() {
     for preset in LATER {
@@ -69,8 +69,8 @@ fn cfq_46_requests_are_shared_without_slice_idle() {
     }
 }
 
-/// Given two seeky groups of 1000 and 500 in 2.6.34, do they share equally without group_isolation,
-/// since both are in the root, and 2:1 with it? Later kernels have none, and share 2:1.
+/// In 2.6.34, do two seeky groups of 1000 and 500 share equally without group_isolation, because
+/// both are in the root, and 2:1 with it? Later kernels lack it, and share 2:1.
 #[test]
 fn cfq_47_isolation_of_seeky_groups() {
     for (preset, isolation, least, most) in [

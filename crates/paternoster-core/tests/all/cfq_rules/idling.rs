@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeping the device free on purpose. CFQ-26 to CFQ-31; idling for groups; the permit of who is
-//! waited for; 16.3, 16.6.
+//! Keeping the device free on purpose. CFQ-26 to CFQ-31; idling for groups; the permit of a client
+//! that is idled for; 16.3, 16.6.
 
 use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, GroupId, GroupSpec, Nanos, Op, SubmitError, Waiting,
@@ -23,9 +23,9 @@ fn read_in(rig: &mut Rig, client: ClientId, sector: u64, took: u64) {
     rig.pull();
 }
 
-/// Given two readers that go on where they were, do they alternate in slices of about 100 ms, while
-/// the other's request waits? A request takes 1 ms, the next comes 0.1 ms later. A slice begins
-/// with the end of its first request and lasts until one ends behind 100 ms.
+/// Do two sequential readers alternate in slices of about 100 ms, while the other's request waits?
+/// A request takes 1 ms, the next comes 0.1 ms later. A slice begins with the end of its first
+/// request and lasts until one ends after 100 ms.
 #[test]
 fn cfq_26_readers_take_turns_in_slices() {
     each(1, |preset, rig| {
@@ -42,8 +42,8 @@ fn cfq_26_readers_take_turns_in_slices() {
     });
 }
 
-/// Given that the active reader asks no more, does its slice end behind 8 ms, and is the other
-/// served then and not before?
+/// If the active reader stops asking, does its slice end after 8 ms, and is the other served then
+/// and not before?
 #[test]
 fn cfq_27_who_stays_away_loses_the_slice() {
     each(1, |preset, mut rig| {
@@ -64,7 +64,7 @@ fn cfq_27_who_stays_away_loses_the_slice() {
     });
 }
 
-/// For how many requests the device idled while a reader alone, which comes back in time, had 20.
+/// For how many requests the device idled while one reader, which comes back in time, had 20.
 fn idled(rig: Rig, readers: usize) -> usize {
     let mut run = closed(rig, readers);
     run.run(ms(20), |_| ms(1));
@@ -85,8 +85,8 @@ fn without_group_idle(preset: &str, mut rig: Rig) -> Rig {
     rig
 }
 
-/// Given slice_idle=0, is the timer of a queue never set, for one reader or two? With 8 ms it is,
-/// for each of 18 requests of 1.1 ms in 20 ms (two of them by the slice of the other).
+/// With slice_idle=0, is the timer never set for a queue, with one reader or two? With 8 ms it is,
+/// for each of 18 requests of 1.1 ms in 20 ms (two of them through the other's slice).
 #[test]
 fn cfq_29_without_slice_idle_the_timer_is_never_set() {
     for readers in [1, 2] {
@@ -107,8 +107,8 @@ fn flash(depth: u32, preset: &str, ncq: &str) -> Rig {
     rig
 }
 
-/// Given flash that queues, or of which that is not known yet, is the timer never set for a queue;
-/// in 3.6 nor for a group? On flash that is known not to queue it is.
+/// On flash that queues commands, or of which that is not known yet, is the timer never set for a
+/// queue; in 3.6 nor for a group? On flash that is known not to it is.
 #[test]
 fn cfq_30_no_idling_on_flash_that_queues() {
     for preset in ["cfq", "cfq-3.6"] {
@@ -120,7 +120,7 @@ fn cfq_30_no_idling_on_flash_that_queues() {
 }
 
 /// In 4.19, is it set there as long as group_idle is (16.3): by the clause of the last of a tree
-/// for slice_idle, without that for group_idle; and never without either?
+/// for slice_idle, otherwise for group_idle; and never without both?
 #[test]
 fn cfq_30_in_4_19_group_idle_keeps_the_timer() {
     for (slice, group, until) in [("4", "8", Some(5)), ("0", "8", Some(9)), ("4", "0", None)] {
@@ -133,9 +133,9 @@ fn cfq_30_in_4_19_group_idle_keeps_the_timer() {
     }
 }
 
-/// Given that the device idles for the only busy queue, does a page go at once, since `next` is
-/// always asked, and does the timer go on and end the slice with that request in flight (16.6)? Two
-/// pages stop the timer. So does a page beside another busy queue.
+/// While the device idles for the only busy queue, does a page go at once, because `next` is always
+/// called, and does the timer run on and end the slice with that request in flight (16.6)? Two
+/// pages stop the timer. So does one page with another busy queue.
 #[test]
 fn cfq_31_a_page_does_not_stop_the_timer() {
     for (sectors, others, stops) in [(8, false, false), (16, false, true), (8, true, true)] {
@@ -168,9 +168,9 @@ fn two_groups(mut rig: Rig) -> (Rig, [ClientId; 2], GroupId) {
     (rig, clients, groups[0])
 }
 
-/// Does group_idle keep the device for the last queue of a group, from 2.6.37 on? Behind 8 ms the
-/// other group has its turn; at once in 2.6.34, with group_idle=0, and if the group is not left
-/// alone by that.
+/// Does group_idle keep the device for the last queue of a group, from 2.6.37 on? After 8 ms the
+/// other group has its turn; at once in 2.6.34, with group_idle=0, and if the group has another
+/// queue.
 #[test]
 fn a_group_is_idled_for() {
     for (group_idle, companion) in [(true, false), (false, false), (true, true)] {
@@ -198,7 +198,7 @@ fn a_group_is_idled_for() {
     }
 }
 
-/// Is a group not left while its last queue has requests in flight, from 2.6.37 on, although no
+/// From 2.6.37 on, is a group not left while its last queue has requests in flight, although no
 /// queue is idled for?
 #[test]
 fn a_group_with_requests_in_flight_is_not_left() {
@@ -231,8 +231,8 @@ fn in_the_first_slice(rig: Rig) -> (Rig, [ClientId; 2]) {
 }
 
 /// Is the sole queue of a group waited for when its slice has just been used up, so that the group
-/// keeps its place, and has the next group its turn as soon as it comes back? The first ends at 1
-/// ms, the slice at 101.
+/// keeps its place, and does the next group have its turn as soon as it comes back? The first ends
+/// at 1 ms, the slice at 101.
 #[test]
 fn a_group_keeps_its_place_until_its_queue_is_busy() {
     each(1, |preset, rig| {
@@ -267,7 +267,7 @@ fn a_group_keeps_its_place_in_the_last_jiffy() {
 }
 
 /// May a client that the device idles for have one request more than there are? Four are the
-/// nominal number; another holds them all.
+/// nominal number; another client holds them all.
 #[test]
 fn who_is_waited_for_has_a_permit() {
     each(1, |preset, mut rig| {

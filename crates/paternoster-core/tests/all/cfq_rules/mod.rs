@@ -6,16 +6,16 @@
 //! it says what differs. Where our recordings of a running 4.19 decide, the rule that they led to
 //! is named.
 //!
-//! What cannot be seen from here is asked inside the library:
+//! What cannot be seen from here is tested inside the library:
 //!
 //! ```text
 //! 2             src/client.rs                        nice
 //! 4 5 7 8 19    src/elevators/cfq/tests/order.rs     trees, keys, residuals, workloads
 //! 6 14 15 16    src/elevators/cfq/tests/lengths.rs   slices, averages (6, 14 here as well)
 //! 9 10 11       src/pick/back_seek.rs                which request is nearer
-//! 28 29 38      src/elevators/cfq/tests/windows.rs   who is idled for (29 here as well)
+//! 28 29 38      src/elevators/cfq/tests/windows.rs   which are idled for (29 here as well)
 //! 35            src/observe/queue_depth.rs           the device's depth (here as well)
-//! 36 37         src/observe/seek.rs                  who jumps about
+//! 36 37         src/observe/seek.rs                  which are seeky
 //! 42 43 48 54   src/elevators/cfq/tests/sharing.rs   merges, splits, references
 //! 46 47         src/elevators/cfq/tests/groups.rs    charges, homes (here as well)
 //! 49 50 51      src/elevators/cfq/bandwidth.rs       when far queues are merged and split
@@ -30,13 +30,13 @@
 //! Parts of rules that cannot hold here:
 //!
 //! * CFQ-2, the class by the CPU's policy (SCHED_FIFO is real time): a caller that attaches a
-//!   client says its class. Nor is there a client that holds a file system's lock, and would be
-//!   raised for it.
-//! * CFQ-31 is as its last sentence has it: `next` is always asked, so that a page goes at once.
+//!   client states its class. Nor does a client hold a file system's lock here, for which it would
+//!   be raised.
+//! * CFQ-31 is as its last sentence says: `next` is always called, so that a page goes at once.
 //! * CFQ-32 in 2.6.34 is true of the slice only: the async workload goes on with what it has left.
 //! * CFQ-35, the depth that the SCSI layer adds by looking one request ahead: nothing here
 //!   starts a request that the device has not taken.
-//! * CFQ-54, the queue for when memory fails: there is room for every queue from the start.
+//! * CFQ-54, the queue for when memory runs out: there is room for every queue from the start.
 
 mod cooperation;
 mod detection;
@@ -54,9 +54,9 @@ use crate::common::driver::{Rig, disk};
 
 /// All presets.
 const PRESETS: [&str; 3] = ["cfq", "cfq-3.6", "cfq-4.19"];
-/// Those that have what came with 2.6.37 and 2.6.38.
+/// Those with the changes of 2.6.37 and 2.6.38.
 const LATER: [&str; 2] = ["cfq-3.6", "cfq-4.19"];
-/// Of two readers this far apart neither is close to the other.
+/// Two readers this far apart are not close to each other.
 const FAR: u64 = 1 << 24;
 
 /// The same test under each preset, with a disk that takes `depth` commands.
@@ -66,7 +66,7 @@ fn each(depth: u32, test: impl Fn(&str, Rig)) {
     }
 }
 
-/// For whom the device idled on purpose, in order.
+/// The clients for which the device idled on purpose, in order.
 fn idled_for(rig: &Rig) -> Vec<ClientId> {
     let notes = rig.queue.observer().notes.iter();
     notes
@@ -88,7 +88,7 @@ fn preemptions(rig: &Rig) -> Vec<Preemption> {
         .collect()
 }
 
-/// Whose slices ended, in order.
+/// The clients whose slices ended, in order.
 fn ended(rig: &Rig) -> Vec<ClientId> {
     let notes = rig.queue.observer().notes.iter();
     notes
@@ -99,8 +99,8 @@ fn ended(rig: &Rig) -> Vec<ClientId> {
         .collect()
 }
 
-/// A client whose reads have jumped so often that its queue is served in turns with others like it.
-/// The device is empty behind this.
+/// A client with so many seeks that its queue is served in turns with others like it. Afterwards
+/// the device is empty.
 fn seeky_client(rig: &mut Rig, place: u64) -> ClientId {
     let client = rig.client();
     for jump in 0..7 {
@@ -111,7 +111,7 @@ fn seeky_client(rig: &mut Rig, place: u64) -> ClientId {
     client
 }
 
-/// Lets the time pass for which the device idles on purpose, with nothing waiting.
+/// Lets the device's idle time pass, with nothing waiting.
 fn pass_idling(rig: &mut Rig) {
     while let Some(until) = rig.until {
         rig.now = until;

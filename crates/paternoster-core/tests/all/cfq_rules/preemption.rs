@@ -11,7 +11,7 @@ fn of(rig: &mut Rig, class: Class) -> ClientId {
     rig.client_with(ClientSpec::new().priority(class, 4))
 }
 
-/// A client has the device: one of its two requests is in flight.
+/// A client in service: one of its two requests is in flight.
 fn active(rig: &mut Rig, class: Class) -> ClientId {
     let client = of(rig, class);
     rig.read(client, 0, 8);
@@ -20,10 +20,10 @@ fn active(rig: &mut Rig, class: Class) -> ClientId {
     client
 }
 
-/// Given an async queue active, does any sync request preempt it at once, read or write, real time
+/// If an async queue is active, does any sync request preempt it at once, read or write, real time
 /// or best effort; not one of the idle class, nor another async one? In 2.6.34 the slice ends, but
-/// async requests of that class keep what was left of their time as a workload, so that their queue
-/// is chosen again; since 2.6.38 a preemption by another kind ends that, too.
+/// the rest of that class's async workload is kept, so that their queue is chosen again; since
+/// 2.6.38 a preemption by another kind ends that, too.
 #[test]
 fn cfq_32_sync_goes_before_async() {
     let calm = Class::BestEffort;
@@ -49,8 +49,8 @@ fn cfq_32_sync_goes_before_async() {
     }
 }
 
-/// Given a real-time queue active, does a best-effort request never preempt it: not when the slice
-/// is used up, with either flag of urgent ones, close to where the device idles?
+/// Does a best-effort request never preempt an active real-time queue: not when its slice is used
+/// up, with either urgent flag, close to where the device idles?
 #[test]
 fn cfq_33_best_effort_never_preempts_real_time() {
     each(1, |preset, mut rig| {
@@ -74,8 +74,8 @@ fn cfq_33_best_effort_never_preempts_real_time() {
     });
 }
 
-/// Given that the device idles for a reader at P, does another's request at P + 8192 or P - 8192
-/// preempt it, and one a sector further away not?
+/// If the device idles for a reader at P, does another's request at P + 8192 or P - 8192 preempt
+/// it, and one a sector further away not?
 #[test]
 fn cfq_34_close_requests_preempt_an_idle_device() {
     const P: u64 = 1_000_000;
@@ -97,7 +97,7 @@ fn cfq_34_close_requests_preempt_an_idle_device() {
     }
 }
 
-/// Rule 3: does anybody preempt the idle class, and rule 2: the idle class nobody?
+/// Rule 3: does any class preempt the idle class, and rule 2: does the idle class preempt none?
 #[test]
 fn preemption_of_and_by_the_idle_class() {
     each(2, |preset, mut rig| {
@@ -111,8 +111,8 @@ fn preemption_of_and_by_the_idle_class() {
     });
 }
 
-/// Rule 6: does nobody preempt a queue of another group, though its slice is used up and the
-/// request real time? In 4.19 who is above it may: the root's.
+/// Rule 6: is a queue of another group never preempted, though its slice is used up and the request
+/// is real time? In 4.19 a group above it may: the root.
 #[test]
 fn preemption_stays_in_its_group() {
     each(1, |preset, mut rig| {
@@ -141,8 +141,8 @@ fn preemption_stays_in_its_group() {
     });
 }
 
-/// Rule 7: is a slice that is used up at an end for whoever comes? And before rule 10, except in
-/// 4.19: for a real-time request that is the reason there. The slice is 1 to 101 ms.
+/// Rule 7: if a slice is used up at a completion, does any request preempt? And before rule 10,
+/// except in 4.19: for a real-time request that is the reason there. The slice is 1 to 101 ms.
 #[test]
 fn preemption_of_a_used_slice() {
     for (class, at, expected) in [
@@ -171,7 +171,7 @@ fn preemption_of_a_used_slice() {
 }
 
 /// Rule 8: of queues served in turns, does one preempt another that has nothing waiting, when they
-/// are the only two of their tree; in 4.19 however many there are (16.1)? Beside a third, 3.6 finds
+/// are the only two of their tree; in 4.19 however many there are (16.1)? With a third, 3.6 finds
 /// by rule 11 that the active one is not idled for.
 #[test]
 fn preemption_among_those_served_in_turns() {
@@ -204,8 +204,8 @@ fn preemption_among_those_served_in_turns() {
     });
 }
 
-/// Rule 9: does a request with the flag of urgent ones preempt, metadata in 2.6.34, priority in
-/// later kernels; unless the active queue has one waiting?
+/// Rule 9: does a request with the urgent flag preempt, metadata in 2.6.34, priority in later
+/// kernels; unless the active queue has one waiting?
 #[test]
 fn preemption_by_urgent_requests() {
     for (flag, old) in [(Flags::META, true), (Flags::PRIO, false)] {
@@ -225,8 +225,8 @@ fn preemption_by_urgent_requests() {
     }
 }
 
-/// Rule 11: is an active queue with nothing waiting preempted if it is not idled for, from 2.6.38
-/// on? Without slice_idle nobody is.
+/// Rule 11: from 2.6.38 on, is an active queue with nothing waiting preempted if it is not idled
+/// for? Without slice_idle none is.
 #[test]
 fn preemption_of_a_queue_that_is_not_idled_for() {
     for idle in ["8", "0"] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose queue a request is in, which of a queue goes first, what is merged. CFQ-3, 12, 13.
+//! Which queue a request is in, which of a queue's goes first, what is merged. CFQ-3, 12, 13.
 
 use paternoster_core::{
     Action, Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Nanos, Op, Priority,
@@ -12,8 +12,8 @@ fn write(rig: &mut Rig, client: ClientId, flags: Flags, sector: u64) {
     rig.submit(Bio::new(client, Op::Write, sector, 8).flags(flags));
 }
 
-/// How many bios were merged behind others when the second client wrote where the first had ended:
-/// a queue merges only what goes to it. Both have written before, and so have their queue.
+/// How many bios were merged after others when the second client wrote where the first had ended: a
+/// queue merges only its own bios. Both have written before, and so have a queue.
 fn merged(rig: &mut Rig, [first, second]: [ClientId; 2], flags: Flags) -> usize {
     write(rig, first, flags, FAR);
     write(rig, second, flags, 2 * FAR);
@@ -22,8 +22,8 @@ fn merged(rig: &mut Rig, [first, second]: [ClientId; 2], flags: Flags) -> usize 
     rig.count(Action::BackMerge)
 }
 
-/// Given two processes of one class and level, do their async writes use one queue, and their sync
-/// ones each their own?
+/// Do the async writes of two processes of one class and level use one queue, and their sync ones
+/// one each?
 #[test]
 fn cfq_3_async_writes_share_a_queue() {
     for (flags, merges) in [(Flags::NONE, 1), (Flags::SYNC, 0)] {
@@ -34,7 +34,7 @@ fn cfq_3_async_writes_share_a_queue() {
     }
 }
 
-/// Do another level, another class, and only in 4.19 another group, have async queues of their own?
+/// Does another level, another class, and only in 4.19 another group, have async queues of its own?
 #[test]
 fn cfq_3_levels_and_classes_do_not_share() {
     each(1, |preset, mut rig| {
@@ -54,7 +54,7 @@ fn cfq_3_levels_and_classes_do_not_share() {
     });
 }
 
-/// Does a client that comes to another level share the async queue of that level at once?
+/// Does a client that changes to another level share that level's async queue at once?
 #[test]
 fn cfq_3_another_level_is_another_queue_at_once() {
     each(1, |preset, mut rig| {
@@ -69,8 +69,8 @@ fn cfq_3_another_level_is_another_queue_at_once() {
     });
 }
 
-/// Given processes whose sync writes adjoin each other, are they not merged, also before each other
-/// and with an async write?
+/// Are adjoining sync writes of two processes not merged, also as front merges and with an async
+/// write?
 #[test]
 fn cfq_13_sync_writes_of_two_are_not_merged() {
     each(1, |preset, mut rig| {
@@ -88,8 +88,8 @@ fn cfq_13_sync_writes_of_two_are_not_merged() {
     });
 }
 
-/// Does the next request of a queue go by the sector, and by age only when a slice begins with one
-/// that has expired? Reads expire behind 125 ms, async writes behind 250.
+/// Is the next request of a queue chosen by sector, and by age only when a slice begins with one
+/// that has expired? Reads expire after 125 ms, async writes after 250.
 #[test]
 fn cfq_12_age_counts_once_in_a_slice() {
     for (op, expire) in [(Op::Read, 125), (Op::Write, 250)] {
@@ -104,8 +104,8 @@ fn cfq_12_age_counts_once_in_a_slice() {
     }
 }
 
-/// When the oldest goes first, do the others follow by the sector from there, and not by age though
-/// all have expired? 8700 back from 9000 is 300; 100 was the next before.
+/// When the oldest goes first, do the others follow by sector from there, and not by age though all
+/// have expired? 8700 back from 9000 is 300; 100 was the next before.
 #[test]
 fn cfq_12_the_next_one_is_near_to_the_oldest() {
     for (op, expire) in [(Op::Read, 125), (Op::Write, 250)] {
@@ -120,8 +120,8 @@ fn cfq_12_the_next_one_is_near_to_the_oldest() {
     }
 }
 
-/// Is it asked anew in the next slice? The first is 60 to 160 ms; 9000 expires in its course, at
-/// 125, and is not looked at. The other reader has 200 to 300 ms, then 9000 begins.
+/// Is expiry checked again in the next slice? The first is 60 to 160 ms; 9000 expires during it, at
+/// 125, and is not checked. The other reader has 200 to 300 ms, then 9000 begins.
 #[test]
 fn cfq_12_the_next_slice_asks_again() {
     each(1, |preset, mut rig| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slices and classes as they are seen in the order of service. CFQ-6 and 14 in the notes, 17, 18;
+//! Slices and classes as they show in the order of service. CFQ-6 and 14 in the notes, 17, 18;
 //! 16.9.
 
 use paternoster_core::{Class, ClientId, ClientSpec, Nanos, Note};
@@ -19,7 +19,7 @@ fn lengths(rig: &Rig) -> Vec<u64> {
         .collect()
 }
 
-/// Is a slice announced with its length when the first request of it has ended, at each level?
+/// Is a slice announced with its length when its first request has ended, at each level?
 #[test]
 fn cfq_6_slices_are_announced() {
     for (level, ms) in (0..8).zip([180, 160, 140, 120, 100, 80, 60, 40]) {
@@ -35,7 +35,7 @@ fn cfq_6_slices_are_announced() {
     }
 }
 
-/// Do six readers have slices of 50 ms each with low_latency, when their average has settled, and
+/// With low_latency, do six readers have slices of 50 ms each, once their average has settled, and
 /// of 100 without? The first slice knows of (3 * 6 + 0 + 2) / 4 = 5: 60 ms.
 #[test]
 fn cfq_14_six_readers() {
@@ -58,7 +58,7 @@ fn cfq_14_six_readers() {
     }
 }
 
-/// Clients of the three classes, the best last; each with `counts` requests.
+/// Clients of the three classes, the best last; with `counts` requests.
 fn classes(rig: &mut Rig, counts: [u64; 3]) -> [ClientId; 3] {
     let mut place = 0;
     [Class::Idle, Class::BestEffort, Class::Realtime].map(|class| {
@@ -75,8 +75,7 @@ fn who(rig: &mut Rig) -> Vec<ClientId> {
     rig.serve().iter().map(|command| command.client).collect()
 }
 
-/// Given a real-time queue and a best-effort one, is the latter served only when the former is not
-/// busy?
+/// Is a best-effort queue served only when a real-time one is not busy?
 #[test]
 fn cfq_17_real_time_goes_first() {
     each(1, |preset, mut rig| {
@@ -95,7 +94,7 @@ fn cfq_18_the_idle_class_goes_last() {
     });
 }
 
-/// Commands a second of a reader beside a better one that always comes back; a request takes 1 ms.
+/// Commands a second of a reader with a better one that always comes back; a request takes 1 ms.
 fn beside(rig: Rig, [better, worse]: [ClientId; 2]) -> u64 {
     let readers = [Reader::forward(better, 0, 8), Reader::forward(worse, FAR, 8)];
     let mut run = ClosedLoop::new(rig, &readers);
@@ -104,7 +103,7 @@ fn beside(rig: Rig, [better, worse]: [ClientId; 2]) -> u64 {
 }
 
 /// But a reader of depth 1 has nothing waiting when its slice ends, and is not busy for a moment:
-/// is one request of a lower class served behind each of its slices (16.9)? Slices are 100 ms, and
+/// is one request of a lower class served after each of its slices (16.9)? Slices are 100 ms, and
 /// begin and end with a request: 9 or 10 a second. (4.19 did 8.75 and 8.0 on a slower device.)
 #[test]
 fn cfq_17_18_one_request_slips_in_behind_each_slice() {

@@ -6,7 +6,7 @@ use paternoster_core::DeviceFacts;
 use super::{PRESETS, each};
 use crate::common::driver::{Rig, disk};
 
-/// Name, default, least value.
+/// Name, default, minimum.
 const COMMON: [(&str, &str, &str); 10] = [
     ("quantum", "8", "1"),
     ("fifo_expire_sync", "125", "1"),
@@ -23,8 +23,8 @@ const COMMON: [(&str, &str, &str); 10] = [
 const OLD: [(&str, &str, &str); 1] = [("group_isolation", "0", "0")];
 const LATER: [(&str, &str, &str); 2] = [("group_idle", "8", "0"), ("target_latency", "300", "1")];
 
-/// Does every tunable of a fresh queue read as in the table, and is what is written below the least
-/// value the least value, low_latency=5 stored as 1?
+/// Does every tunable of a fresh queue read as in the table, does a value below the minimum become
+/// the minimum, and is low_latency=5 stored as 1?
 #[test]
 fn cfq_1_tunables_have_their_defaults_and_clamps() {
     each(1, |preset, mut rig| {
@@ -55,7 +55,7 @@ fn cfq_1_versions_have_their_own_tunables() {
 }
 
 /// Do times read as a kernel with HZ=250 keeps them, in ticks of 4 ms? 125 ms is 31 ticks, 124 ms;
-/// 250 is 62, 248; what is written is rounded up, 5 ms to 8.
+/// 250 is 62, 248; a written value is rounded up, 5 ms to 8.
 #[test]
 fn cfq_1_times_are_kept_in_ticks() {
     each(1, |preset, mut rig| {

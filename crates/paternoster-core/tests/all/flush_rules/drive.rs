@@ -7,8 +7,8 @@
 //! time                         |---- F 10 ----|W 1|---- F 10 ----|
 //! ```
 //!
-//! One that cannot queue a flush refuses it beside other commands, and others beside it; the queue
-//! is told at once, as by a driver.
+//! A drive that cannot queue a flush refuses it while other commands are in it, and others during
+//! it; the queue learns at once, as from a driver.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -40,9 +40,9 @@ pub(crate) const COSTS: Costs = Costs {
 pub(crate) struct Drive {
     facts: DeviceFacts,
     costs: Costs,
-    /// With when they end, in that order.
+    /// With the times when they end, in that order.
     inside: VecDeque<(Nanos, Command)>,
-    /// Whether the cache is dirty behind all that is inside.
+    /// Whether the cache is dirty after all that is inside.
     dirty: bool,
     free: Nanos,
     /// What it took, in order.
@@ -85,14 +85,14 @@ pub(crate) struct Show {
     pub(crate) now: Nanos,
     /// What has ended, and when.
     pub(crate) ended: Vec<(Cookie, Nanos)>,
-    /// Who thinks, and until when: told as if a bio of this cookie had ended.
+    /// When a client has thought, and a cookie: reported as if a bio with this cookie had ended.
     pub(crate) alarms: BTreeSet<(Nanos, Cookie)>,
     until: Option<Nanos>,
     why: Waiting,
 }
 
 impl Show {
-    /// The cache is dirty at first, as of what was written before.
+    /// The cache is dirty at first, from writes before the run.
     pub(crate) fn new(facts: DeviceFacts, costs: Costs, elevator: &str) -> Show {
         let elevator = elevators::by_name(elevator).expect("an elevator of this name");
         let mut queue = RequestQueue::builder(facts, elevator)
@@ -134,7 +134,7 @@ impl Show {
         self.queue.submit(self.now, bio).expect("a free request");
     }
 
-    /// Gives the drive what it takes. The cookies that have ended.
+    /// Gives the drive what it takes. Returns the cookies that have ended.
     pub(crate) fn pump(&mut self) -> Vec<Cookie> {
         let mut ended = Vec::new();
         loop {
@@ -158,7 +158,7 @@ impl Show {
         }
     }
 
-    /// What happens next happens, at the latest at `end`. Whether anything did.
+    /// Executes the next event, at `end` at the latest. Returns whether there was one.
     fn step(&mut self, end: Nanos) -> bool {
         let command = self.drive.inside.front().map(|&(at, _)| at);
         let timer = self.until.filter(|&until| until > self.now);
@@ -176,7 +176,7 @@ impl Show {
         true
     }
 
-    /// Time goes to `end`; whoever's bio ends is told to `react`.
+    /// Advances time to `end`; each bio that ends is passed to `react`.
     pub(crate) fn run(&mut self, end: Nanos, mut react: impl FnMut(&mut Show, Cookie)) {
         loop {
             let mut ended = self.pump();
@@ -196,7 +196,7 @@ impl Show {
         }
     }
 
-    /// Time goes to `end` microseconds.
+    /// Advances time to `end` microseconds.
     pub(crate) fn go_us(&mut self, end: u64) {
         self.run(Nanos::from_micros(end), |_, _| {});
     }
@@ -207,7 +207,7 @@ impl Show {
         self.ended.iter().find(of).expect("it has ended").1.as_micros()
     }
 
-    /// What the drive took, as words.
+    /// The commands the drive took, as words.
     pub(crate) fn words(&self) -> String {
         self.drive.taken.iter().map(word).collect::<Vec<_>>().join(" ")
     }

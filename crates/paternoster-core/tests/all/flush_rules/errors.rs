@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What fails: FLUSH-8, FLUSH-9; and who is not concerned.
+//! Failures: FLUSH-8, FLUSH-9; and which requests they do not concern.
 
 use super::*;
 use paternoster_core::{Outcome, Status};
 
 const EIO: Status = Status::Failed(5);
 
-/// The device fails its command at `place`, by age.
+/// The device fails its command at index `place`, by age.
 fn fail(rig: &mut Rig, place: usize) {
     let command = rig.inside.remove(place).expect("it is in the device");
     rig.queue.complete(rig.now, command.tag, Outcome::failed(5)).expect("it is in the device");
 }
 
-/// Given a flush that fails, do all who share it end with its error, preflush and postflush alike,
-/// is no data of theirs issued, and are flushes behind it issued as usual?
+/// If a flush fails, do all that share it end with its error, preflush and postflush alike, is none
+/// of their data issued, and are flushes after it issued as usual?
 #[test]
 fn flush_8_a_failed_flush_fails_its_sharers() {
     for elevator in BOTH_LAYERS {
         let mut rig = commanded(cached(), elevator);
         let client = rig.client();
-        // Its data end while the first flush is in flight: its postflush is the second's.
+        // Its data ends while the first flush is in flight: the second is its postflush.
         rig.flush(client, 1);
         rig.pull();
         rig.ordered(client, 8, Flags::FUA);
@@ -47,9 +47,9 @@ fn flush_8_a_failed_flush_fails_its_sharers() {
     }
 }
 
-/// Does everything end if the device is gone and fails whatever it is given: what is in the device,
-/// what shares the flush there, what waits for the next, and data behind them? Each with the error
-/// of the step that it was at, and once.
+/// If the device is gone and fails everything it is given, does everything end: what is in the
+/// device, what shares the flush there, what waits for the next, and data after them? Each with the
+/// error of its current step, and once.
 #[test]
 fn a_device_that_is_gone_ends_all_sequences() {
     for elevator in BOTH_LAYERS {
@@ -73,8 +73,8 @@ fn a_device_that_is_gone_ends_all_sequences() {
     }
 }
 
-/// Given data that fail and would be followed by a flush, does the write end with their error, and
-/// is no flush issued for it alone?
+/// If data fails that would be followed by a flush, does the write end with its error, and is no
+/// flush issued for it alone?
 #[test]
 fn flush_9_failed_data_need_no_flush() {
     for elevator in BOTH_LAYERS {
@@ -88,7 +88,7 @@ fn flush_9_failed_data_need_no_flush() {
     }
 }
 
-/// And another that waited for those data (C2) gets its flush at once, with its own outcome?
+/// And does another that waited for that data (C2) get its flush at once, with its own outcome?
 #[test]
 fn flush_9_who_waited_for_the_data_goes_on() {
     for elevator in BOTH_LAYERS {
@@ -104,7 +104,8 @@ fn flush_9_who_waited_for_the_data_goes_on() {
     }
 }
 
-/// Does a flush that is refused keep its sharers, and who comes behind the refusal the next flush?
+/// Does a refused flush keep its sharers, and does a flush that comes after the refusal get the
+/// next?
 #[test]
 fn a_refused_flush_keeps_its_sharers() {
     for elevator in BOTH_LAYERS {

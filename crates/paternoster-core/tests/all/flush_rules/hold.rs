@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What may go to a device that is busy with a flush: FLUSH-10 to FLUSH-15, the timeline of seed
-//! 003, and that nobody starves under the hold.
+//! 003, and that no client starves under the hold.
 
 use super::drive::{COSTS, Costs, Show};
 use super::*;
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// Given a device that cannot queue a flush, and flush1 in it with write1 in the elevator, does
-/// the queue give nothing, and stays write1 mergeable? The reason is the flush.
+/// On a device that cannot queue a flush, with flush1 in it and write1 in the elevator, does the
+/// queue give nothing, and does write1 stay mergeable? The reason is the flush.
 #[test]
 fn flush_10_the_queue_is_held() {
     for elevator in BOTH_LAYERS {
@@ -33,8 +33,8 @@ fn flush_10_the_queue_is_held() {
     }
 }
 
-/// Given that, and the end of flush1 with nothing queued behind it, does the queue go on, and
-/// write1 with it? However flush1 ended.
+/// Then, at the end of flush1 with nothing queued after it, does the queue go on, and write1 with
+/// it? However flush1 ended.
 #[test]
 fn flush_11_the_end_of_the_flush_restarts_the_queue() {
     for elevator in BOTH_LAYERS {
@@ -52,7 +52,7 @@ fn flush_11_the_end_of_the_flush_restarts_the_queue() {
     }
 }
 
-/// Given a device that queues flushes, does write1 go out beside flush1?
+/// On a device that queues flushes, does write1 go out during flush1?
 #[test]
 fn flush_12_nothing_is_held_if_flushes_queue() {
     for elevator in BOTH_LAYERS {
@@ -64,8 +64,8 @@ fn flush_12_nothing_is_held_if_flushes_queue() {
     }
 }
 
-/// Given a refused request on the dispatch list, does it go out even while the queue is held?
-/// Under mq rules it is the scheduler's again, and held with the rest.
+/// Does a refused request on the dispatch list go out even while the queue is held? Under mq rules
+/// it is the scheduler's again, and held with the rest.
 #[test]
 fn flush_13_what_was_refused_goes_out() {
     for (elevator, during) in [("deadline", "W8"), ("mq-deadline", "")] {
@@ -87,8 +87,8 @@ fn flush_13_what_was_refused_goes_out() {
     }
 }
 
-/// Do the data of a FUA write go out during the hold under legacy rules (and are refused), so that
-/// they stand before the next flush? Under mq rules they wait in the elevator.
+/// Does the data of a FUA write go out during the hold under legacy rules (and is it refused), so
+/// that it comes before the next flush? Under mq rules it waits in the elevator.
 #[test]
 fn flush_13_data_of_a_sequence_are_not_held() {
     for (elevator, during) in [("deadline", "W8"), ("mq-deadline", "")] {
@@ -109,7 +109,7 @@ fn flush_13_data_of_a_sequence_are_not_held() {
 
 // ------------------------------------------------------------------- flush1, write1, flush2 (11.6)
 
-/// Who asks for the three.
+/// The clients of the three.
 type Names = [(ClientId, &'static str); 3];
 
 /// flush1 and write1 come at 0, flush2 at 5 ms; the cache is dirty.
@@ -129,7 +129,7 @@ fn scenario(elevator: &str, settings: &[(&str, &str)]) -> (Show, Names) {
     (show, [(a, "flush1"), (b, "write1"), (c, "flush2")])
 }
 
-/// Given the three, does flush2 end at 10 + 1 + 10 = 21 ms without the hold and at 10 + 0.2 = 10.2
+/// With the three, does flush2 end at 10 + 1 + 10 = 21 ms without the hold and at 10 + 0.2 = 10.2
 /// with it; and write1 at 10 + 1 = 11 and 10 + 0.2 + 1 = 11.2?
 #[test]
 fn flush_14_the_hold_folds_flush2_into_flush1() {
@@ -143,7 +143,7 @@ fn flush_14_the_hold_folds_flush2_into_flush1() {
 }
 
 /// Under mq rules a refused write is the scheduler's again, so that flush2 goes before it even
-/// without the hold: 10 + 0.2. The hold only saves it two refusals, beside flush1 and flush2.
+/// without the hold: 10 + 0.2. The hold only saves it two refusals, during flush1 and flush2.
 #[test]
 fn flush_14_under_mq_rules_a_refused_write_loses_its_precedence() {
     for (hold, refused) in [("off", 2), ("unqueueable", 0)] {
@@ -153,8 +153,8 @@ fn flush_14_under_mq_rules_a_refused_write_loses_its_precedence() {
     }
 }
 
-/// Is this what happens with the hold, event by event? flush1 ends at 10; flush2, of a clean
-/// cache, at 10.2; write1 at 11.2.
+/// Is this what happens with the hold, event by event? flush1 ends at 10; flush2, of a clean cache,
+/// at 10.2; write1 at 11.2.
 #[test]
 fn timeline_with_the_hold() {
     let (show, names) = scenario("noop", &[]);
@@ -177,8 +177,8 @@ fn timeline_with_the_hold() {
     assert_eq!(show.trace(&names), expected);
 }
 
-/// Without it: write1 is refused (R) and stands before flush2, which the disk refuses beside it,
-/// and which then finds a dirty cache: 10 + 1 + 10.
+/// Without it: write1 is refused (R) and comes before flush2, which the disk refuses during it, and
+/// which then finds a dirty cache: 10 + 1 + 10.
 #[test]
 fn timeline_without_the_hold() {
     let (show, names) = scenario("noop", &[("flush_hold", "off")]);
@@ -205,8 +205,8 @@ fn timeline_without_the_hold() {
     assert_eq!(show.trace(&names), expected);
 }
 
-/// And before 53d63e6b0d, with flushes at the head: flush2 stands before the refused write1, so
-/// that the order is right by accident. write1 is refused a second time beside flush2.
+/// And before 53d63e6b0d, with flushes at the head: flush2 comes before the refused write1, so that
+/// the order is right by accident. write1 is refused a second time during flush2.
 #[test]
 fn timeline_before_53d63e6b0d() {
     let (show, names) = scenario("noop", &[("flush_hold", "off"), ("flush_insert", "head")]);
@@ -242,11 +242,11 @@ enum Fsync {
     Commit,
     /// By a write, and a flush once that has ended.
     WriteThenFlush,
-    /// Half of the threads so, half so.
+    /// Half of the threads each way.
     Mixed,
 }
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Debug, Default)]
 struct Tally {
     fsyncs: u64,
@@ -294,7 +294,7 @@ fn threads(count: u64, fsync: Fsync, costs: Costs, think: u64, settings: [&str; 
             show.submit(Bio::flush(client).cookie(3 * thread + FLUSHED));
         } else {
             *round += 1;
-            // As random as is needed to take the threads out of step, and the same in each run.
+            // Random enough to take the threads out of step, and the same in each run.
             let random = (*round * 0x9E37_79B9 + thread * 0x85EB_CA6B) >> 7;
             let thought = Nanos::from_micros(random % (think + 1));
             show.alarms.insert((show.now + thought, 3 * thread + THOUGHT));
@@ -304,8 +304,8 @@ fn threads(count: u64, fsync: Fsync, costs: Costs, think: u64, settings: [&str; 
 }
 
 /// Is the gain there? Eight threads that write and fsync and think for up to 20 ms, on the disk of
-/// 11.6: the hold turns flushes of a dirty cache into such of a clean one. More than twice as many
-/// fsyncs; without it nearly every one has a dirty flush of its own.
+/// 11.6: the hold turns flushes of a dirty cache into flushes of a clean one. More than twice as
+/// many fsyncs; without it nearly every one has a dirty flush of its own.
 #[test]
 fn flush_15_and_gains_something() {
     let run = |hold| threads(8, Fsync::WriteThenFlush, COSTS, 20_000, ["noop", hold]);
@@ -327,14 +327,14 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Given N threads that write and fsync on a disk that cannot queue a flush, are there no more
-/// flushes for an fsync with the hold than without, and in each case at least 0.98 of its fsyncs?
-/// 48 cases, the same in each run, of four seconds each.
+/// With N threads that write and fsync on a disk that cannot queue a flush, are there no more
+/// flushes per fsync with the hold than without, and in each case at least 0.98 of its fsyncs? 48
+/// cases, the same in each run, of four seconds each.
 ///
-/// Differs from the rule: it is no more flushes in all, not in each case. A flush that no longer
-/// waits behind a refused write is issued at once and shared by fewer; up to a fifth more, which
-/// are the cheap ones. (A search for the worst case finds 0.975 of the fsyncs, where a dirty flush
-/// is not five times as long as a clean one.)
+/// Differs from the rule: no more flushes in all, not in each case. A flush that no longer waits
+/// behind a refused write is issued at once and shared by fewer; up to a fifth more, which are the
+/// cheap ones. (A search for the worst case finds 0.975 of the fsyncs, where a dirty flush takes
+/// less than five times as long as a clean one.)
 #[test]
 fn flush_15_the_hold_costs_nothing() {
     let mut runner = TestRunner::deterministic();
@@ -348,7 +348,7 @@ fn flush_15_the_hold_costs_nothing() {
         let without = threads(count, fsync, costs, think, [elevator, "off"]);
         let what = format!("{case:?}: {with:?}, without {without:?}");
         assert!(with.fsyncs * 100 >= without.fsyncs * 98, "{what}");
-        // Flushes per fsync, but for the flush that is under way at the end.
+        // Flushes per fsync, without the flush in flight at the end.
         let [of_with, of_without] =
             [with.flushes * without.fsyncs, (without.flushes + 1) * with.fsyncs];
         assert!(of_with * 100 <= of_without * 120, "{what}");
@@ -361,11 +361,11 @@ fn flush_15_the_hold_costs_nothing() {
     assert!(of_with <= of_without, "{all_with:?}, without {all_without:?}");
 }
 
-// -------------------------------------------------------------------------------- nobody starves
+// ------------------------------------------------------------------------------ no client starves
 
-/// What goes on beside a reader and a writer, each in a closed loop for a second: flushes (`None`)
-/// and writes with these flags. The most flushes between two commands of reader or writer, and what
-/// the drive was given.
+/// A reader and a writer, each in a closed loop for a second, together with flushes (`None`) and
+/// writes with these flags. Returns the most flushes between two commands of reader or writer, and
+/// what the drive was given.
 fn longest_train(
     elevator: &str,
     depth: u32,
@@ -409,8 +409,8 @@ fn longest_train(
     (most.max(flushes), show.words())
 }
 
-/// Heo's pattern: where sequences have data, is other I/O done between their flushes? Two commits
-/// with both flushes, a preflushed and a FUA write: at most two flushes in a row.
+/// Heo's pattern: if sequences have data, is other I/O done between their flushes? Two commits with
+/// both flushes, a preflushed and a FUA write: at most two flushes in a row.
 #[test]
 fn plain_io_goes_on_between_sequences_with_data() {
     let both = Some(Flags::PREFLUSH | Flags::FUA);
@@ -424,9 +424,9 @@ fn plain_io_goes_on_between_sequences_with_data() {
     }
 }
 
-/// Vivek's worry: and beside trains of empty flushes, where no data make room? 16 in a row, and the
-/// one that is issued or in the device when the reader or writer comes. Nor do FUA writes on a
-/// device of depth 1, whose data always stand before the elevator's, leave nothing to others.
+/// Vivek's worry: and with trains of empty flushes, where no data makes room? 16 in a row, and the
+/// one issued or in the device when the reader or writer comes. Even FUA writes on a device of
+/// depth 1, whose data always comes before the elevator's, leave something to others.
 #[test]
 fn plain_io_goes_on_beside_trains_of_flushes() {
     let trains: [(u32, &[Option<Flags>]); 3] =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the flush machinery, one by one: FLUSH-1 to FLUSH-18, what seed 003's
-//! discussion asks of the hold and its options, and who pays for a flush.
+//! The rules of the flush machinery, one by one: FLUSH-1 to FLUSH-18, what seed 003's discussion
+//! requires of the hold and its options, and who pays for a flush.
 //!
-//! Each test is named after its rule and opens with the question it answers; `rules` lists which is
-//! where. Most are asked of the [`Rig`], whose device does what the test says; where times matter,
-//! of a [`drive::Drive`], which takes one command at a time and knows whether its cache is dirty.
+//! Each test is named after its rule and opens with the question it answers; `rules` lists where
+//! each is. Most use the [`Rig`], whose device does what the test says; where times matter, a
+//! [`drive::Drive`], which takes one command at a time and knows whether its cache is dirty.
 //!
 //! Times: a write 1 ms, a flush of a dirty cache 10, of a clean one 0.2, as in FLUSH-14.
 
@@ -28,7 +28,7 @@ fn cached() -> DeviceFacts {
     DeviceFacts { write_cache: true, ..disk(32) }
 }
 
-/// The same behind SATA: it takes no other command beside a flush.
+/// The same behind SATA: it takes no other command during a flush.
 fn sata() -> DeviceFacts {
     DeviceFacts { flush_queueable: false, ..cached() }
 }
@@ -36,14 +36,14 @@ fn sata() -> DeviceFacts {
 /// One elevator for each of the two block layers.
 const BOTH_LAYERS: [&str; 2] = ["deadline", "mq-deadline"];
 
-/// A queue in which every flush is a command, also one of a clean cache, as in Linux.
+/// A queue in which every flush is a command, even of a clean cache, as in Linux.
 fn commanded(facts: DeviceFacts, elevator: &str) -> Rig {
     every_flush_a_command(Rig::new(facts, elevator))
 }
 
 fn every_flush_a_command(mut rig: Rig) -> Rig {
     rig.set("flush_elide", "0");
-    // Nor may anybody owe anything.
+    // Nor may any client owe anything.
     rig.set("flush_ahead", "0");
     rig
 }
@@ -63,7 +63,7 @@ fn words(commands: &[Command]) -> String {
     commands.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// What goes beyond the common rig.
+/// What the common rig lacks.
 trait Flushing {
     /// A flush without data; its cookie.
     fn flush(&mut self, client: ClientId, cookie: u64) -> Ticket;

@@ -7,7 +7,7 @@ use paternoster_core::{CancelError, Nanos, Outcome, Stage, Status, Waiting};
 
 // ------------------------------------------------------------------------------ flush_hold=writes
 
-/// With `writes`, on a device that queues flushes: do reads go on beside a flush, and writes not,
+/// With `writes`, on a device that queues flushes: do reads go on during a flush, and writes not
 /// until its end?
 #[test]
 fn held_writes_let_reads_pass() {
@@ -50,8 +50,8 @@ fn held_writes_are_at_most_depth() {
     }
 }
 
-/// Does a second flush go before writes that are held for the first? The cache is clean then,
-/// which is what the hold is for.
+/// Does a second flush go before writes that are held for the first? The cache is clean then, which
+/// is the purpose of the hold.
 #[test]
 fn held_writes_let_the_next_flush_pass() {
     for elevator in BOTH_LAYERS {
@@ -83,7 +83,7 @@ fn held_writes_go_when_the_hold_is_lifted() {
 
 // ----------------------------------------------------------------------------------- flush_drain
 
-/// How often the disk refuses a flush that comes beside three writes which it works off for 3 ms.
+/// How often the disk refuses a flush that comes during three writes that it works off in 3 ms.
 fn refused_beside_three(elevator: &str, drain: &str) -> (u32, String) {
     let mut show = drive::Show::new(sata(), drive::COSTS, elevator);
     show.set("flush_drain", drain);
@@ -99,7 +99,7 @@ fn refused_beside_three(elevator: &str, drain: &str) -> (u32, String) {
 }
 
 /// Does a flush that cannot be queued wait for the device to be empty, instead of being refused at
-/// first and at each end but the last: 3 times?
+/// first and at each completion but the last: 3 times?
 #[test]
 fn a_drained_flush_is_never_refused() {
     for elevator in BOTH_LAYERS {
@@ -136,7 +136,7 @@ fn flushed(elevator: &str, facts: DeviceFacts) -> (Rig, ClientId) {
     (rig, client)
 }
 
-/// Is a flush behind a flush no command, and a preflushed write only its data?
+/// Is a flush after a flush no command, and a preflushed write only its data?
 #[test]
 fn a_flush_of_a_clean_cache_is_no_command() {
     for elevator in BOTH_LAYERS {
@@ -155,8 +155,8 @@ fn a_flush_of_a_clean_cache_is_no_command() {
     }
 }
 
-/// Does a write between two flushes make the second necessary, wherever it ends: behind the first,
-/// during it, or failed? One that is still under way does not matter: nobody was told of it.
+/// Does a write between two flushes make the second necessary, wherever it ends: after the first,
+/// during it, or failed? One still in flight does not matter: its client has no completion yet.
 #[test]
 fn a_write_between_makes_it_a_command() {
     for elevator in BOTH_LAYERS {
@@ -181,7 +181,7 @@ fn a_write_between_makes_it_a_command() {
     }
 }
 
-/// Is nothing known of a cache after a flush that failed, if there was something to flush?
+/// Is nothing known of a cache after a failed flush, if there was something to flush?
 #[test]
 fn a_failed_flush_leaves_it_dirty() {
     for elevator in BOTH_LAYERS {
@@ -199,7 +199,7 @@ fn a_failed_flush_leaves_it_dirty() {
     }
 }
 
-/// Do FUA writes leave the cache clean on a device that knows them? On one that does not, their
+/// Do FUA writes leave the cache clean on a device that supports them? On one that does not, their
 /// postflush does.
 #[test]
 fn a_fua_write_leaves_it_clean() {
@@ -214,8 +214,8 @@ fn a_fua_write_leaves_it_clean() {
     }
 }
 
-/// Is nothing known of a cache behind a FUA write that failed? It may lie there; and what failed
-/// may have been another client's.
+/// Is nothing known of a cache after a failed FUA write? Its data may be there; and what failed may
+/// have been another client's.
 #[test]
 fn a_failed_fua_write_leaves_it_dirty() {
     for elevator in BOTH_LAYERS {
@@ -229,7 +229,7 @@ fn a_failed_fua_write_leaves_it_dirty() {
     }
 }
 
-/// Is a cache dirty, for all that is known, when the device is said to have had none for a while?
+/// Is a cache assumed dirty when the device was declared to have none for a while?
 #[test]
 fn a_cache_that_was_denied_is_dirty() {
     let (mut rig, client) = flushed("deadline", cached());
@@ -243,8 +243,8 @@ fn a_cache_that_was_denied_is_dirty() {
 
 // ----------------------------------------------------------------------------------- flush_delay
 
-/// Does a flush wait for others while the queue is not empty, and is the time when it is due the
-/// time that the caller is told? 500 us from when it came.
+/// Does a flush wait for others while the queue is not empty, and is its due time the one that the
+/// caller gets? 500 us from when it came.
 #[test]
 fn a_delayed_flush_names_its_time() {
     for elevator in BOTH_LAYERS {
@@ -269,8 +269,8 @@ fn a_delayed_flush_names_its_time() {
     }
 }
 
-/// Is a delayed flush of a clean cache told as done by the very call of `next` that finds it due?
-/// (It was not: the caller was told to wait, and had no reason to ask again.)
+/// Is a delayed flush of a clean cache reported as done by the very call of `next` that finds it
+/// due? (It was not: the caller was told to wait, and had no reason to ask again.)
 #[test]
 fn a_delayed_flush_of_a_clean_cache_ends_in_time() {
     for elevator in BOTH_LAYERS {
@@ -292,7 +292,7 @@ fn a_delayed_flush_of_a_clean_cache_ends_in_time() {
     }
 }
 
-/// Is it issued at once if the queue is empty, becomes empty, or the delay is taken away?
+/// Is it issued at once if the queue is empty, becomes empty, or the delay is removed?
 #[test]
 fn a_delay_is_for_a_queue_that_is_not_empty() {
     let rig = || {
@@ -342,7 +342,7 @@ fn write_through_needs_no_flush() {
     }
 }
 
-/// And who waits for a flush when the cache is denied: does he get it?
+/// And does a client that waits for a flush when the cache is declared absent get it?
 #[test]
 fn write_through_ends_no_sequence_early() {
     let mut rig = commanded(cached(), "deadline");
@@ -357,8 +357,8 @@ fn write_through_ends_no_sequence_early() {
 
 // ---------------------------------------------------------------------------------------- cancel
 
-/// Can what waits in the pending list be withdrawn, and what is in the running list not, nor what
-/// has its data under way or behind it?
+/// Can a bio in the pending list be withdrawn, and one in the running list not, nor one whose data
+/// is in flight or done?
 #[test]
 fn a_waiting_flush_can_be_withdrawn() {
     for elevator in BOTH_LAYERS {
@@ -385,7 +385,7 @@ fn a_waiting_flush_can_be_withdrawn() {
     }
 }
 
-/// Can one with its data behind it be withdrawn while it waits for its postflush? No: it has begun.
+/// Can one whose data is done be withdrawn while it waits for its postflush? No: it has begun.
 #[test]
 fn a_waiting_postflush_cannot() {
     let mut rig = commanded(cached(), "deadline");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who pays for a flush.
 //!
-//! The elevator of these tests serves first come first, keeps a list of what is charged to whom,
-//! and wants the others to have as long: everybody has half of the device. Reads are 1 ms each.
+//! The elevator of these tests is first come, first served, keeps a list of what each client is
+//! charged, and wants the others to have as long: each client has half of the device. Reads are 1
+//! ms each.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ pub(super) type Charges = Arc<Mutex<Vec<(ClientId, u64)>>>;
 pub(super) struct Halves {
     noop: Box<dyn Elevator>,
     charges: Charges,
-    /// Whether it can let in past all others.
+    /// Whether it can let a request in past all others.
     first: bool,
 }
 
@@ -91,7 +92,7 @@ impl Elevator for Halves {
     }
 }
 
-/// A rig whose cost of a flush of a clean cache is known: 200 us.
+/// A rig whose cost of flushing a clean cache is known: 200 us.
 pub(super) struct Till {
     pub(super) rig: Rig,
     pub(super) charges: Charges,
@@ -120,7 +121,7 @@ impl Till {
         self.rig.now += Nanos::from_micros(us);
     }
 
-    /// A write of so many sectors that ends at once.
+    /// A write of this many sectors that ends at once.
     pub(super) fn write(&mut self, client: ClientId, sector: u64, sectors: u32) {
         self.rig.write(client, sector, sectors);
         assert_eq!(self.rig.pull().len(), 1);
@@ -136,7 +137,7 @@ impl Till {
         self.rig.complete_at(sector);
     }
 
-    /// A flush that takes so long.
+    /// A flush that takes `us`.
     pub(super) fn flush(&mut self, client: ClientId, us: u64, outcome: Outcome) {
         self.rig.flush(client, 1);
         assert_eq!(self.rig.pulled_words(), "F");
@@ -146,7 +147,7 @@ impl Till {
         self.rig.pull();
     }
 
-    /// What was charged to each of these since this was last asked, in us.
+    /// What was charged to each of these since the last call, in us.
     pub(super) fn charged<const N: usize>(&mut self, clients: [ClientId; N]) -> [u64; N] {
         let charges: Vec<_> = self.charges.lock().expect("one thread").drain(..).collect();
         clients.map(|client| charges.iter().filter(|c| c.0 == client).map(|c| c.1).sum())
@@ -157,8 +158,8 @@ impl Till {
     }
 }
 
-/// The example of the essay: A wrote 12 KiB, B 4 KiB, C asks; the flush takes 3.4 ms, one of a
-/// clean cache 0.2. A 3.2 * 12/16 = 2.4, B 3.2 * 4/16 = 0.8, C 0.2?
+/// Does the example of the module hold: A wrote 12 KiB, B 4 KiB, C asks; the flush takes 3.4 ms,
+/// one of a clean cache 0.2. A 3.2 * 12/16 = 2.4, B 3.2 * 4/16 = 0.8, C 0.2?
 #[test]
 fn owners_pay_by_bytes_and_askers_the_rest() {
     let mut till = Till::new();
@@ -171,8 +172,8 @@ fn owners_pay_by_bytes_and_askers_the_rest() {
     assert_eq!(till.charged([a, b, c]), [0, 0, 200], "once");
 }
 
-/// Are bytes that end while a flush is in the device the next one's? A's before, B's during: 3.2
-/// and 0.2 of the first are A's and C's, of the second B's and C's.
+/// Do bytes that end while a flush is in the device count for the next one? A's before, B's during:
+/// 3.2 and 0.2 of the first are A's and C's, of the second B's and C's.
 #[test]
 fn owners_have_two_epochs() {
     let mut till = Till::new();
@@ -204,7 +205,7 @@ fn owners_of_a_merged_request_pay_each() {
     assert_eq!(till.charged([a, b, c]), [800 + 200, 1600, 800]);
 }
 
-/// Do several who ask share what is left? 0.2 ms among four, of whom A asks thrice.
+/// Do several clients that ask share what is left? 0.2 ms among four, of which A asks three times.
 #[test]
 fn askers_share_the_rest() {
     let mut till = Till::new();
@@ -272,7 +273,7 @@ fn a_refused_flush_keeps_the_bytes() {
 }
 
 /// Do bytes halve for each second in which their client writes nothing? A's 32 sectors are 32, 16,
-/// 8 and, after 6 seconds, 0 beside B's 8 fresh ones. A has 3.2 * 32/40, 16/24, 8/16, 0 ms.
+/// 8 and, after 6 seconds, 0 compared with B's 8 fresh ones. A has 3.2 * 32/40, 16/24, 8/16, 0 ms.
 #[test]
 fn bytes_halve_by_the_second() {
     let cases = [(999, 2560), (1000, 2133), (1999, 2133), (2000, 1600), (6000, 0)];
@@ -289,8 +290,8 @@ fn bytes_halve_by_the_second() {
     }
 }
 
-/// Does a client that leaves take its debts and bytes with it? Who is still here pays for the rest,
-/// and a newcomer in its place owes nothing.
+/// Does a client that leaves take its debts and bytes with it? Those still here pay for the rest,
+/// and a newcomer in its slot owes nothing.
 #[test]
 fn a_client_that_leaves_owns_nothing() {
     let mut till = Till::new();
@@ -310,7 +311,7 @@ fn a_client_that_leaves_owns_nothing() {
     assert_eq!(till.stage(ticket), Some(Stage::Waiting), "not throttled");
 }
 
-/// Is the first flush of all, of what was written before the queue was made, no measure for a clean
+/// Is the very first flush, of what was written before the queue was made, no measure for a clean
 /// cache? It takes 10 ms; then A writes, and a flush of 10 ms is A's.
 #[test]
 fn a_flush_of_unknown_dirt_is_no_measure() {
@@ -323,7 +324,7 @@ fn a_flush_of_unknown_dirt_is_no_measure() {
     assert_eq!(till.charged([a, c]), [10_000, 0], "what a clean one costs is not known");
 }
 
-/// Is nobody charged with `flush_owners=0`, also for what was written before it was set?
+/// Is no client charged with `flush_owners=0`, even for what was written before it was set?
 #[test]
 fn without_owners_nobody_pays() {
     let mut till = Till::new();

@@ -9,9 +9,9 @@
 //!       └─ with FUA ───────────────────────────────────────────────────────▶
 //! ```
 //!
-//! The power may go at any time, and takes all that is not durable. What was promised until then:
-//! a FUA write that has ended is durable; and so is, once a flush has ended or the data of a
-//! preflushed write have gone to the device, every write that had been handed back when it came.
+//! The power may go at any time, and takes all that is not durable. What was promised by then: a
+//! FUA write that has ended is durable; and so is, once a flush has ended or the data of a
+//! preflushed write has gone to the device, every write that had been handed back when it came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ enum Step {
     Read,
     /// The queue is asked until it waits.
     Pull,
-    /// A command ends well, if it is none that fails.
+    /// A command ends well, if it is not one that fails.
     End(u8),
     Fail(u8),
     Refuse(u8),
@@ -73,8 +73,8 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-/// How far a bio is, as a number that must not fall: it waits for a preflush, has data under way,
-/// waits for a postflush.
+/// How far a bio has come, as a number that must not fall: it waits for a preflush, has data in
+/// flight, waits for a postflush.
 fn progress(stage: Stage, data_ended: bool) -> u8 {
     match stage {
         Stage::Flushing if data_ended => 2,
@@ -105,7 +105,7 @@ struct Power {
     cached: BTreeSet<u64>,
     drained: BTreeSet<u64>,
     durable: BTreeSet<u64>,
-    /// Ended in `rig.done` and looked at.
+    /// How many in `rig.done` have been checked.
     seen: usize,
 }
 
@@ -132,7 +132,7 @@ impl Power {
         self.next += 1;
         let (sector, sectors) = if op == Op::Flush { (0, 0) } else { (cookie * 64, 8) };
         let bio = Bio::new(self.client, op, sector, sectors).flags(flags).cookie(cookie);
-        // `Busy` is no matter here: the bio never came.
+        // `Busy` does not matter here: the bio never came.
         if let Ok(ticket) = self.rig.try_submit(bio) {
             let promised = self.handed_back.clone();
             let live = Live { ticket, op, flags, promised, data_ended: false, far: 0 };
@@ -215,7 +215,7 @@ impl Power {
     fn cancel(&mut self, which: u8) {
         let live: Vec<Ticket> = self.live.values().map(|live| live.ticket).collect();
         if let Some(&ticket) = live.get(usize::from(which) % live.len().max(1)) {
-            // Too late is as good.
+            // Being too late is fine.
             let _withdrawn = self.rig.queue.cancel(self.rig.now, ticket);
         }
     }
@@ -239,7 +239,7 @@ impl Power {
         self.look()
     }
 
-    /// FLUSH-17: the audit says that each sequenced request is in one place; and none goes back.
+    /// FLUSH-17: the audit checks that each sequenced request is in one place; and none goes back.
     fn look(&mut self) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.rig.queue.audit(), Ok(()));
         for (cookie, live) in &mut self.live {
@@ -278,8 +278,8 @@ fn many() -> ProptestConfig {
 proptest! {
     #![proptest_config(many())]
 
-    /// If the power goes at any time, is what was promised there, for all interleavings, settings,
-    /// refusals and failures?
+    /// If the power goes at any time, does what was promised exist, for all interleavings,
+    /// settings, refusals and failures?
     #[test]
     fn flush_16_what_was_promised_survives(settings in settings(), steps in steps()) {
         let mut power = Power::new(settings);
@@ -289,9 +289,9 @@ proptest! {
         power.finish()?;
     }
 
-    /// Is every sequenced request in exactly one of pending list, running list, data under way
-    /// (the audit's flush I2, after each step), and does its sequence only go forward? The same
-    /// driver, with sequences alone.
+    /// Is every sequenced request in exactly one of pending list, running list, data in flight (the
+    /// audit's flush I2, after each step), and does its sequence only go forward? The same driver,
+    /// with sequences alone.
     #[test]
     fn flush_17_lists_are_disjoint_and_sequences_go_forward(
         settings in settings(),
@@ -306,7 +306,7 @@ proptest! {
     }
 }
 
-/// Does the model notice a bug that is planted? Of 400 sequences, the same for each, some.
+/// Does the model notice a planted bug? In some of 400 sequences, the same for each bug.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn flush_16_notices_planted_bugs() {

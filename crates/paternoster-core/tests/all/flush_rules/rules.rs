@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which test asks for which rule: FLUSH-1 to FLUSH-18 with the file in which a test of that name
-//! is, or the reason why there is none.
+//! Which test covers which rule: FLUSH-1 to FLUSH-18 with the file in which a test of that name is,
+//! or the reason why there is none.
 
-/// Where a rule is asked, or why it is not.
+/// Where a rule is tested, or why it is not.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
     In(&'static str),

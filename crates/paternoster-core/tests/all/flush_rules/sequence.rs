@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a bio becomes: FLUSH-1 to FLUSH-3, and the way of each step under both block layers.
+//! What a bio becomes: FLUSH-1 to FLUSH-3, and the path of each step under both block layers.
 
 use super::*;
 use paternoster_core::{Action, Nanos, Outcome, Output, Status, Waiting};
 
-/// Of the table of 11.1: what, the flags of its write of 8 sectors (none of an empty flush), and
+/// From the table of 11.1: what, the flags of its write of 8 sectors (none for an empty flush), and
 /// what the device sees without a cache, with one, and with one and FUA.
 type Row = (&'static str, Option<Flags>, [&'static str; 3]);
 
@@ -18,7 +18,7 @@ fn table() -> [Row; 4] {
     ]
 }
 
-/// Given each cell of the table, does the device see exactly those commands in that order, and the
+/// For each cell of the table, does the device see exactly those commands in that order, and the
 /// submitter one completion? A device that claims FUA without a cache has none.
 #[test]
 fn flush_1_each_cell_of_the_table() {
@@ -69,7 +69,7 @@ fn flush_1_steps_follow_each_other() {
     }
 }
 
-/// Do bios that order the cache stay out of merges, whoever adjoins them?
+/// Do bios that order the cache stay out of merges, whatever adjoins them?
 #[test]
 fn flush_1_nothing_merges_with_a_sequence() {
     for elevator in BOTH_LAYERS {
@@ -85,7 +85,7 @@ fn flush_1_nothing_merges_with_a_sequence() {
     }
 }
 
-/// Do flush bios pass by their client's plug? Its plain write stays there.
+/// Do flush bios bypass their client's plug? Its plain write stays there.
 #[test]
 fn flush_1_passes_by_the_plug() {
     for elevator in BOTH_LAYERS {
@@ -101,13 +101,13 @@ fn flush_1_passes_by_the_plug() {
     }
 }
 
-/// Where do the data of a sequence go beside two others that wait? At the head of the dispatch list
-/// under legacy rules, where no elevator sees them; under mq rules to the head of the elevator
-/// behind a preflush, and among the others without one.
+/// Where does the data of a sequence go when two others wait? To the head of the dispatch list
+/// under legacy rules, where no elevator sees it; under mq rules to the head of the elevator after
+/// a preflush, and among the others without one.
 #[test]
 fn flush_1_place_of_the_data() {
     let expected = [
-        // W8 waits behind the flush; the elevator's two are gone by then, or held beside SATA.
+        // W8 waits for the flush; the elevator's two are gone by then, or held on SATA.
         ("deadline", Flags::PREFLUSH, "F W8 W900 W910"),
         ("deadline", Flags::FUA, "W8 W900 W910 F"),
         ("mq-deadline", Flags::PREFLUSH, "F W8 W900 W910"),
@@ -127,8 +127,8 @@ fn flush_1_place_of_the_data() {
     }
 }
 
-/// Does a FUA write that the device can do itself go past the elevator under legacy rules, to the
-/// tail of the dispatch list, and through it under mq rules?
+/// Does a FUA write that the device can do itself bypass the elevator under legacy rules, to the
+/// tail of the dispatch list, and go through it under mq rules?
 #[test]
 fn flush_1_forced_data_are_no_sequence() {
     for (elevator, order) in [("deadline", "W8! W900"), ("mq-deadline", "W900 W8!")] {
@@ -156,8 +156,8 @@ fn flush_2_nothing_to_flush() {
     }
 }
 
-/// Given a cache without FUA and a FUA write, has the data command no FUA bit, and does one flush
-/// follow, which begins behind the data's end?
+/// With a cache but no FUA, does the data command of a FUA write lack the FUA bit, and does one
+/// flush follow, which begins after the data's end?
 #[test]
 fn flush_3_fua_becomes_a_flush() {
     for elevator in BOTH_LAYERS {

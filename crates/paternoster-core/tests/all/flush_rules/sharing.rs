@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One flush for all who wait for one: FLUSH-4 to FLUSH-7, and how many share which (S. Li's ten
+//! One flush for all that wait for one: FLUSH-4 to FLUSH-7, and how many share which (S. Li's ten
 //! fsyncs and a write).
 
 use super::*;
 use paternoster_core::{Nanos, Waiting};
 
-/// Given a flush in flight and ten that come, is exactly one more issued, behind the end of the
-/// first, and do all ten end with it?
+/// If ten come while a flush is in flight, is exactly one more issued, after the first ends, and do
+/// all ten end with it?
 #[test]
 fn flush_4_ten_flushes_share_one() {
     for elevator in BOTH_LAYERS {
@@ -29,7 +29,7 @@ fn flush_4_ten_flushes_share_one() {
 }
 
 /// Does a flush that came while one was on the dispatch list, and not yet in the device, wait for
-/// the next? It is in flight from there on.
+/// the next? It counts as in flight from there on.
 #[test]
 fn flush_4_in_flight_from_the_dispatch_list_on() {
     let mut rig = commanded(DeviceFacts { depth: 1, ..cached() }, "deadline");
@@ -43,8 +43,8 @@ fn flush_4_in_flight_from_the_dispatch_list_on() {
     assert_eq!(rig.ended(), [0, 1, 2]);
 }
 
-/// Given two writes with PREFLUSH and FUA that wait in one list, are there two flushes for them
-/// and not four? The data are B, A: each goes to the head, of the dispatch list or the elevator.
+/// Are there two flushes and not four for two writes with PREFLUSH and FUA that wait in one list?
+/// The data is B, A: each goes to the head, of the dispatch list or the elevator.
 #[test]
 fn flush_5_two_writes_share_both_flushes() {
     for elevator in BOTH_LAYERS {
@@ -60,8 +60,8 @@ fn flush_5_two_writes_share_both_flushes() {
     }
 }
 
-/// Given the data of A under way and an empty flush E that comes, is E issued only once they have
-/// ended? And does it share A's postflush: one flush for both.
+/// With A's data in flight and an empty flush E that comes, is E issued only once that has ended?
+/// And does it share A's postflush: one flush for both.
 #[test]
 fn flush_6_waits_for_data_under_way() {
     for elevator in BOTH_LAYERS {
@@ -79,8 +79,8 @@ fn flush_6_waits_for_data_under_way() {
     }
 }
 
-/// Given data that last longer than 5 s, and another event when E has waited for 5 s, is E issued
-/// then? One ns earlier it is not, and with no event at all E waits.
+/// If data takes longer than 5 s, and an event comes when E has waited for 5 s, is E issued then?
+/// One ns earlier it is not, and with no event at all E waits.
 #[test]
 fn flush_6_but_not_for_more_than_five_seconds() {
     let start = Nanos::from_millis(3);
@@ -107,8 +107,8 @@ fn flush_6_but_not_for_more_than_five_seconds() {
     }
 }
 
-/// Does the 5 s count anew for who comes when the list was empty? E's flush at 5 s, one that comes
-/// behind it at 6 s waits for data under way until 11 s.
+/// Do the 5 s start again for a flush that finds the list empty? E's flush is at 5 s, one that
+/// comes after it at 6 s waits for data in flight until 11 s.
 #[test]
 fn flush_6_the_time_is_that_of_the_first_in_the_list() {
     let mut rig = commanded(cached(), "deadline");
@@ -168,7 +168,7 @@ fn flush_7_at_most_one_is_outstanding() {
     }
 }
 
-/// How many of ten fsyncs share which flush; and what the device is given. One flush is under way
+/// How many of ten fsyncs share which flush; and what the device is given. One flush is in flight
 /// until 1 ms; a read keeps the queue from being empty throughout. Fsyncs come at 0.2, 0.4, 0.6,
 /// 0.8, then 1.2 and 1.4, then 1.7, 1.8, 1.9, 1.95; the write at 1.6. Each flush takes 1 ms.
 fn ten_fsyncs_and_a_write(delay_us: &str) -> (String, Vec<usize>) {
@@ -206,11 +206,11 @@ fn ten_fsyncs_and_a_write(delay_us: &str) -> (String, Vec<usize>) {
 }
 
 /// Li's finding: of ten fsyncs and a write, do four share a flush before the write and six one
-/// behind it; and with a delay of 1.3 ms six and four: more shared, and as many flushes?
+/// after it; and with a delay of 1.3 ms six and four: more shared, and as many flushes?
 ///
 /// Without: at 1.0 the four, at 2.0 the six. With: the first of them came at 0.2, so that their
-/// flush is due at 1.5, with those of 1.2 and 1.4; it ends at 2.5; the first behind it came at
-/// 1.7, and 1.7 + 1.3 = 3.0.
+/// flush is due at 1.5, with those of 1.2 and 1.4; it ends at 2.5; the first after it came at 1.7,
+/// and 1.7 + 1.3 = 3.0.
 #[test]
 fn ten_fsyncs_of_which_a_delay_only_shifts_the_sharing() {
     let (order, shared) = ten_fsyncs_and_a_write("0");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The throttle, which holds clients back that have taken the device with a flush: which of them
+//! The throttle, which holds back clients that have taken the device with a flush: which of them
 //! are released, and when.
 //!
-//! The elevator is that of `owner`, under which everybody has half of the device; in the end bfq
-//! and cfq are asked what becomes of it.
+//! The elevator is that of `owner`, under which each client has half of the device; at the end bfq
+//! and cfq show the result.
 
 use super::drive::{COSTS, Show};
 use super::owner::{Halves, Till};
@@ -18,8 +18,8 @@ fn debtor(till: &mut Till) -> ClientId {
     a
 }
 
-/// Is a client that owes throttled, reads and writes alike, while another is served; with the
-/// reason?
+/// Is a client that owes throttled, reads and writes alike, while another is served; and is the
+/// reason given?
 #[test]
 fn a_client_that_owes_is_throttled() {
     let mut till = Till::new();
@@ -57,8 +57,8 @@ fn a_debt_is_repaid_by_others_device_time() {
     assert_eq!(till.rig.pulled_words(), "W8");
 }
 
-/// Is nobody kept out until the others have had more than 5 s, however much was charged? A asks for
-/// 3000 flushes of 3 ms: 9 s are due.
+/// Is no client kept out until the others have had more than 5 s, however much it was charged? A
+/// asks for 3000 flushes of 3 ms: 9 s are due.
 #[test]
 fn a_debt_has_a_limit() {
     let mut till = Till::new();
@@ -76,8 +76,8 @@ fn a_debt_has_a_limit() {
     }
 }
 
-/// Does who was let in late owe less the next time? A read of 3.6 ms repays 3; of the next 3 only
-/// 2.4 are left.
+/// Does a client that was let in late owe less the next time? A read of 3.6 ms repays 3; of the
+/// next 3 only 2.4 are left.
 #[test]
 fn lateness_is_credited() {
     let mut till = Till::new();
@@ -99,8 +99,8 @@ fn lateness_is_credited() {
     assert_eq!(till.rig.pulled_words(), "W80");
 }
 
-/// When nobody else is there, how long is A kept out? Not at all, if nobody has been served in the
-/// last 2 ms; until 2 ms behind the last of others else.
+/// If there are no others, how long is A kept out? Not at all, if none was served in the last 2 ms;
+/// otherwise until 2 ms after the last of them.
 #[test]
 fn patience_is_two_milliseconds() {
     let mut till = Till::new();
@@ -124,8 +124,8 @@ fn patience_is_two_milliseconds() {
     assert_eq!(till.rig.pulled_words(), "W8");
 }
 
-/// Which is released first because no other client comes? The one that owes least. A owes 3 ms, of
-/// which B's flush of 2 repays 2; B owes those 2. The reader is served in no time.
+/// Which is released first if no other client comes? The one that owes least. A owes 3 ms, of which
+/// B's flush of 2 repays 2; B owes those 2. The reader is served in no time.
 #[test]
 fn who_owes_least_goes_first() {
     let mut till = Till::new();
@@ -147,8 +147,8 @@ fn who_owes_least_goes_first() {
     assert_eq!(till.rig.pulled_words(), "W168");
 }
 
-/// Two who write and fsync, and nobody else: is the device never idle while one of them has
-/// something to do? As many fsyncs as with `flush_owners=0`.
+/// With only two clients, which write and fsync: is the device never idle while one of them has
+/// work? As many fsyncs as with `flush_owners=0`.
 #[test]
 fn two_writers_alone_never_wait() {
     for elevator in ["cfq", "cfq-4.19", "bfq", "bfq-4.19"] {
@@ -181,7 +181,7 @@ fn two_writers_alone_never_wait() {
     }
 }
 
-/// Can what is throttled be withdrawn, so that nothing is left of it?
+/// Can a throttled bio be withdrawn, so that nothing is left of it?
 #[test]
 fn a_throttled_bio_can_be_withdrawn() {
     let mut till = Till::new();
@@ -214,8 +214,8 @@ fn a_throttled_client_may_leave() {
     till.rig.queue.audit().expect("nobody is left");
 }
 
-/// What releases at once, with another client busy all the time: another elevator, the
-/// attribute, a device that is said to have no cache?
+/// What releases at once, with another client busy all the time: another elevator, the attribute, a
+/// device declared to have no cache?
 #[test]
 fn what_is_throttled_goes_when_debts_end() {
     type Change = fn(&mut Rig);
@@ -246,7 +246,7 @@ fn what_is_throttled_goes_when_debts_end() {
 }
 
 /// A request that is released past the others, by an elevator that can do so, is charged for it. Is
-/// it not, once another elevator has taken it over and charges it as any other?
+/// it not, once another elevator has taken it over and charges it like any other?
 #[test]
 fn who_is_handed_over_is_charged_once() {
     for (changes, charged) in [(false, 1000), (true, 0)] {
@@ -271,7 +271,7 @@ fn who_is_handed_over_is_charged_once() {
     }
 }
 
-/// Is a debt forgotten that the others do not want, by elevators that divide nothing?
+/// Is a debt forgotten that the others do not claim, with elevators that divide nothing?
 #[test]
 fn noop_and_deadline_throttle_nothing() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
@@ -291,9 +291,9 @@ fn noop_and_deadline_throttle_nothing() {
     }
 }
 
-/// Has a reader half of the device beside somebody of its weight who fsyncs without end, and that
-/// one the other? A write of 1 ms and a flush of 10 in a loop, on a disk that does nothing beside a
-/// flush; reads of 1 ms. Without owners it is 306 reads under bfq, and 1824 under bfq-4.19.
+/// Does a reader get half of the device, and a client of its weight that fsyncs without end the
+/// other half? A write of 1 ms and a flush of 10 in a loop, on a disk that does nothing else during
+/// a flush; reads of 1 ms. Without owners it is 306 reads under bfq, and 1824 under bfq-4.19.
 #[test]
 fn who_pays_has_its_half() {
     for elevator in ["cfq", "cfq-3.6", "cfq-4.19", "bfq", "bfq-4.19"] {

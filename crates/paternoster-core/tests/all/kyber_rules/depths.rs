@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How deep each domain may be, by latencies and targets: KY-1 to KY-4, KY-6, KY-7.
+//! How deep each domain may be, given latencies and targets: KY-1 to KY-4, KY-6, KY-7.
 
 use super::*;
 
 // ------------------------------------------------------------------------------------ KY-1 to KY-4
 
-/// Given read depth 256, congestion by writes and read p99 bucket 1 (1 ms of 2), is the depth 256 *
-/// 2 / 4 = 128, next 64? And do so many fit the device? Writes, at bucket 4: 128 * 5 / 4 = 160, of
-/// 128 at most.
+/// With read depth 256, congestion by writes and read p99 in bucket 1 (1 ms of 2), is the depth 256
+/// * 2 / 4 = 128, next 64? And do as many fit the device? Writes, at bucket 4: 128 * 5 / 4 = 160,
+/// at most 128.
 #[test]
 fn ky_1_good_reads_give_way_under_congestion() {
     let mut kyber = Kyber::new();
@@ -24,8 +24,8 @@ fn ky_1_good_reads_give_way_under_congestion() {
     }
 }
 
-/// Is p99 bucket 3 left alone, and does bucket 7 double, up to 256? From 64 (above): 64 * 4 / 4 =
-/// 64; then 64 * 8 / 4 = 128, 256, and 512 is 256.
+/// Does p99 bucket 3 change nothing, and does bucket 7 double, up to 256? From 64 (above): 64 * 4 /
+/// 4 = 64; then 64 * 8 / 4 = 128, 256, and 512 is 256.
 #[test]
 fn ky_2_three_quarters_stay_and_more_is_eased() {
     let mut kyber = Kyber::new();
@@ -46,7 +46,7 @@ fn ky_2_three_quarters_stay_and_more_is_eased() {
     assert_eq!(kyber.depths(Op::Read), [128, 64, 128, 256], "no change, no note");
 }
 
-/// Is the least depth 1? Bucket 0 takes a quarter: 256, 64, 16, 4, 1, and 1 * 1 / 4 = 0 is 1.
+/// Is the smallest depth 1? Bucket 0 takes a quarter: 256, 64, 16, 4, 1, and 1 * 1 / 4 = 0 is 1.
 #[test]
 fn ky_3_a_depth_is_at_least_one() {
     let mut kyber = Kyber::new();
@@ -58,7 +58,7 @@ fn ky_3_a_depth_is_at_least_one() {
     assert_eq!(kyber.fit(Op::Read), 1);
 }
 
-/// Given no domain bad, does no depth shrink, however good the latencies?
+/// With no bad domain, does no depth shrink, however good the latencies?
 #[test]
 fn ky_4_nothing_shrinks_without_congestion() {
     let mut kyber = Kyber::new();
@@ -75,7 +75,7 @@ fn ky_4_nothing_shrinks_without_congestion() {
     }
 }
 
-/// Does congestion go by the 90th percentile from issue? Of 500 writes 50 at 11 ms: the 450th in
+/// Does congestion follow the 90th percentile from issue? Of 500 writes 50 at 11 ms: the 450th in
 /// order is good. 51: it is bad.
 #[test]
 fn ky_4_congestion_is_one_in_ten() {
@@ -89,8 +89,8 @@ fn ky_4_congestion_is_one_in_ten() {
     }
 }
 
-/// Does waiting here make no congestion? Reads that take 11 ms, of which 1 ms in the device: within
-/// 2 quarters of 2 ms from issue, beyond from allocation. Good writes keep 128.
+/// Does waiting here cause no congestion? Reads that take 11 ms, 1 ms of it in the device: within 2
+/// quarters of 2 ms from issue, beyond from allocation. Good writes keep 128.
 #[test]
 fn ky_4_waiting_is_no_congestion() {
     let mut kyber = Kyber::new();
@@ -115,9 +115,9 @@ fn ky_4_depth_is_one_in_a_hundred() {
     }
 }
 
-/// Is a domain that tells nothing under congestion judged by what it told last? Reads told bucket 1
-/// before: 128. That is used once: at the next congestion they keep it. What they told before the
-/// congestion is not what is used if they tell something now: bucket 0 after bucket 1 is 64.
+/// Under congestion, is a domain without a percentile judged by its last one? Reads had bucket 1
+/// before: 128. That is used once: at the next congestion they keep it. The one from before the
+/// congestion is not used if there is a new one: bucket 0 after bucket 1 is 64.
 #[test]
 fn ky_1_the_last_percentile_is_remembered_once() {
     let mut kyber = Kyber::new();
@@ -138,7 +138,7 @@ fn ky_1_the_last_percentile_is_remembered_once() {
     assert_eq!(kyber.depths(Op::Read), [64], "and what was told before is forgotten");
 }
 
-/// What the essay of kyber promises: 128 writers beside one reader, on a device that serves in
+/// What kyber's module comment promises: 128 writers and one reader, on a device that serves in
 /// order, 50 us each. With n writes in flight a read takes (n + 1) * 50 us: 6.45 ms, and its target
 /// is 2. A write takes 6.4 ms in all, bucket 2, however many are in flight: 128 * 3/4 = 96, 72, 54,
 /// 40, and 41 * 50 us = 2.05 ms is still too long: 30. Its 1.55 ms are good, and it stays.
@@ -169,8 +169,8 @@ fn ky_1_reads_meet_their_target_beside_a_flood_of_writes() {
 
 // ----------------------------------------------------------------------------------- KY-6 and KY-7
 
-/// Given 499 samples within a second, is there no decision, and with 500 one? The first look at the
-/// 499 is within 100 ms of their end; a second behind it they do.
+/// With 499 samples within a second, is there no decision, and with 500 one? The first check of the
+/// 499 is within 100 ms of their end; a second later they do count.
 #[test]
 fn ky_6_enough_samples_or_a_second() {
     let mut kyber = Kyber::new();
@@ -178,7 +178,7 @@ fn ky_6_enough_samples_or_a_second() {
     kyber.congestion();
     assert_eq!(kyber.told(Op::Read).len(), 2, "500 are enough");
 
-    // Only the end of a request sets the timer again: a discard at 899 ms, so the look is at 999.
+    // Only the end of a request sets the timer again: a discard at 899 ms, so the check is at 999.
     for (after, decisions) in [(899, 0), (900, 2)] {
         let mut kyber = Kyber::new();
         kyber.quick(Op::Read, 499, MS1);
@@ -192,8 +192,8 @@ fn ky_6_enough_samples_or_a_second() {
     }
 }
 
-/// Given target 2 ms, is 0.5 ms in bucket 0, 0.500001 in 1, 2 ms in 3 and 3.6 ms in 7? By what
-/// congestion makes of depth 64: 64 * 1/4, 2/4, 4/4, 8/4. The depth comes to 64 by bucket 0.
+/// With target 2 ms, is 0.5 ms in bucket 0, 0.500001 in 1, 2 ms in 3 and 3.6 ms in 7? Shown by what
+/// congestion makes of depth 64: 64 * 1/4, 2/4, 4/4, 8/4. Bucket 0 brings the depth to 64.
 #[test]
 fn ky_7_buckets_by_their_effect() {
     for (ns, depth) in [(500_000, 16), (500_001, 32), (2_000_000, 64), (3_600_000, 128)] {
@@ -207,8 +207,8 @@ fn ky_7_buckets_by_their_effect() {
     }
 }
 
-/// Do the targets count that are set? Reads of 1 ms against 8 ms: bucket 0, a quarter. Writes of 11
-/// ms against 12 ms: bucket 3, no congestion.
+/// Do targets that are set apply? Reads of 1 ms against 8 ms: bucket 0, a quarter. Writes of 11 ms
+/// against 12 ms: bucket 3, no congestion.
 #[test]
 fn ky_7_targets_are_those_that_are_set() {
     let mut kyber = Kyber::new();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose turn it is, and what may have a token or a tag: KY-5, KY-8, BLK-8.
+//! Which domain is next, and what may have a token or a tag: KY-5, KY-8, BLK-8.
 
 use super::*;
 
 // -------------------------------------------------------------------------------------------- KY-5
 
-/// Given reads and writes always pending with tokens, do they go 16 reads, 8 writes, repeating?
+/// With reads and writes always pending with tokens, do they go 16 reads, 8 writes, repeating?
 #[test]
 fn ky_5_sixteen_reads_eight_writes() {
     let mut kyber = Kyber::new();
@@ -17,7 +17,7 @@ fn ky_5_sixteen_reads_eight_writes() {
     assert_eq!(runs(&commands), "R16 W8 R16 W8 R16 W8 R16 W8 R16 W8 R16 W8 R4 W52 ");
 }
 
-/// Within a domain, is it first come first served, whatever the sectors?
+/// Is it first come, first served within a domain, whatever the sectors?
 #[test]
 fn ky_5_first_come_first_served() {
     let mut rig = Rig::new(disk(1), "kyber");
@@ -30,8 +30,9 @@ fn ky_5_first_come_first_served() {
     assert_eq!(rig.served(), [30, 10, 20, 1030, 1010, 1020]);
 }
 
-/// Is a batch over when its domain has nothing or no token, and does the next begin anew? 4 reads
-/// of a batch, then writes; the reads that come during the writes wait for the end of their batch.
+/// Is a batch over when its domain has no request or no token, and does the next start from zero? 4
+/// reads of a batch, then writes; the reads that come during the writes wait for the end of their
+/// batch.
 #[test]
 fn ky_5_an_empty_domain_is_passed_over() {
     let mut rig = Rig::new(disk(1), "kyber");
@@ -52,8 +53,8 @@ fn ky_5_an_empty_domain_is_passed_over() {
 
 // -------------------------------------------------------------------------------------------- KY-8
 
-/// Given all tokens of a domain in flight, does the next wait while others continue, and go when
-/// one comes back? (The 16 others of the rule are asked in `src/elevators/kyber/tests.rs`.)
+/// With all tokens of a domain in flight, does the next wait while others continue, and go when one
+/// comes back? (The rule's 16 others are tested in `src/elevators/kyber/tests.rs`.)
 #[test]
 fn ky_8_out_of_tokens() {
     for (op, tokens) in [(Op::Read, 256), (Op::Write, 128), (Op::Discard, 64)] {
@@ -72,7 +73,8 @@ fn ky_8_out_of_tokens() {
 }
 
 /// Does a depth that shrinks below what is in flight hold until enough have ended? 200 reads in
-/// flight, 50 waiting, depth 256 to 64: the next goes when 63 are left, which is behind 137 ends.
+/// flight, 50 waiting, depth 256 to 64: the next goes when 63 are left, which is after 137
+/// completions.
 #[test]
 fn ky_8_a_shrinking_depth_waits_for_ends() {
     let mut kyber = Kyber::new();
@@ -92,7 +94,7 @@ fn ky_8_a_shrinking_depth_waits_for_ends() {
 }
 
 /// Are bios merged on both sides while their domain is out of tokens, and requests not with each
-/// other? Behind 256 reads: [8, 16), then [16, 24) behind it and [0, 8) before it are one; [40, 48)
+/// other? After 256 reads: [8, 16), then [16, 24) after it and [0, 8) before it are one; [40, 48)
 /// and then [24, 32), [32, 40) would close the gap, and stay two.
 #[test]
 fn ky_8_what_waits_is_merged() {
@@ -115,7 +117,7 @@ fn ky_8_what_waits_is_merged() {
 // ------------------------------------------------------------------------------------------- BLK-8
 
 /// May async requests have three quarters of the tags, and sync ones of either kind all? 64 tags:
-/// 48 async writes, 16 sync ones beside them.
+/// 48 async writes, plus 16 sync ones.
 #[test]
 fn blk_8_async_requests_get_three_quarters() {
     let mut rig = Rig::new(disk(32), "kyber");

@@ -2,10 +2,10 @@
 //! The rules of kyber, one by one: KY-1 to KY-8; its tags (BLK-8), tokens through refusals and
 //! changes of elevator, its timer and its attributes.
 //!
-//! Each test is named after its rule in `docs/rules` (KY, BLK) and opens with the
-//! question it answers. Targets are 2 ms for reads and 10 ms for writes; a latency is in bucket
-//! `(latency - 1 ns) / (target / 4)`, at most 7, and good below 4. What no queue can bring about
-//! (requests of the domain of the rest) is in `src/elevators/kyber/tests.rs`.
+//! Each test is named after its rule in `docs/rules` (KY, BLK) and opens with the question it
+//! answers. Targets are 2 ms for reads and 10 ms for writes; a latency is in bucket `(latency - 1
+//! ns) / (target / 4)`, at most 7, and good below 4. What no queue can cause (requests of the
+//! domain of the rest) is in `src/elevators/kyber/tests.rs`.
 
 mod depths;
 mod domains;
@@ -18,11 +18,11 @@ use paternoster_core::{
 
 use crate::common::driver::{Rig, disk, runs};
 
-/// A kyber in front of a device that never says no, with more tags than tokens.
+/// A kyber in front of a device that never refuses, with more tags than tokens.
 struct Kyber {
     rig: Rig,
     client: ClientId,
-    /// Where the next request goes: never beside another.
+    /// Where the next request goes: never next to another.
     sector: u64,
 }
 
@@ -35,7 +35,7 @@ impl Kyber {
         Kyber { rig, client, sector: 0 }
     }
 
-    /// Writes are sync here, so that nothing but tokens holds them back.
+    /// Writes are sync here, so that only tokens hold them back.
     fn submit(&mut self, op: Op, count: u32) {
         for _ in 0..count {
             self.sector += 100;
@@ -55,7 +55,7 @@ impl Kyber {
         self.rig.pull();
     }
 
-    /// `count` requests of one kind end after `total`, of which they were in the device for `io`.
+    /// `count` requests of one kind end after `total`, `io` of it in the device.
     fn samples(&mut self, op: Op, mut count: u32, total: Nanos, io: Nanos) {
         while count > 0 {
             // No more than there are tokens, or some would wait longer.
@@ -74,7 +74,7 @@ impl Kyber {
         self.samples(op, count, latency, latency);
     }
 
-    /// The timer rings: latencies are looked at.
+    /// The timer rings: latencies are checked.
     fn look(&mut self) {
         self.rig.pull();
         if let Some(until) = self.rig.until {
@@ -83,7 +83,7 @@ impl Kyber {
         self.rig.pull();
     }
 
-    /// The depth of a domain by the notes.
+    /// The depth of a domain according to the notes.
     fn depth(&self, op: Op) -> u32 {
         let tokens = match op {
             Op::Read => 256,
@@ -102,7 +102,7 @@ impl Kyber {
         self.rig.queue.observer().notes.iter().filter_map(of).collect()
     }
 
-    /// What was told of a domain's latencies so far: percent, quarters of the target.
+    /// The latencies noted for a domain so far: percent, quarters of the target.
     fn told(&self, op: Op) -> Vec<(u32, u32)> {
         let of = |note: &Note| match *note {
             Note::LatencyTold { op: other, percent, quarters } if other == op => {
@@ -113,7 +113,7 @@ impl Kyber {
         self.rig.queue.observer().notes.iter().filter_map(of).collect()
     }
 
-    /// Writes that miss their target, and the look at them: congestion. 11 ms of 10: bucket 4.
+    /// Writes that miss their target, and a check of them: congestion. 11 ms of 10: bucket 4.
     fn congestion(&mut self) {
         self.quick(Op::Write, 500, MS11);
         self.look();

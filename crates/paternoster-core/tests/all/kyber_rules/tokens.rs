@@ -5,8 +5,8 @@ use super::*;
 
 // ------------------------------------------------------------------------------------------ tokens
 
-/// Does a refused request bring its token back, go first in its domain, and take one again? 65
-/// discards for 64 tokens: the refused one goes before the 65th, which waits on.
+/// Does a refused request return its token, go first in its domain, and take one again? 65 discards
+/// for 64 tokens: the refused one goes before the 65th, which still waits.
 #[test]
 fn tokens_of_refused_requests() {
     for rules in ["mq", "legacy"] {
@@ -24,8 +24,8 @@ fn tokens_of_refused_requests() {
     }
 }
 
-/// Do requests that outlive a change of elevator hold no tokens, and say nothing of latencies? 256
-/// reads picked by another kyber are in the device; 256 more go, the 257th waits, also when the old
+/// Do requests that outlive a change of elevator hold no tokens, and leave latencies alone? 256
+/// reads picked by another kyber are in the device; 256 more go, the 257th waits, even when the old
 /// ones end, after 11 ms.
 #[test]
 fn tokens_and_a_change_of_elevator() {
@@ -47,7 +47,7 @@ fn tokens_and_a_change_of_elevator() {
     assert_eq!(kyber.rig.queue.allocated(), (0, 0));
 }
 
-/// Is a kyber that comes back to a queue as new, but for its targets? Depth 64 is 256 again.
+/// Is a kyber that comes back to a queue like new, except for its targets? Depth 64 is 256 again.
 #[test]
 fn tokens_of_a_kyber_that_comes_back() {
     let mut kyber = Kyber::new();
@@ -61,8 +61,8 @@ fn tokens_of_a_kyber_that_comes_back() {
     assert_eq!((kyber.fit(Op::Read), kyber.rig.get("read_lat_nsec")), (256, "8000000".into()));
 }
 
-/// Does a forced dispatch ask for no tokens, and count them? 300 reads go; 300 - 256 + 1 = 45 have
-/// to end before the next.
+/// Does a forced dispatch need no tokens, but count them? 300 reads go; 300 - 256 + 1 = 45 have to
+/// end before the next.
 #[test]
 fn tokens_and_a_forced_dispatch() {
     let mut kyber = Kyber::new();
@@ -77,7 +77,7 @@ fn tokens_and_a_forced_dispatch() {
     assert_eq!(kyber.rig.pull().len(), 1);
 }
 
-/// Is a withdrawn request gone without a trace, and does one that loses a bio keep its turn?
+/// Does a withdrawn request leave no trace, and does one that loses a bio keep its turn?
 #[test]
 fn tokens_and_cancel() {
     let mut rig = Rig::new(disk(1), "kyber");
@@ -93,8 +93,8 @@ fn tokens_and_cancel() {
 
 // ------------------------------------------------------------------------------------------- timer
 
-/// Does the timer ring at most 100 ms after an end, once, and not for ever? Ends at 5 and 50 ms:
-/// 105 ms. Nothing ends after that: nothing to look at.
+/// Does the timer ring at most 100 ms after a completion, once, and not for ever? Completions at 5
+/// and 50 ms: 105 ms. Nothing ends after that: nothing to check.
 #[test]
 fn timer_rings_once_after_an_end() {
     let mut rig = Rig::new(disk(2), "kyber");
@@ -114,8 +114,8 @@ fn timer_rings_once_after_an_end() {
     assert_eq!((rig.until, rig.why), (None, Waiting::Empty));
 }
 
-/// In ticks, does it ring at one? hz=250: 5.9 ms is tick 4 ms, so 104 ms. Latencies stay exact: 0.5
-/// ms and a nanosecond is in bucket 1.
+/// In ticks, does it ring at a tick? hz=250: 5.9 ms is tick 4 ms, so 104 ms. Latencies stay exact:
+/// 0.5 ms and a nanosecond is in bucket 1.
 #[test]
 fn timer_in_ticks() {
     let mut kyber = Kyber::new();
@@ -151,7 +151,7 @@ fn attributes_of_kyber() {
     );
 }
 
-/// Why does a request wait: its line, its tokens, or the turn of others?
+/// Why does a request wait: its line, its tokens, or others' turns?
 #[test]
 fn explain_names_line_tokens_and_turn() {
     let mut kyber = Kyber::new();
@@ -171,7 +171,7 @@ fn explain_names_line_tokens_and_turn() {
         why(tickets[1]),
         "one discard came before it; 64 of 64 tokens for discards are taken"
     );
-    // The discards, which were the last to go, are out of tokens, and so no obstacle.
+    // The discards, which went last, are out of tokens, and so no obstacle.
     assert_eq!(why(tickets[3]), "one write came before it");
     assert_eq!(why(read), "it is the next read");
 

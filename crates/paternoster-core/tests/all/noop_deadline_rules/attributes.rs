@@ -120,7 +120,7 @@ fn attributes_are_clamped() {
         ("nr_requests", "384", "384"),
     ];
     let legacy = [("nr_requests", "1", "4"), ("nr_requests", "64", "64")];
-    // A number below the range is brought into it, as any other.
+    // A number below the range is brought into it, like any other.
     let negative = [("fifo_batch", "-1", "0")];
     for (elevator, own) in [
         ("deadline", &negative[..]),
@@ -136,7 +136,7 @@ fn attributes_are_clamped() {
     }
 }
 
-/// Is everything else refused, in words that say what would be right, and nothing changed?
+/// Is everything else refused, with a message saying what would be right, and nothing changed?
 #[test]
 fn attributes_are_refused() {
     let (mut rig, _) = rig("mq-deadline");
@@ -203,7 +203,7 @@ fn attributes_and_a_change_of_elevator() {
     change(&mut rig, "deadline");
     let values = ["fifo_batch", "nomerges", "nr_requests", "rules"].map(|name| rig.get(name));
     assert_eq!(values, ["16", "1", "96", "legacy"]);
-    // Rules that were set stay, whatever the elevator asks for.
+    // Rules that were set stay, whatever the elevator wants.
     rig.set("rules", "legacy");
     change(&mut rig, "mq-deadline");
     assert_eq!(rig.get("rules"), "legacy");

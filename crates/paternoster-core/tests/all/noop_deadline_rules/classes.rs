@@ -44,8 +44,8 @@ fn dl_7_a_bios_own_class() {
     assert_eq!(rig.served(), [1000, 0]);
 }
 
-/// Given continuous RT and a BE request, is it dispatched next once it is 10 s old, and not at 9.9
-/// s? From 20 s: at 29.9 not, at 30 it is.
+/// With continuous RT, is a BE request dispatched next once it is 10 s old, and not at 9.9 s? From
+/// 20 s: at 29.9 not, at 30 it is.
 #[test]
 fn dl_8_aging() {
     for elevator in MODERN {
@@ -68,7 +68,7 @@ fn dl_8_aging() {
     }
 }
 
-/// Of two aged classes, is BE tried before IDLE, and is another prio_aging_expire obeyed? 2 s
+/// Of two aged classes, is BE tried before IDLE, and does another prio_aging_expire apply? 2 s
 /// instead of 10.
 #[test]
 fn dl_8_aging_prefers_best_effort() {
@@ -106,8 +106,8 @@ fn dl_8_a_refused_request_ages_from_its_refusal() {
     }
 }
 
-/// Given nr_requests 256, is async_depth 192, and do writes, sync or not, never hold more? Reads
-/// take what is left, 64.
+/// With nr_requests 256, is async_depth 192, and do writes, sync or not, never hold more? Reads
+/// take the rest, 64.
 #[test]
 fn dl_9_async_depth() {
     for elevator in MODERN {
@@ -152,8 +152,7 @@ fn dl_9_async_depth_follows_until_set() {
     assert_eq!(rig.try_submit(Bio::new(client, Op::Write, 1000, 8)), Err(SubmitError::Busy));
 }
 
-/// Given only one class with requests, is aging not looked at, however old they are? And is it with
-/// two?
+/// With only one class with requests, is aging not checked, however old they are? And with two?
 #[test]
 fn dl_10_one_class_does_not_age() {
     for (second, expected) in [(false, 0), (true, 1)] {

@@ -5,8 +5,8 @@ use super::*;
 
 // ------------------------------------------------------------------------------------ DL-1 to DL-3
 
-/// Given reads 1 to 40 at once, fifo_batch 16 and no writes, is the order 1 to 40? Three batches
-/// begin (16 + 16 + 8), the later ones where the last stood.
+/// With reads 1 to 40 at once, fifo_batch 16 and no writes, is the order 1 to 40? Three batches
+/// begin (16 + 16 + 8), the later ones where the last stopped.
 #[test]
 fn dl_1_sorted_reads_stay_sorted() {
     for elevator in DEADLINES {
@@ -24,7 +24,7 @@ fn dl_1_sorted_reads_stay_sorted() {
     }
 }
 
-/// Given reads and writes always pending, do batches go R16 R16 W16? writes_starved 2: twice reads,
+/// With reads and writes always pending, do batches go R16 R16 W16? writes_starved 2: twice reads,
 /// then writes. Linux 6.8 is "at" sector 0 of the reads when it starts, so its first batch is not
 /// chosen and not counted: R16 more.
 #[test]
@@ -44,7 +44,7 @@ fn dl_2_two_read_batches_for_a_write_batch() {
     }
 }
 
-/// Given fifo_batch=1 and writes_starved=1, do they alternate? (6.8: behind its first read, as
+/// With fifo_batch=1 and writes_starved=1, do they alternate? (6.8: after its first read, as
 /// above.)
 #[test]
 fn dl_3_one_and_one() {
@@ -84,8 +84,8 @@ fn dl_2_starving_counts_only_when_both_wait() {
 
 // -------------------------------------------------------------------------------------------- DL-4
 
-/// Given a read at t0 at a low sector and a stream of higher ones, is it dispatched at the first
-/// batch end after t0 + 500 ms? Batches end behind 16000 and 32000. At 500 ms sharp it has expired
+/// With a read at t0 at a low sector and a stream of higher ones, is it dispatched at the first
+/// batch end after t0 + 500 ms? Batches end after 16000 and 32000. At exactly 500 ms it has expired
 /// for blk-mq (now >= deadline), not for legacy (now > deadline), where it goes fifo_batch = 16
 /// requests later.
 #[test]
@@ -102,7 +102,7 @@ fn dl_4_a_low_read_waits_at_most_a_batch_longer() {
         rig.read(client, 1000, 8);
         assert_eq!(rig.pulled(), [1000]);
         rig.complete_oldest();
-        // The first of the stream stands before it in the FIFO, so that the batch runs up the
+        // The first of the stream comes before it in the FIFO, so that the batch runs up the
         // stream.
         rig.read(client, 2000, 8);
         rig.read(client, 8, 8);
@@ -163,9 +163,9 @@ fn dl_4_the_survivor_inherits_the_deadline() {
 
 // -------------------------------------------------------------------------------------------- DL-5
 
-/// Where does a direction go on after the other had its turn? Reads stood at 6000 with 1000 (older)
-/// and 7000 waiting. Legacy and Linux 6.0 begin with the head of the FIFO, 1000; Linux 6.8 goes on
-/// with 7000.
+/// Where does a direction go on after the other's turn? Reads stopped at 6000 with 1000 (older) and
+/// 7000 waiting. Legacy and Linux 6.0 begin with the head of the FIFO, 1000; Linux 6.8 goes on with
+/// 7000.
 #[test]
 fn dl_5_where_reads_go_on() {
     for (elevator, last) in [
@@ -194,7 +194,7 @@ fn dl_5_where_reads_go_on() {
 
 // -------------------------------------------------------------------------------------------- DL-6
 
-/// Given front_merges=0, is there no front merge by the tree, while the one-hit cache may still do
+/// With front_merges=0, is there no front merge by the tree, while the one-hit cache may still do
 /// one? With the cache on 1000 the bio before [16, 24) is a request of its own (G); with the cache
 /// on [16, 24) it merges (F).
 #[test]
@@ -217,7 +217,7 @@ fn dl_6_front_merges() {
     }
 }
 
-/// And back merges, do they care? They do not.
+/// And are back merges unaffected? They are.
 #[test]
 fn dl_6_back_merges_stay() {
     for elevator in DEADLINES {

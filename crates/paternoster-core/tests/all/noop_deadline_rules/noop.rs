@@ -5,7 +5,7 @@ use super::*;
 
 // -------------------------------------------------------------------------------------------- noop
 
-/// Given depth 1 and requests 30, 10, 20, is the order 30, 10, 20? Each leaves before the next
+/// With depth 1 and requests 30, 10, 20, is the order 30, 10, 20? Each leaves before the next
 /// enters the sorted list.
 #[test]
 fn noop_1_first_come_first_served() {
@@ -16,8 +16,8 @@ fn noop_1_first_come_first_served() {
     assert_eq!(rig.served(), [30, 10, 20]);
 }
 
-/// Is `none` what blk-mq is without a scheduler: of a device of depth 1 one request is allocated,
-/// the next client sleeps, and has it when that has ended? Under noop both have one.
+/// Is `none` what blk-mq is without a scheduler: on a device of depth 1 one request is allocated,
+/// the next client sleeps, and gets it when that has ended? Under noop both have one.
 #[test]
 fn none_has_no_requests_but_the_tags() {
     for (name, expected) in [("noop", None), ("none", Some(SubmitError::Busy))] {
@@ -30,7 +30,7 @@ fn none_has_no_requests_but_the_tags() {
     }
 }
 
-/// Given a forced drain, is the dispatch list sorted one way from the boundary? From 0: 10 20 30;
+/// After a forced drain, is the dispatch list sorted one way from the boundary? From 0: 10 20 30;
 /// from 15: 20 30 10.
 #[test]
 fn noop_2_a_forced_drain_is_sorted() {
@@ -49,8 +49,7 @@ fn noop_2_a_forced_drain_is_sorted() {
 }
 
 /// Are its neighbours those of the list, so that a gap closes only between neighbours? 0, 16, then
-/// 8 behind 0: the list is [0, 16), [16, 24): one command. With 100 between them in the list:
-/// three.
+/// 8 after 0: the list is [0, 16), [16, 24): one command. With 100 between them in the list: three.
 #[test]
 fn noop_neighbours_are_those_of_the_list() {
     for (sectors, expected) in [(&[0, 16, 8][..], 1), (&[0, 100, 16, 8], 3)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slices: a small elevator made from outside, to prove that the seam carries what cfq and bfq
+//! Slices: a small elevator made from outside, to prove that the interface carries what cfq and bfq
 //! need.
 //!
 //! It sees only what the crate makes public, and does a little of everything that a fair
@@ -14,23 +14,23 @@
 //! ```
 //!
 //! A client's sync requests wait in its own queue in sector order; asynchronous ones in one queue
-//! for all. A slice of `slice_ms` begins at the first completion. When the queue is empty and
-//! slice is left, the device idles for `idle_ms`: the client's next request, if it comes, goes
-//! before all others'. Device time is charged to the group: `served * 2^20 / weight`. Groups
-//! stand side by side, whatever their parents.
+//! for all. A slice of `slice_ms` begins at the first completion. When the queue is empty with time
+//! left in its slice, the device idles for `idle_ms`: the client's next request, if it comes, goes
+//! before all others'. Device time is charged to the group: `served * 2^20 / weight`. Groups are
+//! side by side, whatever their parents.
 //!
-//! A client that reads where another's last request ended joins that one's queue with what it
-//! binds from then on, until one of both changes its group or class, or leaves.
+//! A client that reads where another's last request ended joins that one's queue with what it binds
+//! from then on, until either changes its group or class, or leaves.
 //!
-//! Where requests stand, and whose turn it is, is with `queues.rs` (S1 to S3, S6); slices and
-//! idling are here.
+//! Where requests are, and which queue is next, is in `queues.rs` (S1 to S3, S6); slices and idling
+//! are here.
 //!
 //! # Invariants
 //! S4  The timer is set exactly while the device idles, for an active queue in which nothing waits.
 //! S5  Time and the groups' virtual time never step back.
-//! S7  It is told only of requests that it was asked to bind, each in its order.
+//! S7  It only gets requests that it was asked to bind, each in its order.
 //!
-//! What breaks S7 is written down and reported by the audit, since the calls themselves cannot
+//! A breach of S7 is recorded and reported by the audit, because the calls themselves cannot
 //! refuse.
 
 mod queues;
@@ -76,7 +76,7 @@ pub(crate) struct Slices {
     slice: Nanos,
     idle: Nanos,
     queues: Queues,
-    /// The queue that has the device.
+    /// The queue in service.
     active: Option<u32>,
     /// Set by the first completion of the slice.
     slice_end: Option<Nanos>,
@@ -113,7 +113,7 @@ impl Slices {
         }
     }
 
-    /// S5 and S7: time goes on, the request is ours and in one of `states`. Its queue.
+    /// S5 and S7: time advances, the request is ours and in one of `states`. Returns its queue.
     fn expect(
         &mut self,
         view: &QueueView,
@@ -141,7 +141,7 @@ impl Slices {
         self.last_seen = now;
     }
 
-    /// Puts a request into a queue's order; what the device stood still for has come.
+    /// Puts a request into a queue's order; the one the device idled for may have come.
     fn stand(&mut self, view: &mut QueueView, request: RequestId, number: u32, position: Position) {
         self.queues.stand(view, request, number, position, self.active);
         if self.active == Some(number) {
@@ -187,7 +187,7 @@ impl Slices {
         queue.client.is_some() && queue.class != IDLE_CLASS && self.idle != Nanos::ZERO
     }
 
-    /// What remains of a client that leaves goes to the queues of those whose it is.
+    /// What remains of a client that leaves goes to the queues of its owners.
     fn scatter(&mut self, view: &mut QueueView, number: u32) {
         while let Some(request) = self.queues.first_member(number) {
             let heir = self.queues.target(view.request(request).client().index());
@@ -236,7 +236,7 @@ impl Elevator for Slices {
         } else if self.idle_until.is_some()
             && self.active == Some(self.queues.target(client.index()))
         {
-            // The device stands still for this very client.
+            // The device idles for this very client.
             Admission::Must
         } else {
             Admission::Normal
@@ -399,7 +399,7 @@ impl Elevator for Slices {
         _: Option<ClientId>,
     ) -> Nanos {
         self.queues.charge_group(view.group_of(client).index(), cost);
-        // One other of the same weight, of those that are there.
+        // One other of the same weight, of those that exist.
         cost
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queues: where each request stands, and which queue is next.
+//! Queues: where each request is, and which queue is next.
 //!
 //! ```text
 //! group with the least virtual time ─▶ best class in it ─▶ ring of its queues ─▶ the first one
@@ -11,11 +11,11 @@
 //! In a request's scratch: the number of its queue plus one, and its [`State`].
 //!
 //! # Invariants
-//! S1  A request stands in the members of exactly one queue, the one that its scratch names.
+//! S1  A request is in the members of exactly one queue, the one that its scratch names.
 //! S2  `waiting` and `picked` are the numbers of members in these states; those that wait are in
 //!     the queue's tree or its head list, under their own sector.
 //! S3  A queue is in the ring of its group and class exactly while something waits in it.
-//! S6  Queues are joined only within a group and a class, and never in a circle.
+//! S6  Queues are joined only within a group and a class, and never in a cycle.
 
 use paternoster_core::elevator::{Fault, Position};
 use paternoster_core::list::{Links, List};
@@ -30,7 +30,7 @@ pub(super) const IDLE_CLASS: usize = 2;
 const HOME: usize = 0;
 const STATE: usize = 1;
 
-/// Where a request stands, as the calls so far have put it.
+/// Where a request is, after the calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Bound = 1,
@@ -41,7 +41,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The number that a request's scratch has of it.
+    /// The queue number in a request's scratch.
     pub(super) fn of(view: &QueueView, request: RequestId) -> u64 {
         view.request(request).scratch()[STATE]
     }
@@ -58,7 +58,7 @@ impl State {
 /// A client's sync requests, or the async ones of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
-    /// Whose; `None` if free, or the async one.
+    /// Its client; `None` if free, or the async one.
     pub(super) client: Option<ClientId>,
     members: List,
     sorted: Root,
@@ -70,14 +70,14 @@ pub(super) struct Queue {
     pub(super) class: usize,
     /// The queue that this client's next requests go to.
     into: Option<u32>,
-    /// Behind the last request that was bound here.
+    /// After the last request that was bound here.
     pub(super) last_end: Option<u64>,
     /// Device time in the present slice.
     pub(super) served: Nanos,
 }
 
 impl Queue {
-    /// A client's that has come.
+    /// The queue of a client that has come.
     pub(super) fn of(client: ClientId) -> Queue {
         Queue { client: Some(client), ..Queue::default() }
     }
@@ -86,7 +86,7 @@ impl Queue {
         self.sorted.len() + self.head.len()
     }
 
-    /// Whether it is no client's, and has no requests.
+    /// Whether it has no client and no requests.
     pub(super) fn is_free(&self) -> bool {
         self.client.is_none() && self.members.is_empty()
     }
@@ -123,7 +123,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Of no view yet.
+    /// For no view yet.
     pub(super) fn none() -> Queues {
         Queues {
             nodes: Nodes::with_capacity(0),
@@ -137,7 +137,7 @@ impl Queues {
         }
     }
 
-    /// As many as the view has places for, all free but the async one.
+    /// As many as the view has slots for, all free but the async one.
     pub(super) fn of(view: &QueueView) -> Queues {
         let (requests, limits) = (view.request_slots(), *view.limits());
         let shared = Queue { group: view.root().index(), class: 1, ..Queue::default() };
@@ -217,7 +217,7 @@ impl Queues {
         self.at(into).client
     }
 
-    /// No other shares a queue with this client any longer; what is bound stays where it is.
+    /// No other client shares a queue with this one any longer; what is bound stays where it is.
     pub(super) fn part(&mut self, client: u32) {
         for queue in &mut self.queues {
             if queue.into == Some(client) {
@@ -258,7 +258,7 @@ impl Queues {
         view.scratch_mut(request)[HOME] = u64::from(to) + 1;
     }
 
-    /// Puts a request into a queue's order, beside the queue that has the device.
+    /// Puts a request into a queue's order; `active` is the queue in service.
     pub(super) fn stand(
         &mut self,
         view: &mut QueueView,
@@ -278,7 +278,7 @@ impl Queues {
         self.enter_ring(number, active);
     }
 
-    /// Takes a waiting request out of its queue's order; where it stood.
+    /// Takes a waiting request out of its queue's order; returns where it was.
     pub(super) fn step_out(
         &mut self,
         view: &mut QueueView,
@@ -303,7 +303,7 @@ impl Queues {
         position
     }
 
-    /// A waiting request begins earlier now, or ends later.
+    /// A waiting request now begins earlier, or ends later.
     pub(super) fn grown(
         &mut self,
         view: &QueueView,
@@ -363,7 +363,7 @@ impl Queues {
         }
     }
 
-    /// A queue that has had its turn goes behind the others of its ring.
+    /// A queue that has had its turn goes to the end of its ring.
     pub(super) fn go_behind(&mut self, number: u32) {
         if self.ring_links.contains(number) {
             self.leave_ring(number);
@@ -372,7 +372,7 @@ impl Queues {
         }
     }
 
-    /// Whose turn it is: group, class, queue.
+    /// The next queue, by group, class, ring.
     pub(super) fn choose(&mut self) -> Option<u32> {
         let busy = self.shares.iter().filter(|share| share.best_class().is_some());
         let share = busy.min_by_key(|share| share.virtual_time)?;
@@ -395,7 +395,7 @@ impl Queues {
         share.virtual_time += cost;
     }
 
-    /// A group is there, or weighs something else now.
+    /// A group comes, or its weight changes.
     pub(super) fn weigh_group(&mut self, group: u32, weight: u32) {
         let virtual_time = self.virtual_now;
         let share = &mut self.shares[group as usize];
@@ -405,7 +405,7 @@ impl Queues {
         share.weight = weight;
     }
 
-    /// A group goes; whether it was there, and nothing waited in it.
+    /// A group goes; returns whether it existed with nothing waiting.
     pub(super) fn remove_group(&mut self, group: u32) -> bool {
         let share = std::mem::take(&mut self.shares[group as usize]);
         share.best_class().is_none() && share.weight != 0

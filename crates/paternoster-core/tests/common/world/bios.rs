@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bios: which one a step means, and whether it is one that a queue takes.
+//! Bios: which one a step means, and whether a queue should take it.
 //!
-//! A step says *where* a bio is to be in words (behind the client's last, before it, behind
-//! another's), since merges, company and streams come of neighbours, and places drawn from the
-//! whole device would hardly meet. What no step says (segments, a priority of its own) follows
-//! from the cookie.
+//! A step says *where* a bio is to be relative to others (after the client's last, before it, after
+//! another's), because merges, company and streams need neighbours, and places drawn from the whole
+//! device would hardly meet. What no step says (segments, its own priority) follows from the
+//! cookie.
 //!
 //! # Invariants
 //! I1  The same people, step and cookie give the same bio: a run shrinks and repeats.
@@ -36,7 +36,7 @@ impl What {
     }
 }
 
-/// The bio that a step means: of the person at this place, who is one of these.
+/// The bio that a step means, for the person at this index.
 pub(super) fn draw(
     (people, index): (&[Person], usize),
     (what, place, sectors): (What, Where, u32),
@@ -65,7 +65,7 @@ pub(super) fn draw(
     bio
 }
 
-/// Whether a queue takes such a bio, or has it wait.
+/// Whether a queue takes such a bio, or lets it wait.
 pub(super) fn is_right(bio: &Bio, max_sectors: u32, facts: &DeviceFacts) -> bool {
     (bio.op == Op::Flush) == (bio.sectors == 0)
         && bio.end() <= CAPACITY

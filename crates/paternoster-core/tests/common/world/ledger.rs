@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ledger: the stream of events, checked and counted (W8), and the counts of a whole run.
 //!
-//! The ledger is the queue's observer, and hears each event and note as it happens. It cannot fail
-//! in the midst of a call, so that it keeps a breach, which the driver asks for behind each step.
-//! The census says afterwards that a run went everywhere: a driver under which nothing is merged,
+//! The ledger is the queue's observer, and gets each event and note as it happens. It cannot fail
+//! in the middle of a call, so it keeps a breach, which the driver checks for after each step. The
+//! census shows afterwards that a run went everywhere: a driver under which nothing is merged,
 //! refused or woken proves nothing.
 //!
 //! # Invariants
-//! I1  Events and notes bear one sequence of numbers, without gaps, at times that do not go back.
+//! I1  Events and notes have one sequence of numbers, without gaps, at times that do not go back.
 //! I2  `digest` depends on each event, on when each note came, and on nothing else: two runs of the
 //!     same calls have the same one.
 

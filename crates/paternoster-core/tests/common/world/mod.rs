@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! World: a random caller of the library, and a naive model that knows what must come of it.
+//! World: a random caller of the library, and a naive model that knows what must result.
 //!
 //! A [`Plan`] says what device and which capacities; [`Step`]s say what the caller does. Both are
 //! small and shrink well. [`run`] carries them out on a queue and checks every answer against the
-//! model, which keeps nothing but a map of the bios that have not ended and a list of the
-//! commands that are in the device:
+//! model, which keeps only a map of the bios that have not ended and a list of the commands in the
+//! device:
 //!
 //! ```text
 //! submit ─▶ live bios ─ Issue: these, in order ─▶ commands ─ complete ─▶ ended ─ Done ─▶ gone
@@ -18,16 +18,16 @@
 //! * W2  A command covers exactly the sectors of its bios, in their order, within max_sectors,
 //!   segments and depth.
 //! * W3  A bio is in one command at a time, and in none once it has ended or was withdrawn.
-//! * W4  A flush is in the device alone. PREFLUSH data follow a flush that began behind their
-//!   submission; FUA without FUA in the device ends behind a flush that began behind its data; a
-//!   flush ends behind one of its own.
-//! * W5  Each `Wait` is true: its reason holds, its `until` lies ahead, and with `Empty` nothing
-//!   is left.
+//! * W4  A flush is alone in the device. PREFLUSH data follows a flush that began after its
+//!   submission; FUA without FUA in the device ends after a flush that began after its data; a
+//!   flush ends after one of its own.
+//! * W5  Each `Wait` is true: its reason holds, its `until` is in the future, and with `Empty`
+//!   nothing is left.
 //! * W6  A client that got `Busy` gets a `Wake` by the time everything has drained.
 //! * W7  A bounded number of `next` leads to a `Wait`.
 //! * W8  The audit holds after every call; events are in order and as many as there were steps.
 //!
-//! A breach is an `Err` that says which step it was. Nothing here panics for a bug of the
+//! A breach is an `Err` that says which step it was. Nothing here panics because of a bug in the
 //! library.
 
 mod bios;
@@ -66,7 +66,7 @@ struct World {
     census: Census,
 }
 
-/// Carries out a plan. What was wrong, if anything.
+/// Carries out a plan. Returns what was wrong, if anything.
 pub(crate) fn run(plan: &Plan, steps: &[Step]) -> Result<Census, String> {
     let mut world = World::new(plan);
     for (number, &step) in steps.iter().enumerate() {
@@ -254,7 +254,7 @@ impl World {
             0 => return Ok(()),
             people => usize::from(who) % people,
         };
-        // One who sleeps is asleep, mostly.
+        // A sleeping client stays asleep, mostly.
         if self.people[index].owed && who < 12 {
             return Ok(());
         }
@@ -348,7 +348,7 @@ impl World {
         (shown("rules") == "legacy", shown("nr_requests").parse().unwrap_or(0))
     }
 
-    /// What can be set stays within what was promised when the queue was made, also across changes.
+    /// Settings stay within what was promised when the queue was made, even across changes.
     fn within_limits(&self) -> Result<(), String> {
         let (legacy, nominal) = self.nominal();
         let (least, most) = if legacy {
@@ -483,7 +483,7 @@ impl World {
         let text = VALUES[usize::from(value) % VALUES.len()];
         let result = self.queue.set_attribute(self.now, name, text);
         if let Err(error) = result {
-            // It has words, and does not hinder reading.
+            // It has words, and reading does no harm.
             let _written = write!(shown, "{error}");
         }
         let _found = self.queue.show_attribute(name, &mut shown);

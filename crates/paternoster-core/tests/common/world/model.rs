@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Model: what a caller can know of its bios and of the device (W1 to W5), and no more: a map of
-//! the bios that have not ended, a list of the commands that are in the device, and when its cache
-//! was last clean.
+//! the bios that have not ended, a list of the commands in the device, and when its cache was last
+//! clean.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) enum Stand {
     Waiting,
     InDevice,
     Withdrawn,
-    /// Its data have ended so; since that beat.
+    /// Its data ended with this outcome, at this beat.
     Ended(Outcome, u64),
 }
 
@@ -57,12 +57,12 @@ impl Cache {
         }
     }
 
-    /// Whether what was asked for at `beat` has had a flush behind that, or needed none.
+    /// Whether a request made at `beat` has had a flush after that, or needed none.
     const fn was_flushed(&self, beat: u64) -> bool {
         self.flushed > beat || self.clean >= beat
     }
 
-    /// Whether a flush behind `beat` failed so.
+    /// Whether a flush after `beat` failed with this outcome.
     fn flush_failed(&self, beat: u64, outcome: Outcome) -> bool {
         self.failures.iter().any(|&(at, failure)| at > beat && failure == outcome)
     }
@@ -71,19 +71,19 @@ impl Cache {
 #[derive(Debug)]
 pub(super) struct Model {
     facts: DeviceFacts,
-    /// Numbers what happens, for "before" and "behind".
+    /// Numbers events, for "before" and "after".
     beat: u64,
     pub(super) live: BTreeMap<Cookie, Live>,
     pub(super) commands: Vec<Carried>,
-    /// The largest request that was allowed since the queue was last empty.
+    /// The largest request allowed since the queue was last empty.
     pub(super) largest: u32,
     cache: Cache,
-    /// Handles of what has ended.
+    /// Handles of bios that have ended.
     pub(super) gone: Vec<(Option<Tag>, Option<Ticket>)>,
 }
 
 impl Model {
-    /// Of a device, for which the largest request is `largest` now.
+    /// For a device, with `largest` as the largest request now.
     pub(super) fn new(facts: DeviceFacts, largest: u32) -> Model {
         Model {
             facts,
@@ -176,7 +176,7 @@ impl Model {
         Ok(())
     }
 
-    /// A command that ends, or is refused, by a random number.
+    /// A command that ends, or is refused, chosen by a random number.
     pub(super) fn take_command(&mut self, which: u8) -> Option<Carried> {
         match self.commands.len() {
             0 => None,
@@ -231,7 +231,7 @@ impl Model {
             Stand::Waiting if bio.op == Op::Flush => {
                 (ok && is_flushed(live.born)) || failed_behind(live.born)
             }
-            // Its data never went out: only a flush before them can have failed.
+            // Its data never went out: only a flush before it can have failed.
             Stand::Waiting => bio.flags.contains(Flags::PREFLUSH) && failed_behind(live.born),
             Stand::Ended(data, at) => {
                 let flush_follows = facts.write_cache
@@ -267,10 +267,10 @@ impl Model {
             Waiting::DeviceFull => inside == depth,
             Waiting::Idling => until.is_some() && outside,
             Waiting::Completion => inside > 0 && outside,
-            // A flush is in the device, or waits for data under way, or for others (delayed).
+            // A flush is in the device, or waits for data in flight, or for others (delayed).
             Waiting::Flush => outside && (inside > 0 || until.is_some()),
             Waiting::Throttled => outside && (inside > 0 || until.is_some()),
-            // The device's plug opens with time, also when what it held back was withdrawn.
+            // The device's plug opens with time, even when what it held back was withdrawn.
             Waiting::Plugged => outside || until.is_some(),
             Waiting::Refused => inside > 0 || until.is_some(),
         };

@@ -2,13 +2,13 @@
 //! People: the clients as a caller sees them, asleep or awake (W6).
 //!
 //! A client that got `Busy` sleeps and is owed a `Wake`. What it sleeps for (a bio's place, a slot,
-//! its pool) is noted when it falls asleep, by what the caller knows of what is taken then. A
-//! client that was woken may come too late and sleep again; so what is free is not owed to a
-//! sleeper as long as as many others are awake that have not tried yet.
+//! its pool) is noted when it falls asleep, from what the caller knows to be taken then. A client
+//! that was woken may come too late and sleep again; so a sleeper is not owed what is free as long
+//! as as many others are awake that have not tried yet.
 //!
 //! # Invariants
 //! I1  No client is woken more often than it fell asleep.
-//! I2  None sleeps for what is free, beyond what those that are awake may take.
+//! I2  None sleeps for something free, beyond what those that are awake may take.
 
 use paternoster_core::{Bio, ClientId, Limits};
 
@@ -19,26 +19,26 @@ pub(super) struct Person {
     pub(super) owed: bool,
     /// The bio that got Busy.
     pub(super) refused: Option<Bio>,
-    /// When it got Busy, all places for bios were taken.
+    /// When it got Busy, all bio slots were taken.
     for_bio: bool,
-    /// When it got Busy, requests of both pools together had all slots: only under changing rules.
+    /// When it got Busy, requests of both pools together had all slots: only when rules change.
     for_slot: bool,
-    /// Got a Wake, and has not submitted since what the queue could take or refuse.
+    /// Got a Wake, and has since submitted nothing that the queue could take or refuse.
     pub(super) has_turn: bool,
     busies: u64,
     wakes: u64,
-    /// From where to where its last bio goes.
+    /// Start and end of its last bio.
     pub(super) last: (u64, u64),
 }
 
-/// What is taken of a queue.
+/// How much of a queue is in use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
-    /// Requests that are asynchronous, and others.
+    /// Asynchronous requests, and others.
     pub(super) requests: (u32, u32),
     pub(super) bios: usize,
     pub(super) legacy: bool,
-    /// How many requests there may be, in each pool if the rules are legacy.
+    /// How many requests there may be; in each pool if the rules are legacy.
     pub(super) nominal: u32,
 }
 
@@ -58,7 +58,7 @@ impl Person {
         }
     }
 
-    /// It got Busy for this bio, when so many requests and bios were taken.
+    /// It got Busy for this bio, with this many requests and bios in use.
     pub(super) fn falls_asleep(&mut self, bio: Bio, requests: u32, bios: usize, limits: &Limits) {
         self.owed = true;
         self.has_turn = false;
@@ -80,7 +80,8 @@ impl Person {
     }
 }
 
-/// W6: none sleeps for what is free, unless as many others are awake and have not tried again yet.
+/// W6: none sleeps for something free, unless as many others are awake and have not tried again
+/// yet.
 pub(super) fn sleepers(people: &[Person], limits: &Limits, held: Held) -> Result<(), String> {
     let awake = people.iter().filter(|person| person.has_turn).count();
     let awake = u32::try_from(awake).unwrap_or(u32::MAX);
@@ -90,8 +91,8 @@ pub(super) fn sleepers(people: &[Person], limits: &Limits, held: Held) -> Result
         let forgotten = if person.for_bio {
             bios + (awake as usize) < limits.bios as usize
         } else if legacy && !person.for_slot {
-            // One that finds the pool one short of full sleeps as well, for the last goes to
-            // batchers.
+            // A client that finds the pool one short of full sleeps as well, because the last goes
+            // to batchers.
             let pool = if sync { others } else { limited };
             pool + awake + 1 < nominal
         } else {

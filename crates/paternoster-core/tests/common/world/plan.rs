@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plan: the world before the first step, drawn: a device, capacities, an elevator.
+//! Plan: the randomly drawn world before the first step: a device, capacities, an elevator.
 //!
-//! All is small, so that it fills: a device of 4096 sectors, at most 64 requests and six clients.
-//! What goes wrong in a queue goes wrong at its limits, and a small plan is one that can be read
-//! when it fails. Every elevator of the library has its turn, a fixture under both rules of
-//! requests, and one that has the core of the trait alone, since a caller's own may be such.
+//! Everything is small, so that it fills: a device of 4096 sectors, at most 64 requests and six
+//! clients. Queues go wrong at their limits, and a small plan can be read when it fails. Every
+//! elevator of the library has its turn, a fixture under both rules of requests, and one with only
+//! the required methods of the trait, because a caller's own may be like that.
 //!
 //! # Invariants
-//! I1  A plan that is drawn can be built: no test of refusals is made here.
+//! I1  A plan that is drawn can be built: refusals are not tested here.
 //! I2  A plan is a value: with the steps it is the whole of a run.
 
 use paternoster_core::elevator::Rules;
@@ -22,7 +22,7 @@ use crate::common::slices::Slices;
 pub(super) const CAPACITY: u64 = 4096;
 
 /// How many elevators there are to choose from: the library's, the fixture under both rules, and
-/// one that has the core of the trait alone.
+/// one with only the required methods of the trait.
 pub(crate) fn choices() -> usize {
     elevators::ALL.len() + 3
 }
@@ -48,13 +48,13 @@ pub(crate) struct Plan {
     pub(crate) faithful: bool,
     pub(crate) facts: DeviceFacts,
     pub(crate) limits: Limits,
-    /// Clients there are from the start.
+    /// Clients from the start.
     pub(crate) people: u32,
     /// Whether a woken client tries again at once, or when its next turn comes.
     pub(crate) eager: bool,
     /// A bug to be planted, and after how many opportunities it strikes.
     pub(crate) bug: Option<(Bug, u32)>,
-    /// Whether the audit is asked. Without it only what a caller can see is left.
+    /// Whether the audit runs. Without it only what a caller can see is left.
     pub(crate) audits: bool,
 }
 

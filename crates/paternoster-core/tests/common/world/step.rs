@@ -2,20 +2,19 @@
 //! Step: one thing that the caller does, drawn from a kind and a number, so that it shrinks well.
 //!
 //! A step names nothing that may be gone by the time it is done: its numbers choose among what
-//! there is then (see [`choose`]), so that any part of a list of steps is a list of steps again.
-//! That is what shrinking asks for. The kinds are weighted: a third are single bios, most others
-//! keep the queue going, and what is rare for a caller (a change of elevator, handles of what has
-//! gone) is rare here.
+//! exists then (see [`choose`]), so that any part of a list of steps is a list of steps again.
+//! Shrinking needs that. The kinds are weighted: a third are single bios, most others keep the
+//! queue going, and what is rare for a caller (a change of elevator, stale handles) is rare here.
 //!
 //! # Invariants
 //! I1  Each kind and number is a step, and the same pair always the same one.
-//! I2  The plainest choice is the first: a read, behind the last one, that ends well. Numbers
-//!     shrink towards it.
+//! I2  The plainest choice is the first: a read, after the last one, that ends well. Numbers shrink
+//!     towards it.
 
 use paternoster_core::Class;
 use proptest::prelude::*;
 
-/// Values of attributes: small, large, wrong, words of some.
+/// Values of attributes: small, large, wrong, some attributes' words.
 pub(super) const VALUES: [&str; 21] = [
     "0",
     "1",
@@ -59,11 +58,11 @@ pub(crate) enum What {
 /// Where a bio is to be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Where {
-    /// Behind the client's last.
+    /// After the client's last.
     Behind,
     /// Before the client's last.
     Before,
-    /// Behind another client's last.
+    /// After another client's last.
     BehindOther(u8),
     At(u16),
     BeyondTheEnd,
@@ -72,12 +71,12 @@ pub(crate) enum Where {
 /// How far time goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Span {
-    /// To where the last `Wait` asked for.
+    /// To the time that the last `Wait` gave.
     Until,
     Micros(u16),
     Millis(u16),
     Hours(u16),
-    /// Backwards: the queue takes it as no time at all.
+    /// Backwards: the queue takes it as no advance.
     Back,
 }
 
@@ -89,7 +88,7 @@ pub(crate) enum End {
     Failed(u8),
 }
 
-/// One thing that the caller does. Numbers choose among what there is.
+/// One thing that the caller does. Numbers choose among what exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
     Submit {
@@ -98,7 +97,7 @@ pub(crate) enum Step {
         place: Where,
         sectors: u8,
     },
-    /// Several bios one behind the other, or with gaps, until one is not accepted.
+    /// Several bios one after the other, or with gaps, until one is not accepted.
     Burst {
         who: u8,
         what: What,
@@ -115,7 +114,7 @@ pub(crate) enum Step {
     Plug(u8),
     Unplug(u8),
     ChangeElevator(u8),
-    /// Puts the elevator back that was there before.
+    /// Puts the previous elevator back.
     RestoreElevator,
     Set {
         attribute: u8,
@@ -146,7 +145,7 @@ pub(crate) enum Step {
     RemoveGroup(u8),
     DispatchAll,
     Explain(u8),
-    /// Handles of what has gone.
+    /// Stale handles.
     Misuse(u8),
 }
 
@@ -223,7 +222,7 @@ impl End {
 }
 
 impl Step {
-    /// The step for a kind below 100 and a number from which the rest is drawn.
+    /// The step for a kind below 100; the rest is drawn from a number.
     pub(crate) fn draw(kind: u8, rest: u32) -> Step {
         let dice = &mut Dice(rest);
         match kind {

@@ -57,7 +57,7 @@ fn one_event_in_many_forms() {
     }
 }
 
-/// Are all events read, each with what it says?
+/// Are all events read, each with its contents?
 #[test]
 fn all_events() {
     let of = |body: &str| event(&format!("a b-c-1 [000] d..1 1.000000: {body}"));
@@ -125,7 +125,7 @@ fn messages_and_the_short_form() {
     assert_eq!((found[1].0.pid, found[1].0.at), (9, Nanos(563_000)));
 }
 
-/// Are wrong lines told with what would be right, and lost events?
+/// Are wrong lines reported with what would be right, and lost events?
 #[test]
 fn wrong_lines_are_told() {
     let text = "what\n\
@@ -152,8 +152,8 @@ fn wrong_lines_are_told() {
     }
 }
 
-/// Is what a real kernel (Linux 6.18) wrote understood, as its own file shows it and as perf does?
-/// A direct write of 64 KiB and a flush, both to 254,0.
+/// Is the output of a real kernel (Linux 6.18) understood, as its own file shows it and as perf
+/// does? A direct write of 64 KiB and a flush, both to 254,0.
 #[test]
 fn lines_of_a_real_kernel() {
     let text = "# tracer: nop\n#\n\

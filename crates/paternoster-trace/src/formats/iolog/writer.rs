@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Every `Q` becomes a line, at its time cut to microseconds: a discard a trim, a flush a sync, a
-//! write that flushes first a sync and a write. A device is a file of its name, or `device-8-0`
+//! write that flushes first a sync and a write. A device is a file with its name, or `device-8-0`
 //! without one (fio's `replay_redirect` sends all to one file); it is added and opened when it
-//! first appears. Passed-through commands, and I/O without data that is no flush, are left out.
+//! first appears. Passed-through commands, and I/O without data other than flushes, are left out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -7,11 +7,11 @@
 //!                            └ 20 us in 100 ns
 //! ```
 //!
-//! Every `Q` that reads or writes becomes a line, in order of arrival; its response time is up to
-//! the `C` that covers it (a merged one ends with its request). Where no `C` comes it is 0. Times
-//! count from 1970, since a trace does not say when it was. A device `hm_0` is host `hm`, disk 0;
-//! one without a name is host `dev8`, disk 16 for 8,16. Flushes and discards have no line, nor has
-//! what comes behind 215 years.
+//! Every `Q` that reads or writes becomes a line, in order of arrival; its response time lasts up
+//! to the `C` that covers it (a merged one ends with its request). Where no `C` comes it is 0.
+//! Times count from 1970, because a trace has no date. A device `hm_0` is host `hm`, disk 0; one
+//! without a name is host `dev8`, disk 16 for 8,16. Flushes and discards have no line, nor has
+//! anything after 215 years.
 //!
 //! Invariants: I1 at most [`OUTSTANDING_MAX`] lines wait for their response; then the oldest is
 //! written without.

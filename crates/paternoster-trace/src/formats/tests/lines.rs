@@ -116,8 +116,8 @@ fn k5_lines_are_read() {
     assert_eq!(found.devices[0].as_deref(), Some("volume1157"));
 }
 
-/// blkreplay: is a line without `;` a comment, wherever it stands, and is a replay put in order,
-/// with its times in the device?
+/// blkreplay: is a line without `;` a comment, wherever it is, and is a replay put in order, with
+/// its times in the device?
 #[test]
 fn blkreplays_lines_are_read() {
     let found = read(
@@ -128,7 +128,7 @@ fn blkreplays_lines_are_read() {
     let ms = 1_000_000;
     let (second, third) = ((16, 4096), (8, 512));
     let ahead = C::READ | C::AHEAD;
-    // 64 * 512 = 32768; 1.6 and 1.75 s are 100 and 250 ms behind the first one.
+    // 64 * 512 = 32768; 1.6 and 1.75 s are 100 and 250 ms after the first one.
     assert_records(
         &found,
         &[
@@ -144,7 +144,7 @@ fn blkreplays_lines_are_read() {
     assert_eq!(found.devices[0].as_deref(), Some("disk"));
 }
 
-/// blkreplay: is the heading found behind a licence of more lines than are read as each format?
+/// blkreplay: is the heading found after a licence of more lines than are read as each format?
 #[test]
 fn blkreplays_heading_may_stand_far_down() {
     let licence = "copying is permitted\n".repeat(100);
@@ -212,7 +212,7 @@ fn vscsi_records_are_read() {
     ];
     assert_eq!(recognise(&two), Some(Format::Vscsi));
     assert_records(&read_as(None, &two), &answered);
-    // A record of another version is passed over, and the end of a cut one told.
+    // A record of another version is skipped, and the end of a cut one reported.
     one[32 + 15] = 9;
     one.pop();
     let found = read_as(Some(Format::Vscsi), &one);
@@ -253,7 +253,7 @@ fn cloudphysics_texts_are_read() {
     );
 }
 
-/// DiskSim: milliseconds and flags; of real drives each request behind the end of the last?
+/// DiskSim: milliseconds and flags; for real drives each request after the end of the last?
 #[test]
 fn disksim_lines_are_read() {
     let found = read("0.000000\t0\t4583176\t4\t0\n46.004000 1 3962268 12 3\n");

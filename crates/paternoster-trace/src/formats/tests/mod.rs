@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The formats by their published lines: every field where it belongs, every format told from the
-//! others, every mistake named.
+//! The formats by their published lines: every field where it belongs, every format recognised,
+//! every mistake named.
 
 mod lines;
 mod mistakes;
@@ -52,7 +52,7 @@ const SAMPLES: [(Format, &str); 18] = [
     ),
 ];
 
-/// All records of a trace, the names of processes with them, and what was wrong.
+/// All records of a trace, including the names of processes, and its problems.
 struct Read {
     records: Vec<Record>,
     processes: Vec<(u32, String)>,
@@ -83,7 +83,7 @@ fn read(text: &str) -> Read {
     found
 }
 
-/// What a record should be: the place of its I/O is that of the trace.
+/// What a record should be: its I/O has the trace's place.
 fn record(
     code: Code,
     at_ns: u64,
@@ -133,7 +133,7 @@ fn samples_are_recognised() {
     assert_eq!(SAMPLES.len() + 2, Format::ALL.len());
 }
 
-/// Is each sample read by its own format only? Each exception is told in `recognise.rs`.
+/// Is each sample read by its own format only? `recognise.rs` lists each exception.
 #[test]
 fn samples_are_of_one_format() {
     for (format, text) in SAMPLES {
@@ -149,7 +149,7 @@ fn samples_are_of_one_format() {
     }
 }
 
-/// Have formats different names, by which they are found, and words to say?
+/// Do formats have different names, by which they are found, and descriptions?
 #[test]
 fn formats_have_names() {
     for format in Format::ALL {
@@ -159,7 +159,7 @@ fn formats_have_names() {
     assert_eq!(Format::by_name("MSR"), None);
 }
 
-/// Is a trace recognised that has some lines of another hand, and a text that is none refused?
+/// Is a trace recognised that has some foreign lines, and a text that is none refused?
 #[test]
 fn some_lines_may_be_wrong() {
     let mixed = "# from somewhere\n\nhello\n0,1,512,r,0.5\n0,2,512,R,0.25\ncut,of\n0,3,512,W,1\n";
@@ -173,7 +173,7 @@ fn some_lines_may_be_wrong() {
     }
 }
 
-/// Is a DiskSim trace told from MQSim's although some of its lines could be either's?
+/// Is a DiskSim trace distinguished from MQSim's although some of its lines could be either's?
 #[test]
 fn disksim_is_told_from_mqsim() {
     let disksim = "0 0 100 8 1\n10 0 200 8 0\n10.5 0 300 8 1\n";

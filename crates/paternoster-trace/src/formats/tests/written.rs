@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is written is read again, and as the tools of others have it.
+//! Written traces are read again, and match other projects' tools.
 
 use super::*;
 
-/// Is a trace that is written and read again the same, but for what the form has no place for?
+/// Is a trace that is written and read again the same, except for what the form cannot hold?
 #[test]
 fn what_is_written_is_read_again() {
     let text = "128166372003061629,hm,0,Read,9748688896,4096,46528\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Body: what a line says behind action and flags, `800 + 8 [dd]`.
+//! Body: the part of a line after action and flags, `800 + 8 [dd]`.
 //!
 //! ```text
 //! Q I D B M F G S   SECTOR + SECTORS [NAME]      nothing before [ if there is no data
@@ -18,16 +18,16 @@
 use super::words::{device, errno, split, split_last, whole, whole_u32};
 use crate::blktrace::{Categories, Code, DeviceNumber};
 
-/// What a body says.
+/// The contents of a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::formats) struct Body<'a> {
     pub(in crate::formats) sector: u64,
     pub(in crate::formats) bytes: u32,
     pub(in crate::formats) error: u16,
-    /// It is a command that is passed through.
+    /// It is a passed-through command.
     pub(in crate::formats) passthrough: bool,
     pub(in crate::formats) payload: Vec<u8>,
-    /// What stands in the brackets, if it is a name.
+    /// The text in the brackets, if it is a name.
     pub(in crate::formats) name: Option<&'a [u8]>,
 }
 
@@ -64,7 +64,7 @@ pub(in crate::formats) fn category_of(code: Code) -> Categories {
     }
 }
 
-/// The kind of I/O that flags tell, `FWFSM`.
+/// The kind of I/O that flags give, `FWFSM`.
 pub(in crate::formats) fn flags(text: &[u8]) -> Option<Categories> {
     let mut categories = Categories::default();
     // An F before the operation is a flush; newer kernels write the operation of one as F, too.
@@ -115,7 +115,7 @@ pub(in crate::formats) fn flags(text: &[u8]) -> Option<Categories> {
     Some(categories)
 }
 
-/// What would be right behind an action.
+/// What would be right after an action.
 pub(in crate::formats) const fn wanted(code: Code) -> &'static str {
     match code {
         Code::COMPLETE | Code::REQUEUE => "SECTOR + SECTORS [ERROR]",
@@ -159,7 +159,7 @@ pub(in crate::formats) fn read(code: Code, to: DeviceNumber, text: &[u8]) -> Opt
     behind.is_empty().then_some(body)
 }
 
-/// What is before, in and behind the brackets; a name may hold some.
+/// The text before, in and after the brackets; a name may hold some.
 pub(in crate::formats) fn brackets(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (before, rest) = split(text, b"[")?;
     let (name, behind) = split_last(rest, b']')?;
@@ -239,7 +239,7 @@ mod tests {
         read(code, DeviceNumber::new(8, 0), text.as_bytes())
     }
 
-    /// Are extents, commands, errors and names told apart?
+    /// Are extents, commands, errors and names distinguished?
     #[test]
     fn bodies_are_told_apart() {
         let at = |sector, bytes| Body { sector, bytes, name: Some(b"a [b] c"), ..Body::default() };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines: a text line by line, none longer than [`LINE_MAX`].
 //!
-//! A line that is longer is told and left out, without being held. A `\r` before the end of a line
-//! is none of its text, and the last line needs no end.
+//! A line that is too long is reported and left out, without being held. A `\r` before the end of a
+//! line is not part of its text, and the last line needs no end.
 //!
 //! Invariants: I1 no bytes make it panic; I2 it holds one line; I3 all lines are counted, from 1.
 
@@ -80,7 +80,7 @@ impl<R: BufRead> Lines<R> {
         Ok(read)
     }
 
-    /// Over the rest of a line that is too long.
+    /// Skips the rest of a line that is too long.
     fn pass_over(&mut self) -> io::Result<()> {
         loop {
             let ahead = match self.input.fill_buf() {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! * [`Lines`]: a text line by line; [`words`]: numbers, devices and times in it.
-//! * [`body`]: what stands behind action and flags.
-//! * [`Outbox`]: events put in order, names in front, plugs that wait for a device.
+//! * [`body`]: the part after action and flags.
+//! * [`Outbox`]: events put in order, names first, plugs that wait for a device.
 
 pub(super) mod body;
 mod lines;

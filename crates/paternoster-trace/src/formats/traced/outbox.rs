@@ -9,9 +9,9 @@
 //! plugs      P of 77 ?      wait for the device of the next event of 77, then sorted in
 //! ```
 //!
-//! Invariants: I1 times do not go back: an event that is later than the window is told, and gets
-//! the time of the one before; I2 at most [`WINDOW`] events, [`PROCESSES_MAX`] names and
-//! [`HELD_MAX`] plugs are held, these for [`HELD_LINES`] lines.
+//! Invariants: I1 times do not go back: an event later than the window is reported, and gets the
+//! time of the one before; I2 at most [`WINDOW`] events, [`PROCESSES_MAX`] names and [`HELD_MAX`]
+//! plugs are held, these for [`HELD_LINES`] lines.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -52,7 +52,7 @@ pub(in crate::formats) struct Outbox {
     origin: Option<Nanos>,
     last: Nanos,
     current: Item,
-    /// What has the name that was given last.
+    /// The process that was named last, and its name.
     named: Option<(u32, Box<[u8]>)>,
 }
 
@@ -73,7 +73,7 @@ impl Outbox {
         }
     }
 
-    /// A process has this name; a note says so, unless it was known.
+    /// A process has this name; writes a note, unless it was known.
     pub(in crate::formats) fn name(&mut self, pid: u32, name: &[u8]) {
         let name = &name[..name.len().min(NAME_MAX)];
         let same = |(last, known): &(u32, Box<[u8]>)| *last == pid && **known == *name;
@@ -105,7 +105,7 @@ impl Outbox {
         self.sort_in(Item { record, payload, line });
     }
 
-    /// Takes an event whose device the next event of its process will tell.
+    /// Takes an event whose device follows from the next event of its process.
     pub(in crate::formats) fn hold(&mut self, record: Record, payload: Vec<u8>, line: u64) {
         if self.held.len() >= HELD_MAX {
             let oldest = self.held.front().map_or(0, |held| held.line);
@@ -114,7 +114,7 @@ impl Outbox {
         self.held.push_back(Item { record, payload, line });
     }
 
-    /// Gives some of the plugs that wait a device.
+    /// Gives some of the waiting plugs a device.
     fn release(&mut self, which: impl Fn(&Item) -> bool, device: DeviceNumber) {
         let mut place = 0;
         while place < self.held.len() {

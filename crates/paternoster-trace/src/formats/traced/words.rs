@@ -8,7 +8,7 @@ use crate::blktrace::DeviceNumber;
 pub(in crate::formats) struct Words<'a>(pub(in crate::formats) &'a [u8]);
 
 impl<'a> Words<'a> {
-    /// The next word and not the blank behind it; empty at the end.
+    /// The next word without the blank after it; empty at the end.
     #[inline]
     pub(in crate::formats) fn word(&mut self) -> &'a [u8] {
         let text = self.0.trim_ascii_start();
@@ -23,7 +23,7 @@ impl<'a> Words<'a> {
         self.word()
     }
 
-    /// What is left, without the one blank before it.
+    /// The rest, without the one blank before it.
     pub(in crate::formats) fn rest(self) -> &'a [u8] {
         self.0.strip_prefix(b" ").unwrap_or(self.0)
     }
@@ -79,13 +79,13 @@ pub(in crate::formats) fn seconds(text: &[u8]) -> Option<u64> {
     whole(seconds)?.checked_mul(1_000_000_000)?.checked_add(whole(decimals)? * unit)
 }
 
-/// Splits before and behind the first occurrence.
+/// Splits before and after the first occurrence.
 pub(in crate::formats) fn split<'a>(text: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let place = text.windows(at.len()).position(|window| window == at)?;
     Some((&text[..place], &text[place + at.len()..]))
 }
 
-/// Splits before and behind the last occurrence of a byte.
+/// Splits before and after the last occurrence of a byte.
 pub(in crate::formats) fn split_last(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     let place = text.iter().rposition(|&byte| byte == at)?;
     Some((&text[..place], &text[place + 1..]))
@@ -95,7 +95,7 @@ pub(in crate::formats) fn split_last(text: &[u8], at: u8) -> Option<(&[u8], &[u8
 mod tests {
     use super::*;
 
-    /// Are numbers read that are some, and nothing else?
+    /// Are valid numbers read, and nothing else?
     #[test]
     fn numbers() {
         assert_eq!(whole(b"18446744073709551615"), Some(u64::MAX));

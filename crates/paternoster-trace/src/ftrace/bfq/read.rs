@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of each message, read and written.
 //!
-//! A pattern is the text of a message with `{}` where a number stands. It is tried by the first
-//! word; what remains of the text behind the pattern makes the message another one.
+//! A pattern is the text of a message with `{}` in place of numbers. The first word selects which
+//! to try; if text remains after the pattern, the message is another one.
 //!
 //! ```text
 //! calc_finish: serv {}, w {}     calc_finish: serv 10922, w 40      ["10922", "40"]
@@ -13,8 +13,8 @@ use core::fmt;
 use super::{BfqMessage, ExpireReason, Partner, QueueName};
 use crate::ftrace::line::whole;
 
-/// What stands at each `{}` of the pattern, if the text is made like it. A hole ends where the
-/// words behind it begin for the first time.
+/// The text at each `{}` of the pattern, if the text matches it. A hole ends at the first
+/// occurrence of the words after it.
 fn holes<'a, const N: usize>(text: &'a str, pattern: &str) -> Option<[&'a str; N]> {
     let mut words = pattern.split("{}");
     let mut rest = text.strip_prefix(words.next()?)?;
@@ -52,7 +52,7 @@ fn reason(text: &str) -> Option<ExpireReason> {
     ExpireReason::ALL.get(whole::<usize>(text)?).copied()
 }
 
-/// A message; `None` for one that is not known.
+/// A message; `None` for an unknown one.
 pub(super) fn message(text: &str) -> Option<BfqMessage> {
     let (first, _) = text.split_once(' ').unwrap_or((text, ""));
     let message = match first {
@@ -68,7 +68,7 @@ pub(super) fn message(text: &str) -> Option<BfqMessage> {
         "merging" | "scheduling" | "merge_bfqqs:" | "set" => return merge(text),
         _ => return numbers(first, text),
     };
-    // These have no numbers; there may be more behind the first word.
+    // These have no numbers; there may be more after the first word.
     (message.to_string() == text).then_some(message)
 }
 
@@ -135,7 +135,7 @@ fn merge(text: &str) -> Option<BfqMessage> {
     Some(BfqMessage::Merged { raised_busy: whole(raised)? })
 }
 
-/// All others, of which each has a first word of its own.
+/// All others, each with a first word of its own.
 fn numbers(first: &str, text: &str) -> Option<BfqMessage> {
     Some(match first {
         "[bfq_limit_depth]" => {
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(merge.to_string(), "merging with queue 3508");
     }
 
-    /// Is what is nearly a known form kept as it stands?
+    /// Is what is nearly a known form kept unchanged?
     #[test]
     fn nearly_known_is_unknown() {
         let near = [

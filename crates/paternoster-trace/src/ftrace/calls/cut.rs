@@ -4,15 +4,15 @@
 //! ```text
 //! slots   Bio  Issue  Dispatch  Allocate  Insert
 //!         │                │                 └ open: its speaker may go on
-//!         │                └ waits for its D: everything behind it waits, too
+//!         │                └ waits for its D: everything after it waits, too
 //!         └ goes next
 //! ```
 //!
 //! A call gets its slot with its first record. A call that began before the lock (`Q`, `C`) moves
-//! to a new one with its first words under it, since that is its place in the order; the old slot
-//! stays behind, empty.
+//! to a new one with its first words under it, because that is its place in the order; the old slot
+//! remains, empty.
 //!
-//! Source: `calls.rs`, which says why.
+//! Source: `calls.rs`, which explains why.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,7 +24,7 @@ use crate::ftrace::line::{Action, Context, Device, Event, Record, What};
 /// Devices of one log at most; then everything is let go and forgotten.
 const DEVICES_MAX: usize = 256;
 
-/// Who speaks.
+/// The speaker of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Speaker {
     /// A task, by its pid.
@@ -146,7 +146,7 @@ impl Cutter {
                 let (queue, message) = (*queue, message.clone());
                 self.message(speaker, record, queue, &message);
             }
-            // Whoever it is, it says nothing about bfq's calls.
+            // Whatever it is, it is not about bfq's calls.
             What::Note(_) => self.alone(record, CallKind::Other),
         }
     }
@@ -202,7 +202,7 @@ impl Cutter {
         }
     }
 
-    /// `M` and `F` tell what became of a bio, under the lock or without.
+    /// `M` and `F` report a bio's result, under the lock or without.
     fn merged(&mut self, speaker: Speaker, record: Record, how: Merge) {
         let open = self.open_of(speaker, record.device).map(|open| open.slot);
         let slot = self.heads.get(&speaker).copied().or(open);
@@ -218,7 +218,7 @@ impl Cutter {
         }
     }
 
-    /// `I` stands in the middle of an insertion, or begins one if its scheduler says nothing.
+    /// `I` is in the middle of an insertion, or begins one if its scheduler says nothing.
     fn inserted(&mut self, speaker: Speaker, record: Record, at: u64, many: u32) {
         if let Some(open) = self.open_of(speaker, record.device)
             && let Some(call) = self.call(open.slot)
@@ -269,7 +269,7 @@ impl Cutter {
                 CallKind::Insert { request, sectors, .. } => {
                     *sectors == 0 && !(again && request.is_some())
                 }
-                // How a process gets a queue of its own again is told in words that none knows.
+                // A process gets a queue of its own again in words of unknown form.
                 CallKind::Other => true,
                 _ => false,
             };
@@ -370,7 +370,7 @@ impl Cutter {
         self.heads.insert(speaker, slot);
     }
 
-    /// A call that begins under the lock: whoever had it is through.
+    /// A call that begins under the lock: the previous holder's call is over.
     fn open(&mut self, speaker: Speaker, record: Record, kind: CallKind) {
         self.finish(speaker);
         let (device, depth) = (record.device, record.preempt_depth);
@@ -395,7 +395,7 @@ impl Cutter {
         self.of(device).open = Some(Open { slot, speaker, depth });
     }
 
-    /// The speaker turns to something else: what it has begun is complete.
+    /// The speaker begins something else: its previous call is complete.
     fn finish(&mut self, speaker: Speaker) {
         if let Some(slot) = self.heads.remove(&speaker).and_then(|slot| self.slot(slot)) {
             slot.open = false;
@@ -408,7 +408,7 @@ impl Cutter {
         }
     }
 
-    /// The lock of this device is given back.
+    /// The lock of this device is released.
     fn close(&mut self, device: Device) {
         let open = self.of(device).open.take();
         if let Some(slot) = open.and_then(|open| self.slot(open.slot)) {
@@ -457,7 +457,7 @@ impl Cutter {
         self.call(slot).filter(|call| call.device == device)
     }
 
-    /// What this speaker says under the lock of this device.
+    /// This speaker's open call under the lock of this device.
     fn open_of(&self, speaker: Speaker, device: Device) -> Option<Open> {
         self.devices.get(&device)?.open.filter(|open| open.speaker == speaker)
     }

@@ -8,8 +8,8 @@
 //! kworker  D 726528 + 128             which one? ┘  either: not sure, nor is the other then
 //! ```
 //!
-//! What nothing has ended since cannot have waited for a tag: then the speaker starts what it
-//! chose itself, in its order.
+//! A choice after which no request has ended cannot have waited for a tag: then the speaker starts
+//! its own choices, in order.
 //!
 //! Source: the recordings, see `calls.rs`.
 
@@ -25,7 +25,7 @@ const REQUEUED_MAX: usize = 1024;
 pub(super) struct Choice {
     /// The slot of its call.
     pub(super) slot: u64,
-    /// Who asked.
+    /// The speaker that asked.
     pub(super) speaker: Speaker,
     /// How many sectors were charged.
     pub(super) sectors: u64,
@@ -39,7 +39,8 @@ pub(super) struct Choice {
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     waiting: VecDeque<Choice>,
-    /// Sector and sectors of what the driver gave back: it is started without being chosen again.
+    /// Sector and sectors of requests that the driver gave back: they are started without being
+    /// chosen again.
     requeued: VecDeque<(u64, u32)>,
     /// How many requests have ended.
     ended: u64,
@@ -105,7 +106,7 @@ mod tests {
         found.map(|(choice, sure)| (choice.slot, sure))
     }
 
-    /// Does each speaker start its own while nothing ends, whoever chose first?
+    /// Does each speaker start its own while no request ends, whichever chose first?
     #[test]
     fn at_once() {
         let mut choices = Choices::default();
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(slot(choices.issued(WORKER, 0, 8)), None);
     }
 
-    /// Is the only one that waited found whoever starts it, and none of another size?
+    /// Is the only waiting choice found whichever speaker starts it, and none of another size?
     #[test]
     fn one_that_waited() {
         let mut choices = Choices::default();
@@ -130,8 +131,8 @@ mod tests {
         assert_eq!(slot(choices.issued(WORKER, 0, 8)), Some((1, true)));
     }
 
-    /// Is neither of two that waited sure, also when only one is left? A third, chosen since and
-    /// started at once by who chose it, is.
+    /// Is neither of two waiting choices sure, even when only one is left? A third, chosen since
+    /// and started at once by its own speaker, is.
     #[test]
     fn two_that_waited() {
         let mut choices = Choices::default();

@@ -7,7 +7,7 @@
 use super::*;
 use crate::ftrace::Reader;
 
-/// The text of lines that are written as above, on device 7,0 unless a line says `8,0`.
+/// The text of lines written as above, on device 7,0 unless a line says `8,0`.
 fn text(lines: &[&str]) -> String {
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
@@ -44,7 +44,7 @@ fn cut(lines: &[&str]) -> Vec<(&'static str, Vec<u64>)> {
 
 const QUEUE: QueueName = QueueName::Process { pid: 1, sync: true };
 
-/// Is one request's way cut as it went, and what was chosen linked with what was started, behind a
+/// Are the calls of one request cut correctly, and is the choice linked with the start, after a
 /// second call that chose nothing?
 #[test]
 fn the_way_of_a_request() {
@@ -102,8 +102,8 @@ fn the_way_of_a_request() {
     assert_eq!(calls[9].kind, CallKind::Exit { queue: Some(QUEUE) });
 }
 
-/// Are two processors told apart: a bio and a completion that wait for the lock while another has
-/// it, an event in the middle of another's words?
+/// Are two processors distinguished: a bio and a completion that wait for the lock while another
+/// holds it, an event in the middle of another's words?
 #[test]
 fn two_processors() {
     let lines = [
@@ -130,7 +130,7 @@ fn two_processors() {
     assert_eq!(calls(&lines)[2].kind, CallKind::Bio { sector: 16, sectors: 8, merged });
 }
 
-/// Is what is charged for time in an expiry kept apart from what is charged for the request?
+/// Is a time charge in an expiry kept apart from the charge for the request?
 #[test]
 fn time_is_no_request() {
     let lines = [
@@ -147,8 +147,8 @@ fn time_is_no_request() {
     assert_eq!(calls[0].kind, CallKind::Dispatch { busy: 2, served, issued: None });
 }
 
-/// Is each request of a batch inserted by itself, and is a process that exits no part of what it
-/// did last, even if nobody spoke in between? Its words are said at another depth.
+/// Is each request of a batch inserted separately, and is the exit of a process separate from its
+/// last call, even without words of others in between? Its words have another depth.
 #[test]
 fn one_speaker_after_another_call() {
     let lines = [
@@ -227,7 +227,7 @@ fn without_bfq() {
     assert_eq!(calls(&lines)[5].kind, complete);
 }
 
-/// Does a loss end what was under way, and break links that nobody can know?
+/// Does a loss end open calls, and break links that cannot be known?
 #[test]
 fn a_loss() {
     let lines = [
@@ -247,7 +247,7 @@ fn a_loss() {
     assert_eq!((kinds.len(), wrong.len()), (3, 1));
 }
 
-/// Is what is held back bounded, behind a choice that is never started and in a call that never
+/// Is what is held back bounded, after a choice that is never started and in a call that never
 /// ends?
 #[test]
 fn what_is_held_back_is_bounded() {

@@ -69,7 +69,7 @@ fn events_of_all_forms() {
     assert_eq!(event_of("Q  FN [fio]").sectors, 0);
 }
 
-/// Do letters mean what blktrace means by them? An F in front is a flush, behind it is FUA.
+/// Do letters have blktrace's meaning? A leading F is a flush, a later one is FUA.
 #[test]
 fn letters() {
     let of = |text| Letters::of(text).unwrap();
@@ -87,7 +87,7 @@ fn letters() {
     assert_eq!(Letters::of("rs"), None);
 }
 
-/// Are messages told apart by who speaks?
+/// Are messages distinguished by speaker?
 #[test]
 fn messages() {
     let of = |text: &str| read(1, &format!("a-1 [000] .... 1.000000: 7,0 1,0  m   N {text}"));
@@ -105,7 +105,7 @@ fn messages() {
     assert_eq!(path.group.as_deref(), Some("/a/b"));
 }
 
-/// Does each wrong line get told what would be right?
+/// Does each wrong line give what would be right?
 #[test]
 fn wrong_lines() {
     assert!(wrong("fio").contains("TASK-PID [CPU]"));

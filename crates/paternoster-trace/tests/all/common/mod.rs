@@ -16,7 +16,7 @@ pub(crate) fn clients() -> [ClientId; 4] {
     [(); 4].map(|()| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client"))
 }
 
-/// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
+/// Says that the current test checks nothing, and why: a line that `./test` collects.
 pub(crate) fn skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     eprintln!("skipped: {test}: {why}");

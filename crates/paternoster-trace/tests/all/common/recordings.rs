@@ -10,7 +10,7 @@ use super::skipped;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/kernel-traces");
 
-/// The text of a recording by its path in the folder; `None`, and a line that says so, without it.
+/// The text of a recording by its path in the folder; `None`, with a message, without it.
 pub(crate) fn log(name: &str) -> Option<&'static str> {
     static LOGS: LazyLock<Mutex<BTreeMap<String, &'static str>>> = LazyLock::new(Mutex::default);
     let mut logs = LOGS.lock().expect("no test panics while it unpacks");

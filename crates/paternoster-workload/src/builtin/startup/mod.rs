@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! startup: a program starts while others read and write.
 //!
-//! What people feel of a scheduler is how long a program takes to start on a busy disk. The program
-//! is a chain of reads, each of which waits for the one before (and some of which have others read
-//! ahead with them); those beside it always have something to do:
+//! What users notice of a scheduler is how long a program takes to start on a busy disk. The
+//! program is a chain of reads, each of which waits for the one before (and some of which have
+//! others read ahead with them); the other processes always have work:
 //!
 //! ```text
 //! others    ############################################################    readers, writers
@@ -11,17 +11,16 @@
 //!           0        warmup        start-up time       the others end with the program
 //! ```
 //!
-//! What a program reads stands in [`profile`], as data with its source; `script.rs` draws the very
-//! requests of one start from it, by a seed. The same start is done once beside the others and once
-//! alone, which is what it is measured by.
+//! [`profile`] describes what a program reads, as data with its source; `script.rs` draws the exact
+//! requests of one start from it, given a seed. The same start is done once with the others and
+//! once alone, and the two are compared.
 //!
 //! The others are sequential readers and writers with a file each, in calls of 128 KiB, buffered or
 //! direct, and random readers, direct, of 4 KiB. Buffered writers fill memory up to its dirty limit
 //! within the warm-up; from then on the flusher writes as fast as the device takes it, and is the
-//! client that the program has beside it.
+//! client that the program competes with.
 //!
-//! Source: the S suite's `comm_startup_lat`, by what is published of it; LOAD-10, BFQ-S5;
-//! seed 004.
+//! Source: the S suite's `comm_startup_lat`, from its publications; LOAD-10, BFQ-S5; seed 004.
 
 pub mod profile;
 mod script;
@@ -40,7 +39,7 @@ use crate::run::RunResult;
 pub use profile::Profile;
 pub use watch::StartWatch;
 
-/// Where a program's files lie: so much of the device, at its beginning, and a quarter at most.
+/// Where a program's files lie: this much of the device, at its beginning, and a quarter at most.
 const AREA: u64 = 16 << 30;
 const AREA_MIN: u64 = 1 << 20;
 /// Files of the others, unless said: enough for the time of a start on a disk, on flash.
@@ -52,7 +51,7 @@ const RANDOM_CALL: u64 = 4 << 10;
 /// A start begins within this after the warm-up, as the seed has it.
 const JITTER: Nanos = Nanos::from_millis(100);
 
-/// A program and those beside it.
+/// A program and the other processes.
 #[derive(Debug, Clone)]
 pub struct Startup {
     /// What starts.
@@ -74,7 +73,7 @@ pub struct Startup {
 }
 
 impl Startup {
-    /// The start of `profile` beside five readers and five writers, after three seconds; given up
+    /// The start of `profile` with five readers and five writers, after three seconds; given up
     /// after two minutes.
     #[must_use]
     pub const fn new(profile: &'static Profile) -> Startup {
@@ -96,7 +95,7 @@ impl Startup {
         self.readers.saturating_add(self.writers).saturating_add(self.random_readers)
     }
 
-    /// The jobs of one start on a device, and what is to observe their run.
+    /// The jobs of one start on a device, and the observer of their run.
     #[must_use]
     pub fn beside_others(&self, facts: &DeviceFacts, seed: u64) -> (Vec<Job>, StartWatch) {
         let (mut jobs, watch) = self.alone(facts, seed);
@@ -120,7 +119,7 @@ impl Startup {
         (jobs, watch)
     }
 
-    /// The same start with nobody beside it.
+    /// The same start without the others.
     #[must_use]
     pub fn alone(&self, facts: &DeviceFacts, seed: u64) -> (Vec<Job>, StartWatch) {
         let Profile { name, processes, legs, .. } = self.profile;
@@ -145,7 +144,7 @@ impl Startup {
         (vec![program], StartWatch::new(count, begins))
     }
 
-    /// Bytes of each file of the others: what was said, or what there is room for.
+    /// Bytes of each file of the others: as given, or as much as there is room for.
     fn file_bytes(&self, facts: &DeviceFacts) -> u64 {
         let wish = if facts.rotational { FILE_ROTATIONAL } else { FILE_FLASH };
         let room = (facts.capacity * 512).saturating_sub(area(facts));
@@ -183,8 +182,8 @@ pub struct Start {
     pub watched: Nanos,
     /// Bytes that the device has read and written for others meanwhile.
     pub others: [u64; 2],
-    /// How often one of its processes came to share a queue of the scheduler with somebody else, or
-    /// somebody else with it.
+    /// How often one of its processes came to share a scheduler queue with another process, or
+    /// another one with it.
     pub merges: u64,
 }
 
@@ -232,9 +231,9 @@ mod tests {
     use super::profile::PROFILES;
     use super::*;
 
-    /// Is every profile sound: a leg has a jump, no more jumps and batches ahead than requests that
-    /// are waited for, at least 4 KiB for each, in whole pages, and a process that there is? Are
-    /// the published sums met?
+    /// Is every profile sound: does a leg have a jump, no more jumps and batches ahead than
+    /// requests that are waited for, at least 4 KiB for each, in whole pages, and an existing
+    /// process? Are the published sums met?
     #[test]
     fn profiles_are_sound() {
         for profile in PROFILES {
@@ -260,7 +259,7 @@ mod tests {
         assert_eq!(sums("xterm"), [718, 6_180_864, 109, 183]);
     }
 
-    /// Are the middles of odd and even numbers right, and is what was given up the longest?
+    /// Are the medians of odd and even numbers right, and are starts given up the longest?
     #[test]
     fn summaries_count_what_was_given_up() {
         let start = |time: Option<u64>| Start {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles: what programs read while they start, from published counts, as data.
 //!
-//! A profile is a relay of *legs*: one process reads so many requests, with so many KiB; then the
-//! next goes on. In the recordings no two processes take turns within a leg, though they have
-//! several CPUs: the one waits for the other.
+//! A profile is a relay of *legs*: one process makes a number of reads, with a number of KiB; then
+//! the next goes on. In the recordings no two processes take turns within a leg, though they have
+//! several CPUs: one waits for the other.
 //!
 //! ```text
 //! process            requests   KiB  at random  ahead
@@ -12,9 +12,9 @@
 //! xterm                   124   752         19     93
 //! ```
 //!
-//! *At random* is not behind the request before it. *Ahead* is what nobody waits for: with a block
-//! of a table of inodes the file system reads the 31 blocks behind it. All others are waited for,
-//! one after the other.
+//! *At random* means not after the request before it. *Ahead* are reads that nothing waits for:
+//! with a block of a table of inodes the file system reads the 31 blocks after it. All others are
+//! waited for, one after the other.
 //!
 //! Counts of `gnome-terminal`, `libreoffice` and `xterm` were taken from the start-ups that come
 //! with the S suite (github.com/Algodev-github/S, commit 27fa2b229ec6, `comm_startup_lat/*.trace`);
@@ -25,17 +25,17 @@
 //!
 //! * Requests are of 4 KiB, as most of the recorded ones (2546 of 2781, 798 of 1268, 643 of 718),
 //!   or of one larger size, the mean of the others; which ones is drawn.
-//! * What is not at random lies behind the request before it. In the recordings about a sixth of
+//! * A request that is not at random follows the one before it. In the recordings about a sixth of
 //!   these is a short hop away.
 //! * Jumps are drawn from 16 GiB. On a disk of 300 GB that makes seeks about as long as those of
 //!   the recorded jumps.
-//! * Between the end of what is waited for and the next request a process thinks, between two legs
-//!   2 ms pass. The think time was fitted: with it gnome-terminal takes the 0.51 s of its
+//! * Between the end of a request that is waited for and the next one a process thinks; between two
+//!   legs 2 ms pass. The think time was fitted: with it gnome-terminal takes the 0.51 s of its
 //!   recording, which was made on flash, alone on `ssd-870evo`.
 
 use paternoster_core::Nanos;
 
-/// Time between the end of what is waited for and the next request.
+/// Time between the end of a request that is waited for and the next one.
 pub(super) const THINK: Nanos = Nanos::from_micros(460);
 /// Time between two legs.
 pub(super) const PAUSE: Nanos = Nanos::from_millis(2);
@@ -43,13 +43,13 @@ pub(super) const PAUSE: Nanos = Nanos::from_millis(2);
 /// What one process reads until another one goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leg {
-    /// The process, by its place in [`Profile::processes`].
+    /// The process, by its index in [`Profile::processes`].
     pub process: u32,
     /// Requests.
     pub requests: u32,
     /// KiB of all of them, a multiple of 4.
     pub kib: u32,
-    /// Requests that are not behind the one before.
+    /// Requests that do not follow the one before.
     pub random: u32,
     /// Requests of 4 KiB that are read ahead with others; none of those at random.
     pub ahead: u32,
@@ -70,7 +70,7 @@ const fn leg(process: u32, requests: u32, kib: u32, random: u32, ahead: u32) -> 
 /// A program's start.
 #[derive(Debug)]
 pub struct Profile {
-    /// What it is asked for by.
+    /// The name it is requested by.
     pub name: &'static str,
     /// Where its counts come from.
     pub source: &'static str,
@@ -78,7 +78,7 @@ pub struct Profile {
     pub processes: &'static [&'static str],
     /// KiB of a large one among those that are waited for.
     pub large_kib: u32,
-    /// Who reads what, in order.
+    /// Which process reads what, in order.
     pub legs: &'static [Leg],
 }
 
@@ -135,8 +135,8 @@ pub static PROFILES: &[Profile] = &[
             leg(1, 4, 336, 4, 0),
         ],
     },
-    // Seed 004 has only the time: 6.5 s on a FUJITSU MHX2300BT beside sequential readers and
-    // writers, under a scheduler that lets next to nobody between; 7.5 s when queues of others were
+    // Seed 004 has only the time: 6.5 s on a FUJITSU MHX2300BT with sequential readers and writers,
+    // under a scheduler that lets almost none of them in between; 7.5 s when queues of others were
     // merged with those of "processes that had to do some urgent but little I/O". The counts are
     // gnome-terminal's, in one process and four that do little; those at random were fitted so that
     // it takes 6.2 s alone on `hdd-mhx2300bt`, 0.4 s of which it computes.

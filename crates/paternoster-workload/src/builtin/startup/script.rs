@@ -9,12 +9,12 @@
 //!           jump                   jump, and read ahead
 //! ```
 //!
-//! The counts are exact in every leg; chance says which requests are the large ones, which jump and
-//! where to, and behind which there is read ahead. The first of a leg always jumps: another process
-//! reads another file.
+//! The counts are exact in every leg; chance decides which requests are the large ones, which jump
+//! and where to, and after which others are read ahead. The first of a leg always jumps: another
+//! process reads another file.
 //!
-//! Invariants: I1 the requests of a leg are as many as the profile says, with as many bytes, jumps
-//! and requests ahead; I2 all lie within the area.
+//! Invariants: I1 a leg has as many requests as the profile says, with as many bytes, jumps and
+//! requests ahead; I2 all lie within the area.
 
 use paternoster_core::Nanos;
 
@@ -50,10 +50,10 @@ pub(super) fn draw(profile: &Profile, area: u64, random: &mut Taus88) -> Vec<Rec
     logs
 }
 
-/// The log of a process that is being written.
+/// The log of a process under construction.
 struct Script<'a> {
     area: u64,
-    /// Behind the last request.
+    /// The end of the last request.
     at: u64,
     log: &'a mut Recorded,
 }
@@ -93,7 +93,7 @@ impl Script<'_> {
     }
 }
 
-/// So many of those that come, each as likely as any other.
+/// A number of future requests, each equally likely to be chosen.
 struct Chosen {
     left: u32,
 }
@@ -107,13 +107,13 @@ impl Chosen {
     }
 }
 
-/// How large the requests of a leg are that are waited for: small ones, so many large ones, and one
-/// in between, that makes their sum right.
+/// The sizes of a leg's requests that are waited for: small ones, some large ones, and one in
+/// between that makes their sum right.
 struct Sizes {
     small: u32,
     large: u32,
     large_left: u32,
-    /// The size of the one in between, while it has not been drawn.
+    /// The size of the one in between, until it has been drawn.
     between: Option<u32>,
 }
 
@@ -194,9 +194,9 @@ mod tests {
         assert_ne!(drawn(1), drawn(2));
     }
 
-    /// Are the sizes those of the essay: five of 4 KiB and one of 44 beside those ahead? And what
-    /// has too few requests for its bytes larger ones: 336 KiB in four are 84 each, 68 in one is
-    /// 68.
+    /// Are the sizes those of the module's example: five of 4 KiB and one of 44 besides those
+    /// ahead? And are they larger with too few requests for the bytes: 336 KiB in four are 84 each,
+    /// 68 in one is 68.
     #[test]
     fn sizes_add_up() {
         let sizes = |requests: u32, kib: u32, ahead: u32| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watch: what the device did for others while a program started, and who shared queues with it.
+//! Watch: what the device did for others while a program started, and which processes shared queues
+//! with it.
 //!
 //! ```text
 //! others   ####|############################|####
@@ -15,7 +16,7 @@ use paternoster_core::{Action, ClientId, Event, Nanos, Note, Observer, Op};
 /// Counts during one start.
 #[derive(Debug, Clone, Default)]
 pub struct StartWatch {
-    /// The program's processes are the first so many clients of the run.
+    /// The program's processes are this many first clients of the run.
     processes: u32,
     begins: Nanos,
     /// Bytes that others have read and written since it began, and until its last request.
@@ -39,7 +40,7 @@ impl StartWatch {
         self.others
     }
 
-    /// How often one of its processes came to share a queue with somebody else's, or one of others
+    /// How often one of its processes came to share a queue with another process's, or another one
     /// with it.
     #[must_use]
     pub const fn merges(&self) -> u64 {

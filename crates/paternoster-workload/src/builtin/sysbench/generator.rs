@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generator: the one from which all threads of sysbench take what they do next.
+//! Generator: the common source of work for all threads of sysbench.
 //!
-//! A thread that has nothing to do asks, and gets the next request, whoever it is. So the place in
-//! a sequential test, the count of requests and what is to be synced belong to no thread but to
-//! all; only the turns of a mixed test are a thread's own.
+//! Any thread without work asks for the next request. So the place in a sequential test, the count
+//! of requests and the pending syncs are shared by all threads; only the turns of a mixed test are
+//! a thread's own.
 //!
 //! # Bursts of fsync
-//! Before a request is made, the generator looks whether it is time to make data safe: something
+//! Before making a request, the generator checks whether it is time to make data safe: something
 //! was written since the last time, and the requests made so far are a multiple of
-//! `--file-fsync-freq`. If so, it hands out an fsync instead, of one file; the count stands still,
-//! so the next who asks gets an fsync too, of the next file, until every file has had one:
+//! `--file-fsync-freq`. If so, it hands out an fsync instead, of one file; the count does not move,
+//! so the next thread to ask gets an fsync too, of the next file, until every file has had one:
 //!
 //! ```text
 //! 3 files, an fsync each 2 requests, writes only; an fsync takes as long as two writes
@@ -17,7 +17,7 @@
 //! handed out    w  w  S0 S1 S2 w  w  S0 S1 …      made    1  2  2  2  2  3  4  4  4
 //!
 //! thread a      w  S0 S0 S2 S2 S0 S0 S2 …         both are in an fsync at the same time, and
-//! thread b      w  S1 S1 w  w  S1 S1 w  …         writes go on beside the last one of a burst
+//! thread b      w  S1 S1 w  w  S1 S1 w  …         writes go on during the last one of a burst
 //! ```
 //!
 //! With sysbench's defaults, 128 files and an fsync each 100 requests, there are more fsyncs than
@@ -30,7 +30,7 @@
 //! # Which request
 //! ```text
 //! random        a place in all files together, uniform, down to a whole block
-//! sequential    block behind block through file 0, 1, …, and again from file 0
+//! sequential    block after block through file 0, 1, …, and again from file 0
 //! mixed         of its thread: a read if (reads + 1) / (writes + 1) < ratio, else a write
 //!               ratio 1.5:  r w r w r r w r w r r w r w r …     3 to 2 in the long run
 //! ```
@@ -40,7 +40,7 @@
 //!
 //! # Invariants
 //! I1  Between two writes there are as many fsyncs as files, of file 0, 1, … in turn, or none.
-//! I2  The order of the threads that ask decides all: nothing else does.
+//! I2  Only the order in which threads ask decides.
 //!
 //! Source: LOAD-6 to LOAD-8.
 
@@ -125,11 +125,11 @@ pub struct Rules {
     pub sequential: u64,
     /// Reads by writes of a mixed test.
     pub ratio: f64,
-    /// An fsync of each file after so many requests; 0 is never.
+    /// An fsync of each file after this many requests; 0 is never.
     pub sync_every: u64,
-    /// No more than so many, fsyncs among them.
+    /// At most this many, including fsyncs.
     pub events: Option<u64>,
-    /// So many a second, on average.
+    /// This many a second, on average.
     pub rate: Option<u64>,
     /// What its syncs are.
     pub sync: SyncKind,
@@ -167,7 +167,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator for so many threads; `seed` says where random requests are.
+    /// A generator for this many threads; `seed` determines where random requests are.
     #[must_use]
     pub fn new(rules: Rules, threads: u32, seed: u64) -> Generator {
         Generator {
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// What comes next, in the essay's letters.
+    /// What comes next, in the letters of the module docs.
     fn letter(generator: &mut Generator, thread: u32) -> String {
         match generator.next(thread).expect("there is no end").0 {
             Request::Io(Piece { direction: Direction::Read, .. }) => "r".to_owned(),
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Is what is handed out that of the essay?
+    /// Is the order handed out the one in the drawing?
     #[test]
     fn fsyncs_come_in_bursts() {
         let mut generator = Generator::new(plain(Mode::RandomWrite), 2, 1);
@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(made, [1, 2, 2, 2, 2, 3, 4, 4, 4]);
     }
 
-    /// Do two threads get what the essay's drawing says? A thread asks when it is done; an fsync
-    /// takes two steps, a write one; of both at the same step a is first.
+    /// Do two threads get what the drawing says? A thread asks when it is done; an fsync takes two
+    /// steps, a write one; if both are at the same step a is first.
     #[test]
     fn threads_share_a_burst() {
         let mut generator = Generator::new(plain(Mode::RandomWrite), 2, 1);
@@ -338,8 +338,8 @@ mod tests {
         assert_eq!(lines[1].trim_end(), "w  S1 S1 w  w  S1 S1 w");
     }
 
-    /// Do turns of a mixed test follow the ratio, for each thread by itself? The essay's line, and
-    /// of a second thread that asks between any two the same.
+    /// Do turns of a mixed test follow the ratio, for each thread separately? The line above, and
+    /// the same for a second thread that asks between any two.
     #[test]
     fn mixed_turns_are_a_threads_own() {
         let rules = Rules { sync_every: 0, ..plain(Mode::RandomReadWrite) };
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(places[6..], rounds[..2]);
     }
 
-    /// Is there an end, that counts fsyncs too; do reads bring no fsync; and do times have the rate
+    /// Is there an end that also counts fsyncs; do reads cause no fsync; and do times have the rate
     /// on average? 1000 a second: the last of 4000 at about 4 s (deviation 16 ms * 4).
     #[test]
     fn ends_and_rates() {
@@ -404,8 +404,8 @@ mod tests {
         assert!(counts.iter().all(|count| (850..=1150).contains(count)), "{counts:?}");
     }
 
-    /// The rule of fsyncs, as plainly as it can be said: the whole order of what is handed out, by
-    /// `s` and `i`, from the directions alone.
+    /// The rule of fsyncs in its simplest form: the whole order handed out, by `s` and `i`, from
+    /// the directions alone.
     fn naive(directions: &[Direction], files: usize, every: usize) -> Vec<Option<usize>> {
         let (mut order, mut written) = (Vec::new(), 0);
         for (made, direction) in directions.iter().enumerate() {
@@ -420,8 +420,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks in whatever order: do fsyncs come where the plain rule has them, are reads
-        /// and writes of each thread by its own ratio, and all places whole blocks of the files?
+        /// Whichever threads ask in whatever order: do fsyncs come where the plain rule has them,
+        /// do reads and writes of each thread follow its own ratio, and are all places whole blocks
+        /// of the files?
         #[test]
         fn equals_naive_model(
             threads in prop::collection::vec(0_u32..5, 1..400),
@@ -462,7 +463,7 @@ mod tests {
                     }
                 }
             }
-            // A burst at the very end may be cut, and one that is due may not have begun.
+            // A burst at the very end may be cut, and a due one may not have begun.
             let model = naive(&directions, files as usize, sync_every.try_into().unwrap());
             let common = model.len().min(order.len());
             prop_assert_eq!(&model[..common], &order[..common]);

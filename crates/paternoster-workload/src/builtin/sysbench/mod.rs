@@ -7,15 +7,15 @@
 //!             └ rules ──┴─ one generator, that every thread asks
 //! ```
 //!
-//! A read, a write or an fsync of a burst is an *event*; what follows speaks of these. Buffered
-//! writes end in memory; it is the fsyncs that write, each the dirty pages of its file and then the
-//! device's cache. So with one thread the fsyncs of a burst follow each other, with more they are
-//! at the device at the same time, as in the workload that seed 003 measured a regression with.
+//! A read, a write or an fsync of a burst is an *event*. Buffered writes end in memory; the fsyncs
+//! do the writing, each the dirty pages of its file and then the device's cache. So with one thread
+//! the fsyncs of a burst follow each other; with more they are at the device at the same time, as
+//! in the workload with which seed 003 measured a regression.
 //!
 //! At its end each thread syncs every file. Those fsyncs take their time and count as fsyncs, but
 //! are no events: they have no latency.
 //!
-//! What an experiment needs, beside the run itself:
+//! What an experiment needs besides the run itself:
 //!
 //! ```
 //! use paternoster_workload::builtin::sysbench::{Mode, Sysbench};
@@ -26,8 +26,8 @@
 //! // After `run(&jobs, …)`: Totals::of(&result).writes_per_second()
 //! ```
 //!
-//! Not modelled: metadata and a journal, `mmap`, what sysbench itself computes (it is the host's
-//! submit cost for each direct request and each fsync, copying for a buffered one).
+//! Not modelled: metadata and a journal, `mmap`, sysbench's own computing (it is the host's submit
+//! cost for each direct request and each fsync, copying for a buffered one).
 //!
 //! Source: LOAD-6 to LOAD-9; seed 003.
 
@@ -81,7 +81,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of a run of [`Sysbench::jobs`], or of what is told on its way.
+    /// From a run of [`Sysbench::jobs`], or from interim results.
     #[must_use]
     pub fn of(result: &RunResult) -> Totals {
         let began = result.sections.first().map_or(Nanos::ZERO, |section| section.began);
@@ -128,8 +128,8 @@ impl Totals {
         }
     }
 
-    /// What was done since `earlier`, in `self.time - earlier.time`. Of the shortest and the
-    /// longest event, and of threads, the figures of the whole remain.
+    /// What was done since `earlier`, in `self.time - earlier.time`. The figures of the shortest
+    /// and the longest event, and of threads, remain those of the whole run.
     #[must_use]
     pub fn since(mut self, earlier: &Totals) -> Totals {
         self.time = self.time - earlier.time;
@@ -187,7 +187,7 @@ impl Totals {
         1000.0 * self.busy_seconds() / count(events.max(1))
     }
 
-    /// The latency in ms that so many per cent of events do not exceed.
+    /// The latency in ms that this percentage of events does not exceed.
     #[must_use]
     pub fn percentile_ms(&self, per_cent: u32) -> f64 {
         let middle = Nanos(self.latencies.percentile(f64::from(per_cent)));

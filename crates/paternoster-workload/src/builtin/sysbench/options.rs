@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options: what sysbench's `fileio` is asked to do, with its defaults, and the one job it is here.
+//! Options: sysbench's `fileio` options, with their defaults, and the one job they become here.
 //!
-//! The job's clones are the threads; all of them have all files, and take what they do from one
+//! The job's clones are the threads; all of them have all files, and take their work from one
 //! [`Generator`](super::generator::Generator).
 //!
-//! Files are of whole blocks: what `--file-total-size` leaves over when it is divided by the files,
-//! and then by the block, is not used. (sysbench lets requests reach over the end of a file.)
+//! Files consist of whole blocks: the remainder when `--file-total-size` is divided by the number
+//! of files, and then by the block, is not used. (sysbench lets requests reach over the end of a
+//! file.)
 //!
 //! Source: LOAD-6 to LOAD-8.
 
@@ -25,7 +26,7 @@ const PLACES_MAX: u64 = 1 << 22;
 pub enum IoMode {
     /// One call at a time.
     Sync,
-    /// So many I/Os under way for each thread, if they are direct.
+    /// This many I/Os in flight for each thread, if they are direct.
     Async(u32),
 }
 
@@ -56,16 +57,16 @@ impl SyncCall {
     }
 }
 
-/// What is asked of sysbench.
+/// The options of a sysbench run.
 #[derive(Debug, Clone)]
 pub struct Sysbench {
     /// `--threads`.
     pub threads: u32,
     /// `--time`: no request is begun after it; `None` is without limit.
     pub time: Option<Nanos>,
-    /// `--events`: so many requests, fsyncs of bursts among them; `None` is without limit.
+    /// `--events`: this many requests, including fsyncs of bursts; `None` is without limit.
     pub events: Option<u64>,
-    /// `--rate`: so many a second on average; `None` is as fast as can be.
+    /// `--rate`: this many a second on average; `None` is as fast as possible.
     pub rate: Option<u64>,
     /// `--percentile` of latencies; 0 is none.
     pub percentile: u32,
@@ -85,7 +86,7 @@ pub struct Sysbench {
     pub open: FileSync,
     /// `direct` of `--file-extra-flags`.
     pub direct: bool,
-    /// `--file-fsync-freq`: a burst of fsyncs after so many requests; 0 is never.
+    /// `--file-fsync-freq`: a burst of fsyncs after this many requests; 0 is never.
     pub sync_every: u64,
     /// `--file-fsync-all`: an fsync after each write, and no bursts.
     pub sync_all: bool,

@@ -7,7 +7,7 @@
 //! | [`Form::Older`] | 1.0, in distributions | `File operations:`, `Throughput:`, |
 //! | | | `General statistics:`, `Latency (ms):` |
 //!
-//! `Threads fairness:` stands at the end of both; the development version leaves it out for files.
+//! `Threads fairness:` is at the end of both; the development version leaves it out for files.
 //! Percentiles are those of our histogram (bins of 1.6 %), sysbench's are those of another one.
 //!
 //! Source: LOAD-9; reports that users of sysbench have published.
@@ -30,7 +30,7 @@ pub enum Form {
 }
 
 impl Sysbench {
-    /// What stands before the figures; `seed` is that of random places.
+    /// The lines before the figures; `seed` is that of random places.
     #[must_use]
     pub fn heading(&self, seed: u64) -> String {
         let mut text = format!(
@@ -102,7 +102,7 @@ impl Sysbench {
         if words.is_empty() { "(none)".to_owned() } else { words.join(" ") }
     }
 
-    /// The line of `--report-interval` at `at`, of what was done since the one before.
+    /// The line of `--report-interval` at `at`, for what was done since the previous one.
     #[must_use]
     pub fn interim(&self, at: Nanos, since: &Totals) -> String {
         let [read, written] = since.bytes_per_second().map(mega);
@@ -221,7 +221,7 @@ fn mega(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// `16MiB`, `78.125GiB`, `4.8828TiB`: five digits, without zeros behind them.
+/// `16MiB`, `78.125GiB`, `4.8828TiB`: five digits, without trailing zeros.
 fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut place) = (count(bytes), 0);

@@ -81,7 +81,7 @@ Latency (ms):
     assert!(text.starts_with(head), "{text}");
 }
 
-/// Does the heading say what is done, in sysbench's words?
+/// Does the heading describe the test in sysbench's words?
 #[test]
 fn the_heading_is_that_of_sysbench() {
     let files = "\
@@ -126,9 +126,9 @@ Threads started!
     }
 }
 
-/// Is a line on the way of what was done since the one before? After two seconds as above, at three
-/// twice as much: in the second between 3000 reads, 46.875 MiB, and 6528 fsyncs; the percentile is
-/// that of the second's events alone, which all took 1 ms.
+/// Does an interim line cover what was done since the one before? After two seconds as above, at
+/// three twice as much: in the second between 3000 reads, 46.875 MiB, and 6528 fsyncs; the
+/// percentile is that of the second's events alone, which all took 1 ms.
 #[test]
 fn interim_lines_are_of_their_interval() {
     let before = totals();
@@ -145,7 +145,7 @@ fn interim_lines_are_of_their_interval() {
     assert!((latency - 1.0).abs() < 0.016, "{latency}");
 }
 
-/// Is no percentile told if none is asked for?
+/// Is no percentile printed if none is requested?
 #[test]
 fn percentiles_can_be_left_out() {
     let text = Sysbench { percentile: 0, ..sysbench() }.figures(Form::Newer, &totals());

@@ -9,7 +9,7 @@ use crate::fio::value::{self, MILLISECOND, Reader};
 /// Percentiles in a report, as in fio.
 const PERCENTILES_MAX: usize = 20;
 
-/// Options of what is reported; `value` is `None` for a bare option.
+/// Options for reports; `value` is `None` for a bare option.
 pub(super) fn tell(
     job: &mut Job,
     name: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! I/O logs: what is read and written, and what is wrong with logs that are not.
+//! I/O logs: reading and writing, and errors in invalid logs.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn entry(at_us: u64, file: usize, action: LogAction, offset: u64, bytes: u64) ->
     LogEntry { at: Nanos::from_micros(at_us), file, action, offset, bytes }
 }
 
-/// Are both versions of the essay read, with times from waits and from stamps?
+/// Are both versions in the module docs read, with times from waits and from stamps?
 #[test]
 fn both_versions_are_read() {
     let two = "fio version 2 iolog\nf.dat add\nf.dat open\nf.dat read 0 4096\n\
@@ -73,7 +73,7 @@ fn mistakes_are_named() {
     }
     let long = format!("fio version 2 iolog\n{}\n", "x".repeat(20_000));
     assert!(message(&long).contains("more than 16384 bytes"));
-    // Nothing is read behind a mistake.
+    // Nothing is read after a mistake.
     let mut reader = LogReader::new("t", "no\nfio version 2 iolog\n".as_bytes(), WaitRule::Manual);
     assert!(reader.next().unwrap().is_err());
     assert!(reader.next().is_none());

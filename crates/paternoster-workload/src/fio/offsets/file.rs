@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! File: where in one of its files a job's next I/O is.
 //!
-//! What belongs to a file is here: its region, which blocks were used, where each direction is,
-//! its zone, and the generators that are a file's own (lfsr and the skewed distributions, whose
-//! seed is made of the file's name). What a clone has once for all its files comes as [`Shared`].
+//! Everything per file is here: its region, which blocks were used, where each direction is, its
+//! zone, and the generators that are a file's own (lfsr and the skewed distributions, whose seed is
+//! made of the file's name). What a clone has once for all its files comes as [`Shared`].
 //!
 //! Choices that no measurement of fio decides:
-//! * I/Os between random ones (`randread:4`, `percentage_random`) neither ask nor mark the map; at
-//!   the very end of the region a random one is made instead.
+//! * I/Os between random ones (`randread:4`, `percentage_random`) neither check nor mark the map;
+//!   at the very end of the region a random one is made instead.
 //! * `read:4k` returns to the start when a step leaves the region, as `read:-8k` does to the end;
-//!   an I/O up to the very end, or a rest in which no block fits, ends the pass.
+//!   an I/O up to the very end, or a remainder in which no block fits, ends the pass.
 //! * More than 2^32 blocks have no map, which would be larger than 512 MiB.
 
 use crate::direction::Direction;
@@ -95,7 +95,7 @@ pub(super) struct FileOffsets {
     /// By direction: alignment of random offsets, and how many there are.
     aligns: [u64; 3],
     blocks: [u64; 3],
-    /// What a place of the map is: the smallest block of all directions.
+    /// The unit of the map: the smallest block of all directions.
     unit: u64,
     map: Option<BlockMap>,
     lfsr: Option<Lfsr>,
@@ -103,7 +103,7 @@ pub(super) struct FileOffsets {
     zone: Option<ZoneCursor>,
     /// By direction: where the last I/O began and ended, in the region.
     last: [Option<(u64, u64)>; 3],
-    /// The job trims what it then writes.
+    /// The job trims each block before it writes it.
     trims_first: bool,
     /// The last trim has not been written.
     unwritten: bool,
@@ -246,7 +246,7 @@ impl FileOffsets {
     }
 
     /// A random I/O. Only one that was meant to be random marks its blocks in the map; one that
-    /// stands in for a continuation beyond the region does not.
+    /// replaces a continuation beyond the region does not.
     fn random(
         &mut self,
         shared: &mut Shared,
@@ -285,7 +285,7 @@ impl FileOffsets {
         }
         let units = if bytes == align { 1 } else { bytes.div_ceil(align) };
         let run = map.take_run(block, units);
-        // Only a used block cuts; the rest behind the last whole one does not.
+        // Only a used block cuts; the remainder after the last whole one does not.
         let whole = run >= units || block + run >= map.count();
         Some((at, if whole { bytes } else { bytes.min(run * align) }))
     }
@@ -316,13 +316,13 @@ impl FileOffsets {
         }
     }
 
-    /// The I/O behind the last one of the direction, or a random one at the very end of the region.
-    /// A rest that no block fits in ends the pass.
+    /// The I/O after the last one of the direction, or a random one at the very end of the region.
+    /// A remainder in which no block fits ends the pass.
     fn behind(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
         let zone = self.zone.as_ref().map(ZoneCursor::zone);
         let start = zone.map_or(0, |(at, _)| at);
         let at = self.last[direction as usize].map_or(start, |(_, end)| end);
-        // A zone that has not had its I/O begins again at its end.
+        // A zone that has not had its I/O starts again at its end.
         let leaves = zone.is_some_and(|(at_zone, bytes)| at.saturating_sub(at_zone) >= bytes);
         let at = if leaves { start } else { at };
         if at >= self.end(start) {
@@ -336,7 +336,7 @@ impl FileOffsets {
         let zone = self.zone.as_ref().map(ZoneCursor::zone);
         let start = zone.map_or(0, |(at, _)| at);
         let leaves = |end: u64| zone.is_some_and(|(at, bytes)| end.saturating_sub(at) >= bytes);
-        // A zone that has not had its I/O begins again at its end.
+        // A zone that has not had its I/O starts again at its end.
         let Some((_, end)) = self.last[direction as usize].filter(|(_, end)| !leaves(*end)) else {
             return self.sized(shared, direction, self.first(shared, start));
         };
@@ -375,7 +375,8 @@ impl FileOffsets {
         place.checked_sub(self.start).filter(|at| *at >= start).unwrap_or(start)
     }
 
-    /// Behind which no I/O begins, in a zone that starts there: each has as much as the region.
+    /// The position after which no I/O begins, in a zone that starts there: each has as much as the
+    /// region.
     fn end(&self, zone_start: u64) -> u64 {
         zone_start.saturating_add(self.region).min(self.room)
     }
@@ -413,7 +414,7 @@ fn place(bs_is_seq_rand: bool, direction: Direction, random: bool) -> usize {
     if bs_is_seq_rand { usize::from(random) } else { direction as usize }
 }
 
-/// Each direction draws for itself, all from the same seed (measured: a write-only job draws what a
+/// Each direction draws separately, all from the same seed (measured: a write-only job draws what a
 /// read-only one does).
 fn random_generators(seeds: &Seeds) -> [Taus88; 3] {
     [(); 3].map(|()| seeds.generator(Choice::SequentialOrRandom))

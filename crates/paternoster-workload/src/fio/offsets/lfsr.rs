@@ -9,8 +9,8 @@
 //! 13 -> (14) -> 3 -> 9 -> (12) -> (14 ...)   out: 3 9 2 5 1 8 0 4 6 7
 //! ```
 //!
-//! It is the form that feeds zeros back (the state of all ones is the one left out, 0 is in), one
-//! step ahead of its seed. All taps up to 54 bits were read off fio 3.33's own offsets.
+//! It is the form that feeds zeros back (all ones is the excluded state, 0 is included), one step
+//! ahead of its seed. All taps up to 54 bits were read from fio 3.33's own offsets.
 //!
 //! Invariant: between two calls of [`Lfsr::restart`] each number below n comes once.
 
@@ -85,7 +85,7 @@ const fn taps(bits: &[u32]) -> u64 {
     mask
 }
 
-/// A register with the count of what it is to give.
+/// A register with the count of numbers it is to give.
 #[derive(Debug, Clone)]
 pub(super) struct Lfsr {
     count: u64,

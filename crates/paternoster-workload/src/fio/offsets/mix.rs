@@ -3,7 +3,7 @@
 //!
 //! A direction is not drawn for each I/O: after a change the new one is kept until it has made its
 //! part of what the old one had made by then. (Measured: with this rule every job of the judge has
-//! fio's directions, without it the second thread of a run soon has not.)
+//! fio's directions, without it the second thread of a run soon differs.)
 
 use crate::direction::Direction;
 use crate::fio::random::Taus88;
@@ -17,8 +17,8 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The direction of the next I/O. Until [`Mix::issued`] says that it was made, another may be
-    /// drawn in its place.
+    /// The direction of the next I/O. Until [`Mix::issued`] reports that it was made, another may
+    /// be drawn instead.
     pub(super) fn next(&mut self, generator: &mut Taus88, reads_per_cent: u64) -> Direction {
         let old = usize::from(self.writes);
         if self.issued[old] >= self.kept_until {

@@ -17,8 +17,8 @@
 //! A deviation that leads out of 0..=n is halved until it does not; its width is at most n/2. The
 //! sum of zipf's weights is taken over the first ten million ranks at most.
 //!
-//! The generator is taus88; who seeds it with what is the caller's business. All of this was found
-//! by experiment on fio 3.33: every offset of the measured jobs is equal.
+//! The generator is taus88; the caller seeds it. All of this was found by experiment on fio 3.33:
+//! every offset of the measured jobs is equal.
 //!
 //! Differs: `pow` and `ln` are those of the crate `libm`, so that every machine gets the same
 //! bits; a draw on the very edge between two ranks may fall to the other side of it in fio.
@@ -35,9 +35,9 @@ use crate::fio::random::Taus88;
 const SCATTER: u64 = 0x61c8_8646_80b5_83eb;
 /// Ranks over which zipf's weights are summed.
 const RANKS_MAX: u64 = 10_000_000;
-/// The largest 32-bit draw, which stands for 1.
+/// The largest 32-bit draw, which represents 1.
 const DRAW_MAX: f64 = 4_294_967_295.0;
-/// Draws of which a normal one is the mean.
+/// A normal draw is the mean of this many.
 const MEAN_OF: u64 = 12;
 /// Sums of weights that are remembered.
 const SUMS_MAX: usize = 64;
@@ -202,8 +202,8 @@ impl Skew {
 
 /// The sum of 1 / rank^theta over `ranks` ranks from 1, in this order.
 ///
-/// Up to ten million powers: a second. Clones of a job ask for the same sum, so the last ones are
-/// remembered; a sum is the same whoever asks first.
+/// Up to ten million powers: a second. Clones of a job need the same sum, so the last ones are
+/// remembered; a sum is the same whichever asks first.
 fn sum_of_weights(theta: f64, ranks: u64) -> f64 {
     static SUMS: Mutex<BTreeMap<(u64, u64), f64>> = Mutex::new(BTreeMap::new());
     let key = (theta.to_bits(), ranks);

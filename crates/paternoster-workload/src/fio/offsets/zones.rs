@@ -79,7 +79,7 @@ mod tests {
         ZoneDraw::new(&distribution, &Seeds::new(None, true, false, 1, 0)).unwrap()
     }
 
-    /// Are zones chosen in fio's order, with the bounds of the essay?
+    /// Are zones chosen in fio's order, with the bounds given above?
     #[test]
     fn order_and_bounds_equal_fio() {
         let mut percent = zones("zoned:60/10:40/90");

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! written   0-7   16-23        then 8-15        then 20-40
-//! runs      0-8 16-24          0-24             0-41          (first, and behind the last)
+//! runs      0-8 16-24          0-24             0-41          (first, and after the last)
 //! ```
 //!
 //! # Invariants
@@ -18,12 +18,12 @@ use crate::page_cache::pages::Run;
 /// The pages of a file that have blocks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Allocated {
-    /// By the first page of a run: the page behind its last.
+    /// By the first page of a run: the page after its last.
     ends: BTreeMap<u64, u64>,
 }
 
 impl Allocated {
-    /// The first so many pages.
+    /// The first `pages` pages.
     pub(super) fn whole(pages: u64) -> Allocated {
         let mut all = Allocated::default();
         if pages > 0 {
@@ -44,7 +44,7 @@ impl Allocated {
             return false;
         }
         let (mut first, mut end) = (run.first, run.first + run.pages);
-        // From the back: every run that this one touches becomes part of it.
+        // From the end: every run that this one touches becomes part of it.
         while let Some((&other, &its_end)) = self.ends.range(..=end).next_back() {
             if its_end < first {
                 break;

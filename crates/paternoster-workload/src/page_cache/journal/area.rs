@@ -4,7 +4,7 @@
 //! ```text
 //! blocks   0      6                                32767
 //!          |DMMMMC|DMC|DMMC|                           |   D descriptor, M metadata, C commit
-//!                          ▲ head: the next is written here; behind the last block comes block 0
+//!                          ▲ head: the next is written here; after the last block comes block 0
 //! ```
 //!
 //! # Invariants
@@ -12,8 +12,8 @@
 
 /// Bytes of a block of the file system.
 pub(super) const BLOCK: u64 = 4096;
-/// Metadata blocks that one descriptor block names: tags of 16 bytes, beside a header of 12, a name
-/// of 16 and a checksum of 4.
+/// Metadata blocks that one descriptor block names: tags of 16 bytes, next to a header of 12, a
+/// name of 16 and a checksum of 4.
 const TAGS: u64 = (BLOCK - 12 - 16 - 4) / 16;
 
 /// The journal's place, and how far it is written.
@@ -38,7 +38,7 @@ impl Area {
         Area { at, blocks, head: 0 }
     }
 
-    /// Blocks that a transaction of so much metadata takes in front of its commit block.
+    /// Blocks that a transaction of this much metadata takes before its commit block.
     pub(super) const fn needed(metadata: u64) -> u64 {
         metadata + metadata.div_ceil(TAGS)
     }
@@ -59,8 +59,8 @@ impl Area {
 mod tests {
     use super::*;
 
-    /// Does it go round? Eight blocks from 1 MiB = sector 2048: of five and five the second is cut
-    /// behind three, at 2048 + 5 * 8, and goes on at the beginning.
+    /// Does it wrap around? Eight blocks from 1 MiB = sector 2048: of five and five the second is
+    /// cut after three, at 2048 + 5 * 8, and goes on at the beginning.
     #[test]
     fn it_goes_round() {
         let mut area = Area::new(1 << 20, 8);

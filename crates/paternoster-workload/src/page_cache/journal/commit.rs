@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! Data      dirty pages that have blocks of the transaction's runs, as sync bios
-//! Log       descriptor and metadata behind the head, as few bios under one plug
-//! Wait      until those, and all writes of the runs that were under way, have ended
+//! Log       descriptor and metadata after the head, as few bios under one plug
+//! Wait      until those, and all writes of the runs that were in flight, have ended
 //! Record    the commit block, with PREFLUSH and FUA
-//! Recorded  until that has ended; who waits is woken
+//! Recorded  until that has ended; processes that wait are woken
 //! ```
 //!
 //! A step that gets no request goes on with the Wake of the journal's client.
@@ -42,11 +42,11 @@ pub(super) struct Commit {
     stage: Stage,
     /// Data to be written, the next ones last.
     data: Vec<(u32, Run)>,
-    /// The numbers of their writes under way.
+    /// The numbers of their writes in flight.
     transfers: Vec<u64>,
     /// Blocks to be written in front of the commit block.
     blocks: u64,
-    /// Bios of the journal under way.
+    /// Bios of the journal in flight.
     under_way: u32,
     /// It waits for a request.
     blocked: bool,
@@ -150,11 +150,11 @@ impl PageCache {
         self.journal.as_mut()?.committing.as_mut()
     }
 
-    /// The data that must not come behind the metadata.
+    /// The data that must not come after the metadata.
     fn write_ordered<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
         let Some(client) = self.journal.as_ref().map(|journal| journal.client) else { return };
         while let Some((file, run)) = self.commit().and_then(|commit| commit.data.pop()) {
-            // What is dirty again while an earlier write of it is under way has its data there.
+            // A page that is dirty again during an earlier write of it has its data there.
             let rest = self.write_back(now, queue, client, file, run, Flags::SYNC);
             if let (Err(Rest(rest)), Some(commit)) = (rest, self.commit()) {
                 commit.data.push((file, rest));
@@ -169,7 +169,7 @@ impl PageCache {
         }
     }
 
-    /// The writes under way of the data that the commit waits for.
+    /// The writes in flight of the data that the commit waits for.
     fn transfers_of_commit(&self) -> Vec<u64> {
         let commit = self.journal.as_ref().and_then(|journal| journal.committing.as_ref());
         let Some(commit) = commit else { return Vec::new() };
@@ -233,7 +233,7 @@ impl PageCache {
         commit.stage = Stage::Recorded;
     }
 
-    /// A commit has ended, well or not: who waits for it may go on.
+    /// A commit has ended, well or not: processes that wait for it may go on.
     fn end_commit(&mut self) {
         let Some(journal) = &mut self.journal else { return };
         let Some(commit) = journal.committing.take() else { return };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Journal: a file system's metadata become durable in transactions, one after another, by a
-//! thread of its own; its data are written before them (ext4's `data=ordered`).
+//! Journal: a file system's metadata becomes durable in transactions, one after another, through a
+//! thread of its own; its data is written before it (ext4's `data=ordered`).
 //!
 //! ```text
 //! write(2), write-back, direct writes                       fsync ──asks, waits──┐
 //!        │ inode changed, pages got blocks                                       │
 //!        ▼                                                                       ▼
-//!   running transaction ──asked for, 5 s old, or large──▶ committing ──▶ committed: fsyncs return
+//!   running transaction ──requested, 5 s old, or large──▶ committing ──▶ committed: fsyncs return
 //!        the next one collects meanwhile                  │
 //!                                                         │ 1 data that got blocks in it   ┐ both
 //!                                                         │ 2 descriptor and metadata      ┘ wait
@@ -16,9 +16,10 @@
 //! ```
 //!
 //! # What changes metadata
-//! * A write changes the file's times, which have the grain of a tick (4 ms): the inode joins the
-//!   running transaction with the first write in a tick. An fsync needs that, an fdatasync not.
-//! * A page that has no block gets one when it is written back (*delayed allocation*), or already
+//! * A write changes the file's times, which have the resolution of a tick (4 ms): the inode joins
+//!   the running transaction with the first write in a tick. An fsync needs that, an fdatasync does
+//!   not.
+//! * A page without a block gets one when it is written back (*delayed allocation*), or already
 //!   when it is written (`delayed_allocation=0`, as ext3 does); with a direct write when that
 //!   begins. Inode, bitmap and the group's descriptor join; every sync needs them. Files that a job
 //!   reads, or writes with `overwrite=1`, have all their blocks; the others none, at their full
@@ -26,24 +27,24 @@
 //! * Raw devices (`/dev/…`) have no metadata.
 //!
 //! # A worked number
-//! On a device where every command takes 1 ms, a process appends a page and syncs it, again and
-//! again. Data 1 ms; descriptor, inode, bitmap and group as one write of 16 KiB 1 ms; flush 1 ms;
-//! commit block 1 ms: 4 ms. Eight such processes together need no more: the first who asks begins
-//! the commit, the others' metadata are in it, and they wait for the same one. Nine rounds are 36
-//! ms either way, with nine commits and nine flushes: for 9 fsyncs, or for 72.
+//! On a device where every command takes 1 ms, a process repeatedly appends a page and syncs it.
+//! Data 1 ms; descriptor, inode, bitmap and group as one write of 16 KiB 1 ms; flush 1 ms; commit
+//! block 1 ms: 4 ms. Eight such processes together need no more: the first to ask begins the
+//! commit, the others' metadata is in it, and they wait for the same one. Nine rounds are 36 ms
+//! either way, with nine commits and nine flushes: for 9 fsyncs, or for 72.
 //!
 //! # Invariants
-//! I1  An fsync returns only behind the commit that holds what was changed before it, and behind a
+//! I1  An fsync returns only after the commit that holds what was changed before it, and after a
 //!     flush that was sent after the end of its data's writes.
 //! I2  Transactions commit in the order of their numbers; one at a time.
 //! I3  The commit block is sent when data and metadata of the transaction have been written.
 //!
 //! # Not here
-//! Checkpoints: metadata are not written to their home later, so the area is never too full. Nobody
-//! waits for a transaction that has grown too large. One journal on the same device, no fast
-//! commits, no asynchronous commit record, no batching of `O_SYNC` writers by waiting for others;
-//! no blocks of extent trees. Blocks that were allocated lately but not written (`dioread_nolock`)
-//! count as allocated, so commits wait for a little more.
+//! Checkpoints: metadata is not written to its home later, so the area is never too full. No
+//! process waits for a transaction that has grown too large. One journal on the same device, no
+//! fast commits, no asynchronous commit record, no batching of `O_SYNC` writers by waiting for
+//! others; no blocks of extent trees. Blocks that were allocated lately but not written
+//! (`dioread_nolock`) count as allocated, so commits wait for a little more.
 //!
 //! Source: Linux' documentation of ext4 and jbd2 (ordered mode, `commit=`, `journal_ioprio=`, disk
 //! layout); general knowledge of both.
@@ -70,7 +71,7 @@ pub(super) const COOKIE: u64 = 1 << 62;
 const TICK: Nanos = Nanos::from_millis(4);
 /// A transaction of more than this part of the area is committed.
 const LARGE: u64 = 4;
-/// The priority of the journal's thread, a little above others, unless a mount option says it.
+/// The priority of the journal's thread, a little above others, unless a mount option sets it.
 pub(crate) const PRIORITY: (Class, u8) = (Class::BestEffort, 3);
 
 /// Whether files have a journal, and how it works.
@@ -78,7 +79,7 @@ pub(crate) const PRIORITY: (Class, u8) = (Class::BestEffort, 3);
 pub struct JournalSettings {
     /// How data and metadata are ordered.
     pub mode: JournalMode,
-    /// A transaction is committed when it is so old (ext4's `commit=`).
+    /// A transaction is committed at this age (ext4's `commit=`).
     pub commit: Nanos,
     /// Blocks of 4 KiB that the journal has on the device, at least 1024.
     pub blocks: u64,
@@ -120,7 +121,7 @@ impl JournalSettings {
     }
 }
 
-/// What a file is to a file system.
+/// A file as the file system sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A device: no file system knows of it.
@@ -138,7 +139,7 @@ struct Inode {
     allocated: Allocated,
     /// The tick in which its times changed last.
     changed_at: Option<u64>,
-    /// The last transaction that it is in; and the last that its data need.
+    /// The last transaction that it is in; and the last that its data needs.
     transaction: u64,
     data_transaction: u64,
 }
@@ -152,11 +153,11 @@ pub(super) struct Journal {
     inodes: Vec<Inode>,
     running: Option<Transaction>,
     committing: Option<Commit>,
-    /// Numbers of transactions: the last that was begun, that was asked for, that is committed.
+    /// Numbers of transactions: the last begun, the last requested, the last committed.
     begun: u64,
     wanted: u64,
     committed: u64,
-    /// Who waits for which.
+    /// Which process waits for which.
     waiting: Vec<(u64, u32)>,
     /// The errno of a commit that failed: there will be no other.
     error: i32,
@@ -279,8 +280,8 @@ impl PageCache {
         !journal.allocate(now, file, &extent, run)
     }
 
-    /// The transaction whose commit a sync of a file must wait for; with `data_only` the one that
-    /// is needed to find its data. `None` if there is none, or it is committed.
+    /// The transaction whose commit a sync of a file must wait for; with `data_only` the one needed
+    /// to find its data. `None` if there is none, or it is committed.
     pub fn transaction_of(&mut self, file: u32, data_only: bool) -> Option<u64> {
         let journal = self.journal_of(file)?;
         let inode = &journal.inodes[file as usize];
@@ -288,8 +289,8 @@ impl PageCache {
         (id > journal.committed).then_some(id)
     }
 
-    /// Transaction `id` is to be committed without delay. True if data that have been written by
-    /// now are flushed by that.
+    /// Transaction `id` is to be committed without delay. True if this also flushes data that has
+    /// been written by now.
     pub fn ask_for_commit(&mut self, id: u64) -> bool {
         let Some(journal) = &mut self.journal else { return false };
         journal.wanted = journal.wanted.max(id);
@@ -314,7 +315,7 @@ impl PageCache {
         }
     }
 
-    /// The errno of the commit that failed, if a file's metadata are lost by that; 0 if not.
+    /// The errno of the commit that failed, if that loses a file's metadata; 0 if not.
     #[must_use]
     pub fn journal_error(&self, file: u32) -> i32 {
         self.journal.as_ref().filter(|journal| journal.has(file)).map_or(0, |journal| journal.error)

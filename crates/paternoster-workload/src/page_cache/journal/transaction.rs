@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Transaction: metadata that become durable together, and the data that must not come after them.
+//! Transaction: metadata that becomes durable together, and the data that must not come after it.
 //!
 //! A block of metadata is in a transaction once, however often it changes:
 //!
@@ -20,7 +20,7 @@ use crate::page_cache::pages::{PAGE, Run};
 
 /// Inodes of a block: 256 bytes each.
 const INODES: u32 = 16;
-/// Bytes of the device that one block of bitmap stands for: a bit for each of its blocks.
+/// Bytes of the device that one bitmap block covers: a bit for each of its blocks.
 const GROUP: u64 = BLOCK * 8 * BLOCK;
 /// Descriptors of groups in a block: 64 bytes each.
 const DESCRIPTORS: u64 = 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Both: one job file run by the installed fio and by us, and the I/Os that each made.
+//! Both: runs one job file with the installed fio and with ours; returns the I/Os that each made.
 //!
 //! Every section records its I/O in a log of its own (`write_iolog`), clone by clone:
 //!
@@ -8,9 +8,9 @@
 //! ours   l0: a.0.0 read 0 4096 …   l0.1: a.1.0 …           each has its own
 //! ```
 //!
-//! So the I/Os of clones are told apart by the names of their files (`a.1.0`), and clones that
+//! So the I/Os of clones are distinguished by the names of their files (`a.1.0`), and clones that
 //! share a file are not judged beyond the first. A sync counts with its kind and its file; the
-//! offset that fio writes beside it is the one of the last I/O there, and says nothing.
+//! offset that fio writes with it is that of the last I/O there, and means nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,17 +29,17 @@ use crate::common::jobs_of;
 
 /// Seconds of CPU that each process of fio has for one file; every job here ends in milliseconds.
 const CPU_SECONDS: u32 = 3;
-/// Seconds that fio has by the clock, on however busy a machine.
+/// Seconds of wall-clock time for fio, however busy the machine.
 const SECONDS: u32 = 60;
 /// Blocks of 512 bytes of its largest file: 16 MiB.
 const BLOCKS_MOST: u32 = 32_768;
 
 /// What fio answers that used up its CPU, or filled its log.
 pub(crate) const ENDLESS: &str = "it does not end";
-/// And that was still running, or slept, when its time by the clock was over.
+/// And was still running, or slept, when its wall-clock time was over.
 pub(crate) const LATE: &str = "it did not end in time";
 
-/// One I/O: file, what is done, offset, bytes; the last two are 0 for syncs.
+/// One I/O: file, operation, offset, bytes; the last two are 0 for syncs.
 pub(crate) type Io = (String, String, u64, u64);
 
 /// The I/Os of one section, in the order of each clone.
@@ -112,7 +112,7 @@ pub(crate) fn theirs(text: &str, folder: &Path) -> Answer {
         .output()
         .expect("fio starts");
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    // `timeout` says 124. fio says which signal ended a job, and that all is well.
+    // `timeout` returns 124. fio says which signal ended a job, and that all is well.
     let told = said(&output.stderr) + &said(&output.stdout);
     if output.status.code() == Some(124) {
         return Err(LATE.to_owned());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draw: job files within fio's documented block-I/O options and forms of numbers.
 //!
-//! A drawn file holds a few sections behind each other (`stonewall`), perhaps below one or two
+//! A drawn file holds a few sections one after the other (`stonewall`), perhaps below one or two
 //! `[global]`s. Most options of a section are sound together; a few are at an edge on purpose
 //! (`size=100%`, sizes that no block divides, steps over the end). What needs a clock is not drawn
 //! here, nor `randrepeat=0`, whose seed fio takes from the system.
@@ -27,7 +27,7 @@ impl Chance {
         least + self.next() % (most - least + 1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }
@@ -82,7 +82,7 @@ pub(crate) type Opt = (String, String);
 pub(crate) struct Section {
     /// Its name.
     pub(crate) name: String,
-    /// What it says.
+    /// Its options.
     pub(crate) options: Vec<Opt>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn text(sections: &[Section]) -> String {
     text
 }
 
-/// A drawn file of so many sections.
+/// A drawn file of this many sections.
 pub(crate) fn file(chance: &mut Chance, sections: usize) -> Vec<Section> {
     let mut all = Vec::new();
     if chance.percent(40) {
@@ -128,7 +128,7 @@ pub(crate) fn file(chance: &mut Chance, sections: usize) -> Vec<Section> {
 fn global(chance: &mut Chance) -> Section {
     let mut drawn = section(chance);
     drawn.retain(|(name, value)| {
-        // What is a part of a file that is not there yet is decided by whether there are files.
+        // A percentage of a file that does not exist yet depends on whether there are files.
         let part = value.contains('%') && name.starts_with("offset");
         let range = name == "filesize" && value.contains('-');
         !part
@@ -281,7 +281,7 @@ fn place(chance: &mut Chance, options: &mut Vec<Opt>, psync: bool) {
     if chance.percent(12) {
         set("nrfiles", chance.number(2, 5).to_string());
     } else if chance.percent(8) {
-        // A file that no other section has: what it holds is what this one laid out.
+        // A file that no other section has: this one laid out its contents.
         let number = chance.number(0, 999_999);
         set("filename", format!("x{number}:y{number}"));
     } else if chance.percent(6) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Minimal jobs: what was once made otherwise than by fio, each as small as the shrinker made it.
+//! Minimal jobs: former differences from fio, each as small as the shrinker made it.
 //!
 //! The answers are fio 3.33's: how many I/Os there are, and one of them by its number. So they are
-//! judged where fio is not installed, too; where it is, all I/Os are compared.
+//! judged even where fio is not installed; where it is, all I/Os are compared.
 
 use super::both::{self, difference};
 use super::folder;
@@ -12,8 +12,8 @@ use crate::common::skipped;
 type Minimal = (&'static str, usize, (usize, &'static str));
 
 const MINIMAL: &[Minimal] = &[
-    // The map has 64 blocks of 4k, of which 32 are drawn: behind the last of these block 32 is
-    // free, beyond the end, which ends the pass.
+    // The map has 64 blocks of 4k, of which 32 are drawn: after the last of these block 32 is free,
+    // beyond the end, which ends the pass.
     ("rw=randread bs=8k,4k size=256k", 25, (24, "a.0.0 read 253952+8192")),
     // 44k is inside 46k, and has no room for a block: the end. At 48k a random one is made instead.
     ("rw=randread:4 size=46k", 7, (6, "a.0.0 read 40960+4096")),
@@ -23,8 +23,8 @@ const MINIMAL: &[Minimal] = &[
     ("rw=write:512 size=32k", 7, (6, "a.0.0 write 27648+4096")),
     ("rw=write:4k size=32k", 8, (4, "a.0.0 write 0+4096")),
     ("rw=write:4k size=36k", 5, (4, "a.0.0 write 32768+4096")),
-    // bsrange and bssplit win over bs wherever it stands; 12k and 32k of a least of 12k are 12k
-    // and 24k.
+    // bsrange and bssplit win over bs in any order; 12k and 32k with a least of 12k are 12k and
+    // 24k.
     ("rw=write bsrange=4k-16k bs=4k size=80k", 9, (2, "a.0.0 write 8192+8192")),
     ("rw=write bssplit=12k/50:32k/50 size=200k", 11, (3, "a.0.0 write 36864+24576")),
     ("rw=randread ba=8k,16k size=64k", 16, (0, "a.0.0 read 0+4096")),
@@ -38,7 +38,7 @@ const MINIMAL: &[Minimal] = &[
     ("size=16k loops=3 number_ios=3", 9, (8, "a.0.0 read 0+4096")),
     // A pass ends when its reads would pass 30k, after 13; 90k are 22.5 blocks.
     ("rw=rw size=30k loops=3", 23, (13, "a.0.0 read 0+4096")),
-    // The region is the file, behind the offset: 48k of 64k, at most size.
+    // The region is the file, after the offset: 48k of 64k, at most size.
     ("size=64k filesize=64k offset=16k", 12, (11, "a.0.0 read 61440+4096")),
     ("rw=randread size=64k filesize=128k", 16, (1, "a.0.0 read 94208+4096")),
     ("size=96k filesize=40k nrfiles=2", 20, (19, "a.0.1 read 36864+4096")),
@@ -54,13 +54,13 @@ const MINIMAL: &[Minimal] = &[
     ("rw=randtrimwrite:4 size=48k", 24, (4, "a.0.0 trim 32768+4096")),
     ("rw=randtrimwrite number_ios=5 size=32k", 10, (9, "a.0.0 write 16384+4096")),
     ("rw=trimwrite fsync=4 size=32k", 16, (8, "a.0.0 trim 16384+4096")),
-    // Two blocks of 8k are in a zone of 20k, whose rest ends the pass. 7 blocks of two files leave
-    // the first zone: y, whose turn it is, begins again.
+    // Two blocks of 8k are in a zone of 20k, whose remainder ends the pass. 7 blocks of two files
+    // leave the first zone: y, whose turn it is, starts again.
     ("rw=randread bs=8k size=64k zonemode=strided zonesize=20k", 2, (1, "a.0.0 read 8192+8192")),
     ("size=42k zonemode=strided zonesize=28k filename=x:y", 11, (7, "y read 0+4096")),
     // Two of three files are served by turns until one is at its end.
     ("size=48k nrfiles=3 openfiles=2", 12, (2, "a.0.0 read 4096+4096")),
-    // At the end of a pass the sync that is due is made, and once more when the next begins.
+    // At the end of a pass the due sync is made, and once more when the next begins.
     ("rw=write fsync=2 size=16k loops=2", 12, (6, "a.0.0 sync 0+0")),
     ("rw=write fsync=2 size=16k nrfiles=2 loops=2", 12, (6, "a.0.0 sync 0+0")),
     ("rw=write fdatasync=2 size=16k", 5, (2, "a.0.0 datasync 0+0")),
@@ -75,7 +75,7 @@ const MINIMAL: &[Minimal] = &[
     ("size=27k filesize=25k", 6, (5, "a.0.0 read 20480+4096")),
     ("size=100k filesize=25k rw=read:2000", 5, (4, "a.0.0 read 24384+4096")),
     ("size=30k filesize=20k-50k", 7, (6, "a.0.0 read 24576+4096")),
-    // The last of 24 whole blocks: what is behind it cuts nothing.
+    // The last of 24 whole blocks: what comes after it cuts nothing.
     ("rw=randread bsrange=4k-10k bs_unaligned size=100000", 13, (5, "a.0.0 read 94208+5330")),
     // lfsr is over blocks of the least size of all directions, used or not: the fourth of 32 is 14
     // or more, 14 * 4k of 64k. Of 16 the first is 15: 15 * 8k are beyond 64k, and end the pass. A
@@ -121,10 +121,9 @@ const MINIMAL: &[Minimal] = &[
     ("rw=randrw rwmixread=100 size=8k end_fsync=1", 3, (2, "a.0.0 sync 0+0")),
     ("rw=write size=16k number_ios=1 loops=4 end_fsync=1", 6, (5, "a.0.0 sync 0+0")),
     ("rw=write size=16k loops=2 fsync_on_close=1", 10, (4, "a.0.0 sync 0+0")),
-    // In zones: a draw of 9 blocks in a region of 3 ends the pass when it is beyond; what is
-    // between two draws goes from a zone's start over its end; a step beyond the region is the end;
-    // and a file's zone that is used up is free again only where the bytes of all files are whole
-    // zones.
+    // In zones: a draw of 9 blocks in a region of 3 ends the pass when it is beyond; I/Os between
+    // two draws go from a zone's start over its end; a step beyond the region is the end; and a
+    // file's used-up zone is free again only where the bytes of all files are whole zones.
     ("rw=randread size=12k zonemode=strided zonesize=36k", 1, (0, "a.0.0 read 0+4096")),
     ("rw=randwrite:5 size=76k zonemode=strided zonesize=16k", 19, (7, "a.0.0 write 16384+4096")),
     ("rw=trim:12k size=120k zonemode=strided zonesize=36k", 28, (27, "a.0.0 trim 110592+4096")),
@@ -145,7 +144,7 @@ const MINIMAL: &[Minimal] = &[
         25,
         (5, "a.0.0 read 0+4096"),
     ),
-    // Zones under null go on behind filesize.
+    // Zones under null go on after filesize.
     (
         "size=192k filesize=68k zonemode=strided zonesize=44k zoneskip=12k",
         17,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drawn jobs: does a job that nobody wrote make the very I/Os that fio makes?
+//! Drawn jobs: does a random job make exactly the I/Os that fio makes?
 //!
 //! ```text
 //! seed ─▶ draw: a file of sections ─▶ fio, and we ─▶ equal? ─▶ shrink what is not, and keep it
 //! ```
 //!
 //! A case is a section. fio takes 0.1 s of CPU to start, so a file holds several; if either side
-//! takes no such file, each section is judged in a file of its own. `PATERNOSTER_FIO_CASES` says
-//! how many cases, `PATERNOSTER_FIO_SEED` from which seed on; files that differ are kept in
+//! refuses such a file, each section is judged in a file of its own. `PATERNOSTER_FIO_CASES` says
+//! how many cases, `PATERNOSTER_FIO_SEED` the first seed; files that differ are kept in
 //! `target/tmp/fio-drawn`, with `PATERNOSTER_FIO_SHRINK` the smallest that do. Without fio the test
 //! says so and passes.
 
@@ -30,10 +30,10 @@ use draw::{Chance, Section};
 const SECTIONS: usize = 4;
 /// Cases of every day.
 const CASES: u64 = 240;
-/// Of a hundred judged cases so many are equal or refused by both; what the others are is in
-/// docs/workloads.md.
+/// Of a hundred judged cases at least this many are equal or refused by both; docs/workloads.md
+/// says what the others are.
 const EQUAL_LEAST: usize = 95;
-/// Of a hundred drawn cases so many must have been judged for that to say anything.
+/// Of a hundred drawn cases this many must have been judged for a meaningful result.
 const JUDGED_LEAST: usize = 90;
 /// fios that run at one time: one sleeps for most of its life.
 const JUDGES: usize = 6;
@@ -60,7 +60,7 @@ impl Verdict {
         !matches!(self, Verdict::Endless | Verdict::Late)
     }
 
-    /// Whether it counts, and tells against us.
+    /// Whether it counts against us.
     fn is_wrong(&self) -> bool {
         self.is_judged() && !matches!(self, Verdict::Equal | Verdict::BothRefuse)
     }
@@ -240,7 +240,7 @@ fn drawn_jobs_make_the_ios_of_fio() {
     }
 }
 
-/// What verdicts say together: an error; or why they say less than they should.
+/// The verdicts together: an error; or why they are inconclusive.
 fn weighed(counts: &BTreeMap<&str, usize>) -> Result<Option<String>, String> {
     let count = |kind: &str| counts.get(kind).copied().unwrap_or(0);
     let (sound, all) = (count("equal") + count("both refuse"), counts.values().sum::<usize>());
@@ -280,7 +280,7 @@ fn few_judged_cases_are_told() {
     assert_eq!(weigh(4, 1, 0, 75), Err("4 of 5 cases are as fio's".to_owned()));
 }
 
-/// Is a job without an end told from one that fails?
+/// Is a job without an end distinguished from one that fails?
 #[test]
 fn a_fio_that_does_not_end_is_stopped_by_its_cpu_or_its_log() {
     if !fio_is_here() {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shrink: the smallest file about whose last section both still do not agree.
 //!
-//! Sections before it are dropped, then options one by one, over and over; then sizes are halved
-//! and rounded. What remains must part in the same way (different, or refused by the same side).
+//! Sections before it are dropped, then options one by one, repeatedly; then sizes are halved and
+//! rounded. What remains must differ in the same way (different, or refused by the same side).
 
 use std::path::Path;
 
 use super::draw::{Opt, Section};
 use super::{Verdict, judged};
 
-/// Verdicts that one search may ask for; each takes fio 0.1 s.
+/// Verdicts that one search may use; each takes fio 0.1 s.
 const TRIES: u32 = 70;
 
 /// A smaller file with the same kind of verdict, and that verdict.

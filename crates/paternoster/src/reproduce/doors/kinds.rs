@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands before the device in the published cases, as state machines.
+//! What is in front of the device in the published cases, as state machines.
 //!
-//! Each is the least that does what the thread tells of it; the gate is the real one. A door is
-//! asked, says which I/O may go, and hears which has ended.
+//! Each does the minimum that the thread describes; the gate is the real one. A door is asked, says
+//! which I/O may go, and learns which has ended.
 //!
 //! # Invariants
-//! I1  What asked goes once, in the order of asking within its class, session or bucket.
-//! I2  `wakes_at` is set while one waits that no end of another will let go.
+//! I1  Each request goes once, in the order of asking within its class, session or bucket.
+//! I2  `wakes_at` is set while a request waits that no other's completion will let go.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -15,7 +15,7 @@ use paternoster_gate::{Ask, ClassId, ClassSpec, Core, Nanos, Next, Op, Rate, Set
 use super::{Door, Io};
 use crate::Failure;
 
-/// A token bucket holds so much, in time.
+/// A token bucket holds this much, in time.
 const BURST: u64 = 10_000_000;
 
 /// The state machine of a door.
@@ -40,7 +40,7 @@ pub(super) fn open(door: &Door, classes: &[&str]) -> Result<Box<dyn Lets>, Failu
 /// What a door does; an I/O is named by a number.
 pub(super) trait Lets {
     /// # Errors
-    /// It has no place for it.
+    /// There is no room for it.
     fn ask(&mut self, now: u64, io: usize, of: &Io) -> Result<(), Failure>;
     fn next(&mut self, now: u64) -> Option<usize>;
     /// When to ask again at the latest.
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Asks for eight I/Os at time 0, two of each of four clients in two classes; what goes at 0?
+    /// Requests eight I/Os at time 0, two for each of four clients in two classes; which go at 0?
     fn at_once(door: &mut dyn Lets) -> Vec<usize> {
         for place in 0..8 {
             door.ask(0, place, &io(place / 2, place / 4, 1000)).expect("a place");
@@ -255,7 +255,7 @@ mod tests {
         std::iter::from_fn(|| door.next(0)).collect()
     }
 
-    /// Is each door what its name says, where eight ask at once?
+    /// Does each door do what its name says, when eight ask at once?
     #[test]
     fn doors_are_what_they_are_called() {
         let of = |door| at_once(open(&door, &["a", "b"]).expect("a door").as_mut());
@@ -263,13 +263,13 @@ mod tests {
         // The other class passes first, then as many as are let in.
         assert_eq!(of(Door::Limit { class: 0, most: 2 }), [4, 5, 6, 7, 0, 1]);
         assert_eq!(of(Door::Sessions), [0]);
-        // 10 ms of 100,000 bytes a second are one of 1000 bytes; what is paid at 10 ms goes yet.
+        // 10 ms of 100,000 bytes a second are one of 1000 bytes; one paid for at 10 ms still goes.
         assert_eq!(of(Door::Buckets(vec![100_000, 100])), [0, 1, 4]);
-        // The first is alone; each of the others finds another session's ask.
+        // The first is alone; each of the others finds another session's request.
         assert_eq!(of(Door::Ticks(1000)), [0, 1]);
     }
 
-    /// Do sessions go in turn, whatever each has asked for?
+    /// Do sessions go in turn, whatever each has requested?
     #[test]
     fn sessions_take_turns() {
         let mut door = open(&Door::Sessions, &["a", "b"]).expect("a door");
@@ -281,8 +281,8 @@ mod tests {
         assert_eq!(order, [0, 2, 4, 6, 1, 3, 5, 7]);
     }
 
-    /// Of drawn asks, at drawn times: does each go once and none before it asked, through every
-    /// door, and are never more inside than a limit says?
+    /// With random requests at random times: does each go once and none before it asked, through
+    /// every door, and are never more inside than a limit allows?
     #[test]
     fn what_asks_goes_once() {
         let gate = |cap| Door::Gate { weights: vec![100, 400], cap };

@@ -31,7 +31,7 @@ fn tenant(name: &str, parent: &str, figures: Figures) -> TenantLine {
     }
 }
 
-/// A device after so many seconds: db has three quarters of it, web one; backup nothing.
+/// A device after this many seconds: db has three quarters of it, web a quarter; backup nothing.
 fn snapshot(seconds: u64) -> Snapshot {
     let connection = |id, tenant: &str, under_way, figures| ConnectionLine {
         id,
@@ -82,10 +82,10 @@ fn text(before: u64, after: u64, view: &View) -> String {
     lines.iter().map(|line| format!("{}\n", line.text)).collect()
 }
 
-/// Is a frame what it should be, to the letter? In the two seconds between the snapshots db read
-/// 6000 times 4000 bytes: 12 MB/s. Its latencies are below 2^11 us; web's in the last bucket, which
-/// begins at 2^14 us. Both have requests open: by their weights of 400 and 100 they are entitled to
-/// four fifths and one.
+/// Is a frame right, to the letter? In the two seconds between the snapshots db read 6000 times
+/// 4000 bytes: 12 MB/s. Its latencies are below 2^11 us; web's in the last bucket, which begins at
+/// 2^14 us. Both have requests open: with their weights of 400 and 100 they are entitled to four
+/// fifths and one.
 #[test]
 fn to_the_letter() {
     let expected = "\
@@ -100,7 +100,7 @@ backup      0.0 % -------------------    0.0 %      0.0        0         0      
     assert_eq!(text(3, 5, &View { width: 99, ..View::default() }), expected);
 }
 
-/// Do connections stand below their tenants, sorted alike?
+/// Are connections below their tenants, sorted the same way?
 #[test]
 fn connections_below() {
     let view = View { connections: true, sort: Column::Open, width: 80, ..View::default() };
@@ -120,7 +120,7 @@ backup                0.0 %    0.0 %      0.0        0         0        -      0
 }
 
 /// Are columns left out where there is no room for all, and none cut off? Of 50 columns 9 are for
-/// names, 9 for the share, 25 for the three that matter most: with a fourth they would be 52.
+/// names, 9 for the share, 25 for the three most important: with a fourth they would be 52.
 #[test]
 fn columns_that_fit() {
     let expected = "\
@@ -151,14 +151,14 @@ fn within_the_terminal() {
             assert!(widest <= usize::from(width), "{width}x{height}: {widest}");
         }
     }
-    // Ten lines, of which room is for four besides the two of the keys.
+    // Ten lines, with room for four besides the two of the keys.
     let view = View { height: 6, connections: true, live: true, ..View::default() };
     let lines = frame(&[snapshot(3)], &[snapshot(5)], &view);
     assert_eq!(lines[3].text, "… 7 more lines");
     assert_eq!(lines[5].text, "q ends  c connections  left right sort  up down scroll");
 }
 
-/// What is shown where there is nothing to compare with: at the beginning, after a restart?
+/// What is shown without anything to compare with: at the beginning, after a restart?
 #[test]
 fn without_a_past() {
     let view = View::default();
@@ -192,7 +192,8 @@ fn keys() {
     assert_eq!(names, "backup  gold/db gold/web");
 }
 
-/// Has a process that is nobody's a row of its own, beside the tenants, and its part of the whole?
+/// Does a process without a tenant have its own row, next to the tenants, and its part of the
+/// whole?
 #[test]
 fn processes_of_nobody() {
     let snapshot = |seconds: u64| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client of the soak: draws requests on its region of a volume, never two on one byte at a time,
-//! repeats after a reconnect what was not answered, and judges every answer.
+//! A client of the soak: random requests on its region of a volume, never two on one byte at a
+//! time; it repeats unanswered ones after a reconnect, and judges every answer.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Result};
@@ -15,27 +15,27 @@ use crate::upgrade::{READ, WRITE, flagged, until};
 
 pub(crate) const REGION: usize = 64 << 10;
 const FLUSH: u16 = 3;
-/// Requests under way.
+/// Requests in flight.
 const DEPTH: usize = 6;
 /// Bytes of a request at most.
 const MOST: u64 = 12 << 10;
 
-/// What a client is.
+/// A client's nature.
 pub(crate) struct Kind {
     pub(crate) door: Door,
     pub(crate) export: &'static str,
     /// Where its region begins.
     pub(crate) first: u64,
     pub(crate) is_structured: bool,
-    /// The errno that its device's faults have; then it neither flushes nor uses FUA: a server
-    /// takes one that failed for lost data, for good.
+    /// The errno of its device's faults; with one it neither flushes nor uses FUA: a server treats
+    /// a failed one as lost data, for good.
     pub(crate) fault: Option<u32>,
     /// Between one answer and the next request.
     pub(crate) pause: Duration,
     pub(crate) seed: u64,
 }
 
-/// What clients have met, together.
+/// What clients have seen, together.
 #[derive(Default)]
 pub(crate) struct Met {
     pub(crate) answers: AtomicU64,
@@ -65,7 +65,7 @@ impl Asked {
     }
 }
 
-/// Bytes of which a neighbour is told from each by its place.
+/// Bytes by which neighbours can be told apart by their place.
 pub(crate) fn fill(tag: u64, length: usize) -> Vec<u8> {
     let at = |at: usize| (tag + 31 * at as u64 + at as u64 / 256).to_le_bytes()[0];
     (0..length).map(at).collect()
@@ -81,7 +81,7 @@ pub(crate) struct Client<'a> {
     came: u64,
 }
 
-/// A client at its end: how often it came, and what its region may be.
+/// A client at its end: how often it connected, and what its region may hold.
 pub(crate) struct Gone {
     pub(crate) export: &'static str,
     pub(crate) first: u64,

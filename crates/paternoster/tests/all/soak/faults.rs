@@ -2,7 +2,7 @@
 //! Devices that fail for real, now and then.
 //!
 //! * `Broken`: a file of a FUSE file system (nbdfuse) over nbdkit's error filter: the kernel
-//!   answers with EIO what the filter lets fail, half of the commands while a file is there. A dm
+//!   answers with EIO when the filter fails a command, half of them while a file exists. A dm
 //!   target would need device-mapper.
 //! * `Full`: a sparse image in a small tmpfs, which a file fills up: ENOSPC.
 
@@ -30,7 +30,7 @@ fn unmount(folder: &str) {
     }
 }
 
-/// A device of which half of the commands fail while it is told to.
+/// A device that fails half of its commands while told to.
 pub(crate) struct Broken {
     child: Child,
     folder: String,
@@ -41,7 +41,7 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    /// One in a folder; none, and a line, where its programs are not there.
+    /// One in a folder; none, and a message, where its programs are missing.
     pub(crate) fn new(at: &str) -> Option<Broken> {
         let [folder, below, switch] =
             ["mount", "below", "fails"].map(|name| format!("{at}/{name}"));
@@ -87,7 +87,7 @@ impl Drop for Broken {
     }
 }
 
-/// Whether a file is there, of so many bytes or as many as there is room for.
+/// Whether a file exists, of this many bytes or as many as there is room for.
 fn switch(path: &str, is_there: bool, length: usize) {
     if is_there {
         let mut file = fs::File::create(path).expect("a file");
@@ -97,7 +97,7 @@ fn switch(path: &str, is_there: bool, length: usize) {
     }
 }
 
-/// A file system that is full while it is told to be.
+/// A file system that is full while told to be.
 pub(crate) struct Full {
     folder: String,
     pub(crate) image: String,

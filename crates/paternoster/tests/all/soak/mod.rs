@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The soak of a server: reloads, upgrades by hand-over and by restart, orders, devices that fail,
-//! and clients that come and go, for as long as it is told to last.
+//! The soak of a server: reloads, upgrades by hand-over and by restart, orders, failing devices,
+//! and clients that come and go, for as long as requested.
 //!
 //! ```text
 //! disk    3 clients: simple, structured replies; unix, TCP ─┐   each byte is judged by
 //! broken  EIO in half of the commands, now and then        ├─▶ what was acknowledged,
 //! full    ENOSPC, now and then                             ─┘   each stream by the protocol
-//! visits  clients that are cut off in the midst of a request
-//! idle    clients that say nothing through hand-overs, and are answered behind them
+//! visits  clients that are cut off in the middle of a request
+//! idle    clients that say nothing during hand-overs, and are answered after them
 //! ```
 //!
 //! The last third of the time one server stays. `PATERNOSTER_SOAK_SECONDS` says how long (two
@@ -38,7 +38,7 @@ use self::stream::Door;
 use self::visits::Visits;
 use crate::upgrade::{House, Running, Stops, until};
 
-/// What is asked for by a variable, or else this.
+/// A variable's value, or this default.
 fn asked(name: &str, otherwise: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
@@ -50,7 +50,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("bound").port()
 }
 
-/// The place, and what is to be judged there.
+/// The place, and what is judged there.
 struct Place {
     house: House,
     broken: Option<Broken>,
@@ -135,7 +135,7 @@ impl Place {
     }
 }
 
-/// What the servers said last, if the test has failed: the folder goes with it.
+/// The servers' last output, if the test has failed: the folder is removed with it.
 impl Drop for Place {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -146,7 +146,7 @@ impl Drop for Place {
     }
 }
 
-/// What has happened so often.
+/// How often things have happened.
 #[derive(Debug, Default)]
 struct Counts {
     acts: u64,
@@ -217,7 +217,7 @@ fn act(place: &Place, chance: &mut Chance, counts: &mut Counts, visits: &mut Vis
     }
 }
 
-/// Whether a region of an image is what it must be, by those who wrote it.
+/// Whether a region of an image is what it must be, according to its writer.
 fn check(image: &[u8], gone: Gone) {
     let Gone { export, first, mut model, .. } = gone;
     let first = usize::try_from(first).expect("short");
@@ -225,8 +225,8 @@ fn check(image: &[u8], gone: Gone) {
     seen.unwrap_or_else(|what| panic!("{export}, on the disk: region at {first}: {what}"));
 }
 
-/// Is every byte what was acknowledged, every stream in order, no client sent away by a hand-over,
-/// and does no server hold more at the end than at the beginning?
+/// Is every byte as acknowledged, every stream in order, no client dropped by a hand-over, and does
+/// no server hold more at the end than at the beginning?
 #[test]
 fn a_soak_of_everything() {
     let seconds = asked("PATERNOSTER_SOAK_SECONDS", 2);
@@ -236,7 +236,7 @@ fn a_soak_of_everything() {
     let place = Place::new();
     let house = &place.house;
     let total = Duration::from_secs(seconds);
-    // The longer it lasts, the less of the machine it takes.
+    // The longer it lasts, the less of the machine it uses.
     let between = (total / 40).min(Duration::from_secs(1));
     let pause = (total / 1000).min(Duration::from_millis(50));
     let mut server = house.start();
@@ -308,7 +308,7 @@ fn a_soak_of_everything() {
     }
     let told = judge(&samples).unwrap_or_else(|grown| panic!("{grown}"));
     print!("{told}");
-    // One that a busy machine makes too slow is refused, and changes nothing.
+    // One that is too slow on a busy machine is refused, and changes nothing.
     assert!(counts.hand_overs > 20 * counts.refused_hand_overs, "{counts:?}");
     assert!(seconds < 60 || place.broken.is_none() || (failures > 0 && counts.unwell > 0));
     assert_eq!(SIZE % REGION as u64, 0);

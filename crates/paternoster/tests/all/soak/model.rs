@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each byte of a region may be, by what was acknowledged.
+//! What each byte of a region may be, given what was acknowledged.
 //!
 //! ```text
 //! acknowledged write of v          {v}
@@ -7,7 +7,7 @@
 //! a read that brings x             x must be among them; then {x}
 //! ```
 //!
-//! Invariant: no byte is in doubt while a request on it is under way; callers see to it.
+//! Invariant: no byte is in doubt while a request on it is in flight; callers ensure it.
 
 /// What may be at each byte of a region: a bit for each value.
 pub(crate) struct Model(Vec<[u64; 4]>);
@@ -57,8 +57,8 @@ impl Model {
     }
 }
 
-/// Is a wrong byte found behind an acknowledged write, and are both taken for one that failed until
-/// one has been read?
+/// Is a wrong byte found after an acknowledged write, and are both accepted after a failed one
+/// until one has been read?
 #[test]
 fn a_model_tells_what_may_be() {
     let mut model = Model::new(8);

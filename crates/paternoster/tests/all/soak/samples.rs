@@ -2,13 +2,13 @@
 //! What servers hold over the time of the soak, and the law that it does not grow.
 //!
 //! ```text
-//! one behind the other, by hand-over   last sample of each: first quarter │ … │ last quarter
+//! one after the other, by hand-over    last sample of each: first quarter │ … │ last quarter
 //! the last server, which stays         all its samples:     first quarter │ … │ last quarter
 //! ```
 //!
-//! A quarter's figure is its median; the last one may be above the first by what a page cache of an
-//! allocator may be, not by what an hour of leaks would be. Threads of the kernel that work for
-//! io_uring come and go and are counted with them.
+//! A quarter's figure is its median; the last one may exceed the first by as much as an allocator
+//! may cache, not by as much as an hour of leaks. Kernel threads that work for io_uring come and go
+//! and are counted with them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of a process that is there.
+    /// Of an existing process.
     pub(crate) fn new(at: Duration, number: u32, process: u32, idle: usize) -> Sample {
         let read =
             |name| fs::read_to_string(format!("/proc/{process}/{name}")).expect("it is there");
@@ -89,7 +89,7 @@ pub(crate) fn judge(all: &[Sample]) -> Result<String, String> {
     if grown.is_empty() { Ok(told) } else { Err(format!("it grows:\n{grown}")) }
 }
 
-/// Is a leak of a descriptor by each hand-over found, and one in the server that stays; and is
+/// Are a leak of a descriptor at each hand-over and one in the server that stays found; and is
 /// noise not taken for one?
 #[test]
 fn a_leak_is_found() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A judge of one connection's stream: simple or structured replies, each of them to something that
-//! was asked, whole, and with every byte of a read once.
+//! A judge of one connection's stream: simple or structured replies, each to an open request,
+//! whole, and with every byte of a read once.
 //!
 //! Source: the NBD protocol (spec/nbd), "Reply message".
 
@@ -19,7 +19,7 @@ pub(crate) const FUA: u16 = 1;
 const STRUCTURED: u32 = 0x668e_33ef;
 const SIMPLE: u32 = 0x6744_6698;
 
-/// Where a client comes to.
+/// Where a client connects.
 #[derive(Clone)]
 pub(crate) enum Door {
     Unix(String),
@@ -46,7 +46,7 @@ pub(crate) struct Answer {
     pub(crate) data: Vec<u8>,
 }
 
-/// A stream that is wrong is no stream that has ended.
+/// A wrong stream is not one that has ended.
 fn wrong(what: String) -> Error {
     Error::other(what)
 }
@@ -101,8 +101,8 @@ impl Stream {
         Ok(u64::from_be_bytes(*self.take(8)?.first_chunk().expect("eight")))
     }
 
-    /// The next answer that is whole; `asked` tells what a request of that cookie reads: where and
-    /// how much, or nothing. Chunks of several answers may come between each other.
+    /// The next complete answer; `asked` gives what the request with that cookie reads: where and
+    /// how much, or nothing. Chunks of several answers may be interleaved.
     pub(crate) fn hear(&mut self, asked: impl Fn(u64) -> Option<Option<Span>>) -> Result<Answer> {
         let of = |cookie| asked(cookie).ok_or_else(|| wrong(format!("who is {cookie}?")));
         loop {
@@ -148,7 +148,7 @@ pub(crate) struct Span {
     pub(crate) length: usize,
 }
 
-/// An answer of which chunks are to come.
+/// An answer with chunks still to come.
 struct Half {
     errno: u32,
     data: Vec<u8>,

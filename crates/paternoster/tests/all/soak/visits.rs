@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that do not stay: some are cut off in the midst of a request, some say nothing for long.
+//! Clients that do not stay: some are cut off in the middle of a request, some say nothing for
+//! long.
 //!
-//! A visitor that was cut off leaves a slot of the disk in doubt, which is not touched for many
-//! visits: its write may be under way.
+//! A visitor that was cut off leaves a slot of the disk in doubt, which is not used again for many
+//! visits: its write may be in flight.
 
 use paternoster_sim::chance::Chance;
 
@@ -52,7 +53,7 @@ impl Visits {
         let length = 1 + chance.below(SLOT as u64);
         let short = u32::try_from(length).expect("short");
         let data = fill(chance.next(), short as usize);
-        // Half of them are to be on the disk when they are answered.
+        // Half of them must be on the disk when they are answered.
         let flags = FUA * u16::from(chance.once_in(2));
         let bytes = flagged(flags, WRITE, 2, (FIRST + at) as u64, short, &data);
         let cut = match chance.below(3) {
@@ -68,7 +69,7 @@ impl Visits {
         }
     }
 
-    /// One more that says nothing, or one less.
+    /// One more silent client, or one fewer.
     pub(crate) fn idle(&mut self, chance: &mut Chance) {
         if self.idle.len() < MOST && chance.once_in(2) {
             self.idle.push(self.open(chance.once_in(2)));
@@ -78,7 +79,7 @@ impl Visits {
         }
     }
 
-    /// Is each still answered, one of them after it has said nothing through a hand-over?
+    /// Is each still answered, one of them after it said nothing during a hand-over?
     pub(crate) fn still_there(&mut self, chance: &mut Chance) {
         for stream in &mut self.idle {
             if chance.once_in(2) {

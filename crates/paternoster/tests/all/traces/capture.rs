@@ -2,14 +2,14 @@
 //! Does the trace of a real kernel's loop device go the whole way: recorded, analysed, drawn,
 //! replayed?
 //!
-//! It needs root, a loop device, and the kernel's tracer; where one of them is refused the test
-//! says which and passes.
+//! It needs root, a loop device, and the kernel's tracer; without one of them the test says which
+//! and passes.
 
 use std::process::Output;
 
 use super::*;
 
-/// A loop device over a file of 16 MiB, which goes away with it.
+/// A loop device over a file of 16 MiB, which is removed with it.
 struct Loop(String);
 
 impl Loop {
@@ -38,11 +38,11 @@ fn record(folder: &Folder, device: &str) -> Output {
     command.args(["sh", "-c", &reads]).output().expect("it runs")
 }
 
-/// dd reads 100 blocks of 64 KiB, directly: the trace has just these, by name, and everything that
-/// can be done with a trace can be done with it.
+/// dd reads 100 blocks of 64 KiB, directly: the trace has just these, by name, and can be used in
+/// every way.
 #[test]
 fn a_real_device_goes_the_whole_way() {
-    // Most often it is not there until somebody asks for it.
+    // Usually it is not mounted until requested.
     let _best_effort = Command::new("mount")
         .args(["-t", "tracefs", "nodev", "/sys/kernel/tracing"])
         .stderr(Stdio::null())

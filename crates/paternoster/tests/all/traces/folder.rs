@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A folder of a test's own, which goes away with it.
+//! A folder of a test's own, which is removed with it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do blktrace's own programs, and fio, read the traces that we write; and do we say of them what
-//! those say?
+//! Do blktrace's own programs, and fio, read the traces that we write; and does our output on them
+//! equal theirs?
 //!
-//! Every scheduler runs a mixture in which everything happens: streams through the page cache,
-//! random reads four at a time, commits with flushes, direct writes, on a disk that refuses a
-//! command now and then. Its trace goes to Debian's blkparse and btt, and to ours: each output must
-//! be equal, byte for byte. Where those programs are not installed a test says so and passes.
+//! Every scheduler runs a mixture of everything: streams through the page cache, random reads four
+//! at a time, commits with flushes, direct writes, on a disk that refuses a command now and then.
+//! Its trace goes to Debian's blkparse and btt, and to ours: each output must be equal, byte for
+//! byte. Where those programs are not installed a test says so and passes.
 
 mod capture;
 mod folder;
@@ -46,7 +46,7 @@ pub(crate) fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether a judge is here; says so if not.
+/// Whether a judge is available; says so if not.
 pub(crate) fn is_here(judge: &str, question: &str) -> bool {
     let mut command = Command::new(judge);
     let here = command.arg(question).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -141,7 +141,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     entries.map(|e| (e.file_name().to_string_lossy().into_owned(), text(e.path()))).collect()
 }
 
-/// Does fio replay our trace, as many reads and writes as there are in it?
+/// Does fio replay our trace, with as many reads and writes as it has?
 #[test]
 fn fio_replays_our_trace() {
     if !is_here("fio", "--version") || !is_here("blkparse", "-V") {
@@ -168,7 +168,7 @@ fn fio_replays_our_trace() {
     let device = &found["devices"][0];
     let with_data = |direction: &str| device[direction]["queued"].as_u64().expect("a count");
     let fio = |direction: &str| fio["jobs"][0][direction]["total_ios"].as_u64().expect("a count");
-    // What has no data is a flush, and to fio a sync.
+    // A request without data is a flush, and to fio a sync.
     let syncs = device["flush_D2C"]["count"].as_u64().expect("a count");
     assert!(fio("read") > 50 && fio("write") > 20 && syncs > 0);
     assert_eq!(fio("read"), with_data("read"));
@@ -181,9 +181,9 @@ fn analysis(folder: &Folder) -> Value {
     document["traces"][0].clone()
 }
 
-/// Does the analysis of a trace agree with what the run itself measured: I/Os, and the mean latency
-/// of direct ones? Both count from submission to completion; the jobs end by themselves, so that
-/// nothing is under way at the end.
+/// Does the analysis of a trace agree with the run's own measurements: I/Os, and the mean latency
+/// of direct ones? Both count from submission to completion; the jobs end by themselves, so nothing
+/// is in flight at the end.
 #[test]
 fn a_trace_says_what_the_run_measured() {
     let jobs = "[global]\nsize=16m\ndirect=1\nnumber_ios=200\nioengine=libaio\niodepth=4\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is what is wrong told, with its place and what would be right, and nothing else done?
+//! Are mistakes reported, with their place and what would be right, and nothing else done?
 
 use super::*;
 
@@ -40,8 +40,8 @@ fn wrong_requests_are_refused() {
     }
 }
 
-/// Does a trace that was cut, or damaged in the middle, give what it holds, and say what is
-/// missing where?
+/// Does a trace that was cut, or damaged in the middle, give what it holds, and say what is missing
+/// where?
 #[test]
 fn damaged_traces_give_what_they_hold() {
     let folder = Folder::new("damaged");
@@ -59,7 +59,7 @@ fn damaged_traces_give_what_they_hold() {
     let cut = told("cut", &whole[..whole.len() - 10]);
     assert!(cut.contains("the trace ends within a record, of which there are 38 bytes"), "{cut}");
     let mut damaged = whole.clone();
-    // Records are multiples of eight bytes here; the hundredth byte and on is no magic number.
+    // Records are multiples of eight bytes here; the hundredth byte onwards is no magic number.
     damaged.splice(48..48, *b"damage");
     let damaged = told("damaged", &damaged);
     assert!(damaged.contains("bytes are no record of blktrace"), "{damaged}");

@@ -6,9 +6,9 @@
 //!                              └──── own FUSE ─────┘
 //! ```
 //!
-//! It is taken down from right to left, also after a panic, and after the server has been killed:
-//! then whatever hangs on it gets errors, which loosens it. Only one test at a time has a disk:
-//! mounts and loop devices are the machine's, and two tests would slow each other down.
+//! It is taken down from right to left, even after a panic, and after the server has been killed:
+//! then everything that uses it gets errors, which frees it. Only one test at a time has a disk:
+//! mounts and loop devices belong to the machine, and two tests would slow each other down.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use super::tools::{command, command_within, find, installed, may_mount, succeeds
 
 /// How long a server may take to show its disk.
 const START: Duration = Duration::from_secs(60);
-/// The export's name, and so the file's.
+/// The export's name, and therefore the file's.
 const NAME: &str = "disk";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -39,9 +39,9 @@ pub(crate) enum Way {
 /// Where the image lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On a disk: the server passes by the page cache, and a flush takes what it takes there.
+    /// On a disk: the server bypasses the page cache, and a flush takes its real time there.
     OnDisk,
-    /// In memory, if there is room: for who flushes a thousand times.
+    /// In memory, if there is room: for tests that flush a thousand times.
     InMemory,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Disk {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What runs while the disk is there.
+/// What runs while the disk exists.
 #[derive(Debug)]
 struct Up {
     /// Empty while it is being made.
@@ -82,7 +82,8 @@ struct Up {
 }
 
 impl Disk {
-    /// An empty disk of so many MiB; `None`, which is told, where the machine cannot have one.
+    /// An empty disk of this many MiB; `None`, which is reported, where the machine cannot have
+    /// one.
     pub(crate) fn new(way: Way, place: Place, mib: u64) -> Option<Disk> {
         let nbdfuse: &[_] = if way == Way::Nbd { &[("nbdfuse", "libnbd-bin")] } else { &[] };
         let always = [("losetup", "mount"), ("mount", "mount"), ("timeout", "coreutils")];
@@ -94,7 +95,7 @@ impl Disk {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("paternoster-disk-{}-{count}", std::process::id());
         let image = place.folder(mib).join(format!("{name}.img"));
-        // Where everybody can get, because PostgreSQL does not run as root.
+        // Where every user has access, because PostgreSQL does not run as root.
         let folder = std::env::temp_dir().join(name);
         for folder in [folder.join("shown"), folder.join("mount")] {
             std::fs::create_dir_all(folder).expect("a folder for the test");
@@ -126,8 +127,7 @@ impl Disk {
                 format!("fuse = {{ mount = \"{}\", processes = 4 }}", self.shown().display())
             }
         };
-        // Audited in passing, the queue looks through all that it has after every call: let it have
-        // little.
+        // With auditing, the queue checks all its contents after every call: keep them few.
         let image = self.image.display();
         let configuration = format!(
             "[server]\nconnections = 4\n{shows}\n[device.d]\nmemory = \"4MiB\"\n\
@@ -177,7 +177,7 @@ impl Disk {
         self.folder.join("socket")
     }
 
-    /// What the servers said.
+    /// The servers' output.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
@@ -202,10 +202,10 @@ impl Disk {
         assert!(killed || (unmounted && nbdfuse && server), "no good end: {said}");
     }
 
-    /// Takes down what is there, in whatever state; nothing here may panic.
+    /// Takes down what exists, in whatever state; nothing here may panic.
     fn take_down(&mut self) {
         if let Some(Up { device, server, nbdfuse, watch }) = self.up.take() {
-            // First of all, for nothing can hang then.
+            // First of all, because then nothing can hang.
             server.kill();
             nbdfuse.iter().for_each(Process::kill);
             drop(watch);
@@ -213,7 +213,7 @@ impl Disk {
                 tried(command_within(10, "losetup").arg("-d").arg(device));
             }
         }
-        // A dead one, or none at all: then this fails, which is right.
+        // A dead mount, or none at all: then this fails, which is fine.
         tried(command_within(10, "umount").arg("-l").arg(self.shown()));
         let _is_gone = std::fs::remove_file(self.socket());
     }

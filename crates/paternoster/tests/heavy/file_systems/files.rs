@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// So many bytes, which no other number gives.
+/// This many bytes, different for every number.
 pub(crate) fn content(number: u64, bytes: usize) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut all = Vec::with_capacity(bytes + 8);
@@ -22,7 +22,7 @@ pub(crate) fn content(number: u64, bytes: usize) -> Vec<u8> {
     all
 }
 
-/// Bytes of the file of this number: from none to 512 KiB, of all magnitudes.
+/// Bytes of the file with this number: from none to 512 KiB, of all magnitudes.
 fn size(number: u64) -> usize {
     let magnitude = number % 20;
     let odd = usize::try_from(number.wrapping_mul(7919) % 1000).expect("small");
@@ -91,7 +91,7 @@ impl Tree {
     }
 }
 
-/// Writes files until there is no room, and says how many found some: a full disk is no error.
+/// Writes files until there is no room, and returns how many fitted: a full disk is no error.
 pub(crate) fn fill_up(root: &Path) -> u64 {
     let folder = root.join("filler");
     fs::create_dir(&folder).expect("a folder");

@@ -2,13 +2,13 @@
 //! `kill -9` of the server in the middle of writes that are synced.
 //!
 //! A writer makes files and replaces a counter, and notes what has been synced; the server dies
-//! without a word while the next write is under way. It starts again, the file system replays its
-//! journal, and everything noted must be there: a flush was answered only when it was done.
+//! without a word during the next write. It starts again, the file system replays its journal, and
+//! everything noted must be there: a flush was answered only when it was done.
 //!
 //! ```text
 //! writer   … file 11, synced ─ noted ─ counter 11, synced ─ noted ─ file 12 ✗
 //! server                                                     kill -9 ↑
-//! then     files 0..=11 whole; the counter is 11, or the 12 that was under way
+//! then     files 0..=11 whole; the counter is 11, or the 12 that was in flight
 //! ```
 
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use super::kind::Kind;
 
 /// How often the server dies. What was written before one death must outlive the next ones, too.
 const ROUNDS: u64 = 3;
-/// Nobody writes more files than this, whatever happens to the server.
+/// The most files that are written, whatever happens to the server.
 const MOST: u64 = 100_000;
 /// How long one file may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,8 +47,7 @@ enum Synced {
     Counter(u64),
 }
 
-/// Writes file after file, from this number on, until that fails; every sync that succeeded is
-/// noted.
+/// Writes file after file, from this number on, until that fails; notes every sync that succeeded.
 fn write(root: &Path, from: u64, notes: &Sender<Synced>) -> io::Result<()> {
     let folder = File::open(root)?;
     let counter =
@@ -91,7 +90,7 @@ impl Notes {
         let Some(counter) = self.counter else { return };
         let found = fs::read(root.join("counter")).expect("the counter was synced");
         let found = u64::from_le_bytes(found[..8].try_into().expect("8 bytes"));
-        // The next one may have been written, but was not yet noted.
+        // The next one may have been written, but not yet noted.
         assert!(found == counter || found == counter + 1, "the counter is {found}, not {counter}");
     }
 }
@@ -106,7 +105,7 @@ fn until_killed(disk: &Disk, root: &Path, notes: &mut Notes, files: u64) {
             match synced.recv_timeout(PATIENCE) {
                 Ok(synced) => notes.take(synced),
                 Err(_) => {
-                    // Whoever waits for a dead disk waits for ever: it must end first.
+                    // A process that waits for a dead disk waits for ever: the disk must end first.
                     disk.kill();
                     panic!("after {} files: {:?}: {}", notes.files, writer.join(), disk.log());
                 }

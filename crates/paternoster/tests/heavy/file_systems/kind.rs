@@ -29,12 +29,12 @@ impl Kind {
         }
     }
 
-    /// A disk with this file system on it; `None`, which is told, where that cannot be had.
+    /// A disk with this file system on it; `None`, which is reported, where that is impossible.
     pub(crate) fn disk(self, way: Way, place: Place) -> Option<Disk> {
         self.disk_of(way, place, self.mib())
     }
 
-    /// The same, of so many MiB.
+    /// The same, of this many MiB.
     pub(crate) fn disk_of(self, way: Way, place: Place, mib: u64) -> Option<Disk> {
         let programs = match self {
             Kind::Ext4 => [("mkfs.ext4", "e2fsprogs"), ("e2fsck", "e2fsprogs")],
@@ -95,7 +95,7 @@ impl Drop for Mounted<'_> {
         if !self.mounted || tried(command_within(20, "umount").arg(&self.point)) {
             return;
         }
-        // Whatever it waits for ends with an error when nobody serves the disk any more.
+        // Whatever it waits for ends with an error once no server serves the disk any more.
         self.disk.kill();
         if !tried(command_within(20, "umount").arg(&self.point)) {
             tried(command_within(10, "umount").arg("-l").arg(&self.point));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! File systems and databases on disks that we serve.
 //!
-//! The server is the program as people start it; its disk becomes a file, by nbdfuse or by itself,
+//! The server is the program as users start it; its disk becomes a file, by nbdfuse or by itself,
 //! and the file a loop device (`disk`). On that real file systems are made (`kind`), filled
 //! (`files`), used by programs that are particular about their data (`programs`, `postgres`),
 //! checked by their own tools, and the server is killed in the middle of it (`killed`).
 //!
-//! Takes root, FUSE and loop devices, and the programs; a test for which something is missing says
-//! so in one line and passes.
+//! It needs root, FUSE and loop devices, and the programs; a test that lacks something says so in
+//! one line and passes.
 
 mod disk;
 mod files;
@@ -28,7 +28,7 @@ use files::{Tree, check_full, fill_up};
 use kind::Kind;
 use process::until;
 
-/// Files, as people leave them; and the same files when the disk has gone and come.
+/// Files, as people leave them; and the same files after the disk has gone and come back.
 fn keeps_files(mut disk: Disk, kind: Kind) {
     let mounted = kind.mount(&disk);
     let tree = Tree::grow(mounted.path(), 400);
@@ -67,7 +67,7 @@ fn leaves_nothing(disk: Disk, kind: Kind) {
         let disk = disk;
         let mounted = kind.mount(&disk);
         open = Some(File::create(mounted.path().join("file")).expect("a file"));
-        // Not a panic that would be told.
+        // Not a panic that would be printed.
         std::panic::resume_unwind(Box::new("on purpose"));
     }));
     assert_eq!(failed.unwrap_err().downcast_ref(), Some(&"on purpose"));
@@ -83,13 +83,13 @@ fn leaves_nothing(disk: Disk, kind: Kind) {
 /// MiB for PostgreSQL: an empty database takes 40, the bank 20, its log up to 80 of 1024 or less.
 const DATABASE: u64 = 320;
 
-/// All that is asked, of each way in which a disk can be shown.
+/// All tests, for each way in which a disk can be shown.
 macro_rules! asked_of {
     ($module:ident, $way:expr) => {
         mod $module {
             use super::*;
 
-            /// Does ext4 keep its files, and itself sound?
+            /// Does ext4 keep its files, and stay sound?
             #[test]
             fn ext4_keeps_files() {
                 if let Some(disk) = Kind::Ext4.disk($way, Place::OnDisk) {
@@ -97,7 +97,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Does xfs keep its files, and itself sound?
+            /// Does xfs keep its files, and stay sound?
             #[test]
             fn xfs_keeps_files() {
                 if let Some(disk) = Kind::Xfs.disk($way, Place::OnDisk) {
@@ -105,7 +105,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Is a full disk a matter of "no space left", and of nothing worse?
+            /// Does a full disk cause "no space left", and nothing worse?
             #[test]
             fn ext4_is_filled() {
                 if let Some(disk) = Kind::Ext4.disk($way, Place::InMemory) {
@@ -145,7 +145,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Are SQLite's transactions there, and its files whole?
+            /// Do SQLite's transactions survive, and are its files whole?
             #[test]
             fn sqlite() {
                 if let Some(disk) = Kind::Ext4.disk($way, Place::InMemory) {
@@ -169,7 +169,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Is all that ext4 had synced there after `kill -9` of the server?
+            /// Is everything that ext4 had synced there after `kill -9` of the server?
             #[test]
             fn ext4_outlives_its_server() {
                 if let Some(disk) = Kind::Ext4.disk($way, Place::OnDisk) {
@@ -177,7 +177,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Is all that xfs had synced there after `kill -9` of the server?
+            /// Is everything that xfs had synced there after `kill -9` of the server?
             #[test]
             fn xfs_outlives_its_server() {
                 if let Some(disk) = Kind::Xfs.disk($way, Place::OnDisk) {

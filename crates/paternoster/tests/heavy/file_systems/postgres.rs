@@ -15,11 +15,11 @@ use super::process::{Process, until};
 use super::tools::{command, installed, succeeds, tried};
 use crate::common::skipped;
 
-/// PostgreSQL refuses to be root; this user is on every machine.
+/// PostgreSQL refuses to run as root; this user exists on every machine.
 const USER: &str = "nobody";
-/// Where Debian puts what is no command for everybody.
+/// Where Debian puts programs that are not in users' PATH.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// How long a server may take to start, also after a crash.
+/// How long a server may take to start, even after a crash.
 const START: Duration = Duration::from_secs(60);
 
 /// Two clients of 100 transactions; an account is one of 100000.
@@ -48,7 +48,7 @@ fn programs() -> Option<PathBuf> {
 struct Bank<'a> {
     programs: &'a Path,
     data: PathBuf,
-    /// What it says.
+    /// Its output.
     log: PathBuf,
 }
 
@@ -73,7 +73,7 @@ impl Bank<'_> {
         server.args(["--reuid", USER, "--clear-groups"]).arg(self.programs.join("postgres"));
         server.arg("-D").arg(&self.data).args(["-c", "listen_addresses=", "-c"]);
         server.arg(format!("unix_socket_directories={}", self.data.display()));
-        // A group of its own, so that ^C in a terminal reaches it through its guard alone.
+        // A group of its own, so that ^C in a terminal reaches it only through its guard.
         server.current_dir("/").env("LC_ALL", "C").process_group(0);
         let server = Process::start(&mut server, &self.log);
         let ready = || tried(&mut self.client("pg_isready")) || !server.is_running();
@@ -87,7 +87,7 @@ impl Bank<'_> {
     }
 }
 
-/// pgbench's own run, and the bank's books after the disk has gone and come.
+/// pgbench's own run, and the bank's books after the disk has gone and come back.
 pub(crate) fn pgbench(mut disk: Disk, kind: Kind) {
     let Some(programs) = programs() else {
         skipped("PostgreSQL is not installed (Debian package postgresql)");

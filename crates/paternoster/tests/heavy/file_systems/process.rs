@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program that runs beside a test, and what ends it whatever happens.
+//! A program that runs during a test, and what ends it whatever happens.
 //!
-//! A file system on a device whose server hangs makes everybody hang who touches it, without end
+//! A file system on a device whose server hangs blocks every process that touches it, without end
 //! and deaf to signals. The one remedy is to kill the server: then the kernel answers for it, with
 //! errors. The [`Watch`] does that when a test has taken too long, so that it fails instead.
 
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a test may use one set of servers. The slowest takes ten seconds on a machine
-/// that has nothing else to do.
+/// How long a test may use one set of servers. The slowest takes ten seconds on an otherwise idle
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long a program has to end when it is asked to, before it is killed.
+/// How long a program has to end when asked to, before it is killed.
 const GOOD_ORDER: Duration = Duration::from_secs(60);
 
 /// A running program; killed, if it still runs, when this is dropped.
@@ -24,21 +24,21 @@ const GOOD_ORDER: Duration = Duration::from_secs(60);
 pub(crate) struct Process(Arc<Mutex<Child>>);
 
 impl Process {
-    /// Starts it; all it says goes into `log`, after what is there already.
+    /// Starts it; all its output is appended to `log`.
     pub(crate) fn start(command: &mut Command, log: &Path) -> Process {
         let open = || File::options().append(true).create(true).open(log).expect("a log");
         let child = command.stdout(open()).stderr(open()).spawn();
         Process(Arc::new(Mutex::new(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))))
     }
 
-    /// `kill -9`, and nothing of it is left afterwards. Does nothing to what has ended.
+    /// `kill -9`, and nothing of it is left afterwards. Does nothing if it has ended.
     pub(crate) fn kill(&self) {
         let mut child = self.child();
         let _has_ended = child.kill();
         let _is_gone = child.wait();
     }
 
-    /// Asks it to end; whether it did, and well. It is gone in any case.
+    /// Asks it to end; returns whether it did, and well. It is gone in any case.
     pub(crate) fn end(&self, signal: &str) -> bool {
         let pid = self.child().id().to_string();
         if self.is_running() {
@@ -47,7 +47,7 @@ impl Process {
         self.ends_by_itself()
     }
 
-    /// Waits until it has ended; whether it did, and well. It is gone in any case.
+    /// Waits until it has ended; returns whether it did, and well. It is gone in any case.
     pub(crate) fn ends_by_itself(&self) -> bool {
         let ended = until(GOOD_ORDER, || !self.is_running());
         self.kill();
@@ -98,7 +98,7 @@ impl Drop for Watch {
     }
 }
 
-/// Asks every few milliseconds; whether it came true within this time.
+/// Checks every few milliseconds; returns whether it came true within this time.
 pub(crate) fn until(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {

@@ -11,19 +11,19 @@ use crate::common::skipped;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What fsx does to a file, and how often. Reads of a mounted file come from memory, so the kernel
-/// is told now and then to forget what it has.
+/// What fsx does to a file, and how often. Reads of a mounted file come from memory, so now and
+/// then the kernel is told to forget what it has.
 const ON_A_FILE: &str = "[weights]\nread = 10\nwrite = 10\nmapread = 5\nmapwrite = 5\n\
     truncate = 3\nfsync = 1\nfdatasync = 1\nclose_open = 1\ninvalidate = 1\nposix_fallocate = 1\n\
     punch_hole = 2\nsendfile = 1\nposix_fadvise = 5\ncopy_file_range = 2\n";
 
-/// The same for a device: it has one size, and nothing of it is in memory to be mapped.
+/// The same for a device: it has one size, and no part of it is in memory to be mapped.
 const ON_A_DEVICE: &str = "blockmode = true\nnosizechecks = true\nflen = 4194304\n\
     [weights]\nread = 10\nwrite = 10\nmapread = 0\nmapwrite = 0\ntruncate = 0\nfsync = 1\n\
     fdatasync = 1\n[opsize]\nmax = 262144\n";
 
-/// fsx, from wherever `./test` puts it (`target/tools`), or installed; `None`, which is told, if it
-/// is nowhere.
+/// fsx, from where `./test` puts it (`target/tools`), or installed; `None`, which is reported, if
+/// neither.
 fn fsx() -> Option<PathBuf> {
     // The folder for tests' temporary files lies in cargo's target folder.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target");
@@ -54,8 +54,8 @@ pub(crate) fn exercise(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// Random reads and writes straight on the file that is the disk, from any byte to any other; for
-/// nbdfuse, which refuses what is not in the server's blocks, on the loop device.
+/// Random reads and writes directly on the file that is the disk, from any byte to any other; for
+/// nbdfuse, which refuses requests that are not in the server's blocks, on the loop device.
 pub(crate) fn exercise_device(mut disk: Disk, way: Way) {
     let Some(fsx) = fsx() else { return };
     let on = if way == Way::Nbd { disk.device().to_owned() } else { disk.file() };
@@ -79,7 +79,7 @@ const QUESTIONS: &str = "PRAGMA integrity_check; SELECT count(*), sum(amount) FR
 const ANSWERS: &str = "ok\n4600|11252700";
 
 /// SQLite with its journal as a file, and as a log (WAL): what was committed is there after the
-/// disk has gone and come.
+/// disk has gone and come back.
 pub(crate) fn sqlite(mut disk: Disk, kind: Kind) {
     if !installed(&[("sqlite3", "sqlite3")]) {
         return;
@@ -111,7 +111,7 @@ pub(crate) fn sqlite(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// A clone of this repository, which git finds whole after the disk has gone and come.
+/// A clone of this repository, which git finds whole after the disk has gone and come back.
 pub(crate) fn git(mut disk: Disk, kind: Kind) {
     if !installed(&[("git", "git")]) {
         return;
@@ -120,13 +120,13 @@ pub(crate) fn git(mut disk: Disk, kind: Kind) {
         skipped("this is no git repository");
         return;
     }
-    // Whoever owns the repository, and whatever this machine's git is set to.
+    // Whatever the repository's owner, and whatever this machine's git settings.
     let settings = disk.aside("gitconfig");
     std::fs::write(&settings, "[safe]\n\tdirectory = *\n").expect("a file");
     let git = |arguments: &[&str]| {
         let mut git = command("git");
         git.env("GIT_CONFIG_GLOBAL", &settings).env("GIT_CONFIG_SYSTEM", "/dev/null");
-        // What a hook that runs the tests would leave behind.
+        // Set by a hook that runs the tests.
         git.env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE").env_remove("GIT_WORK_TREE");
         succeeds(git.args(arguments))
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What these tests need of a machine, and how they run its programs: never for longer than a
-//! limit, and with all that a program said if it fails.
+//! limit, and with all of a program's output if it fails.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -13,10 +13,10 @@ use crate::common::skipped;
 /// times as long.
 const LIMIT_S: u32 = 150;
 
-/// `CAP_SYS_ADMIN` in the masks of `/proc/self/status`: who has it may mount.
+/// `CAP_SYS_ADMIN` in the masks of `/proc/self/status`: with it a process may mount.
 const MAY_MOUNT: u64 = 1 << 21;
 
-/// Whether every one of these programs is installed; the first that is not is told, with Debian's
+/// Whether all of these programs are installed; the first missing one is reported, with Debian's
 /// package.
 pub(crate) fn installed(programs: &[(&str, &str)]) -> bool {
     let missing = programs.iter().find(|(program, _)| find(program).is_none());
@@ -26,7 +26,7 @@ pub(crate) fn installed(programs: &[(&str, &str)]) -> bool {
     missing.is_none()
 }
 
-/// Where a program lies. The folders for root are looked through even if PATH leaves them out.
+/// Where a program is. Folders for root are searched even if PATH leaves them out.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -34,7 +34,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     places.find(|place| place.is_file())
 }
 
-/// Whether this process may mount and has loop devices and FUSE; what it has not is told.
+/// Whether this process may mount and has loop devices and FUSE; what it lacks is reported.
 pub(crate) fn may_mount() -> bool {
     let why = if !is_root() {
         "it takes root to mount"
@@ -97,14 +97,14 @@ pub(crate) fn command_within(seconds: u32, program: impl AsRef<Path>) -> Command
     command
 }
 
-/// Runs a program that must end well; what it said on standard output, without blanks at its ends.
+/// Runs a program that must end well; returns its standard output, trimmed.
 pub(crate) fn succeeds(command: &mut Command) -> String {
     let output = run(command);
     assert!(output.status.success(), "{}", told(command, &output));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Runs a program of which nobody needs to know how it ended; whether that was well.
+/// Runs a program whose failure does not matter; returns whether it ended well.
 pub(crate) fn tried(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is compared of a run: rates of processes, turns, and why they ended.
+//! The figures compared of a run: rates of processes, turns, and why they ended.
 //!
 //! Both sides are counted over the same part of a run, in the same way: sectors when a process
-//! asks for them, turns when they end.
+//! requests them, turns when they end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Figures {
         float(self.sectors.values().sum()) / 2.0 / span.as_secs_f64()
     }
 
-    /// Per cent of each process, by pid.
+    /// The percentage of each process, by pid.
     pub(crate) fn shares(&self) -> Vec<f64> {
         let all = float(self.sectors.values().sum());
         self.sectors.values().map(|&sectors| 100.0 * float(sectors) / all).collect()

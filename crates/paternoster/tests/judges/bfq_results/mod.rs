@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A free run beside what Linux 6.18's BFQ did on the same modelled devices.
+//! A free run compared with what Linux 6.18's BFQ did on the same modelled devices.
 //!
 //! The kernel's scheduler ran on a loop device over a program that answers as `linear` does. Each
-//! row is a log of its decisions, and the same processes in the simulator, free to go their own
-//! way: shares, throughput, the length of turns and why they ended are within 10 % (of the whole,
-//! for shares and reasons).
+//! row is a log of its decisions, and the same processes in the simulator, without forced history:
+//! shares, throughput, the length of turns and why they ended are within 10 % (of the whole, for
+//! shares and reasons).
 //!
-//! Where the kernel is bad, so is the preset: three readers that are raised together get a tenth
-//! of what the disk could do, two that cooperate out of step a fifteenth.
+//! Where the kernel does badly, so does the preset: three readers that are raised together get a
+//! tenth of what the disk could do, two that cooperate out of step a fifteenth.
 //!
 //! # One row is a throw of dice
 //! Five weighted readers on parallel flash are served one at a time or all at once, for half a
-//! second each, and which of the two hangs on whether a timer's run falls between an answer and the
-//! next request (`bfq/runs.rs`). In 4 s the kernel changed over four times. Eight runs of ours that
+//! second each; which of the two depends on whether a timer's run falls between an answer and the
+//! next request (`bfq/runs.rs`). In 4 s the kernel changed four times. Eight runs of ours that
 //! differ in the seed of the device reach different rates, and the kernel's lies among them. Shares
-//! are compared in the mean of the eight. Turns are not: ours are preempted more often.
+//! are compared with the mean of the eight. Turns are not: ours are preempted more often.
 //!
-//! Source: the logs in `bfq-decisions` and the README beside them.
+//! Source: the logs in `bfq-decisions` and the README next to them.
 
 mod figures;
 mod ours;
@@ -65,7 +65,7 @@ fn random(name: &str, kib: u32, more: &str) -> String {
     format!("[{name}]\nrw=randread\nbs={kib}k\n{more}\n")
 }
 
-/// What is further apart than it may be.
+/// What differs by more than allowed.
 fn apart(row: &Row) -> Vec<String> {
     let Some(theirs) = row.theirs() else { return Vec::new() };
     let mut apart = Vec::new();
@@ -78,7 +78,7 @@ fn apart(row: &Row) -> Vec<String> {
     apart
 }
 
-/// What is compared, ours, theirs, and how far they are apart in hundredths.
+/// The compared figures, ours, theirs, and their difference in hundredths.
 fn rows(ours: &Figures, theirs: &Figures, span: Duration) -> Vec<(String, f64, f64, f64)> {
     let mut rows = Vec::new();
     for (place, (our, their)) in ours.shares().iter().zip(theirs.shares()).enumerate() {
@@ -118,14 +118,14 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// Are runs of ours what the kernel's were?
+/// Are our runs like the kernel's?
 #[test]
 fn free_runs_agree() {
     let apart: Vec<String> = table().iter().flat_map(apart).collect();
     assert!(apart.is_empty(), "{apart:#?}");
 }
 
-/// Is what five weighted readers got from the kernel one of the things that they get from ours?
+/// Is what five weighted readers got from the kernel one of the results that they get from ours?
 #[test]
 fn weighted_readers_on_flash_are_a_throw_of_dice() {
     let jobs = [400, 300, 500, 100, 200].iter().map(|weight| {

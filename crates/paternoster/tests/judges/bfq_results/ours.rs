@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The same processes in the simulator, counted.
 //!
-//! The device is the model that the kernel's was served by, and what the emulation added to it:
+//! The device is the model that served the kernel, plus what the emulation added to it:
 //!
 //! ```text
 //! disk    128 KiB that continue   100 us + 874 us = 974 us    the log says 1111 (median D to C)
@@ -32,7 +32,7 @@ pub(crate) enum Device {
 }
 
 impl Device {
-    /// From an answer to the next request in the device.
+    /// From a completion to the next request in the device.
     const fn returns(self) -> Nanos {
         match self {
             Device::Disk => Nanos::from_micros(110),
@@ -61,7 +61,7 @@ impl Device {
     }
 }
 
-/// Half of the requests take so much longer, by chance, so that processes do not stay in step.
+/// Half of the requests take this much longer, at random, so that processes do not stay in step.
 const LONGER: &str = "delay probability=0.5 time=100us";
 
 /// Counts what happens between two times.

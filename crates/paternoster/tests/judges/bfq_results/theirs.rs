@@ -15,8 +15,8 @@ use crate::common::skipped;
 const FOLDER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/kernel-traces/bfq-decisions");
 
-/// What happened between `from` and `to` of the log of this name, from its first line on; nothing
-/// if it is not there.
+/// What happened between `from` and `to` of the log of this name, counted from its first line;
+/// nothing if it does not exist.
 pub(crate) fn figures(name: &str, from: Duration, to: Duration) -> Option<Figures> {
     let path = Path::new(FOLDER).join(format!("{name}.log.gz"));
     let Ok(file) = File::open(&path) else {

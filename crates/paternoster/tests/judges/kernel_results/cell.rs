@@ -23,8 +23,8 @@ const FOLDER: &str =
 pub(crate) enum Allowance {
     /// 10.
     Tenth,
-    /// 10, and what one turn of so many milliseconds is (by process; the last counts for all
-    /// others): a run that is cut out of a sequence of turns has one more or less.
+    /// 10, plus one turn of this many milliseconds (by process; the last counts for all others): a
+    /// run that is cut out of a sequence of turns has one more or less.
     Turns(&'static [u32]),
     /// More, for a reason.
     Apart(f64, &'static str),
@@ -102,7 +102,7 @@ impl Cell {
             Allowance::Apart(bound, _) => bound,
             Allowance::Turns(turns_ms) => {
                 let turn_ms = turns_ms.get(place).or(turns_ms.last()).copied().unwrap_or(0);
-                // In a turn it has the whole device, with the rate of all together.
+                // In its turn it has the whole device, with the rate of all together.
                 let turn_kib = f64::from(turn_ms) / 1000.0 * all_kibps;
                 10.0 + 100.0 * turn_kib / (share.kibps * share.seconds)
             }
@@ -143,7 +143,7 @@ fn results() -> Option<Value> {
     }
 }
 
-/// Runs cells, prints ours beside theirs, and asserts that none is further apart than it may be.
+/// Runs cells, prints ours next to theirs, and asserts that none is further apart than allowed.
 pub(crate) fn compare(cells: &[Cell]) {
     let Some(results) = results() else { return };
     let mut wrong = Vec::new();

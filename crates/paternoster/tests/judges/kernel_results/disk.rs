@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The modelled devices of the recordings, and what the emulation added to them.
 //!
-//! Source: `devices` in `results.json`; the README beside it, section 2; CFQ-35
-//! (one request more than the device takes).
+//! Source: `devices` in `results.json`; the README next to it, section 2; CFQ-35 (one request more
+//! than the device takes).
 
 use paternoster_sim::{Description, Rule};
 
 /// SCSI asks the scheduler for one request more than the device takes.
 const PEEK: u32 = 1;
 
-/// From the end of a request to the next one of its process, where the rest of the emulation's
-/// time is the device's: between C and Q, in the middle, 41 us in `B.log.2seq.qd4`, 60 in
+/// From the end of a request to its process's next one, where the rest of the emulation's time is
+/// the device's: between C and Q, in the middle, 41 us in `B.log.2seq.qd4`, 60 in
 /// `A.log.cfq-default-si0`, 83 in `G.log.si0-gi8`.
 const RETURN_US: u32 = 60;
 
@@ -37,7 +37,7 @@ pub(crate) const CARD: Disk = Disk {
     rotational: false,
     emulation_us: 145,
 };
-/// The same, said to be a disk.
+/// The same, declared to be a disk.
 pub(crate) const CARD_AS_DISK: Disk = Disk { rotational: true, ..CARD };
 /// B: a disk.
 pub(crate) const DISK: Disk = Disk {
@@ -74,8 +74,8 @@ impl Disk {
         self.depth
     }
 
-    /// Whether nothing can be queued behind what it serves: the emulation's time between two
-    /// requests is time in which a server stands still.
+    /// Whether nothing can be queued behind what it serves: between two requests, a server is idle
+    /// for the emulation's time.
     const fn stands_still(&self) -> bool {
         self.depth <= self.servers
     }
@@ -104,8 +104,8 @@ impl Disk {
         Description::parse("recorded.toml", &text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The emulation's time in the answers: two thirds always, another two thirds at every second
-    /// one, by chance, so that processes of one kind do not stay in step.
+    /// The emulation's time in the answers: two thirds always, another two thirds for every second
+    /// one, at random, so that processes of one kind do not stay in step.
     pub(crate) fn emulation(&self) -> [Rule; 2] {
         let time_us = if self.stands_still() { RETURN_US } else { self.emulation_us };
         let part_us = time_us * 2 / 3;

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A free run beside what Linux 4.19.1 measured on the same modelled devices.
+//! A free run compared with what Linux 4.19.1 measured on the same modelled devices.
 //!
-//! The kernel ran under emulation, on disks served by a program with the very model that `linear`
-//! is: servers, a fixed time, a rate, a penalty for a start that is not the last end. Each cell
-//! below is a device, a scheduler and a few processes; the KiB/s of each process are compared with
-//! those in `results.json` beside the recordings. They agree within 10 %, and one turn more or less
+//! The kernel ran under emulation, on disks served by a program with exactly the model `linear`:
+//! servers, a fixed time, a rate, a penalty for a start that is not the last end. Each cell below
+//! is a device, a scheduler and a few processes; the KiB/s of each process are compared with those
+//! in `results.json` next to the recordings. They agree within 10 %, plus one turn more or less
 //! where a run of a few seconds has few, unless the cell says how far they are apart, and why.
 //!
 //! # The emulation's own time
-//! It is calibrated with two rows of one process under noop and then left alone:
+//! It is calibrated with two rows of one process under noop and then left unchanged:
 //!
 //! ```text
 //! A.single.4K   812.5 reads a second = 1.231 ms   model 0.915 + 0.171 = 1.086   0.145 ms more
 //! C.1.noop      294.0 reads a second = 3.401 ms   model 3.000 + 0.131 = 3.131   0.270 ms more
 //! ```
 //!
-//! The time passes between the end of a command in the device and the next one that its process
-//! submits. Where the device takes no more commands than it has servers nothing can be queued
-//! behind, so that it stands still meanwhile: there the time belongs to each command. Elsewhere it
-//! is in the answers, where it varies by a third (the README says 0.18 to 0.35 ms).
+//! The time passes between the end of a command in the device and its process's next submission.
+//! Where the device takes no more commands than it has servers nothing can be queued behind, so it
+//! is idle meanwhile: there the time belongs to each command. Elsewhere it is in the answers, where
+//! it varies by a third (the README says 0.18 to 0.35 ms).
 //!
 //! # Not here
 //! Buffered writers (how much memory the guest had is not recorded) and the flush runs (that device
-//! knows a clean flush from a dirty one).
+//! distinguishes a clean flush from a dirty one).
 //!
-//! Source: `results.json` and the README beside it, sections 2 to 4.
+//! Source: `results.json` and the README next to it, sections 2 to 4.
 
 mod cell;
 mod disk;
@@ -32,7 +32,7 @@ mod disk;
 use cell::{Allowance, Cell, compare};
 use disk::{ARRAY, CARD, CARD_AS_DISK, DISK, DISK_1, DISK_32, Disk, FLASH, FOUR};
 
-/// Under these schedulers, each with the word that the kernel's runs call it by.
+/// These schedulers, each with the word for it in the kernel's runs.
 type Schedulers<'a> = &'a [(&'a str, &'static str)];
 
 const NOOP: Schedulers<'static> = &[("noop", "noop")];
@@ -53,7 +53,7 @@ fn row(run: &str, disk: Disk, jobs: &str, schedulers: Schedulers<'_>) -> Vec<Cel
     schedulers.iter().map(cell).collect()
 }
 
-/// Cells where processes take turns of so many milliseconds, by process.
+/// Cells where processes take turns of this many milliseconds, by process.
 fn turns(cells: Vec<Cell>, turns_ms: &'static [u32]) -> Vec<Cell> {
     let allowance = Allowance::Turns(turns_ms);
     cells.into_iter().map(|cell| Cell { seconds: 8, allowance, ..cell }).collect()
@@ -80,17 +80,17 @@ fn random(name: &str, kib: u32, nth: u32, more: &str) -> String {
     job(name, &format!("rw=randread\nbs={kib}k\noffset={offset}g\n{more}"))
 }
 
-/// Sequential readers of 128 KiB, so many GiB from each other.
+/// Sequential readers of 128 KiB, this many GiB from each other.
 fn readers(count: u32, apart_gib: u32) -> String {
     (0..count).map(|nth| sequential(&format!("s{nth}"), nth * apart_gib, "")).collect()
 }
 
-/// Four random readers of 4 KiB beside others, behind so many regions.
+/// Four random readers of 4 KiB together with others, after this many regions.
 fn beside_four(others: String, regions: u32) -> String {
     (0..4).fold(others, |jobs, nth| jobs + &random(&format!("r{nth}"), 4, nth + regions, ""))
 }
 
-/// Who of two cooperators is one step ahead decides whether each pair of requests is one run of
+/// Which of two cooperators is one step ahead decides whether each pair of requests is one run of
 /// 128 KiB or two places, and chance decided that: a row says which it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
@@ -98,7 +98,7 @@ enum Ahead {
     Odd,
 }
 
-/// Even and odd pieces of 64 KiB of the same stream, alone and beside a reader far away.
+/// Even and odd pieces of 64 KiB of the same stream, alone and with a reader far away.
 fn cooperating(run: &str, disk: Disk, ahead: Ahead, scheduler: Schedulers<'_>) -> Vec<Cell> {
     // Not at the very same time: one CPU submits one after the other, and two bios that come
     // together are merged.
@@ -116,7 +116,7 @@ fn cards(schedulers: Schedulers<'_>, disk: Disk) -> Vec<Cell> {
     [8, 16, 32, 64].into_iter().flat_map(row).collect()
 }
 
-/// Section B: what a disk is asked under every scheduler.
+/// Section B: a disk's runs under every scheduler.
 fn disks(schedulers: Schedulers<'_>) -> Vec<Cell> {
     let mut all = Vec::new();
     let mixed = sequential("seq", 0, "") + &random("rnd", 4, 8, "");
@@ -142,7 +142,7 @@ fn levels() -> String {
     (0..8).map(|nth| sequential(&format!("be{nth}"), nth * 8, &level(nth))).collect()
 }
 
-/// A sequential reader of a class and level, with further options, at so many GiB.
+/// A sequential reader of a class and level, with further options, at this many GiB.
 fn of_class(name: &str, class: u32, level: u32, offset_gib: u32, more: &str) -> String {
     sequential(name, offset_gib, &format!("prioclass={class}\nprio={level}\n{more}"))
 }
@@ -157,12 +157,12 @@ fn two_groups(size: u32) -> String {
     (0..4).map(pair).collect()
 }
 
-/// Do noop and deadline give everyone what they gave on the real kernel?
+/// Do noop and deadline give each process what they gave on the real kernel?
 #[test]
 fn noop_and_deadline() {
     let mut all = cards(PLAIN, CARD);
     all.extend(disks(PLAIN));
-    // F.coop.qd1.noop (4864 both) changed from one phase to the other on its way.
+    // F.coop.qd1.noop (4864 both) changed from one phase to the other during the run.
     all.extend(cooperating("B.coop.{}", DISK, Ahead::Odd, PLAIN));
     all.extend(cooperating("B.coop+far.{}", DISK, Ahead::Odd, NOOP));
     all.extend(cooperating("B.coop+far.{}", DISK, Ahead::Even, DEADLINE));
@@ -189,7 +189,7 @@ fn cfq_on_a_card() {
     let unknown = ("cfq-si8-hwtag-unknown", "cfq-4.19 slice_idle=8");
     let mut all = cards(&[("cfq-default-si0", "cfq-4.19"), unknown], CARD);
     all.extend(cards(&[("cfq-rot1-oldrule", "cfq-4.19")], CARD_AS_DISK));
-    // A second of ten random readers settles that the card does not queue.
+    // A second of ten random readers shows that the card does not queue commands.
     let warm = (0..10).fold(String::new(), |jobs, nth| {
         jobs + &random(&format!("p{nth}"), 4, nth % 2, "runtime=1")
     });
@@ -269,7 +269,7 @@ fn cfq_among_groups() {
 /// Sections B and F under CFQ: cooperators.
 #[test]
 fn cfq_and_cooperators() {
-    // F.coop+far.qd1.cfq (3072 both) changed its phase on the way, as F.coop.qd1.noop did.
+    // F.coop+far.qd1.cfq (3072 both) changed its phase during the run, as F.coop.qd1.noop did.
     let mut all = cooperating("B.coop.{}", DISK, Ahead::Odd, CFQ);
     all.extend(cooperating("B.coop+far.{}", DISK, Ahead::Odd, CFQ));
     all.extend(cooperating("F.coop.qd1.{}", DISK_1, Ahead::Odd, CFQ));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hook in what BFQ says and decides.
+//! The hook into what BFQ says and decides.
 //!
-//! One word of the thread says whether anybody listens, so that other tests of the same build
-//! hardly pay for it.
+//! One word of the thread says whether a listener is installed, so that other tests in the same
+//! build hardly pay for it.
 //!
 //! Source: ours.
 
@@ -13,7 +13,7 @@ use crate::elevators::bfq::probe_points::{Decision, ProbePoint, Reading};
 use crate::elevators::bfq::schedule::Schedule;
 use crate::time::Nanos;
 
-/// Who listens.
+/// A listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Listener {
     /// Something is said, of a queue or of the device.
@@ -30,7 +30,7 @@ std::thread_local! {
     static HOOK: Cell<Option<&'static Listener>> = const { Cell::new(None) };
 }
 
-/// From now on this one listens to what is decided on this thread, or nobody.
+/// Installs the listener for decisions on this thread, or removes it.
 pub fn install(listener: Option<&'static Listener>) {
     HOOK.set(listener);
 }
@@ -43,7 +43,7 @@ pub(in crate::elevators::bfq) fn probe(queue: Option<u32>, said: ProbePoint) {
     }
 }
 
-/// The same, for what takes a while to find out.
+/// The same, for what takes a while to compute.
 #[inline]
 pub(in crate::elevators::bfq) fn probe_of(what: impl FnOnce() -> (Option<u32>, ProbePoint)) {
     if let Some(listener) = HOOK.get() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a replay of recorded decisions sees of BFQ: its queues and those who are raised.
+//! What a replay of recorded decisions sees of BFQ: its queues, and which are raised.
 //!
 //! Source: ours; see `conformance.rs`.
 
@@ -38,7 +38,7 @@ impl Probe<Bfq> {
         self.elevator.raised
     }
 
-    /// Whether there is a queue of this number, and anybody refers to it still.
+    /// Whether there is a queue of this number that is still referred to.
     #[must_use]
     pub fn is_kept(&self, queue: u32) -> bool {
         let queues = &self.elevator.queues;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which queue has the next turn, seen from outside; and how another gets it.
+//! Which queue has the next turn, seen from outside; and how to give it to another.
 //!
-//! A recorded choice may be any queue that might have been served: that has work, as its groups
-//! have, and whose start has come on each level. Which of them has the least finish is what the
-//! comparison is about, and not asked here.
+//! A recorded choice may be any queue that was eligible: it has work, as do its groups, and its
+//! start has come on each level. Which of them has the least finish is left to the comparison, and
+//! not checked here.
 //!
 //! Source: ours; BFQ-10.
 
@@ -32,8 +32,8 @@ impl<'a> Turns<'a> {
         Some(entity)
     }
 
-    /// Makes the next turn that of `queue`. Whether it could be: it and its groups have work, and
-    /// their starts have come unless they are alone.
+    /// Makes the next turn that of `queue`. Returns whether that was possible: it and its groups
+    /// have work, and their starts have come unless they are alone.
     pub fn give_to(&mut self, queue: u32) -> bool {
         let schedule = &mut *self.schedule;
         let mut at = Some(queue);

@@ -4,8 +4,8 @@
 use super::super::weight_raising::Kind;
 use super::*;
 
-/// A reader with two requests in its turn, of which one is in the device if so wanted, that usually
-/// asks for `before`; what it asks for when its turn has ended.
+/// A reader that usually asks for `before` has two requests in its turn, one of them in the device
+/// if `in_device`. Returns what it asks for after its turn has ended.
 fn after(bench: &mut Bench, why: Expiry, before: u64, in_device: bool) -> u64 {
     let [client] = bench.readers();
     bench.read(client, FAR + 100);
@@ -32,7 +32,7 @@ fn bfq_56_a_new_queue_asks_for_two_thirds() {
     });
 }
 
-/// Is what a reader asks for next that of the table, of at least 512 and at most 16384?
+/// Is a reader's next budget the one in the table, at least 512 and at most 16384?
 #[test]
 fn bfq_57_each_end_has_its_answer() {
     use Expiry::{BudgetExhausted, BudgetTimeout, NoMoreRequests, Preempted, TooIdle};
@@ -55,9 +55,9 @@ fn bfq_57_each_end_has_its_answer() {
     }
 }
 
-/// Is that with no more requests what the reader was served, what it was charged for its time
-/// included? 8 ms of 125 are 1048 sectors of 16384, what a turn of less than 1 ms of one that jumps
-/// about is taken for on a disk.
+/// If there are no more requests, does the reader ask for what it was served, including what it was
+/// charged for its time? 8 ms of 125 are 1048 sectors of 16384: what a turn of less than 1 ms
+/// counts as for a seeky queue on a disk.
 #[test]
 fn bfq_57_no_more_requests_is_what_was_served() {
     for (marks, service, next) in [(0, 3000, 3000), (32, 8, 1048), (32, 3000, 3000)] {
@@ -73,8 +73,8 @@ fn bfq_57_no_more_requests_is_what_was_served() {
     }
 }
 
-/// Does a budget go by BFQ-57: 10922, used up 16384, then by 2048 less for each turn that was idled
-/// in vain, down to 2048, and 512?
+/// Does a budget follow BFQ-57: 10922, used up 16384, then 2048 less for each turn idled for
+/// without success, down to 2048, and 512?
 #[test]
 fn bfq_57_a_budget_shrinks_in_steps() {
     each(disk(32), |mut bench| {
@@ -91,8 +91,8 @@ fn bfq_57_a_budget_shrinks_in_steps() {
     });
 }
 
-/// Does a raised queue ask for twice the least whatever ended its turn, and an async one for the
-/// most?
+/// Does a raised queue ask for twice the minimum whatever ended its turn, and an async one for the
+/// maximum?
 #[test]
 fn bfq_58_raised_and_async_queues() {
     use Expiry::{BudgetExhausted, BudgetTimeout, NoMoreRequests, Preempted, TooIdle};
@@ -118,8 +118,8 @@ fn bfq_58_raised_and_async_queues() {
     }
 }
 
-/// Is what a queue asks for cut to the device's largest budget behind the eleventh turn, unless
-/// that was set by hand; and does the budget hold the next request in any case?
+/// Is a budget capped at the device's largest budget after the eleventh turn, unless that was set
+/// by hand; and does the budget hold the next request in any case?
 #[test]
 fn bfq_59_the_largest_budget_caps() {
     for (turns, by_hand, next) in [(194, 0, 5000), (100, 0, 9000), (194, 5000, 9000)] {
@@ -140,7 +140,7 @@ fn bfq_59_the_largest_budget_caps() {
     }
 }
 
-/// When a turn was taken from a queue, is nothing of what it asks for changed?
+/// When a queue is preempted, does its budget stay unchanged?
 #[test]
 fn bfq_59_not_when_it_was_preempted() {
     each(disk(32), |mut bench| {
@@ -153,7 +153,7 @@ fn bfq_59_not_when_it_was_preempted() {
     });
 }
 
-/// Does a queue that becomes raised ask for twice the least at most, at once?
+/// Does a queue that becomes raised ask at once for twice the minimum at most?
 #[test]
 fn bfq_63_the_raised_ask_for_little() {
     each(disk(32), |mut bench| {

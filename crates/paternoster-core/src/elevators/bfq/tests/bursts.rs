@@ -4,7 +4,7 @@
 use super::super::weight_raising::Kind;
 use super::*;
 
-/// Processes that ask for the first time, each so long behind the one before; the device does
+/// New processes, each making its first request `apart` after the one before; the device does
 /// nothing for them.
 fn starters(bench: &mut Bench, count: u64, apart: u64) -> Vec<ClientId> {
     let start = |place: u64| {
@@ -18,7 +18,7 @@ fn starters(bench: &mut Bench, count: u64, apart: u64) -> Vec<ClientId> {
     (0..count).map(start).collect()
 }
 
-/// Those whose first request finds the device without work: served before the next comes.
+/// New processes whose first request finds the device idle: each is served before the next comes.
 fn one_by_one(bench: &mut Bench, count: u64, apart: u64) -> Vec<ClientId> {
     let start = |place: u64| {
         let client = bench.client();
@@ -38,7 +38,7 @@ fn latency(facts: DeviceFacts, test: impl Fn(Bench)) {
     });
 }
 
-/// Is a queue considered once, at its first request; not if it is in a burst already; and not
+/// Is a queue considered only once, at its first request; not if it is in a burst already; and not
 /// within 10 ms of a split?
 #[test]
 fn bfq_110_a_queue_is_considered_once() {
@@ -61,8 +61,8 @@ fn bfq_110_a_queue_is_considered_once() {
     });
 }
 
-/// In 6.18, does a series begin only on a device without work; and does nothing count while none
-/// has begun?
+/// In 6.18, does a series begin only on a device without work, and does nothing count until one has
+/// begun?
 #[test]
 fn bfq_110_a_series_begins_at_rest() {
     latency(disk(1), |mut bench| {
@@ -79,8 +79,8 @@ fn bfq_110_a_series_begins_at_rest() {
     });
 }
 
-/// Does a series end behind 180 ms, and with a queue of another group: the list is that queue
-/// alone, in 6.18 empty if the device has work?
+/// Does a series end after 180 ms, and with a queue of another group: the list is then that queue
+/// alone, or in 6.18 empty if the device has work?
 #[test]
 fn bfq_111_a_series_ends() {
     for (apart, size) in [(180, 3), (181, 1)] {
@@ -107,8 +107,8 @@ fn bfq_111_a_series_ends() {
     });
 }
 
-/// Does the eighth make a burst large: it and the seven before are marked, the list is empty, and
-/// all that follow are marked too?
+/// Does the eighth queue make a burst large: it and the seven before are marked, the list is empty,
+/// and all that follow are marked too?
 #[test]
 fn bfq_112_the_eighth_makes_it_large() {
     latency(disk(1), |mut bench| {
@@ -127,7 +127,7 @@ fn bfq_112_the_eighth_makes_it_large() {
 }
 
 /// Of eight processes that start together on an idle device, is none raised in the end, the first
-/// seven from their next dispatch on; and of seven each?
+/// seven from their next dispatch on; and is each of seven?
 #[test]
 fn bfq_113_eight_are_too_many() {
     for (count, raised) in [(7, 7), (8, 0)] {
@@ -157,8 +157,8 @@ fn bfq_113_not_beside_others_in_6_18() {
     });
 }
 
-/// Does a queue at rest for more than 10 s belong to no burst any more, without the burst being
-/// smaller for that; and does one that is given up make it smaller?
+/// After more than 10 s of rest, does a queue no longer belong to a burst, without shrinking the
+/// burst; and does a queue that is given up shrink it?
 #[test]
 fn bfq_114_who_leaves_a_burst() {
     for (rest, listed) in [(9_000, true), (11_000, false)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time in the place of sectors: who was slow, and what that costs. BFQ-64 to BFQ-66.
+//! Charging time instead of sectors: which queues are slow, and what that costs. BFQ-64 to BFQ-66.
 
 use super::super::entity::delta;
 use super::super::weight_raising::Kind;
@@ -9,7 +9,7 @@ use super::*;
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     us: u64,
-    /// Jumps among its last 32 requests.
+    /// Seeks among its last 32 requests.
     marks: u32,
     /// Served, in sectors, before it ended.
     service: u64,
@@ -23,8 +23,8 @@ impl Default for Turn {
 }
 
 impl Turn {
-    /// Whether what is charged for it is `sectors`: V and the start of the queue, alone in its
-    /// tree, both go on by that.
+    /// Checks that it is charged `sectors`: V and the start of the queue, alone in its tree, both
+    /// advance by that.
     fn costs(self, mut bench: Bench, sectors: u64) {
         let [client] = bench.readers();
         bench.read(client, FAR + 100);
@@ -41,8 +41,8 @@ impl Turn {
     }
 }
 
-/// Is a turn of less than a millisecond slow if the queue jumps about, and taken for 2 ms on flash,
-/// for 8 ms on a disk? 16384 * 2/125 = 262.1, 16384 * 8/125 = 1048.6.
+/// Is a turn of less than a millisecond slow if the queue is seeky, and counted as 2 ms on flash, 8
+/// ms on a disk? 16384 * 2/125 = 262.1, 16384 * 8/125 = 1048.6.
 #[test]
 fn bfq_64_a_turn_too_short_to_tell() {
     for (facts, sectors) in [(flash(32), 262), (disk(1), 1048)] {
@@ -51,7 +51,7 @@ fn bfq_64_a_turn_too_short_to_tell() {
     }
 }
 
-/// Up to 20 ms, is a turn slow if the queue jumps about; and behind that, if less than half of the
+/// Up to 20 ms, is a turn slow if the queue is seeky; and after that, if less than half of the
 /// largest budget was served? 16384 * 20/125 = 2621, 16384 * 21/125 = 2752.
 #[test]
 fn bfq_64_what_a_slow_turn_is() {
@@ -72,8 +72,8 @@ fn bfq_64_what_a_slow_turn_is() {
     }
 }
 
-/// Is the time for which the device idled in vain not counted? 4 ms of work, 2 ms of idling of one
-/// that jumps about: 16384 * 4/125 = 524.
+/// Is time for which the device idled without success not counted? 4 ms of work, 2 ms of idling for
+/// a seeky queue: 16384 * 4/125 = 524.
 #[test]
 fn bfq_64_idling_is_not_counted() {
     each(disk(1), |mut bench| {
@@ -107,8 +107,8 @@ fn bfq_64_writes_in_the_background_are_not_slow() {
     });
 }
 
-/// Is the time charge that of the golden vectors, for ticks of 250 and of 1000 a second? The
-/// budget that is left is not a third, so that time is charged for slowness alone.
+/// Is the time charge that of the golden vectors, for 250 and for 1000 ticks a second? Less than a
+/// third of the budget is left, so that time is charged for slowness alone.
 #[test]
 fn bfq_golden_time_charge() {
     for (ms, sectors) in [
@@ -136,7 +136,7 @@ fn bfq_golden_time_charge() {
     }
 }
 
-/// Is the charge a share of the stored largest budget, also while that is not believed yet; and
+/// Is the charge a share of the stored largest budget, even while that is not trusted yet, and
 /// never less than what was served? 5000 * 40/125 = 1600.
 #[test]
 fn bfq_65_the_charge_is_of_the_stored_budget() {
@@ -148,10 +148,10 @@ fn bfq_65_the_charge_is_of_the_stored_budget() {
     }
 }
 
-/// When its time was over, is a queue charged for it that was not slow, with a third of its budget
-/// left, and not with less? Of 10922 a third is 3640: 7282 served leave that much, 7283 less. Both
-/// are less than 8192, so the largest budget is 14000 here: half of it is 7000; and 14000 at most
-/// are charged.
+/// When a queue that was not slow ran out of time, is it charged for its time with a third of its
+/// budget left, and not with less? A third of 10922 is 3640: 7282 served leave that much, 7283
+/// less. Both are less than 8192, so the largest budget is 14000 here: half of it is 7000; and
+/// 14000 at most are charged.
 #[test]
 fn bfq_66_time_over_with_a_third_left() {
     for (service, sectors) in [(7282, 14_000), (7283, 7283)] {
@@ -191,7 +191,7 @@ fn bfq_66_the_budget_holds_the_charge() {
         bench.entity_mut(client).budget = 100;
         bench.pass(ms(1040));
         bench.expire(client, Expiry::NoMoreRequests);
-        // The account of who ran empty is kept: 16384 * 40/125.
+        // The account of a queue that ran empty is kept: 16384 * 40/125.
         let Entity { budget, service, .. } = bench.entity(client);
         assert_eq!((budget, service), (5242, 5242));
     });

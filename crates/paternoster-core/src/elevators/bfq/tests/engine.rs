@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine, asked directly: virtual times, trees, groups, classes. BFQ-1 to BFQ-25.
+//! The engine, called directly: virtual times, trees, groups, classes. BFQ-1 to BFQ-25.
 //!
-//! An [`Engine`] is a `Schedule` with queues that have no requests: the test says what each asks
+//! An [`Engine`] is a `Schedule` with queues that have no requests: the test sets what each asks
 //! for and what it is served. Virtual times are written as fractions of sectors per weight.
 
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ pub(super) struct Engine {
     pub(super) now: Nanos,
 }
 
-/// Virtual time of so many sectors at this weight.
+/// Virtual time of this many sectors at this weight.
 pub(super) fn vt(sectors: u64, weight: u64) -> u64 {
     delta(sectors, weight)
 }
@@ -46,12 +46,12 @@ impl Engine {
         self.schedule.entities[number as usize] = Entity::new(group, weight, class, true);
     }
 
-    /// Best effort, in the root.
+    /// A best-effort queue in the root.
     pub(super) fn queue(&mut self, number: u32, weight: u32) {
         self.queue_of(number, 0, weight, Class::BestEffort);
     }
 
-    /// Group `number`, a member of the root; the number of its entity.
+    /// Group `number`, a member of the root; returns the number of its entity.
     pub(super) fn group(&mut self, number: u32, weight: u32) -> u32 {
         self.schedule.add_group(number, Some(0), weight);
         self.schedule.groups[number as usize].entity.expect("it has a parent")
@@ -69,14 +69,14 @@ impl Engine {
         self.comes(queue, budget, false);
     }
 
-    /// It asks for another budget while it waits.
+    /// A waiting queue asks for another budget.
     fn ask(&mut self, queue: u32, budget: u64) {
         self.schedule.entities[queue as usize].budget = budget;
         self.schedule.reposition(queue, self.now);
         self.check();
     }
 
-    /// Whose turn it is: from now on his.
+    /// Starts the next turn; returns whose it is.
     pub(super) fn turn(&mut self) -> Option<u32> {
         let resets = !self.schedule.charges_outsiders;
         let queue = self.schedule.serve_next(0, resets, self.now);
@@ -89,7 +89,7 @@ impl Engine {
         self.check();
     }
 
-    /// Its turn ends; it asks for so much in its next one.
+    /// Its turn ends; it asks for `budget` in its next one.
     pub(super) fn end(&mut self, queue: u32, budget: u64) {
         self.schedule.entities[queue as usize].budget = budget;
         self.schedule.requeue_served(queue, self.now);
@@ -108,7 +108,7 @@ impl Engine {
         self.check();
     }
 
-    /// A turn of so many sectors in which it uses up its budget, and the same again.
+    /// A turn in which the queue uses up its budget, and asks for the same again.
     fn whole_turn(&mut self) -> u32 {
         let queue = self.turn().expect("somebody has work");
         let budget = self.entity(queue).budget;
@@ -139,7 +139,7 @@ impl Engine {
     }
 }
 
-/// The same test as either kernel has it.
+/// Runs a test with the engine of either kernel.
 fn either(test: impl Fn(Engine)) {
     for version in [LINUX_4_19, LINUX_6_18] {
         test(Engine::new(version));
@@ -165,8 +165,9 @@ fn grouped(mut engine: Engine) -> (Engine, [u32; 2]) {
     (engine, groups)
 }
 
-/// Given 300 sectors for queue 1, is that the service of it and of its group, and do the virtual
-/// times of both levels go on by 300 through the weights there, 120 and 300, and no other?
+/// If queue 1 is served 300 sectors, do its own and its group's service grow by that, and does
+/// virtual time advance on both levels, by 300 divided by the weights there, 120 and 300, and on no
+/// other?
 #[test]
 fn bfq_1_service_counts_at_every_level() {
     either(|engine| {
@@ -180,7 +181,7 @@ fn bfq_1_service_counts_at_every_level() {
     });
 }
 
-/// Does the weight of a queue count that has left ahead of its share? 1200/80 = 15 is ahead of
+/// Does a queue's weight still count after it left ahead of its share? 1200/80 = 15 is ahead of
 /// 1200/120 = 10, so that the next 120 sectors are 120/120 and not 120/40.
 #[test]
 fn bfq_1_the_idle_tree_counts() {
@@ -196,7 +197,7 @@ fn bfq_1_the_idle_tree_counts() {
     });
 }
 
-/// Is the finish of an active entity start + budget/weight, by its new weight if that was pending?
+/// Is the finish of an active entity start + budget/weight, with its new weight if one was pending?
 #[test]
 fn bfq_2_finish_is_start_and_budget() {
     either(|mut engine| {
@@ -207,13 +208,13 @@ fn bfq_2_finish_is_start_and_budget() {
         engine.schedule.set_weight(0, 80);
         engine.serve(0, 8);
         engine.end(0, 16);
-        // What it was served counts by the weight that it had, the next budget by the new one.
+        // What it was served counts at the weight it had, the next budget at the new one.
         assert_eq!(engine.times(0), (838_860, 838_860 + vt(16, 80)));
     });
 }
 
-/// Does a queue that is forgotten start at V and add its weight, and one that is remembered at its
-/// finish, its weight counted all the time?
+/// Does a forgotten queue start at V and add its weight, and a remembered one start at its finish,
+/// with its weight counted all the time?
 #[test]
 fn bfq_3_where_a_queue_starts() {
     either(|engine| {
@@ -248,7 +249,7 @@ fn left_behind(mut engine: Engine) -> Engine {
     engine
 }
 
-/// Is the time since its finish given back to a queue that was waited for, and not to another? It
+/// Does a queue that was waited for get back the time since its finish, and no other queue? It
 /// starts at 10, not at V = 20; 800 sectors are 20 more.
 #[test]
 fn bfq_4_who_was_waited_for_starts_where_he_ended() {
@@ -265,7 +266,7 @@ fn bfq_4_who_was_waited_for_starts_where_he_ended() {
 }
 
 /// Do the groups above it get the time back, too, if they come with it? The group was served 400
-/// sectors by 40, and V is 20 at both levels.
+/// sectors at weight 40, and V is 20 at both levels.
 #[test]
 fn bfq_4_the_groups_above_get_it_back_too() {
     for waited in [true, false] {
@@ -287,9 +288,9 @@ fn bfq_4_the_groups_above_get_it_back_too() {
     }
 }
 
-/// If its finish would still lie behind V, do both times move on by the difference, so that it
-/// finishes at V; and by a thirtieth of it, if it is raised 30 times? 200 sectors are 5 by weight
-/// 40: 10 to 15, and V is 20.
+/// If its finish would still be before V, do both times move by the difference, so that it finishes
+/// at V; and by a thirtieth of it, if it is raised 30 times? 200 sectors are 5 at weight 40: 10 to
+/// 15, and V is 20.
 #[test]
 fn bfq_5_not_into_the_past() {
     either(|engine| {
@@ -309,8 +310,8 @@ fn bfq_5_not_into_the_past() {
     }
 }
 
-/// Does a queue go on behind what it was served, not behind what it had asked for? 300 of 1200
-/// sectors by 80.
+/// Does a queue restart after what it was served, not after what it had asked for? 300 of 1200
+/// sectors at weight 80.
 #[test]
 fn bfq_6_a_turn_counts_as_it_was() {
     either(|engine| {
@@ -323,8 +324,8 @@ fn bfq_6_a_turn_counts_as_it_was() {
     });
 }
 
-/// Does a waiting queue that asks for another budget keep its start, and take the place of its new
-/// finish?
+/// Does a waiting queue that asks for another budget keep its start, and move to the place of its
+/// new finish?
 #[test]
 fn bfq_7_another_budget_moves_the_finish() {
     either(|engine| {
@@ -335,8 +336,8 @@ fn bfq_7_another_budget_moves_the_finish() {
     });
 }
 
-/// When a turn ends without work, is the finish that of the service: remembered if it lies behind
-/// V, forgotten with its weight if not?
+/// When a turn ends without work, does the finish follow from the service: remembered if it is
+/// after V, otherwise forgotten with its weight?
 #[test]
 fn bfq_8_who_leaves_is_remembered_while_ahead() {
     either(|engine| {
@@ -351,7 +352,7 @@ fn bfq_8_who_leaves_is_remembered_while_ahead() {
     either(|engine| {
         let mut engine = two(engine);
         assert_eq!(engine.whole_turn(), 1);
-        // V is 10 when queue 0, which starts at 0, has its turn; of it 40 sectors are 1.
+        // V is 10 when queue 0, which starts at 0, has its turn; its 40 sectors are 1.
         assert_eq!(engine.turn(), Some(0));
         engine.serve(0, 40);
         engine.leave(0);
@@ -360,8 +361,8 @@ fn bfq_8_who_leaves_is_remembered_while_ahead() {
     });
 }
 
-/// Is a waiting queue that loses its work charged for what it was served out of its turn, with its
-/// service at zero behind it; and in 4.19 not?
+/// Is a waiting queue that loses its work charged for what it was served outside its turn, after
+/// which its service is zero; and in 4.19 not?
 #[test]
 fn bfq_8_service_out_of_turn_is_charged_in_6_18() {
     for (version, finish, service) in [(LINUX_6_18, vt(800, 80), 0), (LINUX_4_19, 0, 800)] {
@@ -383,8 +384,8 @@ fn bfq_8_service_out_of_turn_is_charged_in_6_18() {
     }
 }
 
-/// When V passes the finish of two idle queues at once, is one forgotten, and the other with the
-/// next service?
+/// When V passes the finish of two idle queues at once, is one forgotten now, and the other with
+/// the next service?
 #[test]
 fn bfq_9_one_is_forgotten_at_a_time() {
     either(|mut engine| {
@@ -413,8 +414,8 @@ fn bfq_9_one_is_forgotten_at_a_time() {
 }
 
 proptest! {
-    /// Whatever came before, is the one chosen whose finish is least among those whose start has
-    /// come, the first put in among equals? Few weights and budgets, so that many are equal.
+    /// Whatever came before, is the queue chosen whose finish is least among those whose start has
+    /// come, and of equal ones the first inserted? Few weights and budgets, so that many are equal.
     #[test]
     fn bfq_10_least_finish_of_those_who_may_start(
         steps in prop::collection::vec((0u32..QUEUES, 0u8..4, 1u64..5), 1..120)
@@ -454,7 +455,7 @@ proptest! {
     }
 }
 
-/// BFQ-10 by looking at everybody.
+/// BFQ-10 by checking every queue.
 fn naive_first(engine: &Engine, order: &[u32]) -> Option<u32> {
     let active = || (0..QUEUES).filter(|&queue| engine.entity(queue).standing == Standing::Active);
     let least = active().map(|queue| engine.entity(queue).start).min()?;
@@ -463,8 +464,8 @@ fn naive_first(engine: &Engine, order: &[u32]) -> Option<u32> {
     may_start.min_by_key(|&queue| (engine.entity(queue).finish, order[queue as usize]))
 }
 
-/// If nobody's start has come, does V jump to the least start; and is it left where it is if
-/// somebody is being served there?
+/// If no queue's start has come, does V jump to the least start; and does it stay where it is while
+/// one is being served there?
 #[test]
 fn bfq_11_v_jumps_when_nobody_is_served() {
     for served in [false, true] {
@@ -475,13 +476,13 @@ fn bfq_11_v_jumps_when_nobody_is_served() {
             assert_eq!(engine.turn(), Some(1));
             engine.serve(1, 1200);
             engine.leave(1);
-            // V is 30 = the finish of queue 1, and the start of queue 0: put it ahead.
+            // V is 30 = the finish of queue 1, and the start of queue 0: move that ahead.
             assert_eq!(engine.turn(), Some(0));
             engine.serve(0, 40);
             engine.end(0, 1200);
             let (start, vtime) = (engine.entity(0).start, 30 * vt(1, 1) + vt(40, 40));
             assert_eq!(start, 31 * vt(1, 1));
-            // The lookup behind the turn moved V already, as nobody was served any more.
+            // The lookup after the turn moved V already: no queue was in service any more.
             assert_eq!(engine.vtime(), vtime.max(start));
             engine.schedule.groups[0].trees[1].vtime = 25 * vt(1, 1);
             assert_eq!(engine.schedule.first_of(0, BE, served), Some(0));
@@ -491,8 +492,8 @@ fn bfq_11_v_jumps_when_nobody_is_served() {
     }
 }
 
-/// Is a queue taken out of its tree when it is served, and a group only if it has nobody else to
-/// serve?
+/// Is a queue taken out of its tree when it is served, and a group only if it has no other member
+/// to serve?
 #[test]
 fn bfq_12_who_is_served_is_taken_out() {
     either(|engine| {
@@ -511,8 +512,8 @@ fn bfq_12_who_is_served_is_taken_out() {
     });
 }
 
-/// If nobody is next, is the first to come next, without a look at its start? It finished at 15
-/// and V is 12.5 when it comes back; no lookup, so V does not jump.
+/// If there is no next member, is the first to come next, without a check of its start? It finished
+/// at 15 and V is 12.5 when it comes back; there is no lookup, so V does not jump.
 #[test]
 fn bfq_13_the_first_to_come_is_next() {
     either(|engine| {
@@ -529,8 +530,8 @@ fn bfq_13_the_first_to_come_is_next() {
     });
 }
 
-/// Does who comes with an earlier finish and may start replace the next one, and who may not start
-/// yet not?
+/// Does a newcomer with an earlier finish replace the next one if its start has come, and not if it
+/// has not?
 #[test]
 fn bfq_13_who_comes_before_the_next() {
     either(|engine| {
@@ -551,9 +552,9 @@ fn bfq_13_who_comes_before_the_next() {
     });
 }
 
-/// Is a group's budget that of whom it would serve next, and does the group move when that shrinks?
-/// Queue 0 comes to ask for 200 by 40: 5, before the 15 of queue 1; the group then finishes at
-/// 200/200 = 1.
+/// Is a group's budget that of the member it would serve next, and does the group move when that
+/// shrinks? Queue 0 now asks for 200 at weight 40: 5, before the 15 of queue 1; the group then
+/// finishes at 200/200 = 1.
 #[test]
 fn bfq_14_a_group_asks_for_what_its_next_asks_for() {
     either(|engine| {
@@ -565,7 +566,7 @@ fn bfq_14_a_group_asks_for_what_its_next_asks_for() {
     });
 }
 
-/// Does a group take its place when somebody comes into it, whom it would serve next?
+/// Does a group move when a member joins that it would serve next?
 #[test]
 fn bfq_14_a_group_comes_with_its_first_member() {
     either(|mut engine| {
@@ -578,7 +579,7 @@ fn bfq_14_a_group_comes_with_its_first_member() {
     });
 }
 
-/// Are all levels from the root to a queue in service together, and put back each with what it was
+/// Are all levels from the root to a queue put in service together, and put back with what each was
 /// served?
 #[test]
 fn bfq_15_all_levels_are_served_together() {
@@ -594,8 +595,8 @@ fn bfq_15_all_levels_are_served_together() {
     });
 }
 
-/// Is a group that is put in its place while it is being served, since somebody came into it,
-/// charged once for what it was served? 300 of 600 sectors had been served then.
+/// Is a group that is enqueued again while it is being served, because a member joined it, charged
+/// once for what it was served? 300 of 600 sectors had been served then.
 #[test]
 fn bfq_15_a_group_pays_once() {
     either(|mut engine| {
@@ -615,8 +616,8 @@ fn bfq_15_a_group_pays_once() {
     });
 }
 
-/// Is what groups were served forgotten when the turn ends; and is what a queue was served out of
-/// its turn forgotten when it begins in 4.19, and kept in 6.18?
+/// Is the service of groups forgotten when the turn ends; and is what a queue was served outside
+/// its turn forgotten when its turn begins in 4.19, and kept in 6.18?
 #[test]
 fn bfq_16_whose_account_begins_anew() {
     for (version, kept) in [(LINUX_4_19, 0), (LINUX_6_18, 100)] {
@@ -625,7 +626,7 @@ fn bfq_16_whose_account_begins_anew() {
         engine.serve(1, 300);
         engine.serve(2, 100);
         engine.end(1, 4800);
-        // What the other group was served out of its turn stays with it until its own.
+        // What the other group was served outside its turn stays with it until its own.
         let services = [first, second, 2].map(|number| engine.entity(number).service);
         assert_eq!(services, [0, 100, 100]);
         assert_eq!(engine.turn(), Some(2), "300/200 has not come at V = 400/300");
@@ -636,8 +637,8 @@ fn bfq_16_whose_account_begins_anew() {
     }
 }
 
-/// Queue 0, which finished at 10, is remembered alone beside queue 1, which is being served; V
-/// passes 10 by far.
+/// Queue 0, which finished at 10, is remembered alone while queue 1 is being served; V passes 10 by
+/// far.
 fn alone_beside(version: Version) -> Engine {
     let mut engine = Engine::new(version);
     for queue in [0, 1] {
@@ -651,8 +652,8 @@ fn alone_beside(version: Version) -> Engine {
     engine
 }
 
-/// When nobody is active, does V step back to the last finish that is remembered, and not step
-/// back without that switch? 400/80 + 4000/80 = 55.
+/// When no queue is active, does V step back to the last remembered finish, and not without that
+/// switch? 400/80 + 4000/80 = 55.
 #[test]
 fn bfq_17_v_steps_back_only_when_nobody_is_active() {
     for (steps_back, vtime) in [(true, 10), (false, 55)] {
@@ -672,9 +673,9 @@ fn bfq_17_v_steps_back_only_when_nobody_is_active() {
 }
 
 proptest! {
-    /// Do the weights of a tree's members sum up to what the tree says, is each order right, and
-    /// does V never step back while anybody is active, whatever comes? The audit is asked behind
-    /// every step, the assertions of the engine in each.
+    /// Is a tree's weight sum that of its members, is each order right, and does V never step back
+    /// while any entity is active, whatever comes? The audit runs after every step, the engine's
+    /// assertions in each.
     #[test]
     fn bfq_18_weights_are_summed(
         steps in prop::collection::vec((0u32..QUEUES, 0u8..9, 1u64..2000, any::<bool>()), 1..200),
@@ -724,7 +725,7 @@ proptest! {
     }
 }
 
-/// Does a raise multiply a queue's weight from its next turn on; and is a group's weight as it is
+/// Does a raise multiply a queue's weight from its next turn on, and is a group's weight as it is
 /// set?
 #[test]
 fn bfq_20_a_raise_multiplies() {
@@ -741,8 +742,8 @@ fn bfq_20_a_raise_multiplies() {
     });
 }
 
-/// Does another weight or class of a waiting queue count from its next place on, and of one that is
-/// being served the weight at once, if that is asked for, and not the class?
+/// Does another weight or class of a waiting queue count from its next place on; and of a queue in
+/// service the weight at once, if that is requested, but not the class?
 #[test]
 fn bfq_21_changes_wait_for_the_next_place() {
     either(|engine| {
@@ -762,7 +763,7 @@ fn bfq_21_changes_wait_for_the_next_place() {
     });
 }
 
-/// Does a queue that comes to another class start at the virtual time of that class?
+/// Does a queue that moves to another class start at the virtual time of that class?
 #[test]
 fn bfq_22_another_class_is_another_time() {
     either(|engine| {
@@ -785,8 +786,7 @@ fn bfq_22_another_class_is_another_time() {
     });
 }
 
-/// Is a real-time queue of a group no better than others of the root: does its group stand among
-/// the best effort?
+/// Is a real-time queue of a group no better off than others of the root: is its group best effort?
 #[test]
 fn bfq_23_classes_count_among_siblings() {
     either(|mut engine| {
@@ -826,14 +826,14 @@ fn bfq_24_classes_in_their_order() {
     });
 }
 
-/// When a turn ends, is the idle class looked at first once in 200 ms, 200 not yet and 201 so; and
-/// does the time begin anew with each such look?
+/// When a turn ends, is the idle class checked first once in 200 ms, not at 200 but at 201; and
+/// does the time start again with each such check?
 #[test]
 fn bfq_25_the_idle_class_is_not_starved() {
     either(|engine| {
         let mut engine = of_all_classes(engine);
         let mut order = Vec::new();
-        // The first look was at 1 s.
+        // The first check was at 1 s.
         for end in [1100, 1200, 1201, 1300, 1402, 1403, 1500, 1602, 1603] {
             let queue = engine.turn().expect("somebody has work");
             order.push(queue);
@@ -841,14 +841,14 @@ fn bfq_25_the_idle_class_is_not_starved() {
             engine.now = Nanos::from_millis(end);
             engine.end(queue, 8000);
         }
-        // Behind the turns that ended at 1201 and 1402; 1602 is 200 ms behind that.
+        // After the turns that ended at 1201 and 1402; 1602 is 200 ms after that.
         assert_eq!(order, [0, 0, 0, 2, 0, 2, 0, 0, 0]);
         assert_eq!(engine.turn(), Some(2), "1603");
     });
 }
 
-/// If somebody comes between the lookup that found the idle class and its turn, does it have its
-/// turn all the same?
+/// If another queue comes between the lookup that chose the idle class and its turn, does the idle
+/// class still have its turn?
 #[test]
 fn bfq_25_who_comes_does_not_take_its_turn() {
     either(|engine| {
@@ -866,7 +866,7 @@ fn bfq_25_who_comes_does_not_take_its_turn() {
     });
 }
 
-/// Is each group's time its own? A group is looked at at 1 s, another at 1.15 s.
+/// Does each group have its own time? One group is looked up at 1 s, another at 1.15 s.
 #[test]
 fn bfq_25_each_group_has_its_time() {
     either(|mut engine| {
@@ -905,12 +905,12 @@ fn bfq_golden_three_of_one_weight() {
         }
         let starts = [0, 1, 2].map(|queue| engine.times(queue).0);
         assert_eq!(starts, [3 * vt(1024, 40); 3]);
-        // V is behind by what rounding took: jumped to the common start at the next lookup.
+        // V is late by what rounding took: it jumps to the common start at the next lookup.
         assert!(!is_after(engine.vtime(), starts[0]));
     });
 }
 
-/// Do queues of weights 40 and 80 with one budget have one turn to two?
+/// Do queues of weights 40 and 80 with equal budgets have one turn to two?
 #[test]
 fn bfq_golden_one_turn_to_two() {
     either(|engine| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! B-WF2Q+ in exact fractions, by looking at everybody: what the engine is compared with.
+//! B-WF2Q+ in exact fractions, by checking every queue: the model the engine is compared with.
 //!
 //! V, starts and finishes are fractions; the engine counts in units of 2^-22 and rounds down each
-//! time, so that its choice may be another where two finishes, or a start and V, differ by no more
-//! than what that has added up to. [`Exact::allows`] says whether a choice was right but for that.
+//! time, so its choice may differ where two finishes, or a start and V, differ by no more than the
+//! sum of those roundings. [`Exact::allows`] says whether a choice was right except for that.
 
 use super::*;
 
@@ -56,14 +56,14 @@ impl Exact {
         Exact { vtime: Fraction(0, 1), start: zeros.clone(), finish: zeros, weights, sum, doubt: 1 }
     }
 
-    /// A queue asks for so much from its start on.
+    /// A queue asks for `budget` from its start on.
     pub(super) fn asks(&mut self, queue: usize, budget: u64) {
         let more = Fraction(budget.into(), self.weights[queue]);
         self.finish[queue] = self.start[queue].plus(more);
     }
 
-    /// Whether a queue may be the one whose turn it is: its start has come, and nobody whose start
-    /// has come finishes before it. V jumps to the least start if it must.
+    /// Whether a queue may have the next turn: its start has come, and no queue whose start has
+    /// come finishes before it. V jumps to the least start if it must.
     pub(super) fn allows(&mut self, queue: usize) -> bool {
         let earlier = |a: Fraction, b: Fraction| if a.is_above(b) { b } else { a };
         let least = self.start.iter().copied().reduce(earlier).expect("somebody is there");
@@ -77,13 +77,13 @@ impl Exact {
             && !others.any(|(start, finish)| !start.is_above(surely) && limit.is_above(*finish))
     }
 
-    /// Somebody is served so many sectors.
+    /// A queue is served this many sectors.
     pub(super) fn serve(&mut self, sectors: u64) {
         self.vtime = self.vtime.plus(Fraction(sectors.into(), self.sum));
         self.doubt += 1;
     }
 
-    /// A turn ends in which a queue was served so many sectors.
+    /// A turn ends in which a queue was served this many sectors.
     pub(super) fn ends(&mut self, queue: usize, served: u64) {
         let more = Fraction(served.into(), self.weights[queue]);
         self.start[queue] = self.start[queue].plus(more);

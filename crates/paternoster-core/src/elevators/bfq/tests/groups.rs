@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups, and processes that change or go. BFQ-181 to BFQ-185, BFQ-192, BFQ-193.
+//! Groups, and processes that change or end. BFQ-181 to BFQ-185, BFQ-192, BFQ-193.
 
 use super::*;
 
@@ -28,9 +28,9 @@ fn move_to(bench: &mut Bench, client: ClientId, group: GroupId) {
     bench.audit();
 }
 
-/// When a process changes its group, is its turn taken from it, and does its queue go over with all
-/// that waits, without what it was ahead or behind; and are its writes in the background in the
-/// group's queue from the next on?
+/// When a process changes its group, does its turn end, and does its queue move with all that
+/// waits, but not with what it was ahead or behind; and do its background writes go to the group's
+/// queue from the next one on?
 #[test]
 fn bfq_182_a_process_changes_its_group() {
     each(disk(32), |mut bench| {
@@ -57,7 +57,7 @@ fn bfq_182_a_process_changes_its_group() {
     });
 }
 
-/// Is a queue at rest, ahead of its share, forgotten where it was?
+/// Is a queue at rest, ahead of its share, forgotten in its old group?
 #[test]
 fn bfq_182_nothing_is_remembered() {
     each(disk(32), |mut bench| {
@@ -72,8 +72,8 @@ fn bfq_182_nothing_is_remembered() {
     });
 }
 
-/// When a group goes, do its queues go to the root with what waits in them, and are its queues of
-/// writes given up?
+/// When a group is removed, do its queues move to the root with what waits in them, and are its
+/// async queues given up?
 #[test]
 fn bfq_183_a_group_goes() {
     each(disk(32), |mut bench| {
@@ -127,7 +127,7 @@ fn bfq_185_another_level() {
     });
 }
 
-/// When a process goes whose queue has the device, does its turn end, and go others?
+/// When a process ends whose queue has the device, does its turn end, so that others are served?
 #[test]
 fn bfq_192_a_process_goes() {
     each(disk(1), |mut bench| {
@@ -142,8 +142,7 @@ fn bfq_192_a_process_goes() {
     });
 }
 
-/// In 6.18, is a queue that was kept to be served though it is empty kept no longer when its
-/// process has gone?
+/// In 6.18, does a queue that was kept busy though empty leave once its process has ended?
 #[test]
 fn bfq_192_kept_empty_for_nobody() {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
@@ -160,7 +159,7 @@ fn bfq_192_kept_empty_for_nobody() {
     assert!(!bench.bfq.queues.is_live(queue) || !bench.bfq.queues.at(queue).is_busy);
 }
 
-/// Does a queue of writes live as long as its group, whoever comes and goes?
+/// Does an async queue live as long as its group, whichever processes come and go?
 #[test]
 fn bfq_193_a_groups_queues_stay() {
     each(disk(32), |mut bench| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What BFQ guarantees: who has work gets his share, at any time but for a budget or two.
+//! What BFQ guarantees: a queue with work gets its share, at any time, within a budget or two.
 //!
 //! Random sets of queues are served by the engine and accounted for in whole numbers: sectors
-//! received beside the share of all sectors, `w * all - own * sum`, which is lag times the sum of
-//! weights. In each run it is asked by how much a bound was exceeded at worst.
+//! received compared with the share of all sectors, `w * all - own * sum`, which is lag times the
+//! sum of weights. Each run reports by how much a bound was exceeded at worst.
 //!
 //! ```text
 //! start - V <= B/w - B/sum   (G1)      V - finish <= M/sum   (G2)
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! They hold for the engine as it is written down. The kernel's takes a shortcut (BFQ-13) that
-//! costs up to a budget more; and nobody guarantees a lag among others who come and go.
+//! costs up to a budget more; and no lag is guaranteed among queues that come and go.
 //!
 //! Source: BFQ-G1 to BFQ-G6, which G1 to G6 stand for here.
 
@@ -59,7 +59,7 @@ pub(super) fn sets(queues: core::ops::Range<usize>) -> impl Strategy<Value = Set
     })
 }
 
-/// Numbers that follow from a seed.
+/// Random numbers from a seed.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -107,7 +107,7 @@ pub(super) struct Excess {
     pub(super) lag_at_end: i128,
     pub(super) lag: i128,
     pub(super) lead: i128,
-    /// Lag or lead over two of the largest budgets.
+    /// Lag or lead beyond two of the largest budgets.
     pub(super) twice: i128,
     /// Choices that the exact model does not allow.
     wrong_choices: u32,
@@ -129,7 +129,7 @@ pub(super) fn raise(most: &mut i128, to: i128) {
     *most = (*most).max(to);
 }
 
-/// What is owed to a queue, times the sum of weights; the least and the most so far.
+/// What a queue is owed, times the sum of weights; the least and the most so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
     least: i128,
@@ -137,7 +137,7 @@ struct Account {
     present: i128,
 }
 
-/// The accounts of the members of one group, of which all have work.
+/// The accounts of the members of one group, all of which have work.
 pub(super) struct Accounts {
     set: Set,
     all: Vec<Account>,
@@ -155,7 +155,7 @@ impl Accounts {
         [own * (sum - weight), own * sum, weight * i128::from(self.set.largest())]
     }
 
-    /// Somebody is served so many sectors: judged for the first `steady` members.
+    /// A member is served this many sectors: checks the first `steady` members.
     pub(super) fn serve(&mut self, turn: usize, sectors: u64, steady: usize, worst: &mut Excess) {
         let sum = i128::from(self.set.sum());
         let twice = 2 * sum * i128::from(self.set.largest());
@@ -175,7 +175,7 @@ impl Accounts {
         }
     }
 
-    /// A member's turn ends. Its lag, and the bound for it.
+    /// A member's turn ends. Returns its lag, and the bound for it.
     pub(super) fn at_end(&self, member: usize) -> (i128, i128) {
         let account = &self.all[member];
         let [rest, _, others] = self.terms(member);
@@ -187,11 +187,11 @@ pub(super) fn number(queue: usize) -> u32 {
     u32::try_from(queue).expect("a few")
 }
 
-/// A set that is served.
+/// A set being served.
 struct Run<'a> {
     set: &'a Set,
     others: Others,
-    /// So many have work all the time.
+    /// This many have work all the time.
     steady: usize,
     dice: Dice,
     engine: Engine,
@@ -236,7 +236,7 @@ impl Run<'_> {
         }
     }
 
-    /// One turn, in which so much of the budget is used.
+    /// One turn, in which a part of the budget is used.
     fn turn(&mut self, part: Part) {
         self.some_come();
         let turn = self.engine.turn().expect("some have work") as usize;
@@ -288,12 +288,12 @@ fn run(set: &Set, version: Version, others: Others, part: Part) -> Excess {
     run.worst
 }
 
-/// As the bounds assume it: all have work, and use what they ask for.
+/// As the bounds assume: all have work, and use what they ask for.
 fn full(set: &Set, version: Version) -> Excess {
     run(set, version, Others::Stay, all_of_it)
 }
 
-/// Requests of a turn, each of which V may be rounded down for by less than a unit.
+/// Requests of a turn, for each of which V may be rounded down by less than a unit.
 const ROUNDING: i128 = 16_384 / 8;
 
 proptest! {
@@ -303,9 +303,9 @@ proptest! {
         prop_assert_eq!(full(&set, EXACT).wrong_choices, 0);
     }
 
-    /// G1: behind each turn, does everybody start at most his largest budget by weight, less what
-    /// everybody moves on by it, ahead of V? Also with the kernel's shortcut, and with budgets that
-    /// are not used up.
+    /// G1: after each turn, does every queue start ahead of V by at most its largest budget divided
+    /// by its weight, less what all move on by that budget? Also with the kernel's shortcut, and
+    /// with budgets that are not used up.
     #[test]
     fn bfq_g1_nobody_starts_far_ahead(set in sets(2..10)) {
         for version in [EXACT, LINUX_4_19, LINUX_6_18] {
@@ -316,14 +316,14 @@ proptest! {
         }
     }
 
-    /// G2: does V pass nobody's finish by more than one largest budget by the sum of weights?
+    /// G2: does V pass no finish by more than one largest budget divided by the sum of weights?
     #[test]
     fn bfq_g2_nobody_is_passed_by_far(set in sets(2..10)) {
         let Excess { finish, .. } = full(&set, EXACT);
         prop_assert!(finish <= 1, "{finish}");
     }
 
-    /// G3: does everybody lag by at most one largest budget when his turn ends, counted from any
+    /// G3: when its turn ends, does every queue lag by at most one largest budget, counted from any
     /// moment?
     #[test]
     fn bfq_g3_lag_is_at_most_one_budget(set in sets(2..10)) {
@@ -331,29 +331,29 @@ proptest! {
         prop_assert!(lag_at_end <= 0, "{lag_at_end}");
     }
 
-    /// G4: does everybody lag by at most two budgets at any time?
+    /// G4: does every queue lag by at most two budgets at any time?
     #[test]
     fn bfq_g4_lag_at_any_time(set in sets(2..10)) {
         let Excess { lag, .. } = full(&set, EXACT);
         prop_assert!(lag <= 0, "{lag}");
     }
 
-    /// G5: is everybody ahead by at most two budgets at any time?
+    /// G5: is every queue ahead by at most two budgets at any time?
     #[test]
     fn bfq_g5_lead_at_any_time(set in sets(2..10)) {
         let Excess { lead, .. } = full(&set, EXACT);
         prop_assert!(lead <= 0, "{lead}");
     }
 
-    /// Do G3 and G4 hold for those who have work all the time while others come to them?
+    /// Do G3 and G4 hold for queues that have work all the time while others join them?
     #[test]
     fn bfq_g3_others_may_come(set in sets(3..10)) {
         let worst = run(&set, EXACT, Others::Come, all_of_it);
         prop_assert!(worst.lag_at_end <= 0 && worst.lag <= 0, "{worst:?}");
     }
 
-    /// G6: if budgets are used in part, is nobody ever off by more than two largest budgets? No
-    /// theorem: what was seen, with any kernel's engine.
+    /// G6: if budgets are used in part, is no queue ever off by more than two largest budgets? Not
+    /// a theorem: observed, with either kernel's engine.
     #[test]
     fn bfq_g6_budgets_that_are_not_used_up(set in sets(2..10)) {
         for version in [EXACT, LINUX_4_19, LINUX_6_18] {
@@ -362,8 +362,8 @@ proptest! {
         }
     }
 
-    /// What does the kernel's shortcut cost? No theorem: lag and lead were at most the largest
-    /// budget more than the bounds, and at most two budgets in all.
+    /// What does the kernel's shortcut cost? Not a theorem: lag and lead exceeded the bounds by at
+    /// most the largest budget, and were at most two budgets in all.
     #[test]
     fn bfq_g6_the_kernels_shortcut(set in sets(2..10)) {
         let more = i128::from(set.sum()) * i128::from(set.largest());
@@ -372,8 +372,8 @@ proptest! {
         prop_assert!(lag_at_end.max(lag).max(lead) <= more && worst.twice <= 0, "{worst:?}");
     }
 
-    /// How far does somebody lag among others who come and go, and are remembered when they go
-    /// ahead of their share? No theorem: twice the bound of G3 was never exceeded so far.
+    /// How far does a queue lag among others that come and go, and are remembered when they leave
+    /// ahead of their share? Not a theorem: so far twice the bound of G3 was never exceeded.
     #[test]
     fn bfq_g6_others_may_come_and_go(set in sets(3..10)) {
         let mut run = Run::new(&set, EXACT, Others::ComeAndGo);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For whom the device is kept free, and for how long. BFQ-26, BFQ-27, BFQ-68 to BFQ-74, BFQ-90 to
-//! BFQ-93, BFQ-G14.
+//! Which queues the device is kept free for, and how long. BFQ-26, BFQ-27, BFQ-68 to BFQ-74, BFQ-90
+//! to BFQ-93, BFQ-G14.
 
 use super::super::weight_raising::Kind;
 use super::*;
@@ -14,7 +14,7 @@ fn raise(bench: &mut Bench, client: ClientId) {
     bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
 }
 
-/// Does the idle class get one request in a turn while anybody else has work? A reader's turn is
+/// Does the idle class get one request per turn while any other class has work? A reader's turn is
 /// over at 1.3 s, when the idle class has not been served for more than 200 ms.
 #[test]
 fn bfq_26_the_idle_class_gets_one_request() {
@@ -43,7 +43,7 @@ fn bfq_26_the_idle_class_gets_one_request() {
     });
 }
 
-/// Is a queue of the idle class not idled for, not merged, and found by nobody by its position?
+/// Is a queue of the idle class not idled for, not merged, and not found by its position?
 #[test]
 fn bfq_27_the_idle_class_is_left_alone() {
     each(disk(1), |mut bench| {
@@ -58,8 +58,8 @@ fn bfq_27_the_idle_class_is_left_alone() {
     });
 }
 
-/// Is everybody idled for with strict_guarantees, and nobody with slice_idle=0, nor async queues?
-/// In 6.18 not who has left, either.
+/// Is every queue idled for with strict_guarantees, and none with slice_idle=0, nor async queues?
+/// In 6.18, nor a queue whose process has left?
 #[test]
 fn bfq_68_for_whom_there_is_no_question() {
     each(disk(1), |mut bench| {
@@ -80,7 +80,7 @@ fn bfq_68_for_whom_there_is_no_question() {
     });
 }
 
-/// Is it idled for either reason, for throughput or for guarantees, and for neither not?
+/// Does either reason, throughput or guarantees, cause idling, and neither of them none?
 #[test]
 fn bfq_69_either_reason_is_enough() {
     each(disk(1), |mut bench| {
@@ -115,9 +115,9 @@ fn bfq_70_only_for_an_empty_queue() {
     });
 }
 
-/// For throughput: on a disk that does not queue for anybody; on one that does, and on flash that
-/// does not, for who reads on, is I/O bound and thinks short; on flash that queues for nobody; and
-/// nowhere while somebody is raised?
+/// For throughput: on a disk that does not queue commands, for every queue; on one that does, and
+/// on flash that does not, for a queue that reads sequentially, is I/O bound and thinks short; on
+/// flash that does, for none; and nowhere while a queue is raised?
 #[test]
 fn bfq_71_idling_for_throughput() {
     for (facts, reads_on, jumps) in [
@@ -146,9 +146,9 @@ fn bfq_71_idling_for_throughput() {
     }
 }
 
-/// For guarantees: for a raised queue while another that is not has work, in 4.19 not in a large
-/// burst; in 6.18 also while others have four requests more in the device than it, and for the only
-/// one with work?
+/// For guarantees: for a raised queue while another, not raised, has work, in 4.19 not in a large
+/// burst; in 6.18 also while others have four more requests in the device than it, and for the only
+/// queue with work?
 #[test]
 fn bfq_72_idling_for_guarantees() {
     each(flash(32), |mut bench| {
@@ -177,7 +177,7 @@ fn bfq_72_idling_for_guarantees() {
 }
 
 /// In 4.19, is it asymmetric with two weights among the queues with work, and with work in one
-/// group beside the root; for everybody alike?
+/// group besides the root; for all queues alike?
 #[test]
 fn bfq_73_asymmetry_in_4_19() {
     let mut bench = Bench::new(LINUX_4_19, flash(32));
@@ -195,8 +195,9 @@ fn bfq_73_asymmetry_in_4_19() {
     assert!(asked(&bench, client) && asked(&bench, member));
 }
 
-/// In 6.18, is it asymmetric with two weights for all but who weighs least, with two classes for
-/// everybody, and with work in two groups, of which the root may be one, but not in one?
+/// In 6.18, is it asymmetric with two weights for all but the queue that weighs least, with two
+/// classes for every queue, and with work in two groups, one of which may be the root, but not in
+/// one?
 #[test]
 fn bfq_74_asymmetry_in_6_18() {
     let asked = |bench: &Bench, client| bench.bfq.is_asymmetric(bench.number(client));
@@ -225,7 +226,8 @@ fn bfq_74_asymmetry_in_6_18() {
     assert!(!asked(&bench, one));
 }
 
-/// Do the weights of queues count that have work or requests in the device, and of the raised not?
+/// Do the weights of queues with work or requests in the device count, and those of raised ones
+/// not?
 #[test]
 fn bfq_90_whose_weight_counts() {
     each(flash(32), |mut bench| {
@@ -254,8 +256,8 @@ fn period(bench: &mut Bench) -> u64 {
     (bench.view.timer() - bench.view.exact).as_millis()
 }
 
-/// Does the device idle for 8 ms, for 2 ms if the queue jumps about and all weigh the same, and for
-/// 20 ms at least if it is raised?
+/// Does the device idle for 8 ms, for 2 ms if the queue is seeky and all weigh the same, and for at
+/// least 20 ms if it is raised?
 #[test]
 fn bfq_91_how_long_the_device_idles() {
     for (marks, raised, weights_differ, expected) in [
@@ -290,8 +292,9 @@ fn bfq_91_how_long_the_device_idles() {
     assert_eq!(period(&mut bench), 30);
 }
 
-/// On flash that queues, with equal weights, one class and no groups, is the device never idled,
-/// and do a queue with requests of 8 sectors and one with 1024 get as many requests each?
+/// On flash with command queueing, with equal weights, one class and no groups, does the device
+/// never idle, and do a queue with requests of 8 sectors and one with 1024 get equally many
+/// requests?
 #[test]
 fn bfq_92_equal_weights_on_flash() {
     each(flash(32), |mut bench| {
@@ -319,8 +322,8 @@ fn bfq_92_equal_weights_on_flash() {
     });
 }
 
-/// With strict_guarantees, is at most one request in the device, and is it idled behind every queue
-/// that runs empty, also an async one?
+/// With strict_guarantees, is at most one request in the device, and does it idle after every queue
+/// that runs empty, even an async one?
 #[test]
 fn bfq_93_strict_guarantees() {
     each(flash(32), |mut bench| {

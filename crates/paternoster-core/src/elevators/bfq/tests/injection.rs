@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Injection by coefficient, seed 002: 4.19 on flash that queues. BFQ-150 to BFQ-157.
+//! Injection by coefficient, seed 002: 4.19 on flash with command queueing. BFQ-150 to BFQ-157.
 
 use super::super::weight_raising::Kind;
 use super::*;
 
-/// A heavy reader that jumps about and has the device with one request of 8 sectors, and light ones
-/// with so many requests of so many sectors, four each. It is idled for since weights differ.
+/// A heavy, seeky reader in service with one request of 8 sectors, and light clients with `light`
+/// requests of `sectors` each, four per client. The device idles for it because weights differ.
 fn lent(light: u64, sectors: u32) -> (Bench, ClientId, RequestId) {
     let mut bench = Bench::new(LINUX_4_19, flash(32));
     let heavy = bench.client_of(Class::BestEffort, 0);
@@ -25,7 +25,7 @@ fn last_client(bench: &Bench) -> ClientId {
     ClientId(last.0)
 }
 
-/// How many requests of others go while the device is kept for the one in service.
+/// How many requests of others go while the device is kept for the queue in service.
 fn injected(bench: &mut Bench) -> usize {
     let mut count = 0;
     while bench.pick().is_ok() {
@@ -37,8 +37,8 @@ fn injected(bench: &mut Bench) -> usize {
     count
 }
 
-/// Are others served for a queue that jumps about and is not raised, on flash that queues or is not
-/// known not to; and otherwise not?
+/// Are others served for a queue that is seeky and not raised, on flash that queues commands or is
+/// not known not to; and otherwise not?
 #[test]
 fn bfq_150_for_whom_others_are_served() {
     let (mut bench, ..) = lent(3, 8);
@@ -69,7 +69,7 @@ fn bfq_151_ten_for_one() {
     assert_eq!(bench.bfq.in_driver, 11);
 }
 
-/// Is nothing served for one that was served nothing itself in this turn?
+/// Is nothing injected for a queue that was served nothing itself in this turn?
 #[test]
 fn bfq_152_nothing_for_nothing() {
     let (mut bench, heavy, _) = lent(3, 8);
@@ -77,8 +77,7 @@ fn bfq_152_nothing_for_nothing() {
     assert_eq!(injected(&mut bench), 0);
 }
 
-/// Is it the queue that was activated last, of those whose next request fits what is left of their
-/// budget?
+/// Is it the queue activated last, of those whose next request fits what is left of their budget?
 #[test]
 fn bfq_153_the_last_to_come_that_fits() {
     let (mut bench, ..) = lent(1, 8);
@@ -92,8 +91,8 @@ fn bfq_153_the_last_to_come_that_fits() {
     bench.entity_mut(not).budget = 10_922;
 }
 
-/// Is it asked before each request, so that the last may go beyond? 8 sectors, then 1000; then
-/// nothing.
+/// Is the limit checked before each request, so that the last may exceed it? 8 sectors, then 1000;
+/// then nothing.
 #[test]
 fn bfq_154_the_last_one_may_be_large() {
     let (mut bench, ..) = lent(1, 8);
@@ -106,7 +105,7 @@ fn bfq_154_the_last_one_may_be_large() {
 }
 
 /// Is what others are served charged to them and their groups at once, and counted for the queue in
-/// service, which stays that and is not charged?
+/// service, which stays in service and is not charged?
 #[test]
 fn bfq_155_others_pay_themselves() {
     let (mut bench, heavy, _) = lent(0, 8);
@@ -124,7 +123,8 @@ fn bfq_155_others_pay_themselves() {
     assert_eq!(bench.in_service(), Some(bench.number(heavy)));
 }
 
-/// Does the count begin anew with each turn, and does the idle timer go on while others are served?
+/// Does the count restart with each turn, and does the idle timer run on while others are
+/// served?
 #[test]
 fn bfq_156_each_turn_counts_anew() {
     let (mut bench, heavy, id) = lent(3, 8);
@@ -138,7 +138,7 @@ fn bfq_156_each_turn_counts_anew() {
     assert_eq!(bench.queue(heavy).injected, 0);
 }
 
-/// Does a turn end whose budget is used up, instead of others being served in it?
+/// If its budget is used up, does a turn end instead of others being served in it?
 #[test]
 fn bfq_157_a_budget_that_is_used_up() {
     let (mut bench, heavy, _) = lent(3, 8);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Injection as 6.18 has it: as many of others as do not prolong its own. BFQ-160 to BFQ-166.
+//! Injection as in 6.18: as much of others as does not prolong its own requests.
+//! BFQ-160 to BFQ-166.
 
 use super::super::weight_raising::Kind;
 use super::*;
 
-/// A heavy reader that has the device with one request, and light ones with a request each. It is
-/// idled for since weights differ; up to `limit` requests may be in the device.
+/// A heavy reader in service with one request, and light ones with a request each. The device idles
+/// for it because weights differ; up to `limit` requests may be in the device.
 fn kept(limit: u32, light: usize) -> (Bench, ClientId, RequestId) {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
     let heavy = bench.client_of(Class::BestEffort, 0);
@@ -24,8 +25,8 @@ fn injected(bench: &mut Bench) -> usize {
     core::iter::from_fn(|| bench.pick().ok()).count()
 }
 
-/// Whose request is served in the turn of a heavy reader: his own write first, then his waker's,
-/// then of whom he wakes, all whatever the limit is?
+/// Whose request is served in the turn of a heavy reader: its own write first, then its waker's,
+/// then those of queues it wakes, all whatever the limit is?
 #[test]
 fn bfq_160_who_goes_first() {
     let (mut bench, heavy, _) = kept(0, 1);
@@ -44,7 +45,7 @@ fn bfq_160_who_goes_first() {
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
-/// Is another's write not taken for his own?
+/// Is another process's write not taken for its own?
 #[test]
 fn bfq_160_a_write_of_another() {
     let (mut bench, heavy, _) = kept(0, 1);
@@ -58,8 +59,8 @@ fn bfq_160_a_write_of_another() {
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
-/// Is nobody else's request served in the turn of one that is idled for for throughput; nor of the
-/// only raised one, if it thinks short?
+/// Are no others served in the turn of a queue idled for throughput, nor of the only raised one, if
+/// it thinks short?
 #[test]
 fn bfq_160_when_nobody_is_served() {
     let (mut bench, ..) = kept(9, 3);
@@ -77,7 +78,7 @@ fn bfq_160_when_nobody_is_served() {
     }
 }
 
-/// May so many be in the device that the limit is reached, his own included?
+/// Is the limit for requests in the device reached with its own included?
 #[test]
 fn bfq_161_up_to_the_limit() {
     for (limit, count) in [(0, 0), (1, 0), (2, 1), (4, 3)] {
@@ -86,8 +87,8 @@ fn bfq_161_up_to_the_limit() {
     }
 }
 
-/// Is it the last to come that fits its budget, on flash not one of 64 sectors or more beside
-/// another, and in the turn of a raised queue that thinks short only a raised one?
+/// Is it the last to come that fits its budget; on flash not one of 64 sectors or more together
+/// with another; and in the turn of a raised queue that thinks short only a raised one?
 #[test]
 fn bfq_161_who_is_served() {
     let (mut bench, ..) = kept(9, 1);
@@ -113,8 +114,8 @@ fn bfq_161_who_is_served() {
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
-/// Is nothing known of a queue and the device kept for it longer than slice_idle taken for a limit
-/// of one? That is when it is raised: 20 ms.
+/// If nothing is known of a queue, and the device is kept for it longer than slice_idle, is its
+/// limit one? That is when it is raised: 20 ms.
 #[test]
 fn bfq_162_kept_in_vain() {
     for (us, count) in [(8000, 0), (8001, 1)] {
@@ -129,8 +130,8 @@ fn bfq_162_kept_in_vain() {
     }
 }
 
-/// Whether the next request of the queue in service is measured: it has run empty, so long behind a
-/// decrease, with so many others in the device.
+/// Whether the next request of the queue in service is measured: it has run empty, `after` a
+/// decrease, with `others` in the device.
 fn is_measured(known: bool, after: u64, others: usize) -> bool {
     let (mut bench, heavy, id) = kept(9, others);
     injected(&mut bench);
@@ -146,9 +147,9 @@ fn is_measured(known: bool, after: u64, others: usize) -> bool {
     limit.base != before.base || limit.most != before.most
 }
 
-/// Is a request measured that comes to the queue in service when its process has no other, 10 ms
-/// behind a decrease or more, with nothing in the device, or beside others once it is known how
-/// long it takes alone?
+/// If the queue in service gets a request while its process has no other, at least 10 ms after a
+/// decrease, is it measured with nothing in the device, or with others once its time alone is
+/// known?
 #[test]
 fn bfq_163_what_is_measured() {
     for (known, after, others, measured) in [
@@ -175,8 +176,8 @@ fn bfq_163_the_end_of_the_turn_cancels_it() {
     assert_eq!(bench.queue(heavy).limit.base, Nanos::ZERO);
 }
 
-/// The base and limit of a queue, which were these, behind a measured request that took so many us,
-/// beside so many others that were injected, with so many seen in the device at most.
+/// The base and limit of a queue, which were `base` and `limit`, after a measured request that took
+/// `us`, with `others` injected and as many seen in the device at most.
 fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
     let (mut bench, heavy, id) = kept(9, others);
     injected(&mut bench);
@@ -192,9 +193,9 @@ fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
     (known.base.as_micros(), known.most)
 }
 
-/// Alone: is the time taken over the first time, with a limit of one at least, and each later time?
-/// Beside others: is the limit lowered from half as long again on, and raised below that while it
-/// is not above what the device has been seen with; and a shorter time taken over?
+/// Alone: is the time taken over the first time, with a limit of at least one, and each later time?
+/// With others: is the limit lowered from half as long again on, and raised below that while it
+/// does not exceed what was seen in the device; and is a shorter time taken over?
 #[test]
 fn bfq_164_what_is_learned() {
     assert_eq!(learned(0, 0, 100, 0), (100, 1));
@@ -209,8 +210,8 @@ fn bfq_164_what_is_learned() {
     assert_eq!(learned(100, 2, 80, 2), (80, 3));
 }
 
-/// Is all forgotten behind a second without a decrease, at an arrival: with a limit of none for a
-/// queue that thinks short, one for another?
+/// After a second without a decrease, is everything forgotten at an arrival: with a limit of zero
+/// for a queue that thinks short, one for another?
 #[test]
 fn bfq_165_forgotten_behind_a_second() {
     for (after, short, expected) in
@@ -233,7 +234,7 @@ fn bfq_165_forgotten_behind_a_second() {
 }
 
 /// Is it also forgotten when the think time becomes long while nothing is known; and when it
-/// becomes short, 100 ms behind a decrease or more?
+/// becomes short, at least 100 ms after a decrease?
 #[test]
 fn bfq_165_forgotten_with_another_think_time() {
     for (becomes_short, after, base, most) in [
@@ -262,8 +263,8 @@ fn bfq_165_forgotten_with_another_think_time() {
     }
 }
 
-/// Does what a queue was served out of its turn count when its turn begins, and asks it for no less
-/// than that?
+/// Does what a queue was served outside its turn count when its turn begins, and does it ask for at
+/// least that?
 #[test]
 fn bfq_166_injected_service_is_paid() {
     let (mut bench, heavy, id) = kept(2, 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queues that become one: positions, the merge window of seed 004, who may be merged, what a merge
-//! does; partners. BFQ-116 to BFQ-131, BFQ-145 to BFQ-147.
+//! Queues that become one: positions, the merge window of seed 004, which may be merged, what a
+//! merge does; partners. BFQ-116 to BFQ-131, BFQ-145 to BFQ-147.
 
 use super::super::weight_raising::{Kind, Raising};
 use super::*;
 
-/// Three readers far from each other; the first has its turn, and its head is at FAR + 8.
+/// Three readers far from each other; the first is in service, and its head is at FAR + 8.
 fn readers(bench: &mut Bench) -> [ClientId; 3] {
     let clients = bench.readers();
     bench.read(clients[0], FAR + 100);
@@ -13,7 +13,7 @@ fn readers(bench: &mut Bench) -> [ClientId; 3] {
     clients
 }
 
-/// The queue that stands at a sector of the root.
+/// The queue found at a sector of the root.
 fn at(bench: &Bench, sector: u64) -> Option<u32> {
     bench.bfq.positions.close_to(0, sector, 0)
 }
@@ -22,8 +22,8 @@ fn target(bench: &Bench, client: ClientId) -> Option<u32> {
     bench.queue(client).merge_into
 }
 
-/// Does a queue stand where its next request is, and nowhere if it has none; and is the second of
-/// two at one sector left out? It moves with an insert, a removal, and a new turn.
+/// Is a queue found where its next request is, and nowhere if it has none; and is the second of two
+/// at one sector left out? It moves with an insert, a removal, and a new turn.
 #[test]
 fn bfq_116_where_a_queue_stands() {
     each(disk(32), |mut bench| {
@@ -69,8 +69,7 @@ fn bfq_117_a_dispatched_head_moves_its_queue() {
     }
 }
 
-/// Is a queue too late for a merge behind 100 ms from its first service on, and never with
-/// merge_window=0?
+/// Is a queue too late for a merge 100 ms after its first service, and never with merge_window=0?
 #[test]
 fn bfq_118_the_merge_window() {
     for (window, at, late) in
@@ -88,8 +87,8 @@ fn bfq_118_the_merge_window() {
     }
 }
 
-/// Is what was served since the queue has work counted as it is dispatched, and the time of the
-/// first such service kept; both anew when it has work again?
+/// Is service counted as it is dispatched from when a queue has work, and the time of the first
+/// kept; both afresh when it has work again?
 #[test]
 fn bfq_119_service_is_counted_when_it_happens() {
     each(disk(1), |mut bench| {
@@ -118,8 +117,8 @@ fn bfq_119_service_is_counted_when_it_happens() {
     });
 }
 
-/// Given a queue with work for 150 ms, is it neither merged nor merged into, and found by nobody
-/// from its next change on; and when it has run empty and begins again, is it merged again?
+/// Is a queue with work for 150 ms neither merged nor merged into, and not found from its next
+/// change on; and when it has run empty and starts again, is it merged again?
 #[test]
 fn bfq_120_who_has_worked_for_long_is_left_alone() {
     each(disk(32), |mut bench| {
@@ -144,7 +143,7 @@ fn bfq_120_who_has_worked_for_long_is_left_alone() {
     });
 }
 
-/// Is a queue never too late that has not been served since it has work, however long it waits?
+/// Is a queue that has not been served since it has work never too late, however long it waits?
 #[test]
 fn bfq_121_waiting_makes_nobody_late() {
     each(disk(32), |mut bench| {
@@ -157,8 +156,8 @@ fn bfq_121_waiting_makes_nobody_late() {
     });
 }
 
-/// Does a merge that was agreed on take place though it is too late by now? The plain seed asked
-/// for that first.
+/// Does a scheduled merge take place though it is too late by now? The plain seed would have
+/// checked that first.
 #[test]
 fn bfq_122_what_was_agreed_on_is_done() {
     each(disk(32), |mut bench| {
@@ -173,7 +172,7 @@ fn bfq_122_what_was_agreed_on_is_done() {
     });
 }
 
-/// Is nobody looked for if only one queue has work?
+/// Is no partner looked for if only one queue has work?
 #[test]
 fn bfq_122_not_for_one_alone() {
     each(disk(32), |mut bench| {
@@ -185,7 +184,7 @@ fn bfq_122_not_for_one_alone() {
     });
 }
 
-/// On flash that queues, are queues merged by position in 4.19 and not in 6.18?
+/// On flash with command queueing, are queues merged by position in 4.19 and not in 6.18?
 #[test]
 fn bfq_123_not_on_flash_that_queues() {
     for facts in [flash(32), flash(1)] {
@@ -198,7 +197,7 @@ fn bfq_123_not_on_flash_that_queues() {
     }
 }
 
-/// Is the queue in service a partner whose last request ended at most 8192 sectors away, of the
+/// Is the queue in service a partner if its last request ended at most 8192 sectors away, in the
 /// same group only?
 #[test]
 fn bfq_124_close_to_the_queue_in_service() {
@@ -210,7 +209,7 @@ fn bfq_124_close_to_the_queue_in_service() {
     ] {
         each(disk(32), |mut bench| {
             let [a, b, _] = readers(&mut bench);
-            // Nobody else is close: its other request is taken out of sight.
+            // No other is close: its other request is taken out of sight.
             bench.bfq.positions.remove(bench.number(a));
             bench.read(b, sector);
             assert_eq!(bench.number(b) == bench.number(a), merged, "{sector}");
@@ -225,7 +224,7 @@ fn bfq_124_close_to_the_queue_in_service() {
     });
 }
 
-/// Is a waiting queue a partner whose next request starts at most 8192 sectors away, the nearer of
+/// Is a waiting queue a partner if its next request starts at most 8192 sectors away, the nearer of
 /// two?
 #[test]
 fn bfq_125_close_to_a_waiting_queue() {
@@ -246,8 +245,8 @@ fn bfq_125_close_to_a_waiting_queue() {
     }
 }
 
-/// Whether a second reader of this class and with so many jumps joins one that has the device, with
-/// so many of its own.
+/// Whether a second reader, of this class and with the second number of seeks, joins one in service
+/// that has the first number.
 fn joins(mut bench: Bench, class: Class, jumps: [u32; 2]) -> bool {
     let [a, _, _] = readers(&mut bench);
     let b = bench.client_of(class, 4);
@@ -258,7 +257,7 @@ fn joins(mut bench: Bench, class: Class, jumps: [u32; 2]) -> bool {
     bench.number(a) == bench.number(b)
 }
 
-/// Is nobody a partner who is of another class, or jumps about, either of the two?
+/// Is a queue of another class, or a seeky one, no partner, whichever of the two it is?
 #[test]
 fn bfq_126_who_fits() {
     for (class, jumps, fits) in [
@@ -283,7 +282,7 @@ fn bfq_126_who_fits() {
 }
 
 /// Seed 004, patch 4: may a queue be merged that has been raised for longer than 100 ms, if it has
-/// not been served that long?
+/// not been served for that long?
 #[test]
 fn bfq_127_raised_for_long_is_no_reason() {
     each(disk(32), |mut bench| {
@@ -296,8 +295,8 @@ fn bfq_127_raised_for_long_is_no_reason() {
     });
 }
 
-/// Do merges lead to the end of a chain and never in a circle; and are they refused with a queue
-/// that nobody comes to, and across groups?
+/// Do merges lead to the end of a chain and never form a cycle; and are they refused with a queue
+/// that no process uses, and across groups?
 #[test]
 fn bfq_128_chains_of_merges() {
     each(disk(32), |mut bench| {
@@ -340,9 +339,8 @@ fn bfq_129_asked_with_every_bio() {
     });
 }
 
-/// Does a merge hand over being I/O bound, the raise if the other has none, whom it waits for if it
-/// waits for nobody (6.18), and the place of the last queue made; and belongs the queue to nobody
-/// alone then?
+/// Does a merge hand over being I/O bound, the raise if the other has none, the waker if the other
+/// has none (6.18), and being the queue made last; and does the queue have no single owner then?
 #[test]
 fn bfq_130_what_a_merge_hands_over() {
     each(disk(32), |mut bench| {
@@ -371,7 +369,7 @@ fn bfq_130_what_a_merge_hands_over() {
     });
 }
 
-/// Is a raise that the other has already left as it is?
+/// If the other already has a raise, does it stay as it is?
 #[test]
 fn bfq_130_a_raise_is_not_replaced() {
     each(disk(32), |mut bench| {
@@ -387,7 +385,7 @@ fn bfq_130_a_raise_is_not_replaced() {
     });
 }
 
-/// Is what two share served at the weight of the queue that was there?
+/// Is a shared queue served at the weight of the queue that remains?
 #[test]
 fn bfq_131_the_shared_queue_keeps_its_weight() {
     each(disk(32), |mut bench| {
@@ -419,7 +417,7 @@ fn stable_merges(facts: DeviceFacts) -> Bench {
     bench
 }
 
-/// The place of the client whose queue another shares, or remembers.
+/// The index of the client whose queue this one shares, or remembers.
 fn partner_of(bench: &Bench, clients: &[ClientId], client: ClientId) -> Option<usize> {
     let remembered = bench.bfq.contexts[client.index() as usize].stable_with;
     let own = bench.number(client);
@@ -430,8 +428,9 @@ fn partner_of(bench: &Bench, clients: &[ClientId], client: ClientId) -> Option<u
     (0..clients.len()).find(is_partner)
 }
 
-/// On flash that queues, is a queue merged at once with the last one made in its group at most
-/// 180 ms before; on a disk is that remembered; and pairs a third with the first, too?
+/// On flash with command queueing, is a queue merged at once with the last one made in its group,
+/// at most 180 ms before; on a disk, is that one remembered; and does a third pair with the first,
+/// too?
 #[test]
 fn bfq_145_made_together() {
     for facts in [flash(32), disk(1)] {
@@ -453,7 +452,7 @@ fn bfq_145_made_together() {
     }
 }
 
-/// Not if group, class or weight differ: then the new one begins a series?
+/// Not if group, class or weight differ: does the new one then start a series?
 #[test]
 fn bfq_145_those_made_together_are_alike() {
     for differ in 0..3 {
@@ -474,8 +473,8 @@ fn bfq_145_those_made_together_are_alike() {
     }
 }
 
-/// On a disk, is the partner decided on behind more than 600 ms: merged with, unless idling pays
-/// for the queue; and forgotten either way?
+/// On a disk, is the partner decided on after more than 600 ms: merged with, unless idling pays for
+/// the queue; and forgotten either way?
 #[test]
 fn bfq_146_decided_on_later() {
     for (at, marks, merged, forgotten) in
@@ -494,7 +493,7 @@ fn bfq_146_decided_on_later() {
     }
 }
 
-/// Are those put together when they were made not parted because the queue jumps about?
+/// Do processes whose queues were made together stay together though the queue is seeky?
 #[test]
 fn bfq_147_partners_are_not_parted() {
     let mut bench = stable_merges(flash(32));

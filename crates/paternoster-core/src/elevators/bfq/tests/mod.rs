@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of BFQ, one by one, and what it guarantees.
 //!
-//! The engine is asked directly in `engine`; here, for all else, a [`Bench`] is a BFQ in a view of
-//! its own, which binds, inserts, picks and ends requests as a queue would, and audits after each
-//! step. What a caller of the queue can see is in `tests/all/bfq_rules/`.
+//! `engine` calls the engine directly; for everything else a [`Bench`] is a BFQ in a view of its
+//! own, which binds, inserts, picks and ends requests as a queue would, and audits after each step.
+//! What a caller of the queue can see is in `tests/all/bfq_rules/`.
 //!
-//! Unless a test says otherwise nobody is raised (`low_latency=0`), queues that are created
+//! Unless a test says otherwise no queue is raised (`low_latency=0`), queues that are created
 //! together stay apart (`stable_merging=0`), and time is exact. Readers are far from each other.
 
 use super::entity::{Entity, Standing};
@@ -48,12 +48,12 @@ std::thread_local! {
     static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
-/// The engine compares two entities, or goes down by one.
+/// The engine compares two entities, or goes down a level.
 pub(super) fn step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// Of two readers this far apart neither is close to the other.
+/// Two readers this far apart are not close to each other.
 const FAR: u64 = 1 << 24;
 
 fn disk(depth: u32) -> DeviceFacts {
@@ -88,7 +88,7 @@ impl Bench {
         view.nr_requests = 256;
         let mut bfq = Bfq::of(version);
         bfq.attach(&mut view);
-        // Each call of `pick` counts: when the block layer makes one is the business of `runs`.
+        // Each call of `pick` counts: `runs` tests when the block layer makes one.
         bfq.tunables.completion_runs = true;
         let mut bench = Bench { view, bfq };
         bench.set("low_latency", 0);
@@ -108,7 +108,7 @@ impl Bench {
         self.audit();
     }
 
-    /// Time goes to `at`; a timer that is due on the way rings.
+    /// Time advances to `at`; a timer that is due on the way rings.
     fn go(&mut self, at: Nanos) {
         while self.view.timer_rings() <= at {
             self.pass(self.view.timer_rings());
@@ -124,22 +124,22 @@ impl Bench {
         self.view.now = self.view.hz().floor(at);
     }
 
-    /// Time becomes `ms` milliseconds.
+    /// Sets the time to `ms` milliseconds.
     fn at(&mut self, ms: u64) {
         self.go(Nanos::from_millis(ms));
     }
 
-    /// Time goes on by so many microseconds.
+    /// Time advances by this many microseconds.
     fn later_us(&mut self, us: u64) {
         self.go(self.view.exact + Nanos::from_micros(us));
     }
 
-    /// Time goes on by so many milliseconds.
+    /// Time advances by this many milliseconds.
     fn later(&mut self, ms: u64) {
         self.later_us(1000 * ms);
     }
 
-    /// Elevators see time in ticks of a kernel with 250 of them a second.
+    /// Elevators see time in ticks of a kernel with HZ=250.
     fn ticks(mut self) -> Bench {
         self.view.set_hz(Hz::new(250).expect("a divisor"));
         self.pass(self.view.exact);
@@ -208,7 +208,7 @@ impl Bench {
         self.wait(id)
     }
 
-    /// A read of so many sectors.
+    /// A read of `sectors`.
     fn read_of(&mut self, client: ClientId, sector: u64, sectors: u32) -> RequestId {
         self.ask(client, Op::Read, Flags::NONE, (sector, sectors))
     }
@@ -218,7 +218,7 @@ impl Bench {
         self.read_of(client, sector, 8)
     }
 
-    /// A write of 8 sectors in the background.
+    /// A background write of 8 sectors.
     fn write(&mut self, client: ClientId, sector: u64) -> RequestId {
         self.ask(client, Op::Write, Flags::NONE, (sector, 8))
     }
@@ -236,7 +236,7 @@ impl Bench {
         answer
     }
 
-    /// The next request goes to the device. Whose it is.
+    /// The next request goes to the device. Returns it and its client.
     fn picked(&mut self) -> (ClientId, RequestId) {
         let id = self.pick().expect("something to do");
         (self.view.requests[id].client(), id)
@@ -248,7 +248,7 @@ impl Bench {
         self.free(id);
     }
 
-    /// The next request goes to the device, and ends 1 ms later. Whose it was.
+    /// The next request goes to the device, and ends 1 ms later. Returns its client.
     fn serve(&mut self) -> ClientId {
         let (client, id) = self.picked();
         self.later(1);
@@ -299,7 +299,7 @@ impl Bench {
         self.bfq.contexts[client.index() as usize].slots[0].expect("it has an async queue")
     }
 
-    /// Whose turn it is.
+    /// The queue in service.
     fn in_service(&self) -> Option<u32> {
         self.bfq.in_service
     }
@@ -316,7 +316,7 @@ impl Bench {
         self.view.notes.drain().collect()
     }
 
-    /// Why turns ended since this was last asked.
+    /// Why turns ended, since the last call.
     fn endings(&mut self) -> Vec<Expiry> {
         let why = |note| match note {
             Note::Expired { why, .. } => Some(why),
@@ -325,7 +325,7 @@ impl Bench {
         self.notes().into_iter().filter_map(why).collect()
     }
 
-    /// By which rules turns ended early since this was last asked.
+    /// By which rules turns ended early, since the last call.
     fn preemptions(&mut self) -> Vec<Preemption> {
         let rule = |note| match note {
             Note::Preempted { rule, .. } => Some(rule),
@@ -334,7 +334,7 @@ impl Bench {
         self.notes().into_iter().filter_map(rule).collect()
     }
 
-    /// Of the last 32 requests of a client the last so many were jumps.
+    /// Marks the last `marks` of a client's last 32 requests as seeks.
     fn marks(&mut self, client: ClientId, marks: u32) {
         let mut seek = SeekHistory::default();
         let mut end = 1000;

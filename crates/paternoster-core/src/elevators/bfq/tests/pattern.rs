@@ -5,14 +5,14 @@
 use super::*;
 use crate::observe::think_time::ThinkTime;
 
-/// A bench whose device does not say whether it queues.
+/// A bench whose device does not say whether it queues commands.
 fn probing(version: Version, facts: DeviceFacts) -> Bench {
     let mut bench = Bench::new(version, facts);
     bench.view.ncq = Ncq::Probe;
     bench
 }
 
-/// Whether 33 completions with so many in the driver and so many waiting decide something.
+/// Whether 33 completions, with this many in the driver and waiting, decide anything.
 fn decides(bench: &mut Bench, in_driver: u32, waiting: u32) -> Option<bool> {
     let before = (bench.bfq.in_driver, bench.bfq.waiting);
     (bench.bfq.in_driver, bench.bfq.waiting) = (in_driver, waiting);
@@ -24,7 +24,7 @@ fn decides(bench: &mut Bench, in_driver: u32, waiting: u32) -> Option<bool> {
 }
 
 /// Does a completion count from four requests on, waiting and in the driver; and does a device
-/// queue that has had five at a time, in 6.18 four? (That the 33rd decides:
+/// queue commands that has had five at a time, in 6.18 four? (That the 33rd decides:
 /// `observe/queue_depth.rs`.)
 #[test]
 fn bfq_82_the_device_is_probed_under_load() {
@@ -39,8 +39,8 @@ fn bfq_82_the_device_is_probed_under_load() {
     }
 }
 
-/// In 6.18, does it not count while the queue in service thinks short, has fewer than three
-/// requests, and the device fewer than three?
+/// In 6.18, does it not count while the queue in service thinks short and has fewer than three
+/// requests, and the device has fewer than three?
 #[test]
 fn bfq_82_not_while_one_keeps_it_empty() {
     for (own, in_driver, expected) in
@@ -58,8 +58,8 @@ fn bfq_82_not_while_one_keeps_it_empty() {
     }
 }
 
-/// Is a device taken to queue until the contrary is known, and shown as -1; and flash as flash that
-/// queues?
+/// Is a device taken to queue commands until it is known not to, and shown as -1; and flash as
+/// flash that does?
 #[test]
 fn bfq_83_unknown_counts_as_yes() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -81,7 +81,7 @@ fn bfq_83_unknown_counts_as_yes() {
     }
 }
 
-/// The marks of a queue that reads so many sectors at each of these.
+/// The marks of a queue that makes these reads: sector, sectors.
 fn marks(bench: &mut Bench, reads: &[(u64, u32)]) -> u32 {
     let client = bench.client();
     for &(sector, sectors) in reads {
@@ -90,8 +90,8 @@ fn marks(bench: &mut Bench, reads: &[(u64, u32)]) -> u32 {
     bench.queue(client).seek.marks()
 }
 
-/// Does a queue begin with one mark; is the first request no jump; and is a jump one of more than
-/// 800 sectors, on flash only of fewer than 64 sectors?
+/// Does a queue begin with one mark; is the first request no seek; and is a seek one of more than
+/// 800 sectors, on flash only of requests below 64 sectors?
 #[test]
 fn bfq_84_what_a_jump_is() {
     for (facts, far, large) in [(disk(1), 0b101, 0b101), (flash(32), 0b101, 0b100)] {
@@ -116,8 +116,8 @@ fn bfq_84_what_a_jump_is() {
     }
 }
 
-/// Is a queue seeky behind twenty jumps of 4 KiB, and not behind nineteen; and on flash never with
-/// jumps of 32 KiB? The first request is none.
+/// Is a queue seeky after twenty seeks of 4 KiB, and not after nineteen; and on flash never with
+/// seeks of 32 KiB? The first request is not a seek.
 #[test]
 fn bfq_85_twenty_jumps_make_a_queue_seeky() {
     for (facts, count, sectors, seeky) in [
@@ -133,7 +133,7 @@ fn bfq_85_twenty_jumps_make_a_queue_seeky() {
             for place in 0..=count {
                 bench.read_of(client, FAR + place * 10_000, sectors);
             }
-            // The mark of the beginning is still there behind 21 requests.
+            // The mark from the beginning is still there after 21 requests.
             let own = bench.queue(client).seek.marks() & 0xf_ffff;
             let marked = own.count_ones() >= 20;
             assert_eq!(marked, seeky, "{facts:?} {count}");
@@ -142,7 +142,7 @@ fn bfq_85_twenty_jumps_make_a_queue_seeky() {
     }
 }
 
-/// The weight of samples and the mean, in nanoseconds, behind each of these gaps.
+/// The weight of samples and the mean, in nanoseconds, after each of these gaps.
 fn means<const N: usize>(gaps: [u64; N]) -> [(u64, u64); N] {
     let mut think = ThinkTime::default();
     gaps.map(|us| {
@@ -166,8 +166,8 @@ fn bfq_golden_think_time() {
     );
 }
 
-/// Is the gap since the last end of the queue learned, cut off at two idle slices; and that before
-/// the first request as two of them?
+/// Is the gap since the queue's last completion learned, cut off at two idle slices, and is the one
+/// before the first request counted as two of them?
 #[test]
 fn bfq_86_gaps_are_learned() {
     each(disk(32), |mut bench| {
@@ -185,7 +185,7 @@ fn bfq_86_gaps_are_learned() {
     });
 }
 
-/// In 6.18, is only the gap learned behind which the queue had come to rest?
+/// In 6.18, is a gap learned only if the queue had come to rest?
 #[test]
 fn bfq_86_only_at_rest_in_6_18() {
     each(disk(32), |mut bench| {
@@ -196,8 +196,8 @@ fn bfq_86_only_at_rest_in_6_18() {
     });
 }
 
-/// Is a queue that empties and leaves taken to think long with its third arrival at rest in 6.18,
-/// and short again from the fourth, however fast it asks again?
+/// Is a queue that empties and leaves taken to think long from its third arrival at rest on, in
+/// 6.18, and as short again from the fourth, however fast it asks again?
 #[test]
 fn bfq_86_the_third_arrival_thinks_long() {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
@@ -209,7 +209,7 @@ fn bfq_86_the_third_arrival_thinks_long() {
             let other = bench.client();
             bench.read(other, 9 * FAR);
         }
-        // Its turn ends; somebody else is busy.
+        // Its turn ends; another queue is busy.
         while bench.queue(client).is_busy {
             bench.later(1);
             let _ = bench.pick();
@@ -221,7 +221,7 @@ fn bfq_86_the_third_arrival_thinks_long() {
     assert_eq!(short, [true, true, false, true]);
 }
 
-/// Does a queue think long whose mean is over 8 ms, in 6.18 over 4 ms; and is it always short with
+/// Does a queue think long if its mean is over 8 ms, in 6.18 over 4 ms; and is it always short with
 /// slice_idle=0?
 #[test]
 fn bfq_87_what_thinking_long_is() {
@@ -253,8 +253,8 @@ fn bfq_87_what_thinking_long_is() {
     }
 }
 
-/// In 4.19, does a queue cease to be I/O bound that was idled for in vain with at most two tenths
-/// of its budget used, and only behind such an end?
+/// In 4.19, does a queue stop being I/O bound when it was idled for without success with at most
+/// two tenths of its budget used, and only after such an end?
 #[test]
 fn bfq_88_idled_in_vain() {
     for (why, service, bound) in [
@@ -274,8 +274,8 @@ fn bfq_88_idled_in_vain() {
     }
 }
 
-/// In 4.19, is it I/O bound again behind 120 arrivals in time in a row, and does a late one begin
-/// the count anew?
+/// In 4.19, is it I/O bound again after 120 arrivals in time in a row, and does a late one start
+/// the count again?
 #[test]
 fn bfq_88_back_in_time() {
     for (late, bound) in [(None, true), (Some(60), false)] {
@@ -293,7 +293,7 @@ fn bfq_88_back_in_time() {
     }
 }
 
-/// In 6.18, is a queue I/O bound that has been idle for at most a fifth of the time; and are both
+/// In 6.18, is a queue I/O bound if it has been idle for at most a fifth of the time; and are both
 /// times halved when the time exceeds 200 ms?
 #[test]
 fn bfq_89_idle_for_a_fifth_of_the_time() {
@@ -313,7 +313,7 @@ fn bfq_89_idle_for_a_fifth_of_the_time() {
     bench.later(101);
     bench.end(id);
     bench.later(100);
-    // 100 of 201: not bound; kept are 50 of 100.5.
+    // 100 of 201: not bound; 50 of 100.5 are kept.
     bench.read(client, FAR + 8);
     assert!(!bench.queue(client).is_io_bound);
     let (_, id) = bench.picked();
@@ -332,7 +332,7 @@ fn bfq_89_idle_for_a_fifth_of_the_time() {
     assert!(bench.queue(client).is_io_bound, "25 of 130.25");
 }
 
-/// Is a queue's first request no evidence, however long after the queue it comes?
+/// Is a queue's first request no evidence, however long after the queue's creation it comes?
 #[test]
 fn bfq_89_a_new_queue_is_not_judged() {
     let mut bench = Bench::new(LINUX_6_18, disk(32));

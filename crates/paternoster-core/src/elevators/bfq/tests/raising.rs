@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is raised, for how long, and what ends it. BFQ-94 to BFQ-109; `low_latency` is on.
+//! Which queues are raised, for how long, and what ends it. BFQ-94 to BFQ-109; `low_latency` is on.
 
 use super::super::rate::Dispatched;
 use super::super::weight_raising::Kind;
 use super::*;
 
-/// A bench with `low_latency`, and a reader on it that was raised at its first request, and is not
-/// any more. The device is empty.
+/// A bench with `low_latency`, and a reader that was raised at its first request, but no longer is.
+/// The device is empty.
 fn calm(version: Version, facts: DeviceFacts) -> (Bench, ClientId) {
     let mut bench = Bench::new(version, facts);
     let [client] = bench.readers();
@@ -30,7 +30,7 @@ fn kind(bench: &Bench, client: ClientId) -> Kind {
     bench.queue(client).raising.kind
 }
 
-/// Is a queue idle for long that has nothing in the device and has been at rest for more than two
+/// Is a queue idle for long if it has nothing in the device and has been at rest for more than two
 /// seconds, and a new one always?
 #[test]
 fn bfq_94_two_seconds_of_rest() {
@@ -50,8 +50,8 @@ fn bfq_94_two_seconds_of_rest() {
     });
 }
 
-/// Is an arrival taken for the start of an application behind such a rest, not in a large burst,
-/// and in 6.18 only if the queue weighs what queues weigh by default?
+/// Is an arrival after such a rest taken for a starting application; not in a large burst, and in
+/// 6.18 only if the queue has the default weight?
 #[test]
 fn bfq_95_who_starts() {
     for (level, burst, rest) in
@@ -71,9 +71,9 @@ fn bfq_95_who_starts() {
     }
 }
 
-/// Is an arrival taken for soft real time that comes behind the time computed for it, with nothing
-/// in the device, not in a large burst, and in 6.18 not with jumps all over, and only at the
-/// default weight?
+/// Is an arrival taken for soft real time if it comes after the time computed for it, with nothing
+/// in the device; not in a large burst, and in 6.18 not if totally seeky, and only at the default
+/// weight?
 #[test]
 fn bfq_96_what_soft_real_time_is() {
     both(disk(1), |mut bench, client| {
@@ -102,9 +102,9 @@ fn bfq_96_what_soft_real_time_is() {
     });
 }
 
-/// Does a queue deserve to be raised that is already, or one of one process that starts or is soft
-/// real time; not a shared one, unless in 6.18 its processes were put together when they were made;
-/// and nobody without low_latency?
+/// Does a queue deserve to be raised that already is, or one of one process that starts or is soft
+/// real time; not a shared one, unless in 6.18 its processes' queues were made together; and none
+/// without low_latency?
 #[test]
 fn bfq_97_who_deserves_it() {
     both(disk(1), |mut bench, client| {
@@ -126,7 +126,7 @@ fn bfq_97_who_deserves_it() {
     });
 }
 
-/// Within two seconds of a split, is nothing about raising changed?
+/// Within two seconds of a split, does raising stay as it is?
 #[test]
 fn bfq_97_not_soon_after_a_split() {
     for (ms_ago, raised) in [(2000, false), (2001, true)] {
@@ -150,8 +150,8 @@ fn rate_of_11333(bench: &mut Bench) {
     assert_eq!(bench.bfq.rate.rate(), 11_333);
 }
 
-/// Does an interactive period last as long as the device is slow: 10.5 s on a disk and 3.75 s on
-/// flash at first, 8644 ms in ticks of 4 ms at a rate of 11333; at least 3 s?
+/// Is an interactive period the longer the slower the device: 10.5 s on a disk and 3.75 s on flash
+/// at first, 8644 ms in ticks of 4 ms at a rate of 11333; at least 3 s?
 #[test]
 fn bfq_98_how_long_a_start_lasts() {
     for (facts, lasts) in [(disk(1), 10_500), (flash(32), 3750)] {
@@ -171,7 +171,7 @@ fn bfq_98_how_long_a_start_lasts() {
 }
 
 /// Does a start raise thirty times for that long, soft real time 3000 times for 300 ms, with no
-/// interactive period behind it?
+/// interactive period after it?
 #[test]
 fn bfq_98_what_begins() {
     both(disk(1), |mut bench, client| {
@@ -193,8 +193,8 @@ fn bfq_98_what_begins() {
     });
 }
 
-/// When a raised queue gets work: is an interactive period begun anew by a start, is raising ended
-/// in a large burst, and does soft real time remember the interactive period that it interrupts?
+/// When a raised queue gets work: does a start begin a new interactive period, does a large burst
+/// end raising, and does soft real time remember the interactive period that it interrupts?
 #[test]
 fn bfq_98_what_becomes_of_the_raised() {
     let raised = |version| {
@@ -254,9 +254,9 @@ fn kind_of(bench: &Bench, client: ClientId) -> Kind {
     state(bench, client).kind
 }
 
-/// Is the time from which on an arrival is soft real time the latest of three: what it was, the
-/// start of the backlog and its service at 7000 sectors a second, and slice_idle and four ticks
-/// from now: 24 ms at 250 ticks a second, 12 ms in exact time?
+/// Is the time from which an arrival is soft real time the latest of three: what it was, the start
+/// of the backlog plus its service at 7000 sectors a second, and slice_idle plus four ticks from
+/// now: 24 ms at 250 ticks a second, 12 ms in exact time?
 #[test]
 fn bfq_99_when_it_would_be_soft_real_time() {
     both(disk(1), |bench, client| {
@@ -273,7 +273,7 @@ fn bfq_99_when_it_would_be_soft_real_time() {
             let home = bench.queue_mut(client);
             (home.backlog_began, home.backlog_service) = (ms(1900), 0);
             assert_eq!(next(&bench), ms(if ticks { 2024 } else { 2012 }));
-            // 7000 sectors are a second; a tick less where they are counted in whole ones.
+            // 7000 sectors are a second; a tick less where whole ticks are counted.
             bench.queue_mut(client).backlog_service = 7000;
             assert_eq!(next(&bench), ms(2900));
             bench.queue_mut(client).raising.soft_realtime_next = ms(5000);
@@ -284,14 +284,14 @@ fn bfq_99_when_it_would_be_soft_real_time() {
 }
 
 /// Is it computed when a turn ends without work and with nothing in the device, otherwise when that
-/// has ended; in 6.18 not then for one that starts?
+/// has ended; in 6.18 not then for a starting queue?
 #[test]
 fn bfq_99_when_it_is_computed() {
     for (raised, later_only) in [(Kind::No, true), (Kind::Interactive, false)] {
         both(disk(32), |mut bench, client| {
             let queue = bench.number(client);
             let known = bench.queue(client).raising.soft_realtime_next;
-            // Too soon behind its last request to be raised.
+            // Too soon after its last request to be raised.
             bench.read(client, FAR);
             bench.bfq.set_raised(&mut bench.view, queue, raised);
             let (_, id) = bench.picked();
@@ -307,9 +307,8 @@ fn bfq_99_when_it_is_computed() {
     }
 }
 
-/// What a reader is taken for behind ten rounds of a request of so many sectors, each so many
-/// microseconds behind the one before; it ends 1 ms behind its arrival. At the first it is too
-/// early to tell.
+/// What a reader is taken for after ten rounds of a request of `sectors`, each `us` microseconds
+/// after the one before; it ends 1 ms after its arrival. At the first it is too early to tell.
 fn player(version: Version, sectors: u32, us: u64) -> Kind {
     let (mut bench, client) = calm(version, disk(1));
     bench.later(500);
@@ -331,13 +330,13 @@ fn bfq_100_players_and_readers() {
     for version in [LINUX_4_19, LINUX_6_18] {
         assert_eq!(player(version, 256, 43_700), Kind::SoftRealtime, "{}", version.name);
         assert_eq!(player(version, 256, 32_800), Kind::No, "{}", version.name);
-        // 8 sectors are 1.1 ms; but who asks again 11 ms behind his last end is greedy.
+        // 8 sectors are 1.1 ms; but asking again 11 ms after the last completion is greedy.
         assert_eq!(player(version, 8, 12_000), Kind::No, "{}", version.name);
     }
 }
 
-/// Does every arrival at a queue that is not raised, or that starts, move the time since when; and
-/// an arrival at a raised one not?
+/// Does every arrival at a queue that is not raised, or that starts, move `since`; and an arrival
+/// at a raised one not?
 #[test]
 fn bfq_101_since_when() {
     both(disk(1), |mut bench, client| {
@@ -362,8 +361,8 @@ fn bfq_101_since_when() {
     });
 }
 
-/// Does the time for which one that is soft real time waits for its turn not count: by as much its
-/// period begins later, at most now?
+/// Does the time for which a soft real-time queue waits for its turn not count: does its period
+/// begin later by as much, at most now?
 #[test]
 fn bfq_102_waiting_does_not_count() {
     for (since, rested, expected) in [(1500, 1900, 1600), (1950, 1900, 2000), (1500, 1200, 2000)] {
@@ -399,9 +398,9 @@ fn raised_in_its_turn(version: Version, kind: Kind) -> (Bench, ClientId) {
     (bench, client)
 }
 
-/// At a dispatch, does raising end in a large burst, when its time is over, and for one that starts
-/// behind 120,000 sectors; and does soft real time become an interactive period again that is still
-/// open?
+/// At a dispatch, does raising end in a large burst, when its time is over, and for a starting
+/// queue after 120,000 sectors; and does soft real time turn back into an interactive period that
+/// is still open?
 #[test]
 fn bfq_103_what_ends_it() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -443,8 +442,7 @@ fn bfq_103_what_ends_it() {
     }
 }
 
-/// When raising ends, is that remembered; and in 6.18 may a start be followed by soft real time at
-/// once?
+/// When raising ends, is that remembered; and in 6.18 may soft real time follow a start at once?
 #[test]
 fn bfq_104_what_is_left_of_it() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -464,7 +462,7 @@ fn bfq_104_what_is_left_of_it() {
 }
 
 /// Does the weight follow in the middle of a turn when raising begins or ends, so that the turn is
-/// paid for at the new weight; and not from 3000 to 30 times, which wait for the next turn?
+/// charged at the new weight; but a change from 3000 to 30 times wait for the next turn?
 #[test]
 fn bfq_105_the_weight_follows_at_once() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -495,8 +493,8 @@ fn bfq_105_the_weight_follows_at_once() {
     }
 }
 
-/// Does a write in the background raise its queue that comes more than 500 ms behind the one
-/// before, while the queue has work?
+/// Does a background write raise its queue if it comes more than 500 ms after the one before, while
+/// the queue has work?
 #[test]
 fn bfq_106_rare_writes_are_raised() {
     for (after, raised) in [(500, Kind::No), (501, Kind::Interactive)] {
@@ -513,7 +511,7 @@ fn bfq_106_rare_writes_are_raised() {
     }
 }
 
-/// In 6.18, does soft real time end at once when the last 32 requests were all jumps: for good, or
+/// In 6.18, does soft real time end at once when the last 32 requests were all seeks: for good, or
 /// back to an interactive period that is still open?
 #[test]
 fn bfq_107_jumps_all_over_end_soft_real_time() {
@@ -530,7 +528,7 @@ fn bfq_107_jumps_all_over_end_soft_real_time() {
     }
 }
 
-/// Does low_latency=0 end all raising, and is nobody raised while it is 0?
+/// Does low_latency=0 end all raising, and is no queue raised while it is 0?
 #[test]
 fn bfq_108_low_latency_off() {
     each(disk(1), |mut bench| {
@@ -548,8 +546,8 @@ fn bfq_108_low_latency_off() {
     });
 }
 
-/// Does an application that starts beside readers go before the one that has the device, and weigh
-/// 1200 beside 40?
+/// Does an application that starts among readers preempt the one in service, and weigh 1200
+/// compared with 40?
 #[test]
 fn bfq_109_who_starts_goes_first() {
     each(disk(1), |mut bench| {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the device is taken to be: when an interval begins and ends, what counts in it, what
-//! becomes of the largest budget. BFQ-75, BFQ-76, BFQ-78, BFQ-79, BFQ-81; BFQ-77 and BFQ-80 beside
-//! the code.
+//! the largest budget becomes. BFQ-75, BFQ-76, BFQ-78, BFQ-79, BFQ-81; tests of BFQ-77 and BFQ-80
+//! are next to the code.
 
 use super::super::rate::{Dispatched, ONE, PeakRate, budget_at};
 use super::*;
 
-/// A disk's estimate, 9333, that is fed dispatches of 1000 sectors, 10 ms apart.
+/// A disk's estimate, 9333, fed with dispatches of 1000 sectors, 10 ms apart.
 struct Feed {
     rate: PeakRate,
     now: Nanos,
 }
 
-/// Of each kind: what was near, with something in the driver.
+/// Kinds of dispatch: whether near, and requests in the driver.
 const NEAR: (bool, u32) = (true, 1);
 const FAR_AWAY: (bool, u32) = (false, 1);
 
@@ -23,7 +23,7 @@ impl Feed {
         Feed { rate, now: ms(1000) }
     }
 
-    /// A dispatch so long behind the one before; whether the estimate is new.
+    /// A dispatch `after` the one before; returns whether the estimate is new.
     fn dispatch(&mut self, after: Nanos, (is_near, in_driver): (bool, u32), sectors: u64) -> bool {
         self.now += after;
         self.rate.dispatched(Dispatched { now: self.now, sectors, is_near, in_driver })
@@ -35,7 +35,7 @@ impl Feed {
         }
     }
 
-    /// A pause of more than 100 ms with nothing in the driver; whether the estimate is new.
+    /// A pause of more than 100 ms with nothing in the driver; returns whether the estimate is new.
     fn pause(&mut self) -> bool {
         self.dispatch(ms(101), (false, 0), 8)
     }
@@ -51,7 +51,7 @@ const fn measured(sectors: u64, us: u64) -> u64 {
     sectors * ONE / us
 }
 
-/// Is the first dispatch counted with its sectors, but not as sequential, and each later one with
+/// Is the first dispatch counted with its sectors, but not as sequential, and each later one as
 /// what it is? Of 40 dispatches 30 must be sequential for a rate below the estimate to count:
 /// 40,000 sectors in 390 ms are 6721.
 #[test]
@@ -65,7 +65,7 @@ fn bfq_75_what_counts_in_an_interval() {
     }
 }
 
-/// Is a near one sequential only if something is in the driver, or ended less than 2 ms ago?
+/// Is a near one sequential only if a request is in the driver, or ended less than 2 ms ago?
 #[test]
 fn bfq_75_sequential_without_a_pause() {
     for (us, accepted) in [(1999, true), (2000, false)] {
@@ -79,7 +79,7 @@ fn bfq_75_sequential_without_a_pause() {
     }
 }
 
-/// Is a request near to the last position as the seeks of its queue are told?
+/// Is nearness to the last position judged as the queue's seeks are?
 #[test]
 fn bfq_75_what_is_near() {
     use crate::observe::seek::is_far;
@@ -88,8 +88,8 @@ fn bfq_75_what_is_near() {
     assert!(is_far(5000, 5801, 63, false));
 }
 
-/// Does an interval end behind a second, with the dispatch that ends it counted, from now on; and
-/// begins the next one with the same dispatch? 101 dispatches are 101,000 sectors in 1 s.
+/// Does an interval end after a second, with the dispatch that ends it counted, from now on; and
+/// does the next one begin with the same dispatch? 101 dispatches are 101,000 sectors in 1 s.
 #[test]
 fn bfq_76_a_second_ends_an_interval() {
     let mut feed = Feed::new();
@@ -99,7 +99,7 @@ fn bfq_76_a_second_ends_an_interval() {
     // 9 * 100/101 = 8 times 1 s: weight 8, a half of each.
     let expected = 9333 / 2 + measured(101_000, 1_000_000) / 2;
     assert_eq!(feed.rate.rate(), expected);
-    // The next interval began 30 dispatches ago, not 29: 31 are too few, 32 suffice.
+    // The next interval began 30 dispatches ago, not 29: 31 are too few, 32 are enough.
     feed.many(31, NEAR);
     assert!(feed.pause());
     let second = measured(32_000, 310_000);
@@ -107,8 +107,8 @@ fn bfq_76_a_second_ends_an_interval() {
 }
 
 /// Does a pause of more than 100 ms with nothing in the driver end it at the last dispatch before,
-/// and the new one counts in the next; not a shorter pause, nor one with something in the driver?
-/// 40,000 sectors in 390 ms.
+/// with the new one counted in the next; but not a shorter pause, nor one with requests in the
+/// driver? 40,000 sectors in 390 ms.
 #[test]
 fn bfq_76_a_pause_ends_an_interval() {
     for (after, in_driver, ends) in [(101, 0, true), (100, 0, false), (101, 1, false)] {
@@ -125,12 +125,12 @@ fn bfq_76_a_pause_ends_an_interval() {
     }
 }
 
-/// Does a completion more than 2 ms behind the one before end it, if the largest request since came
-/// at less than 977 sectors a second; from the first to the last dispatch, or to that completion
-/// before if it is later? The next dispatch begins anew.
+/// Does a completion more than 2 ms after the one before end it, if the largest request since came
+/// at less than 977 sectors a second; measured from the first to the last dispatch, or to that
+/// completion before if it is later? The next dispatch starts afresh.
 #[test]
 fn bfq_76_a_late_completion_ends_an_interval() {
-    // 64 of 2^-16 sectors per us: 1000 sectors in 1,024,000 us are no less.
+    // 64 of 2^-16 sectors per us: 1000 sectors in 1,024,000 us are not less.
     for (us, ends) in [(1_024_000, false), (1_024_100, true)] {
         let mut feed = Feed::new();
         feed.dispatch(ms(0), NEAR, 1000);
@@ -152,7 +152,7 @@ fn bfq_76_a_late_completion_ends_an_interval() {
 /// to a half?
 #[test]
 fn bfq_78_how_much_an_interval_counts() {
-    // Dispatches 10 ms apart, of which all but the first are near; then a pause.
+    // Dispatches 10 ms apart, all but the first near; then a pause.
     for (dispatches, weight) in [(40, 3), (60, 4), (90, 7), (100, 7)] {
         let mut feed = Feed::new();
         feed.dispatch(ms(0), NEAR, 1000);
@@ -164,7 +164,7 @@ fn bfq_78_how_much_an_interval_counts() {
         let expected = 9333 * (divisor - 1) / divisor + observed / divisor;
         assert_eq!(feed.rate.rate(), expected, "{dispatches}");
     }
-    // Nothing sequential, but faster than believed: a tenth.
+    // Nothing sequential, but faster than the estimate: a tenth.
     let mut feed = Feed::new();
     feed.dispatch(ms(0), FAR_AWAY, 2000);
     for _ in 0..39 {
@@ -174,7 +174,7 @@ fn bfq_78_how_much_an_interval_counts() {
     assert_eq!(feed.rate.rate(), 9333 * 9 / 10 + measured(80_000, 390_000) / 10);
 }
 
-/// Is the largest budget what the device does in the timeout, behind each new estimate, unless it
+/// Is the largest budget what the device does in the timeout, after each new estimate, unless it
 /// was set by hand? At 124 ms.
 #[test]
 fn bfq_79_the_largest_budget_follows() {
@@ -205,8 +205,8 @@ fn bfq_79_the_largest_budget_follows() {
     }
 }
 
-/// Is the largest recent request the largest since the last multiple of 32: one of 100,000 sectors
-/// in the middle of an interval keeps a late completion from ending it until then?
+/// Is the largest recent request the largest since the last multiple of 32: does one of 100,000
+/// sectors in the middle of an interval keep a late completion from ending it until then?
 #[test]
 fn bfq_81_the_largest_of_32() {
     for (large_at, ends) in [(33, false), (31, true)] {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests: where they wait, what they are merged with, which of a queue goes next. BFQ-28 to
+//! Requests: where they wait, what they are merged with, which of a queue's goes next. BFQ-28 to
 //! BFQ-34, BFQ-37 to BFQ-40.
 
 use super::super::weight_raising::Kind;
 use super::*;
 use crate::elevator::Side;
 
-/// Does what comes at the head go before everything, the last to come first?
+/// Does a request inserted at the head go before everything, the last inserted first?
 #[test]
 fn bfq_28_at_the_head() {
     each(disk(32), |mut bench| {
@@ -23,8 +23,8 @@ fn bfq_28_at_the_head() {
     });
 }
 
-/// Has what comes at the head no neighbour to become one with, also in a slot whose last request
-/// had one when it was dispatched, which has ended since?
+/// Is a request inserted at the head never merged with a neighbour, even in a slot whose last
+/// request, ended since, had one when it was dispatched?
 #[test]
 fn bfq_28_at_the_head_stands_beside_none() {
     each(disk(32), |mut bench| {
@@ -45,8 +45,8 @@ fn bfq_28_at_the_head_stands_beside_none() {
     });
 }
 
-/// Does it go whatever the budget, the idling and strict_guarantees say, and counts it as in flight
-/// for its queue all the same?
+/// Does it go regardless of budget, idling and strict_guarantees, and does it still count as in
+/// flight for its queue?
 #[test]
 fn bfq_29_the_head_goes_before_all_rules() {
     each(disk(32), |mut bench| {
@@ -66,7 +66,7 @@ fn bfq_29_the_head_goes_before_all_rules() {
     });
 }
 
-/// Do a read and a sync write expire behind 125 ms and a write in the background behind 250?
+/// Do a read and a sync write expire after 125 ms and a background write after 250?
 #[test]
 fn bfq_30_when_requests_expire() {
     each(disk(1), |mut bench| {
@@ -80,8 +80,8 @@ fn bfq_30_when_requests_expire() {
     });
 }
 
-/// Is a sync bio not merged into an async request, nor anything into a request of a queue that its
-/// process does not come to?
+/// Is a sync bio not merged into an async request, and no bio into a request of a queue that its
+/// process does not use?
 #[test]
 fn bfq_31_what_may_be_merged() {
     each(disk(1), |mut bench| {
@@ -100,8 +100,8 @@ fn bfq_31_what_may_be_merged() {
     });
 }
 
-/// May a bio be merged into a request of the queue that its process comes to with this very bio,
-/// since both read one stream?
+/// May a bio be merged into a request of the queue that its process joins with this very bio,
+/// because both read one stream?
 #[test]
 fn bfq_31_merged_early() {
     each(disk(1), |mut bench| {
@@ -114,8 +114,8 @@ fn bfq_31_merged_early() {
     });
 }
 
-/// When a request becomes part of a younger one of its queue, has that the age of the older from
-/// then on; and of another queue's not?
+/// When a request is merged into a younger one of its queue, does that get the older one's age; and
+/// one of another queue not?
 #[test]
 fn bfq_32_the_survivor_is_as_old_as_the_older() {
     for same in [true, false] {
@@ -127,7 +127,7 @@ fn bfq_32_the_survivor_is_as_old_as_the_older() {
             bench.at(1020);
             let survivor = bench.read(a, FAR);
             if !same {
-                // Two queues whose requests adjoin would be one by now.
+                // Two queues with adjoining requests would be one by now.
                 assert_eq!(bench.number(a), bench.number(b));
                 return;
             }
@@ -151,8 +151,8 @@ fn bfq_32_the_survivor_is_as_old_as_the_older() {
     });
 }
 
-/// When a bio is merged before a request, so that this comes to stand before its neighbour, is the
-/// order by sector anew, the next request chosen anew, and the budget and the position with it?
+/// When a front merge moves a request before its neighbour, are the order by sector and the next
+/// request updated, and with it budget and position?
 #[test]
 fn bfq_33_a_merge_at_the_front() {
     each(disk(1), |mut bench| {
@@ -173,9 +173,9 @@ fn bfq_33_a_merge_at_the_front() {
     });
 }
 
-/// In 6.18, does a request count among the seeks of its queue before it is judged? The 32nd jump in
-/// a row makes it jump about all over: it is not soft real time. In 4.19 nothing that is judged at
-/// an arrival depends on it.
+/// In 6.18, does a request count among the seeks of its queue before it is judged? The 32nd seek in
+/// a row makes the queue totally seeky: not soft real time. In 4.19 nothing judged at an arrival
+/// depends on it.
 #[test]
 fn bfq_34_learned_before_judged() {
     for (marks, soft) in [(31, false), (30, true)] {
@@ -194,8 +194,8 @@ fn bfq_34_learned_before_judged() {
 }
 
 /// Of two requests, which is next: sync before async and meta before others; then the nearer one,
-/// going back counted twice up to 32768 sectors, the one ahead of two as near; who lies further
-/// back behind who does not, the lower first? Seen from sector 100,000.
+/// with backward distance counted twice up to 32768 sectors, the one ahead if equally near; a
+/// request further back after one that is not, the lower first? Seen from sector 100,000.
 #[test]
 fn bfq_37_which_request_is_nearer() {
     each(disk(1), |mut bench| {
@@ -222,7 +222,7 @@ fn bfq_37_which_request_is_nearer() {
     });
 }
 
-/// Is the next request the nearest to where the device last was, whoever was served there?
+/// Is the next request the nearest to the device's last position, whichever queue was served there?
 #[test]
 fn bfq_38_near_to_the_last_position() {
     each(disk(32), |mut bench| {
@@ -239,7 +239,7 @@ fn bfq_38_near_to_the_last_position() {
     });
 }
 
-/// The sectors in which the requests of a client go, each 10 ms behind the one before.
+/// The sectors in which the requests of a client go, each 10 ms after the one before.
 fn order<const N: usize>(bench: &mut Bench) -> [u64; N] {
     [(); N].map(|()| {
         let (_, id) = bench.picked();
@@ -270,7 +270,7 @@ fn bfq_39_the_nearer_neighbour_follows() {
 }
 
 /// Does the oldest request go second in a turn, if it has expired when the first leaves; not if it
-/// expires later in the turn; and not if it is the first itself, which uses the look up?
+/// expires later in the turn; and not if it is the first itself, which uses up the check?
 #[test]
 fn bfq_39_the_oldest_once_in_a_turn() {
     for (age, expected) in [(125, [100, 9000, 500, 300]), (124, [100, 300, 500, 9000])] {
@@ -295,7 +295,7 @@ fn bfq_39_the_oldest_once_in_a_turn() {
     });
 }
 
-/// Is an expired request looked for anew in the next turn?
+/// Is an expired request looked for again in the next turn?
 #[test]
 fn bfq_40_the_next_turn_looks_anew() {
     each(disk(32), |mut bench| {
@@ -306,7 +306,7 @@ fn bfq_40_the_next_turn_looks_anew() {
         }
         assert_eq!(order(&mut bench), [100]);
         bench.at(1130);
-        // The turn is over behind 125 ms; another begins with 300.
+        // The turn is over after 125 ms; another begins with 300.
         assert_eq!(order(&mut bench), [300, 9000, 700, 500]);
     });
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which test asks for which rule: the list of all rules BFQ-1 to BFQ-199, with the file in which
+//! Which test covers which rule: the list of all rules BFQ-1 to BFQ-199, with the file in which
 //! tests of that name are, or the reason why there is none; and the same for the guarantees
 //! BFQ-G1 to BFQ-G14 and the scenarios BFQ-S1 to BFQ-S18.
 //!
-//! A rule may be asked in other files, too. Golden vectors are `bfq_golden_…` in
-//! `engine`, `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates
-//! are `bfq_80_…`.
+//! A rule may be tested in other files, too. Golden vectors are `bfq_golden_…` in `engine`,
+//! `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates are
+//! `bfq_80_…`.
 
-/// Where a rule is asked, or why it is not.
+/// Where a rule is tested, or why it is not.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
     /// In a test of this file.
     In(&'static str),
-    /// Not, for this reason.
+    /// Not tested, for this reason.
     Not(&'static str),
 }
 
 use Kept::{In, Not};
 
-/// Rules from and to, and what is with them.
+/// The first and last rule of each row, and where they are tested.
 type Rows = &'static [(u32, u32, Kept)];
 
 const RULES: Rows = &[
@@ -133,7 +133,7 @@ fn source(file: &str) -> alloc::string::String {
     std::fs::read_to_string(&path).unwrap_or_else(|fault| panic!("{path}: {fault}"))
 }
 
-/// Whether each number from 1 to `last` stands in one row, and has a test of its name there or a
+/// Whether each number from 1 to `last` is in one row, and has a test of its name there or a
 /// reason.
 fn check(rows: Rows, last: u32, prefix: &str) {
     let mut next = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When BFQ is asked: on arrivals, in vain once more, but not after each completion.
+//! When BFQ is asked: on arrivals, and once more after no result, but not after each completion.
 
 use super::*;
 use crate::elevators::bfq::tunables::Inject;
@@ -17,8 +17,8 @@ fn served_and_waiting() -> (Bench, RequestId) {
     (bench, first)
 }
 
-/// Is nothing chosen after a completion for whose queue the device is kept, and once more 3 ms
-/// behind a call in vain?
+/// Is nothing chosen after a completion if the device is kept for its queue, and is BFQ asked once
+/// more 3 ms after a call without a result?
 #[test]
 fn bfq_46_a_completion_does_not_ask() {
     let (mut bench, first) = served_and_waiting();

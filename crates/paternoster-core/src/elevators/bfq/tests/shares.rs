@@ -11,7 +11,7 @@ use super::*;
 /// All the kernels, and the engine as it is written down.
 const ALL: [Version; 3] = [EXACT, LINUX_4_19, LINUX_6_18];
 
-/// Uses its budget up, and asks for the same again.
+/// Uses up its budget, and asks for the same again.
 fn whole_turn(engine: &mut Engine) -> (u32, u64) {
     let queue = engine.turn().expect("somebody has work");
     let budget = engine.entity(queue).budget;
@@ -43,7 +43,7 @@ fn bfq_g7_shares_depend_on_weights_only() {
 }
 
 /// G8: of two idle queues of one weight that come at the same V, is the one with the smaller budget
-/// served first, whoever comes first?
+/// served first, whichever comes first?
 #[test]
 fn bfq_g8_the_smaller_budget_goes_first() {
     for version in ALL {
@@ -59,8 +59,8 @@ fn bfq_g8_the_smaller_budget_goes_first() {
     }
 }
 
-/// Sectors that are served until the first turn of a newcomer ends, and what is promised: its
-/// budget by its share, and one largest budget.
+/// Sectors served until a newcomer's first turn ends, and what is promised: its budget divided by
+/// its share, and one largest budget.
 fn delay_of_newcomer(set: &Set, version: Version, before: u32, budget: u64) -> (u64, u64) {
     let mut engine = Engine::new(version);
     let last = set.weights.len() - 1;
@@ -88,8 +88,8 @@ fn delay_of_newcomer(set: &Set, version: Version, before: u32, budget: u64) -> (
 }
 
 proptest! {
-    /// G9: is a newcomer's budget done by the time its share of what is served makes it up, and one
-    /// largest budget? The kernel's shortcut: two.
+    /// G9: is a newcomer's budget done once its share of what is served amounts to it, plus one
+    /// largest budget? With the kernel's shortcut: two.
     #[test]
     fn bfq_g9_a_newcomer_waits_for_one_budget(
         set in sets(2..10), before in 0u32..50, budget in 8u64..16_384
@@ -102,8 +102,8 @@ proptest! {
         }
     }
 
-    /// G10: do the bounds hold among groups, and among the members of each, each time in sectors of
-    /// that group and with its weights?
+    /// G10: do the bounds hold among groups, and among the members of each, in each case in sectors
+    /// of that group and with its weights?
     #[test]
     fn bfq_g10_each_group_keeps_the_bounds(
         groups in sets(2..4), members in prop::collection::vec(sets(1..5), 3)
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// Where a member of a group stands: its group, and its place in it.
+/// Where the members of groups are: group, and index in it.
 fn places(members: &[Set]) -> Vec<(usize, usize)> {
     let of_group = |(group, set): (usize, &Set)| {
         (0..set.weights.len()).map(move |place| (group, place)).collect::<Vec<_>>()
@@ -121,8 +121,8 @@ fn places(members: &[Set]) -> Vec<(usize, usize)> {
     members.iter().enumerate().flat_map(of_group).collect()
 }
 
-/// Serves the members of some groups; how far the bounds were exceeded at either level. The largest
-/// budget of a group is that of its members.
+/// Serves the members of some groups; returns how far the bounds were exceeded at either level. The
+/// largest budget of a group is that of its members.
 fn in_groups(groups: &Set, members: &[Set]) -> Excess {
     let mut engine = Engine::new(EXACT);
     let largest = |set: &Set| *set.most.iter().max().expect("one at least");
@@ -134,7 +134,7 @@ fn in_groups(groups: &Set, members: &[Set]) -> Excess {
     for (queue, &(group, place)) in (0..).zip(&places) {
         let weight = members[group].weights[place];
         engine.queue_of(queue, number(group) + 1, weight, Class::BestEffort);
-        // The same for all: that the budget of a group grows its parent learns with the next turn.
+        // The same for all: the parent learns with the next turn that a group's budget grew.
         engine.arrive(queue, 8);
     }
     let mut of_groups = Accounts::new(&groups);
@@ -163,7 +163,7 @@ fn in_groups(groups: &Set, members: &[Set]) -> Excess {
 
 proptest! {
     /// G11: does no best-effort queue begin a turn while a real-time one has work; and does the
-    /// idle class have one within 200 ms and the turn that goes on then, whatever the others do?
+    /// idle class have a turn within 200 ms plus the turn then in progress, whatever the others do?
     #[test]
     fn bfq_g11_classes(
         turns in prop::collection::vec((0u64..50, 1u64..16_384, any::<bool>()), 200),
@@ -193,7 +193,7 @@ proptest! {
                 if queue == 3 {
                     last_idle = engine.now;
                 }
-                // Who is next is asked when a turn ends; one may have begun just before.
+                // The next queue is chosen when a turn ends; one may have begun just before.
                 let most = last_idle + Nanos::from_millis(200 + 50);
                 prop_assert!(began <= most, "{}: {began}, idle at {last_idle}", version.name);
             }
@@ -219,8 +219,8 @@ fn steps_of_a_turn(version: Version, queues: u32) -> u64 {
     (STEPS.get() - before) / 1000
 }
 
-/// G12: does a turn take steps as the logarithm of how many have work? Two lookups of a descent
-/// each, and an insertion; a tree of n is at most 1.45 log2(n + 2) high, 25 for 100,000.
+/// G12: do the steps of a turn grow as the logarithm of how many have work? Two lookups of a
+/// descent each, and an insertion; a tree of n is at most 1.45 log2(n + 2) high, 25 for 100,000.
 #[test]
 fn bfq_g12_a_turn_takes_logarithmic_time() {
     for version in ALL {

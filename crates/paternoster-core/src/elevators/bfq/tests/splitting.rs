@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is kept of a queue over a merge, and what becomes of those who part. BFQ-133 to BFQ-137,
-//! BFQ-141 to BFQ-144.
+//! What is kept of a queue over a merge, and what happens to processes that part.
+//! BFQ-133 to BFQ-137, BFQ-141 to BFQ-144.
 
 use super::super::weight_raising::{Kind, Raising};
 use super::*;
 
-/// A bench in which the second of two readers comes to the first's queue; `prepare` is told of the
-/// second before that.
+/// A bench in which the second of two readers joins the first's queue; `prepare` gets the second
+/// before that.
 fn shared(version: Version, prepare: impl Fn(&mut Bench, ClientId)) -> (Bench, [ClientId; 2]) {
     let mut bench = Bench::new(version, disk(32));
     let [a, b, _] = bench.readers();
@@ -32,7 +32,7 @@ fn both(test: impl Fn(Version)) {
     }
 }
 
-/// Is the state of a queue kept of the one whose own it was, and of nobody once it is shared?
+/// Is the state of a queue saved for its owner, and for none once it is shared?
 #[test]
 fn bfq_133_kept_of_the_owner() {
     both(|version| {
@@ -48,8 +48,8 @@ fn bfq_133_kept_of_the_owner() {
     });
 }
 
-/// Does who parts think, and count as I/O bound, as he did before; in 6.18 with what others may do
-/// in his time, and his weight?
+/// Does a process that parts have its think time and I/O-boundness from before; in 6.18 also its
+/// injection limit and its weight?
 #[test]
 fn bfq_133_what_is_kept() {
     both(|version| {
@@ -63,7 +63,7 @@ fn bfq_133_what_is_kept() {
         (queue.thinks_short, queue.is_io_bound) = (true, true);
         bench.queue_mut(b).is_to_split = true;
         let id = bench.bound(b, Op::Read, Flags::NONE, (20 * FAR, 8));
-        // Before the request is added nothing has been learned anew.
+        // Before the request is added nothing new has been learned.
         bench.bfq.settle_request(&mut bench.view, id);
         let queue = bench.queue(b);
         assert_eq!(queue.think_time.parts(), (3_000_000, 105));
@@ -73,8 +73,8 @@ fn bfq_133_what_is_kept() {
     });
 }
 
-/// Is the time from which on an arrival is soft real time none of what is kept, so that it is as
-/// for any new queue; nor, in 4.19, what was served while it started?
+/// Is the time from which an arrival is soft real time not kept, so that it is as for any new
+/// queue; nor, in 4.19, what was served while it started?
 #[test]
 fn bfq_133_what_is_not_kept() {
     both(|version| {
@@ -92,7 +92,7 @@ fn bfq_133_what_is_not_kept() {
     });
 }
 
-/// A process whose very first request joined the queue of another, 100 ms behind which it parts.
+/// A process whose very first request joined another's queue, and that parts 100 ms later.
 fn merged_with_its_first(version: Version, low_latency: u64, check: u64) -> (Bench, ClientId) {
     let mut bench = Bench::new(version, disk(32));
     let [a, _, _] = bench.readers();
@@ -122,8 +122,8 @@ fn bfq_134_merged_before_it_was_seen() {
     });
 }
 
-/// Without, is it not; and without the check of seed 004 all the same in 4.19, while 6.18 asks once
-/// more when it is parted?
+/// Without, is it not; and without seed 004's check is it raised in 4.19, while 6.18 checks again
+/// when it parts?
 #[test]
 fn bfq_135_not_without_low_latency() {
     both(|version| {
@@ -145,8 +145,8 @@ fn bfq_scenario_8_early_merge_and_split() {
     });
 }
 
-/// Is a raise resumed that goes on; ended that is over; and, if it was soft real time, followed by
-/// the interactive period that it had interrupted? Parted at 1.5 s.
+/// Is a raise that still runs resumed; ended if it is over; and, if it was soft real time, followed
+/// by the interactive period that it had interrupted? Parted at 1.5 s.
 #[test]
 fn bfq_136_a_raise_is_resumed() {
     for (kind, lasts, interactive, expected) in [
@@ -193,7 +193,7 @@ fn bfq_136_not_in_a_large_burst() {
     });
 }
 
-/// In 6.18, is nobody raised by a split while low_latency is 0; in 4.19 yes?
+/// In 6.18, does a split raise no queue while low_latency is 0; and in 4.19 does it?
 #[test]
 fn bfq_137_low_latency_off_meanwhile() {
     both(|version| {
@@ -212,7 +212,7 @@ fn bfq_137_low_latency_off_meanwhile() {
     });
 }
 
-/// Is a shared queue to be split whose turn ends while it jumps about, and not another?
+/// Is a shared queue split if it is seeky when its turn ends, and otherwise not?
 #[test]
 fn bfq_141_a_seeky_shared_queue_is_to_be_split() {
     for (marks, split) in [(20, true), (19, false)] {
@@ -233,8 +233,8 @@ fn bfq_141_a_seeky_shared_queue_is_to_be_split() {
     });
 }
 
-/// Does the next request of each process make it a queue of its own, but the last keeps the one
-/// that is there?
+/// Does the next request of each process make it a queue of its own, while the last keeps the
+/// existing one?
 #[test]
 fn bfq_142_each_gets_his_own() {
     both(|version| {
@@ -250,8 +250,8 @@ fn bfq_142_each_gets_his_own() {
     });
 }
 
-/// Does who parts belong to the burst that he belonged to: marked if it became large meanwhile, and
-/// listed again, without counting twice, if it did not?
+/// Does a process that parts belong to the burst that it belonged to: marked if that became large
+/// meanwhile, and listed again, without counting twice, if it did not?
 #[test]
 fn bfq_143_the_burst_of_who_parts() {
     for large in [false, true] {
@@ -277,8 +277,8 @@ fn bfq_143_the_burst_of_who_parts() {
     }
 }
 
-/// Within two seconds of a split, is what a queue is like not judged by think time? (For bursts and
-/// raising: `bfq_110_…`, `bfq_97_…`.)
+/// Within two seconds of a split, is a queue not judged by think time? (For bursts and raising:
+/// `bfq_110_…`, `bfq_97_…`.)
 #[test]
 fn bfq_144_settling_down() {
     for (after, short) in [(1999, true), (2001, false)] {

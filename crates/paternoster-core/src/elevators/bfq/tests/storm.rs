@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Storms: everything that may happen, at random, with everything counted anew behind each step.
+//! Storms: everything that may happen, at random, with everything counted again after each step.
 //! BFQ-198, BFQ-G13, scenario 18.
-//!
-//! Few places and many processes, so that queues merge and part all the time, processes come and
-//! go and change groups and classes, turns end for every reason, and the device refuses some.
+//! Few slots and many processes, so that queues merge and part all the time, processes come and go
+//! and change groups and classes, turns end for every reason, and the device refuses some requests.
 
 use alloc::vec;
 
@@ -12,7 +11,7 @@ use proptest::prelude::*;
 use super::super::entity::delta;
 use super::*;
 
-/// One thing that happens. Numbers choose among what there is.
+/// One thing that happens. Numbers choose among what exists.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Read { who: u8, place: u8, near: u8, sectors: u8 },
@@ -52,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..250)
 }
 
-/// What is going on.
+/// The state of a storm.
 struct Storm {
     bench: Bench,
     clients: Vec<ClientId>,
@@ -188,7 +187,7 @@ impl Storm {
         }
     }
 
-    /// All ends and all go.
+    /// All requests end and all processes go.
     fn calm_down(&mut self) {
         while self.sent > self.ended {
             if !self.pick() {
@@ -200,15 +199,15 @@ impl Storm {
             self.leaves(client);
         }
         assert!(self.clients.is_empty());
-        // A queue of writes whose last request was withdrawn in its turn.
+        // An async queue whose last request was withdrawn in its turn.
         assert!(!self.pick());
     }
 }
 
 proptest! {
-    /// BFQ-198, scenario 18: whatever comes, does everything that is counted agree, is every
-    /// reference one that is there, and is nothing left when all have gone but the queues of writes
-    /// that their groups keep?
+    /// BFQ-198, scenario 18: whatever comes, do all counts agree, does every reference lead
+    /// somewhere, and is nothing left when all have gone except the async queues that their groups
+    /// keep?
     #[test]
     fn bfq_scenario_18_storm(steps in steps(), later in any::<bool>(), kind in 0..4u8) {
         let version = if later { LINUX_6_18 } else { LINUX_4_19 };
@@ -220,15 +219,15 @@ proptest! {
         storm.calm_down();
         let bfq = &storm.bench.bfq;
         let kept = bfq.groups.iter().flat_map(|group| group.shared).flatten().count();
-        // Those that nobody refers to are remembered for what they are ahead (`departed`).
+        // Queues without references are remembered for what they are ahead (`departed`).
         let referred = bfq.queues.iter().filter(|(_, queue)| queue.refs > 0).count();
         prop_assert_eq!(referred, kept);
         prop_assert_eq!((bfq.waiting, bfq.in_driver, bfq.busy()), (0, 0, 0));
     }
 }
 
-/// BFQ-198 in a storm that is always the same: at each step at most one queue is in service, and
-/// the counters are the sums that the rule says.
+/// BFQ-198 in a storm that is always the same: at each step, is at most one queue in service, and
+/// are the counters the sums that the rule says?
 #[test]
 fn bfq_198_counters_are_sums() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -255,9 +254,9 @@ fn bfq_198_counters_are_sums() {
     }
 }
 
-/// G13: is what readers are charged the sum of their sectors, and what writes in the background are
-/// three times theirs? All are in one group, alone in the root: its virtual time is what they were
-/// charged by its weight.
+/// G13: are readers charged the sum of their sectors, and background writes three times theirs? All
+/// are in one group, alone in the root: its virtual time is what they were charged divided by its
+/// weight.
 #[test]
 fn bfq_g13_charges_add_up() {
     for (op, factor) in [(Op::Read, 1), (Op::Write, 3)] {
@@ -288,7 +287,7 @@ fn bfq_g13_charges_add_up() {
     }
 }
 
-/// G13: is nobody charged less for his time than for his sectors?
+/// G13: is no queue charged less for its time than for its sectors?
 #[test]
 fn bfq_g13_time_is_no_discount() {
     each(disk(1), |mut bench| {

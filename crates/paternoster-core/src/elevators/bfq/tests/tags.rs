@@ -12,7 +12,7 @@ fn limits(bench: &mut Bench, client: ClientId) -> [Admission; 3] {
 }
 
 /// Have reads no limit, sync writes three quarters and async writes half of the requests, and while
-/// somebody is raised three eighths and three sixteenths; never less than one?
+/// a queue is raised three eighths and three sixteenths; never less than one?
 #[test]
 fn bfq_35_parts_of_the_requests() {
     use Admission::{AtMost, Normal};
@@ -31,8 +31,8 @@ fn bfq_35_parts_of_the_requests() {
     }
 }
 
-/// Scenario 12: do writes in the background leave at least half of the requests to reads, and 81 %
-/// while somebody is raised? 256 - 128 and 256 - 48.
+/// Scenario 12: do background writes leave at least half of the requests to reads, and 81 % while a
+/// queue is raised? 256 - 128 and 256 - 48.
 #[test]
 fn bfq_scenario_12_writes_leave_room() {
     each(disk(32), |mut bench| {
@@ -49,8 +49,8 @@ fn bfq_scenario_12_writes_leave_room() {
     });
 }
 
-/// A group of weight 100 beside one of 300, with queues of 40 and 40: its readers' share of 256 is
-/// 64, and of each of the two 32.
+/// A group of weight 100 and one of 300; the first has queues of 40 and 40: its readers' share of
+/// 256 is 64, and each of the two has 32.
 fn in_groups(version: Version) -> (Bench, [ClientId; 3]) {
     let mut bench = Bench::new(version, disk(32));
     let groups = [100, 300].map(|weight| bench.group(weight));
@@ -61,8 +61,8 @@ fn in_groups(version: Version) -> (Bench, [ClientId; 3]) {
     (bench, clients)
 }
 
-/// In 6.18, is nobody admitted beyond one request whose queue, or a group above it, has its share
-/// by weight already; and in 4.19 everybody?
+/// In 6.18, is a queue admitted only one request once it, or a group above it, has its share by
+/// weight; and in 4.19 any number?
 #[test]
 fn bfq_36_requests_by_weight() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -87,7 +87,7 @@ fn bfq_36_requests_by_weight() {
     }
 }
 
-/// Is nothing cut if the queue or a group above it has nothing to be served?
+/// Is nothing limited if the queue or a group above it has nothing to serve?
 #[test]
 fn bfq_36_not_at_rest() {
     let (mut bench, [one, ..]) = in_groups(LINUX_6_18);
@@ -104,7 +104,7 @@ fn bfq_36_not_at_rest() {
     bench.bfq.queues.at_mut(queue).allocated -= 100;
 }
 
-/// Is a queue's share counted among the weights of its class, to which those of each higher class
+/// Is a queue's share counted among the weights of its class, where those of each higher class
 /// count eight times? 10 * 8 + 40: 256 * 40/120 = 85.
 #[test]
 fn bfq_36_classes_above_count_eightfold() {

@@ -4,8 +4,8 @@
 use super::super::weight_raising::Kind;
 use super::*;
 
-/// When a turn begins, is the age of its requests to be looked at, and does it last 31 ticks of
-/// 4 ms from the tick in which it began: not over at 1123 ms, over at 1124?
+/// When a turn begins, is request expiry still to be checked, and does the turn last 31 ticks of 4
+/// ms from the tick in which it began: not over at 1123 ms, over at 1124?
 #[test]
 fn bfq_41_a_turn_begins() {
     each(disk(1), |bench| {
@@ -27,8 +27,8 @@ fn bfq_41_a_turn_begins() {
     });
 }
 
-/// Does the turn of a raised queue last thirty times as long, 3.72 s, and that of one that is soft
-/// real time no longer than others'?
+/// Does the turn of a raised queue last thirty times as long, 3.72 s, and that of a soft real-time
+/// one no longer than others'?
 #[test]
 fn bfq_41_the_turn_of_the_raised() {
     for (kind, lasts) in [(Kind::Interactive, 3720), (Kind::SoftRealtime, 124)] {
@@ -46,7 +46,7 @@ fn bfq_41_the_turn_of_the_raised() {
 }
 
 /// Do the first turns count 32, 60, 84, 105, 123, 139, 153, 165, 176, 186, 194, so that the largest
-/// budget is believed from the 11th on?
+/// budget is trusted from the 11th on?
 #[test]
 fn bfq_42_eleven_turns_open_the_gate() {
     each(disk(1), |mut bench| {
@@ -67,8 +67,8 @@ fn bfq_42_eleven_turns_open_the_gate() {
     });
 }
 
-/// Does a request count as many sectors as it has, one in the background three times as many, but
-/// not of a raised queue?
+/// Does a request count as many sectors as it has, a background one three times as many, but not of
+/// a raised queue?
 #[test]
 fn bfq_43_what_requests_are_charged() {
     each(flash(32), |mut bench| {
@@ -87,8 +87,8 @@ fn bfq_43_what_requests_are_charged() {
     });
 }
 
-/// In 6.18, is one in the background charged as it is where its queue would be idled for: it weighs
-/// more than another with work?
+/// In 6.18, is a background request charged at its size where its queue would be idled for: it
+/// weighs more than another with work?
 #[test]
 fn bfq_43_not_where_weights_differ() {
     each(flash(32), |mut bench| {
@@ -101,8 +101,8 @@ fn bfq_43_not_where_weights_differ() {
     });
 }
 
-/// Is a request charged when it is dispatched; and does one that is more than what is left end the
-/// turn, so that the next budget holds it, however large it is?
+/// Is a request charged when it is dispatched; and does one larger than what is left end the turn,
+/// so that the next budget holds it, however large it is?
 #[test]
 fn bfq_44_a_budget_is_never_overrun() {
     each(disk(32), |mut bench| {
@@ -121,8 +121,8 @@ fn bfq_44_a_budget_is_never_overrun() {
     });
 }
 
-/// A reader that reads on, in its turn since 1 s, for which the disk idles since 1.12 s: until
-/// 1.128 s, while the turn lasts until 1.125 s. Of 90 sectors it has used so many.
+/// A sequential reader in service since 1 s, for which the disk idles since 1.12 s: until 1.128 s,
+/// while the turn lasts until 1.125 s. It has used `used` of 90 sectors.
 fn idling_at_the_end(bench: &mut Bench, used: u64) -> ClientId {
     let client = bench.client();
     let id = bench.read(client, FAR);
@@ -135,8 +135,8 @@ fn idling_at_the_end(bench: &mut Bench, used: u64) -> ClientId {
     client
 }
 
-/// Does the time end a turn with the next pick, but not while the device idles for the queue and
-/// less than a third of its budget is left? A small request has come that is not taken for all.
+/// Does time end a turn with the next pick, but not while the device idles for the queue and less
+/// than a third of its budget is left? A small request has come that may have more behind it.
 #[test]
 fn bfq_45_time_on_select() {
     for (used, ending) in [(60, Some(Expiry::BudgetTimeout)), (61, None)] {
@@ -152,7 +152,7 @@ fn bfq_45_time_on_select() {
     }
 }
 
-/// Does the time end a turn when a request ends, if there is something to wait for?
+/// Does time end a turn when a request ends, if there would be a wait?
 #[test]
 fn bfq_45_time_on_completion() {
     for (at, ending) in [(1124, None), (1125, Some(Expiry::BudgetTimeout))] {
@@ -167,8 +167,8 @@ fn bfq_45_time_on_completion() {
     }
 }
 
-/// Does the time end a turn when a request comes for which the device idled, and when the idle
-/// timer rings, also with less than a third of the budget left?
+/// Does time end a turn when a request comes that the device idled for, and when the idle timer
+/// rings, even with less than a third of the budget left?
 #[test]
 fn bfq_45_time_while_idling() {
     each(disk(1), |mut bench| {
@@ -184,7 +184,7 @@ fn bfq_45_time_while_idling() {
     });
 }
 
-/// When the queue that is idled for has run empty, does the device idle from the end of its last
+/// When a queue that is idled for has run empty, does the device idle from the end of its last
 /// request on, and not from that of the one before?
 #[test]
 fn bfq_46_idling_begins_with_the_last_end() {
@@ -202,7 +202,7 @@ fn bfq_46_idling_begins_with_the_last_end() {
     });
 }
 
-/// When it need not be idled for, does its turn end with its first end behind which it is empty?
+/// If it need not be idled for, does its turn end with the first completion that leaves it empty?
 #[test]
 fn bfq_46_an_empty_queue_goes() {
     each(disk(1), |mut bench| {
@@ -219,8 +219,8 @@ fn bfq_46_an_empty_queue_goes() {
     });
 }
 
-/// While the disk idles, does a small request of its queue wait for more behind it, until somebody
-/// asks, and one of 32 sectors not?
+/// While the disk idles, does a small request of its queue wait for more behind it, until BFQ is
+/// asked, and one of 32 sectors not?
 #[test]
 fn bfq_47_a_small_request_waits() {
     for (sectors, waits) in [(31, true), (32, false)] {
@@ -273,7 +273,7 @@ fn bfq_48_the_idle_timer_rings() {
 }
 
 /// Does a waiting queue ask for a budget that holds its next request when that changes, in 6.18 at
-/// least for what it was served; and is the budget of the queue in service left alone?
+/// least for what it was served; and does the budget of the queue in service stay as it is?
 #[test]
 fn bfq_49_the_next_request_fits() {
     each(disk(1), |mut bench| {
@@ -292,8 +292,8 @@ fn bfq_49_the_next_request_fits() {
     });
 }
 
-/// Two readers on flash that queues: the first has had its turn, which ended early 1 ms ago since
-/// it was empty, with 70 of 100 sectors left; it usually asks for 8000. The other has its turn.
+/// Two readers on flash that queues commands: the first's turn ended early 1 ms ago because it was
+/// empty, with 70 of 100 sectors left; it usually asks for 8000. The other is in service.
 fn with_a_hole(bench: &mut Bench) -> [ClientId; 2] {
     let clients @ [first, second] = bench.readers();
     bench.read(second, 3 * FAR);
@@ -307,7 +307,7 @@ fn with_a_hole(bench: &mut Bench) -> [ClientId; 2] {
     clients
 }
 
-/// Does an arrival count as in time up to 24 ms behind the last end of its queue?
+/// Does an arrival count as in time up to 24 ms after the last completion of its queue?
 #[test]
 fn bfq_50_in_time_is_three_idle_slices() {
     for (us, budget) in [(23_000, 70), (23_001, 8000)] {
@@ -321,7 +321,7 @@ fn bfq_50_in_time_is_three_idle_slices() {
 }
 
 /// Does a queue that comes back in time go on where it was: with what was left of its budget, from
-/// its finish on, and before the one that has its turn?
+/// its finish on, and before the one in service?
 #[test]
 fn bfq_51_a_hole_is_recovered() {
     each(flash(32), |mut bench| {
@@ -337,7 +337,7 @@ fn bfq_51_a_hole_is_recovered() {
     });
 }
 
-/// Is nothing recovered of a budget that is used up in 6.18; and in 4.19 all the same?
+/// In 6.18, is nothing recovered of a budget that is used up; and in 4.19 is it?
 #[test]
 fn bfq_51_nothing_is_left() {
     each(flash(32), |mut bench| {
@@ -349,8 +349,8 @@ fn bfq_51_nothing_is_left() {
     });
 }
 
-/// Does any other arrival begin a new account, with the usual budget or that of its request; and,
-/// in 4.19, go before if it deserves to be raised?
+/// Does any other arrival open a new account, with the usual budget or that of its request; and, in
+/// 4.19, go first if it deserves to be raised?
 #[test]
 fn bfq_52_a_new_account() {
     for (sectors, budget) in [(8, 8000), (9000, 9000)] {
@@ -360,13 +360,13 @@ fn bfq_52_a_new_account() {
             bench.read_of(first, FAR + 8, sectors);
             let Entity { budget: asked, service, .. } = bench.entity(first);
             assert_eq!((asked, service, bench.queue(first).left_early), (budget, 0, false));
-            // In 6.18, since the other is not idled for.
+            // In 6.18, because the other is not idled for.
             assert_eq!(bench.preemptions().len(), usize::from(bench.is(LINUX_6_18)));
         });
     }
 }
 
-/// In 4.19, does who starts preempt who is not raised, and not who is?
+/// In 4.19, does a starting queue preempt one that is not raised, and not one that is?
 #[test]
 fn bfq_53_the_raised_go_first_in_4_19() {
     for (raised, preempts) in [(false, 1), (true, 0)] {
@@ -419,7 +419,7 @@ fn bfq_54_groups_compare_by_their_own_weights() {
     }
 }
 
-/// In 6.18, is a queue preempted that is not idled for, by who comes first?
+/// In 6.18, does any arrival preempt a queue that is not idled for?
 #[test]
 fn bfq_54_who_is_not_idled_for() {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
@@ -431,7 +431,8 @@ fn bfq_54_who_is_not_idled_for() {
     assert_eq!(bench.preemptions(), [Preemption::NotIdledFor]);
 }
 
-/// In 6.18, does who recovers a hole preempt, but not who is raised more, and is idled for?
+/// In 6.18, does a queue that recovers a hole preempt, but not one that is raised more and idled
+/// for?
 #[test]
 fn bfq_54_who_recovers_a_hole() {
     for (raised, rule) in [(false, Some(Preemption::Deserves)), (true, None)] {
@@ -446,7 +447,7 @@ fn bfq_54_who_recovers_a_hole() {
     }
 }
 
-/// When a queue gets work, does its backlog begin anew?
+/// When a queue gets work, does its backlog start from zero?
 #[test]
 fn bfq_55_a_backlog_begins() {
     each(disk(1), |mut bench| {
@@ -463,8 +464,8 @@ fn bfq_55_a_backlog_begins() {
     });
 }
 
-/// Is the account of a queue that ran empty kept, for it may come back, and not that of one that
-/// used its time or budget up?
+/// Is the account of a queue that ran empty kept, because it may come back, and not that of one
+/// that used up its time or budget?
 #[test]
 fn bfq_60_whose_account_is_kept() {
     for (why, kept) in [
@@ -482,7 +483,7 @@ fn bfq_60_whose_account_is_kept() {
             bench.end(id);
         });
     }
-    // Nor of one that has work.
+    // Nor that of one with work.
     each(disk(32), |mut bench| {
         let [client] = bench.readers();
         bench.read(client, FAR + 100);
@@ -494,7 +495,7 @@ fn bfq_60_whose_account_is_kept() {
 }
 
 /// Does an empty queue leave when its turn ends, and is it at rest since then, or since the end of
-/// its last request; only then does its weight count no more?
+/// its last request; does its weight stop counting only then?
 #[test]
 fn bfq_61_an_empty_queue_leaves() {
     each(disk(32), |mut bench| {
@@ -519,8 +520,8 @@ fn bfq_61_an_empty_queue_leaves() {
     });
 }
 
-/// In 6.18, does a queue stay to be served that was preempted in a moment in which the device was
-/// kept for its share, and not one that was preempted while that was for throughput?
+/// In 6.18, does a queue stay busy that was preempted while the device was kept for its share, and
+/// not one preempted while that was for throughput?
 #[test]
 fn bfq_61_preempted_in_its_pause() {
     for (facts, kept) in [(flash(32), true), (disk(1), false)] {
@@ -544,8 +545,8 @@ fn bfq_61_preempted_in_its_pause() {
     }
 }
 
-/// Does a queue leave at once that loses its last request out of its turn, with nothing asked for?
-/// What it had asked for stands against it in 4.19, and only what it was served in 6.18.
+/// Does a queue that loses its last request outside its turn leave at once, asking for nothing? In
+/// 4.19 what it had asked for counts against it, in 6.18 only what it was served.
 #[test]
 fn bfq_62_emptied_out_of_its_turn() {
     each(disk(1), |mut bench| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whom a queue waits for. BFQ-167, BFQ-168; 6.18.
+//! Which queue another waits for. BFQ-167, BFQ-168; 6.18.
 
 use super::*;
 
-/// A journal, and a process that asks so many ms behind the end of each of the journal's requests;
+/// A journal, and a process that asks this long after the end of each of the journal's requests;
 /// both think long.
 fn journal(bench: &mut Bench) -> [ClientId; 2] {
     let clients = [(); 2].map(|()| bench.client());
@@ -18,7 +18,7 @@ fn journal(bench: &mut Bench) -> [ClientId; 2] {
     clients
 }
 
-/// Until nobody has the device.
+/// Until no queue has the device.
 fn rest(bench: &mut Bench) {
     while bench.in_service().is_some() {
         bench.later(1);
@@ -26,7 +26,7 @@ fn rest(bench: &mut Bench) {
     }
 }
 
-/// One round: a request of the journal ends, and the process asks so many us later.
+/// One round: a request of the journal ends, and the process asks `us` microseconds later.
 fn round(bench: &mut Bench, [journal, process]: [ClientId; 2], us: u64) {
     bench.later(20);
     bench.read(journal, FAR);
@@ -49,8 +49,8 @@ fn waker(bench: &Bench, client: ClientId) -> Option<u32> {
     bench.queue(client).waiting.waker
 }
 
-/// Is it the third time within 1.024 s in a row that makes a queue the waker: less than 4 ms behind
-/// its end each time?
+/// Does the third time in a row within 1.024 s make a queue the waker: the other asks less than 4
+/// ms after its end each time?
 #[test]
 fn bfq_167_three_times_in_a_row() {
     for (us, expected) in [(3999, true), (4000, false)] {
@@ -66,8 +66,7 @@ fn bfq_167_three_times_in_a_row() {
     }
 }
 
-/// Does another candidate, or a pause of more than 1.024 s behind the first time, begin the count
-/// anew?
+/// Does another candidate, or a pause of more than 1.024 s after the first time, restart the count?
 #[test]
 fn bfq_167_in_vain() {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
@@ -91,7 +90,8 @@ fn bfq_167_in_vain() {
     assert_eq!(waker(&bench, process), None);
 }
 
-/// Has nobody a waker who thinks short, nor with wakers=0, nor in 4.19; and is a shared queue none?
+/// Has no queue a waker that thinks short, nor with wakers=0, nor in 4.19; and is a shared queue
+/// none?
 #[test]
 fn bfq_167_who_has_none() {
     let three = |bench: &mut Bench, prepare: &dyn Fn(&mut Bench, ClientId)| {
@@ -126,7 +126,7 @@ fn bfq_167_who_has_none() {
     assert_eq!(waker(&bench, process), None, "thinks short");
 }
 
-/// Two that wait for one journal, with a request of it each having come last to first.
+/// Two that wait for one journal; the one whose request came last is first.
 fn with_waker() -> (Bench, [ClientId; 3]) {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
     let [journal, one] = journal(&mut bench);
@@ -143,8 +143,8 @@ fn with_waker() -> (Bench, [ClientId; 3]) {
     (bench, [journal, one, two])
 }
 
-/// Is a waker that is given up nobody's any more, and a woken queue that is given up on no list; is
-/// the one that has work first on the list?
+/// Is a waker that is given up no longer any queue's, and a woken queue that is given up in no
+/// list; and is the one with work first in the list?
 #[test]
 fn bfq_168_wakers_come_and_go() {
     let (mut bench, [journal, one, two]) = with_waker();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is chosen, as a number that recordings can be compared with: a yes or no, a span of time, a
-//! queue, a request, one of several kinds; or nothing.
+//! A choice as a number that can be compared with recordings: a yes or no, a span of time, a queue,
+//! a request, one of several kinds; or nothing.
 //!
 //! ```text
 //! bool              0, 1
@@ -38,7 +38,7 @@ const PREEMPTIONS: [Preemption; 8] = [
     Preemption::Close,
 ];
 
-/// The place of `wanted` among all there are.
+/// The index of `wanted` in `all`.
 fn place<T: PartialEq>(all: &[T], wanted: &T) -> Option<i64> {
     all.iter().position(|one| one == wanted).and_then(|place| place.try_into().ok())
 }

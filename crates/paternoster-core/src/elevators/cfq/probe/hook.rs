@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hook in CFQ's decisions.
+//! The hook into CFQ's decisions.
 //!
-//! Where CFQ decides, the hook of its thread is told what, and our choice as a number
-//! (`choice.rs`); the number that it answers goes on. One word of the thread says whether there is
-//! a hook, so that other tests of the same build hardly pay for it (1 %).
+//! Where CFQ decides, its thread's hook gets the decision and our choice as a number (`choice.rs`);
+//! the number it returns is used. One word of the thread says whether there is a hook, so that
+//! other tests in the same build hardly pay for it (1 %).
 //!
 //! Source: ours.
 
@@ -24,7 +24,7 @@ pub fn install(hook: Option<Replace>) {
     HOOK.set(hook);
 }
 
-/// Our choice, or what the hook of this thread makes of it.
+/// Our choice, or what this thread's hook makes of it.
 #[inline]
 pub(in crate::elevators::cfq) fn replace<C: Choice>(decision: Decision, ours: C) -> C {
     match HOOK.get() {

@@ -2,8 +2,8 @@
 //! What a replay of recorded decisions sees of CFQ: its queues, and what it knows of the device and
 //! of processes.
 //!
-//! Nothing of it is changed from outside but what a recording knows better: what stood from a run
-//! before it, the think time that the kernel read from its clock, that a workload is not over yet.
+//! Only what a recording knows better is changed from outside: state left over from an earlier run,
+//! the think time that the kernel read from its clock, that a workload is not over yet.
 //!
 //! Source: ours; see `conformance.rs`.
 
@@ -30,13 +30,13 @@ use crate::time::Nanos;
 pub struct SeenQueue {
     /// Its group's number.
     pub group: u32,
-    /// Processes that come to it.
+    /// Processes that use it.
     pub processes: u32,
     /// Requests that belong to it, until they have ended.
     pub allocated: u32,
     /// Those of them that wait.
     pub waiting: u32,
-    /// A mark for each of the last 32 that was far from the one before it.
+    /// A mark for each of the last 32 requests that was far from the one before it.
     pub seeks: u32,
     /// Whether processes share it.
     pub is_shared: bool,
@@ -53,15 +53,15 @@ pub fn tree(class: Class, kind: u32) -> Option<usize> {
 }
 
 impl Probe<Cfq> {
-    /// Begins where another run ended, as to how many queues of the root were busy on average.
+    /// Continues from another run: how many queues of the root were busy on average.
     pub fn set_average_busy(&mut self, average: u32) {
         self.elevator.groups[self.view.root().index() as usize].averages[0] = average;
     }
 
-    /// Begins where another run ended, as to the most requests that the device took at a time.
+    /// Continues from another run: the most requests that the device took at a time.
     pub fn settle(&mut self, depth: u32) {
         self.elevator.depth = QueueDepth::default();
-        // The one behind the last sample decides.
+        // The sample after the last one decides.
         for _ in 0..=Probing::CFQ.samples {
             self.elevator.depth.sample(&Probing::CFQ, depth, true);
         }
@@ -92,7 +92,7 @@ impl Probe<Cfq> {
         (self.elevator.depth.queues(), self.elevator.depth.most())
     }
 
-    /// The queue whose slice it is.
+    /// The active queue.
     #[must_use]
     pub const fn active(&self) -> Option<u32> {
         self.elevator.active
@@ -104,14 +104,14 @@ impl Probe<Cfq> {
         self.elevator.serving.group
     }
 
-    /// What is left of its workload, in nanoseconds: nothing, or less, if that is over.
+    /// What is left of its workload, in nanoseconds: zero or less if it is over.
     #[must_use]
     pub fn workload_left(&self) -> i64 {
         let expires = self.elevator.serving.expires.unwrap_or(Nanos::ZERO);
         signed(expires) - signed(self.view.now)
     }
 
-    /// The workload goes on for a while, if it is over.
+    /// Prolongs the workload, if it is over.
     pub fn prolong_workload(&mut self, by: Nanos) {
         self.elevator.serving.expires.get_or_insert(self.view.now + by);
     }
@@ -143,21 +143,21 @@ impl Probe<Cfq> {
         home(&self.view, request)
     }
 
-    /// The number of the queue that a client's requests have come to so far.
+    /// The number of the queue that a client's requests have used so far.
     #[must_use]
     pub fn queue_of_client(&self, client: ClientId, sync: bool) -> Option<u32> {
         self.elevator.contexts[client.index() as usize].slots[usize::from(sync)]
     }
 
-    /// The think time of the client whose request that is: its mean in nanoseconds, and the weight
-    /// of its samples.
+    /// The think time of this request's client: its mean in nanoseconds, and the weight of its
+    /// samples.
     #[must_use]
     pub fn think_time(&self, request: RequestId) -> (u64, u64) {
         let client = self.view.requests[request].client();
         self.elevator.contexts[client.index() as usize].think_time.parts()
     }
 
-    /// The same, from now on.
+    /// Sets the same.
     pub fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64) {
         let client = self.view.requests[request].client();
         self.elevator.contexts[client.index() as usize].think_time.set_parts(mean, samples);

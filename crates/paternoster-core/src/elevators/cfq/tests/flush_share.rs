@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the others are to have for a flush: the example of `due.rs`, and who counts as the others.
+//! What others are owed for a flush: the example of `due.rs`, and who counts as the others.
 
 use super::*;
 
-/// Does the example of the essay hold? Groups 1000 and 500; in the first a queue of level 0 (180
-/// ms) beside a busy one (100): 2/3 * 9/14, and 28 * (3/2 * 14/9 - 1) = 37.33 ms are due for 28.
+/// Does the example in `due.rs` hold? Groups 1000 and 500; in the first a queue of level 0 (180 ms)
+/// and another busy one (100): 2/3 * 9/14, and 28 * (3/2 * 14/9 - 1) = 37.33 ms are due for 28.
 #[test]
 fn due_of_three_sevenths() {
     each(|mut bench| {
@@ -17,13 +17,14 @@ fn due_of_three_sevenths() {
             bench.read(client, place);
         }
         let due = bench.cfq.due_for(&bench.view, own, Nanos::from_millis(28), None);
-        // The ratio has 16 fraction bits, rounded down twice: 28 ms of them are 427 ns each.
+        // The ratio has 16 fraction bits, rounded down twice: for 28 ms one unit is 427 ns.
         assert!(due.0.abs_diff(37_333_333) <= 3 * 427, "{due}");
     });
 }
 
-/// Is nothing due where nobody else is; as much as the flush has taken, beside one of the same
-/// level who was served a moment ago; and not more than for a slice of 100 ms, however long?
+/// Is nothing due if there are no others; as much as the flush took, with one other of the same
+/// level that was served a moment ago; and not more than for a slice of 100 ms, however long the
+/// flush?
 #[test]
 fn due_beside_nobody_and_one_and_for_a_long_flush() {
     each(|mut bench| {

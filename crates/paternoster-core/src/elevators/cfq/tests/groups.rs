@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups: weights, fractions of nested ones, whose async queues are whose, where seeky ones go;
-//! what CFQ-46 and 47 rest on.
+//! Groups: weights, fractions of nested ones, which group async queues belong to, where seeky ones
+//! go; what CFQ-46 and 47 rest on.
 
 use super::*;
 use crate::elevators::cfq::service::Kind;
@@ -17,9 +17,9 @@ fn weights_have_a_least_and_a_most() {
     });
 }
 
-/// Has a group its part of target_latency by weight, and, where groups nest, by the product of its
-/// parts on the way down? Root 1000, in it 500, in that 250, each with a reader. Flat: 250 of 1750,
-/// 300 * 250/1750 = 42.857 ms. Nested: 250 of 250 + 500, times 500 of 500 + 1000, is 1/9; in
+/// Does a group get its part of target_latency by weight, and, where groups nest, by the product of
+/// its parts on the way down? Root 1000, in it 500, in that 250, each with a reader. Flat: 250 of
+/// 1750, 300 * 250/1750 = 42.857 ms. Nested: 250 of 250 + 500, times 500 of 500 + 1000, is 1/9; in
 /// 4096ths 4096 * 250/750 = 1365, 1365 * 500/1500 = 455, and 300 * 455/4096 = 33.325 ms.
 #[test]
 fn a_groups_part_of_the_latency() {
@@ -36,9 +36,9 @@ fn a_groups_part_of_the_latency() {
     });
 }
 
-/// What a turn of 10 ms costs a group of weight 250 alone beside the root's 1000: 10 * 500/250 =
-/// 20, nested 10 * 4096/fraction, with 4096 * 250/(250 + 1000) = 819 of 4096: 50.01; in 4096ths of
-/// a ns. The fraction is that of when the group took its place, behind the root.
+/// What a turn of 10 ms costs a group of weight 250 that competes only with the root's 1000: 10 *
+/// 500/250 = 20, nested 10 * 4096/fraction, with 4096 * 250/(250 + 1000) = 819 of 4096: 50.01; in
+/// 4096ths of a ns. The fraction is that of when the group entered the tree, after the root.
 #[test]
 fn a_groups_turn_costs_by_its_weight() {
     each(|mut bench| {
@@ -58,8 +58,9 @@ fn a_groups_turn_costs_by_its_weight() {
     });
 }
 
-/// CFQ-46: without slice_idle on a device that queues, does a turn cost its requests and not its
-/// time, from 2.6.37 on? Three requests, 10 ms, weight 1000: 3 * 500/1000 against 10 ms / 2.
+/// CFQ-46: without slice_idle on a device that queues commands, does a turn cost its requests and
+/// not its time, from 2.6.37 on? Three requests, 10 ms, weight 1000: 3 * 500/1000 against 10 ms /
+/// 2.
 #[test]
 fn cfq_46_without_slice_idle_requests_are_charged() {
     for (idle, depth) in [(0, 32), (0, 1), (8, 32)] {
@@ -87,7 +88,7 @@ fn cfq_46_without_slice_idle_requests_are_charged() {
 }
 
 /// CFQ-47: does a seeky queue move to the root in 2.6.34 when it is put in, and back when it is
-/// idled for again; with group_isolation=1 not, and later kernels never?
+/// idled for again; with group_isolation=1 not, and in later kernels never?
 #[test]
 fn cfq_47_without_isolation_seeky_queues_move_to_the_root() {
     for isolation in [false, true] {
@@ -111,7 +112,7 @@ fn cfq_47_without_isolation_seeky_queues_move_to_the_root() {
     }
 }
 
-/// Do async queues belong to the root, and only in 4.19 to the group of who writes?
+/// Do async queues belong to the root, and only in 4.19 to the writer's group?
 #[test]
 fn async_queues_belong_to_the_root_before_groups_nest() {
     each(|mut bench| {

@@ -32,7 +32,7 @@ fn cfq_6_in_ticks() {
     });
 }
 
-/// The slice of a reader of `level` among `count` busy ones, when the average has settled.
+/// The slice of a reader of `level` among `count` busy ones, once the average has settled.
 fn settled_slice(bench: &mut Bench, level: u8, count: u64) -> u64 {
     let first = bench.client_of(Class::BestEffort, level);
     bench.read(first, 0);
@@ -69,7 +69,7 @@ fn averages<const N: usize>(bench: &mut Bench) -> [u32; N] {
     [(); N].map(|()| bench.cfq.average_busy(0, false))
 }
 
-/// Ten readers, of which `left` stay when the average has become ten.
+/// Ten readers, of which `left` stay once the average has become ten.
 fn ten_then(bench: &mut Bench, left: usize) {
     let mut requests = Vec::new();
     for place in 0..10 {
@@ -93,8 +93,8 @@ fn cfq_15_the_average_rises_fast_and_falls_slowly() {
     });
 }
 
-/// Does it stick at two more than are busy, so that two readers behind a burst of ten have 75 ms
-/// slices for good (CFQ-64)? 8, 7, 6, 5, 4, and (3 * 4 + 2 + 2) / 4 = 4.
+/// Does it stay at two more than are busy, so that two readers have 75 ms slices for good after a
+/// burst of ten (CFQ-64)? 8, 7, 6, 5, 4, and (3 * 4 + 2 + 2) / 4 = 4.
 #[test]
 fn cfq_15_the_average_sticks() {
     each(|mut bench| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of CFQ that only show inside: keys, averages, slices, workloads, references.
 //!
-//! What a caller of the queue can see is in `tests/all/cfq_rules/`. Here the elevator is asked
+//! What a caller of the queue can see is in `tests/all/cfq_rules/`. These tests call the elevator
 //! directly, in a view of its own: a [`Bench`] binds, inserts, picks and ends requests as a queue
 //! would, and audits after each step.
 
@@ -54,7 +54,7 @@ impl Bench {
         self.cfq.version.name == version.name
     }
 
-    /// Time becomes `ms` milliseconds; a timer that is due rings.
+    /// Sets the time to `ms` milliseconds; a timer that is due rings.
     fn at(&mut self, ms: u64) {
         self.view.exact = Nanos::from_millis(ms);
         self.view.now = self.view.exact;
@@ -116,7 +116,7 @@ impl Bench {
         self.wait(id)
     }
 
-    /// A read of a queue that is not idled for: it stands in the tree of those from the start.
+    /// A read of a queue that is not idled for: it is in the tree of those from the start.
     fn read_unidled(&mut self, client: ClientId, sector: u64) -> RequestId {
         let id = self.bound(client, Op::Read, Flags::NONE, sector);
         let queue = self.number(client);
@@ -177,7 +177,7 @@ impl Bench {
         self.cfq.service.key(queue).expect("it stands in a tree")
     }
 
-    /// The tree in which a client's sync queue stands.
+    /// The tree of a client's sync queue.
     fn tree(&self, client: ClientId) -> usize {
         self.queue(client).stand.expect("it stands somewhere").tree
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In which order queues are served: trees, keys, what a turn leaves behind, workloads. CFQ-4, 5,
-//! 7, 8, 19; CFQ-63; the restart of workloads.
+//! The order in which queues are served: trees, keys, what a turn leaves behind, workloads. CFQ-4,
+//! 5, 7, 8, 19; CFQ-63; the restart of workloads.
 
 use super::*;
 use crate::elevators::cfq::service::{IDLE_TREE, Kind, tree_of};
 
 const FAR: u64 = 1 << 24;
 
-/// Given the idle class, is idle_window never set, does the queue sit on the tree of that class,
-/// and is its level 7? Also when it was best effort before: with its next request.
+/// In the idle class, is idle_window never set, is the queue in the tree of that class, and is its
+/// level 7? Also, with its next request, when it was best effort before.
 #[test]
 fn cfq_4_the_idle_class_has_a_tree_of_its_own() {
     each(|mut bench| {
@@ -32,9 +32,9 @@ fn cfq_4_the_idle_class_has_a_tree_of_its_own() {
     });
 }
 
-/// Given a queue on the tree of those idled for that begins to jump while it has the device, is it
-/// counted there until its slice ends, and then put among those that are not idled for? Five jumps
-/// of 32 make it seeky.
+/// If a queue in the tree of those idled for turns seeky while it has the device, is it counted
+/// there until its slice ends, and then put among those that are not idled for? Five seeks of 32
+/// make it seeky.
 #[test]
 fn cfq_5_a_queue_changes_its_tree_only_when_it_is_put_in() {
     each(|mut bench| {
@@ -54,9 +54,8 @@ fn cfq_5_a_queue_changes_its_tree_only_when_it_is_put_in() {
     });
 }
 
-/// Given three busy queues and nothing left over, is the key of a queue that is put in again
-/// now + 2 * (180 - own slice): 160 ms ahead for sync level 4, now for level 0, 280 ms for async
-/// level 4?
+/// With three busy queues and no residual, is the key of a queue that is put back now + 2 * (180 -
+/// own slice): 160 ms ahead for sync level 4, now for level 0, 280 ms for async level 4?
 #[test]
 fn cfq_7_keys_of_queues_that_are_put_in_again() {
     each(|mut bench| {
@@ -74,8 +73,8 @@ fn cfq_7_keys_of_queues_that_are_put_in_again() {
     });
 }
 
-/// Is a queue that comes not yet counted in its own key (CFQ-7)? The first has (0 - 1) * 80 ms, the
-/// second at level 0 (1 - 1) * 0, the third, async, (2 - 1) * 140.
+/// Is a new queue not yet counted in its own key (CFQ-7)? The first has (0 - 1) * 80 ms, the second
+/// at level 0 (1 - 1) * 0, the third, async, (2 - 1) * 140.
 #[test]
 fn cfq_7_a_new_queue_is_not_counted() {
     each(|mut bench| {
@@ -102,8 +101,8 @@ fn in_its_slice(bench: &mut Bench) -> (ClientId, RequestId) {
     (client, bench.pick().unwrap())
 }
 
-/// Given a slice that was overrun by 30 ms when a request ended, is the next key 30 ms later than
-/// without? One other queue: 80 ms ahead.
+/// If a slice was overrun by 30 ms when a request ended, is the next key 30 ms later than without?
+/// One other queue: 80 ms ahead.
 #[test]
 fn cfq_8_an_overrun_is_subtracted() {
     for (ms, key) in [(110, 110 + 80), (140, 140 + 80 + 30)] {
@@ -117,7 +116,7 @@ fn cfq_8_an_overrun_is_subtracted() {
     }
 }
 
-/// Given a preemption with 40 ms left, is the next key 40 ms earlier? At 70 ms a third queue comes,
+/// After a preemption with 40 ms left, is the next key 40 ms earlier? At 70 ms a third queue comes,
 /// of the real-time class: 70 + 2 * 80 - 40.
 #[test]
 fn cfq_8_what_a_preemption_took_is_given_back() {
@@ -130,8 +129,8 @@ fn cfq_8_what_a_preemption_took_is_given_back() {
     });
 }
 
-/// Given a preemption before anything has ended, is nothing given back in 2.6.34, and the whole
-/// slice of 100 ms later on (CFQ-66)? 5 + 2 * 80 [- 100].
+/// After a preemption before any completion, is nothing given back in 2.6.34, and the whole slice
+/// of 100 ms later on (CFQ-66)? 5 + 2 * 80 [- 100].
 #[test]
 fn cfq_8_a_slice_that_has_not_started() {
     each(|mut bench| {
@@ -148,8 +147,8 @@ fn cfq_8_a_slice_that_has_not_started() {
     });
 }
 
-/// Given a slice that the timer ends, is nothing kept of it? It idles from 10 to 18 ms; put in
-/// again at 20 ms beside one other, which alone is counted: 20 + (1 - 1) * 80.
+/// If the timer ends a slice, is nothing kept of it? It idles from 10 to 18 ms; put back at 20 ms
+/// with one other, which alone is counted: 20 + (1 - 1) * 80.
 #[test]
 fn cfq_8_an_idle_queue_keeps_nothing() {
     each(|mut bench| {
@@ -168,9 +167,9 @@ fn cfq_8_an_idle_queue_keeps_nothing() {
     });
 }
 
-/// Given 300 ms for the group, and two queues idled for, one that is not and one async, does a
+/// With 300 ms for the group, and two queues idled for, one that is not and one async, does a
 /// workload of each kind get 300 * 2/4, 300 * 1/4, and min(300 * 1/4, 300 * 1/4) * 40/100 ms? The
-/// kind that is served is that of the lowest key, which the first to come has.
+/// kind with the lowest key is served, which the first to come has.
 #[test]
 fn cfq_19_workloads_share_by_their_queues() {
     for (first, kind, ms) in [(0, Kind::Sync, 150), (2, Kind::NoIdle, 75), (3, Kind::Async, 30)] {
@@ -193,8 +192,8 @@ fn cfq_19_workloads_share_by_their_queues() {
     }
 }
 
-/// Has a workload of sync queues at least twice slice_idle, and any two ticks (1 ms each where time
-/// is exact)? With target_latency 2 ms and two queues it would be 2 * 1/2 = 1 ms.
+/// Does a workload of sync queues get at least twice slice_idle, and any at least two ticks (1 ms
+/// each where time is exact)? With target_latency 2 ms and two queues it would be 2 * 1/2 = 1 ms.
 #[test]
 fn cfq_19_workloads_are_not_shorter_than_two_idles() {
     for (idle, ms) in [(8, 16), (1, 2), (0, 2)] {
@@ -235,8 +234,8 @@ fn a_change_of_class_begins_a_workload() {
     });
 }
 
-/// Is what remains of a workload kept when a queue of the same kind preempts, and forgotten from
-/// 2.6.38 on when one of another kind does? A writer has the device, a reader comes.
+/// Is the rest of a workload kept when a queue of the same kind preempts, and dropped from 2.6.38
+/// on when one of another kind does? A writer has the device, a reader comes.
 #[test]
 fn a_preemption_by_another_kind_forgets_the_workload() {
     each(|mut bench| {
@@ -260,9 +259,9 @@ fn a_preemption_by_another_kind_forgets_the_workload() {
     });
 }
 
-/// Is a queue that preempts put a second before the first of its tree, which is normally itself
-/// (CFQ-63)? A real-time queue comes at 200 ms, beside one busy queue: its own key is 200 + (1 - 1)
-/// * 80 ms, in front it is -800. Another one that is put in front of both has -1800.
+/// Is a preempting queue put a second before the first of its tree, which is normally itself
+/// (CFQ-63)? A real-time queue comes at 200 ms, with one other busy: its own key is 200 + (1 - 1) *
+/// 80 ms, in front it is -800. Another one that is put in front of both has -1800.
 #[test]
 fn a_preempting_queue_stands_a_second_before_the_first() {
     each(|mut bench| {
@@ -282,7 +281,7 @@ fn a_preempting_queue_stands_a_second_before_the_first() {
     });
 }
 
-/// Stands a queue of the idle class 200 ms behind the last of them, or behind now if there is none?
+/// Is a queue of the idle class put 200 ms after the last of them, or after now if there is none?
 #[test]
 fn the_idle_class_stands_in_line() {
     each(|mut bench| {

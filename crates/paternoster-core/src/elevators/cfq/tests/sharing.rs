@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queues that several refer to: merges, splits, seed 001's candidates, references. CFQ-42, 43, 48,
-//! 54.
+//! Queues with several references: merges, splits, seed 001's candidates, references. CFQ-42, 43,
+//! 48, 54.
 
 use super::*;
 use tunables::OptimisticMerge;
@@ -16,7 +16,7 @@ fn readers<const N: usize>(bench: &mut Bench) -> [ClientId; N] {
     })
 }
 
-/// Given that queue A is to be merged into B, is B into A refused, and B into C when C leads to B?
+/// If queue A is to be merged into B, is B into A refused, and B into C when C leads to B?
 #[test]
 fn cfq_42_merges_do_not_run_in_a_circle() {
     each(|mut bench| {
@@ -27,7 +27,7 @@ fn cfq_42_merges_do_not_run_in_a_circle() {
         assert_eq!((target(&bench, a), target(&bench, b)), (Some(b), None));
         bench.cfq.schedule_merge(&mut bench.view, b, a);
         assert_eq!((target(&bench, a), target(&bench, b)), (Some(b), None));
-        // Two come to B by now, one to C: C moves.
+        // By now two processes use B, one uses C: C moves.
         bench.cfq.schedule_merge(&mut bench.view, b, c);
         assert_eq!((target(&bench, b), target(&bench, c)), (None, Some(b)));
         bench.cfq.schedule_merge(&mut bench.view, b, c);
@@ -36,8 +36,8 @@ fn cfq_42_merges_do_not_run_in_a_circle() {
     });
 }
 
-/// Is a queue that its process has left for another one no partner, although a request of it waits
-/// and the other one is gone by now? The process moved on to a third.
+/// Is a queue that its process has left for another not a partner, although one of its requests
+/// waits and the other queue is gone by now? The process moved on to a third.
 #[test]
 fn a_queue_that_all_have_left_is_no_partner() {
     each(|mut bench| {
@@ -65,8 +65,8 @@ fn a_queue_that_all_have_left_is_no_partner() {
     });
 }
 
-/// Given three processes on a queue whose requests jump, does each next request behind the end of
-/// its slice make a private queue, and does the last process keep the old one, no longer shared?
+/// With three processes on a seeky queue, does each next request after the end of its slice make a
+/// private queue, and does the last process keep the old one, no longer shared?
 #[test]
 fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
     each(|mut bench| {
@@ -105,7 +105,7 @@ fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
     });
 }
 
-/// Whether a queue with so many requests and such a bandwidth takes another for a partner; 300
+/// Whether a queue with this many requests and this bandwidth takes another for a partner; 300
 /// sectors per tick is the best of unmerged queues, 400 of merged ones, the device takes 32.
 fn partners(version: Version, own: (u32, u64), other: (u32, u64)) -> bool {
     let mut bench = Bench::new(version, disk(32));
@@ -124,9 +124,9 @@ fn partners(version: Version, own: (u32, u64), other: (u32, u64)) -> bool {
     found.is_some()
 }
 
-/// Which queues far away are merged, given 3 and 5 requests and bandwidths 200 and 250: |50| * 4 =
-/// 200 < 300, these; 200 and 275: 300 < 300, not. Given 16 of its own, no: 16 < 32/2. Given 10 + 7
-/// = 17, no; 9 + 7 = 16, yes.
+/// Which distant queues are merged, with 3 and 5 requests and bandwidths 200 and 250: |50| * 4 =
+/// 200 < 300, these; 200 and 275: 300 < 300, not. With 16 of its own, no: 16 < 32/2. With 10 + 7 =
+/// 17, no; 9 + 7 = 16, yes.
 #[test]
 fn cfq_48_queues_of_like_bandwidth_are_partners() {
     for version in [LINUX_2_6_34, LINUX_3_6, LINUX_4_19] {
@@ -139,7 +139,7 @@ fn cfq_48_queues_of_like_bandwidth_are_partners() {
     }
 }
 
-/// Given k live requests and p processes, are there k + p references, one more for an async queue,
+/// With k live requests and p processes, are there k + p references, one more for an async queue,
 /// and is the queue free at none?
 #[test]
 fn cfq_54_references_are_requests_and_processes() {
@@ -176,7 +176,7 @@ fn cfq_54_references_are_requests_and_processes() {
     });
 }
 
-/// Is an active queue that is freed expired first, and its timer with it?
+/// Is an active queue that is freed expired first, and its timer stopped with it?
 #[test]
 fn cfq_54_an_active_queue_ends_its_slice_before_it_goes() {
     each(|mut bench| {
@@ -194,8 +194,8 @@ fn cfq_54_an_active_queue_ends_its_slice_before_it_goes() {
     });
 }
 
-/// When there is no room for one more queue, does a process share one that is there, of its group
-/// and class if there is such a one, and does everything that it asks for end?
+/// Without room for another queue, does a process share an existing one, of its group and class if
+/// there is one, and do all its requests end?
 #[test]
 fn without_room_a_queue_is_shared() {
     each(|mut bench| {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is idled for. CFQ-28, 29, 38; requests that say that no other follows; deep queues that are
-//! slow; what must be dispatched.
+//! Which queues are idled for. CFQ-28, 29, 38; requests flagged that no other follows; deep queues
+//! that are slow; what must be dispatched.
 
 use super::*;
 use crate::elevators::cfq::service::{Kind, tree_of};
 
 const FAR: u64 = 1 << 24;
 
-/// A reader comes back `think` ms after each end, `times` times; its requests take 5 ms.
+/// A reader comes back `think` ms after each completion, `times` times; its requests take 5 ms.
 fn reads_and_thinks(bench: &mut Bench, client: ClientId, think: u64, times: u64) {
     for _ in 0..times {
         let now = bench.view.now.as_millis();
@@ -21,8 +21,8 @@ fn reads_and_thinks(bench: &mut Bench, client: ClientId, think: u64, times: u64)
     }
 }
 
-/// Given think times of 20 ms, is idle_window cleared with the request behind which three are
-/// known, and stays it with 5 ms? Gaps count up to 16 ms: 0, 16, 16 make a mean above 8.
+/// With think times of 20 ms, is idle_window cleared with the request after which three are known,
+/// and does it stay set with 5 ms? Gaps count up to 16 ms: 0, 16, 16 make a mean above 8.
 #[test]
 fn cfq_28_long_thinkers_are_not_idled_for() {
     each(|mut bench| {
@@ -37,9 +37,9 @@ fn cfq_28_long_thinkers_are_not_idled_for() {
     });
 }
 
-/// Is the timer then set for it only if it is the only one in its tree? Beside another queue that
-/// is not idled for either, never. Alone in its tree: in 2.6.34 yes; later only if the tree's own
-/// think time is short, which that of such a reader is not. (group_idle is off.)
+/// Is the timer then set for it only if it is the only one in its tree? With another queue that is
+/// not idled for either, never. Alone in its tree: in 2.6.34 yes; later only if the tree's own
+/// think time is short, which such a reader's is not. (group_idle is off.)
 #[test]
 fn cfq_28_but_the_last_of_a_tree_is() {
     for beside in [false, true] {
@@ -48,7 +48,7 @@ fn cfq_28_but_the_last_of_a_tree_is() {
             let [client, other] = [(); 2].map(|()| bench.client());
             for _ in 0..8 {
                 reads_and_thinks(&mut bench, client, 20, 1);
-                // Where no timer was set it has the device still, and would not change its tree.
+                // Where no timer was set it still has the device, and would not change its tree.
                 bench.cfq.expire(&mut bench.view, false);
             }
             let now = bench.view.now.as_millis();
@@ -73,8 +73,8 @@ fn cfq_28_but_the_last_of_a_tree_is() {
     }
 }
 
-/// Is the device kept free for the only queue of a group whose tree is known to think for longer
-/// than group_idle? In 3.6 it is, in 4.19 not; 2.6.34 idles for the last of the tree.
+/// Is the device kept free for a group's only queue if its tree is known to think for longer than
+/// group_idle? In 3.6 it is, in 4.19 not; 2.6.34 idles for the last of the tree.
 #[test]
 fn a_group_whose_tree_thinks_long_is_left_in_4_19() {
     each(|mut bench| {
@@ -95,8 +95,8 @@ fn a_group_whose_tree_thinks_long_is_left_in_4_19() {
     });
 }
 
-/// Given slice_idle=0, is idle_window cleared with the next request, the kind at the next insertion
-/// into a tree, and does 2.6.34 alone still say that the last of a tree is idled for?
+/// With slice_idle=0, is idle_window cleared with the next request and the kind at the next
+/// insertion into a tree; and does 2.6.34 alone still idle for the last of a tree?
 #[test]
 fn cfq_29_without_slice_idle_nobody_has_a_window() {
     each(|mut bench| {
@@ -127,8 +127,8 @@ fn deep_and_seeky(bench: &mut Bench) -> ClientId {
     client
 }
 
-/// Does a queue that jumps, with four requests at once, keep its idle_window until the device has
-/// idled for it in vain? Then it is no longer deep, and the next request finds it seeky only.
+/// Does a seeky queue with four requests at once keep its idle_window until the device has idled
+/// for it without success? Then it is no longer deep, and the next request finds it seeky only.
 #[test]
 fn cfq_38_a_deep_queue_is_idled_for_until_that_fails() {
     each(|mut bench| {
@@ -149,8 +149,8 @@ fn cfq_38_a_deep_queue_is_idled_for_until_that_fails() {
     });
 }
 
-/// Is such a queue dropped at once from 2.6.38 on, when all its requests are in the device and no
-/// more than half of its slice was needed to get there? Not before; and not when more than half has
+/// Is such a queue dropped at once from 2.6.38 on, when all its requests are in the device and at
+/// most half of its slice was needed to get there? Not before; and not when more than half has
 /// passed, which is not slow: at 70 of 100 ms.
 #[test]
 fn a_deep_queue_that_is_slow_loses_its_window() {
@@ -171,7 +171,7 @@ fn a_deep_queue_that_is_slow_loses_its_window() {
     }
 }
 
-/// Does a request that says that no other follows clear idle_window, from 2.6.38 on?
+/// Does a request flagged that no other follows clear idle_window, from 2.6.38 on?
 #[test]
 fn a_last_request_says_that_no_other_follows() {
     each(|mut bench| {
@@ -182,8 +182,9 @@ fn a_last_request_says_that_no_other_follows() {
     });
 }
 
-/// Is the tree of those not idled for idled for at its end in 2.6.34 only if one of its requests
-/// did not say that no other follows? A reader of another kind keeps the group from being alone.
+/// Does 2.6.34 idle for the tree of those not idled for, at its end, only if one of its requests
+/// lacked the flag that no other follows? A reader of another kind keeps the group from being
+/// alone.
 #[test]
 fn the_end_of_a_tree_is_idled_for_unless_all_say_the_contrary() {
     for (flags, idles) in [(Flags::NONE, true), (Flags::NOIDLE, false)] {
@@ -202,7 +203,7 @@ fn the_end_of_a_tree_is_idled_for_unless_all_say_the_contrary() {
 }
 
 /// Does a sync request preempt an async queue whatever that was to dispatch, except in 4.19, where
-/// an expired request is let through first?
+/// an expired request goes first?
 #[test]
 fn an_expired_async_request_is_not_preempted() {
     each(|mut bench| {
@@ -217,9 +218,9 @@ fn an_expired_async_request_is_not_preempted() {
     });
 }
 
-/// Is a sole queue's slice extended when it is used up at the end of a request, until there is
-/// something to do again; not when its group has another queue, and from 2.6.38 on not when it has
-/// a request already? The first ends at 1 ms: the slice ends at 101.
+/// Is a sole queue's slice extended when it is used up at a completion, until it has work again;
+/// not when its group has another queue, and from 2.6.38 on not when it has a request already? The
+/// first ends at 1 ms: the slice ends at 101.
 #[test]
 fn a_sole_queue_is_waited_for_behind_its_slice() {
     for (others, waiting) in [(false, false), (false, true), (true, false)] {
