@@ -474,8 +474,9 @@ fn what_was_ordered_is_saved() {
 }
 
 /// Is an order written that happens to be what a start gives by itself, where the file says another
-/// value; and does a fresh start have it? `low_latency` is 0 and `nr_requests` as many as there are.
-/// And where schedulers came and went, which count, does a reload name nothing that cannot be set?
+/// value; and does a fresh start have it? `low_latency` is 0 and `nr_requests` as many as there
+/// are. And where schedulers came and went, which count, does a reload name nothing that cannot be
+/// set?
 #[test]
 fn orders_that_are_defaults_are_saved() {
     let house = Reloading::new("save-defaults");

@@ -90,7 +90,7 @@ fn bash_completes_values() {
     for (line, expected) in [
         ("paternoster comp", "compare\ncompletions"),
         ("paternoster run --device nvme-p", "nvme-pm9a3"),
-        ("paternoster compare --device ssd-8", "ssd-870evo"),
+        ("paternoster compare --device ssd-pm8", "ssd-pm883"),
         ("paternoster emulate lab-d", "lab-disk"),
         ("paternoster run --scheduler ky", "kyber"),
         ("paternoster schedulers mq-deadline-", "mq-deadline-6.8"),

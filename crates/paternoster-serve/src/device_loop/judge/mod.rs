@@ -29,12 +29,14 @@
 //! on the disk; L1 nothing stands still while something is owed; L2 when all have gone nothing is
 //! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 what is
 //! counted is there, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same
-//! names (`succession`); R1 a reload leaves what it says (`renewal`); O1 an order is answered; P1 no scheduler breaks what those of others are
-//! held to (`watchdog`); T1 and T2 of the tenants (`tenants`), T3 of their weights (`audit`).
+//! names (`succession`); R1 a reload leaves what it says (`renewal`); O1 an order is answered; P1
+//! no scheduler breaks what those of others are held to (`watchdog`); T1 and T2 of the tenants
+//! (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
-//! which seed on. Not judged here: TLS, calls of FUSE, how files are opened, volumes that come and go, what
-//! reads configurations, control's sockets, threads; how much each tenant gets, but for its caps; how much work an event costs.
+//! which seed on. Not judged here: TLS, calls of FUSE, how files are opened, volumes that come and
+//! go, what reads configurations, control's sockets, threads; how much each tenant gets, but for
+//! its caps; how much work an event costs.
 
 mod audit;
 mod book;
