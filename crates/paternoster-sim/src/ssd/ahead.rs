@@ -23,13 +23,21 @@
 use std::ops::Range;
 
 /// Streams that are known at a time.
-const STREAMS: usize = 8;
+const STREAMS: u32 = 8;
 
-/// A stream, by its place and how often that was given to another.
+/// A stream: its place, and above that how often the place was given to another. One word, so that
+/// the calendar's entries are no longer for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct StreamId {
-    place: u8,
-    times: u32,
+pub(super) struct StreamId(u32);
+
+impl StreamId {
+    fn new(place: usize, times: u32) -> StreamId {
+        StreamId(times.wrapping_mul(STREAMS) + u32::try_from(place).unwrap_or(0))
+    }
+
+    const fn place(self) -> usize {
+        (self.0 % STREAMS) as usize
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,7 +77,7 @@ pub(super) struct ReadAhead {
     sectors: u64,
     unit: u64,
     capacity: u64,
-    streams: [Stream; STREAMS],
+    streams: [Stream; STREAMS as usize],
     oldest: usize,
     waiters: Vec<Waiter>,
 }
@@ -77,7 +85,7 @@ pub(super) struct ReadAhead {
 impl ReadAhead {
     /// Fetches so many sectors ahead, in whole units, of so many.
     pub(super) fn new(sectors: u64, unit: u64, capacity: u64, depth: u32) -> ReadAhead {
-        let mut streams = [Stream::default(); STREAMS];
+        let mut streams = [Stream::default(); STREAMS as usize];
         streams.iter_mut().for_each(|stream| stream.next = u64::MAX);
         let waiters = Vec::with_capacity(depth as usize);
         ReadAhead { sectors, unit: unit.max(1), capacity, streams, oldest: 0, waiters }
@@ -91,7 +99,7 @@ impl ReadAhead {
             return Found { sectors: 0, is_here: true, fetch: None };
         };
         let stream = &mut self.streams[place];
-        let id = StreamId { place: u8::try_from(place).unwrap_or(0), times: stream.times };
+        let id = StreamId::new(place, stream.times);
         let until = stream.asked.min(end);
         let found = u32::try_from(until.saturating_sub(sector)).unwrap_or(0);
         stream.next = end;
@@ -118,8 +126,8 @@ impl ReadAhead {
 
     /// Sectors of a stream have come.
     pub(super) fn come(&mut self, id: StreamId, sectors: u32) {
-        let stream = &mut self.streams[usize::from(id.place)];
-        if stream.times == id.times {
+        let stream = &mut self.streams[id.place()];
+        if StreamId::new(id.place(), stream.times) == id {
             stream.come += u64::from(sectors);
         }
     }
@@ -127,22 +135,23 @@ impl ReadAhead {
     /// The next read that need not wait any more, and how many sectors it has waited for.
     pub(super) fn ready(&mut self) -> Option<(u32, u32)> {
         let streams = &self.streams;
-        let has = |waiter: &Waiter| streams[usize::from(waiter.id.place)].come >= waiter.until;
+        let has = |waiter: &Waiter| streams[waiter.id.place()].come >= waiter.until;
         let place = self.waiters.iter().position(has)?;
         let waiter = self.waiters.remove(place);
-        self.streams[usize::from(waiter.id.place)].waiting -= 1;
+        self.streams[waiter.id.place()].waiting -= 1;
         Some((waiter.slot, waiter.sectors))
     }
 
     /// A stream that may go on at `end`, in the place of the oldest that no read waits for.
     fn begin(&mut self, end: u64) {
-        let places = (0..STREAMS).map(|nth| (self.oldest + nth) % STREAMS);
+        let all = self.streams.len();
+        let places = (0..all).map(|nth| (self.oldest + nth) % all);
         let Some(place) = { places }.find(|&place| self.streams[place].waiting == 0) else {
             return;
         };
         let times = self.streams[place].times.wrapping_add(1);
         self.streams[place] = Stream { times, next: end, asked: end, come: end, waiting: 0 };
-        self.oldest = (place + 1) % STREAMS;
+        self.oldest = (place + 1) % all;
     }
 }
 

@@ -93,17 +93,20 @@ impl Calendar {
         Calendar { entries: BinaryHeap::with_capacity(entries), made: 0 }
     }
 
+    #[inline]
     pub(super) fn enter(&mut self, at: Nanos, what: Happening) {
         self.entries.push(Reverse(Entry { at, order: self.made, what }));
         self.made += 1;
     }
 
     /// When the next one is.
+    #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
         self.entries.peek().map(|Reverse(entry)| entry.at)
     }
 
     /// The next one, if its time has come by `now`.
+    #[inline]
     pub(super) fn due(&mut self, now: Nanos) -> Option<(Nanos, Happening)> {
         self.next().filter(|&at| at <= now)?;
         self.entries.pop().map(|Reverse(entry)| (entry.at, entry.what))

@@ -69,7 +69,7 @@ use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outco
 use crate::chance::Chance;
 use crate::model::{Figure, Model};
 
-use self::ahead::ReadAhead;
+use self::ahead::{Found, ReadAhead};
 use self::buffer::{Program, Work, WriteBuffer};
 use self::calendar::{Calendar, Happening};
 use self::collection::Collection;
@@ -225,25 +225,11 @@ impl Ssd {
     /// Every piece of a read goes to its die.
     fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
         let (mut parts, mut sector, mut sectors) = (0, command.sector, command.sectors);
-        if let Some(found) =
-            self.ahead.as_mut().map(|ahead| ahead.read(slot, command.sector, command.sectors))
-        {
-            if found.sectors > 0 {
-                parts += 1;
-                sector += u64::from(found.sectors);
-                sectors -= found.sectors;
-                if found.is_here {
-                    let sectors = found.sectors;
-                    self.calendar.enter(now, Happening::Collected { slot, sectors });
-                }
-            }
-            if let Some((stream, range)) = found.fetch {
-                let all = u32::try_from(range.end - range.start).unwrap_or(0);
-                for piece in self.layout.pieces(range.start, all) {
-                    let (at, Piece { die, sectors, .. }) = (self.read_die(now, &piece), piece);
-                    self.calendar.enter(at, Happening::Fetched { stream, die, sectors });
-                }
-            }
+        if self.ahead.is_some() {
+            let found = self.find_ahead(now, slot, command);
+            parts += u32::from(found > 0);
+            sector += u64::from(found);
+            sectors -= found;
         }
         for piece in self.layout.pieces(sector, sectors) {
             let at = self.read_die(now, &piece);
@@ -256,7 +242,28 @@ impl Ssd {
         }
     }
 
+    /// How many sectors at the beginning of a read were fetched ahead or are on their way; what
+    /// comes next is fetched.
+    #[inline(never)]
+    fn find_ahead(&mut self, now: Nanos, slot: u32, command: &Command) -> u32 {
+        let Some(ahead) = self.ahead.as_mut() else { return 0 };
+        let Found { sectors, is_here, fetch } = ahead.read(slot, command.sector, command.sectors);
+        if sectors > 0 && is_here {
+            self.calendar.enter(now, Happening::Collected { slot, sectors });
+        }
+        if let Some((stream, range)) = fetch {
+            let all = u32::try_from(range.end - range.start).unwrap_or(0);
+            for piece in self.layout.pieces(range.start, all) {
+                let at = self.read_die(now, &piece);
+                let (die, sectors) = (piece.die, piece.sectors);
+                self.calendar.enter(at, Happening::Fetched { stream, die, sectors });
+            }
+        }
+        sectors
+    }
+
     /// A die reads a piece; when it is in its register.
+    #[inline]
     fn read_die(&mut self, now: Nanos, piece: &Piece) -> Nanos {
         let Numbers { times, read_spread, .. } = &self.numbers;
         let time = match read_spread {
