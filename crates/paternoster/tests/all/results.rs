@@ -157,6 +157,35 @@ fn documents_keep_their_schema() {
     }
 }
 
+/// Does `run` tell what a drive counted that no request shows, in documents and below its table,
+/// and nothing of a drive that counts nothing?
+#[test]
+fn what_a_drive_counted_is_told() {
+    let words = |device: &str, format: &str| {
+        let words = format!(
+            "run -q --device {device} --scheduler noop --no-entitlement --direct=1 --size=1g \
+             --runtime=300ms --name=w --rw=randwrite --iodepth=32 --ioengine=libaio \
+             --format {format}"
+        );
+        text(&output("", &words.split_whitespace().collect::<Vec<_>>()))
+    };
+    let document: Value =
+        serde_json::from_str(&words("ssd-870evo-aged", "json")).expect("one document");
+    conforms(&document);
+    let figures = &document["runs"][0]["device_figures"];
+    let of = |name: &str| figures[name].as_f64().expect("a number");
+    assert!((of("occupied_part") - 1.0).abs() < 1e-9, "{figures}");
+    let whole = of("host_bytes") + of("moved_bytes");
+    assert!((of("write_amplification") - whole / of("host_bytes")).abs() < 1e-9, "{figures}");
+    // A full drive with 8 % more flash moves more than it is given.
+    assert!(of("moved_bytes") > of("host_bytes"), "{figures}");
+    let table = words("ssd-870evo-aged", "table").replace('\n', " ");
+    let sentence = "noop on ssd-870evo-aged: occupied 100.0 %, write amplification ";
+    assert!(table.contains(sentence), "{table}");
+    let silent: Value = serde_json::from_str(&words("ssd-870evo", "json")).expect("one document");
+    assert_eq!(silent["runs"][0].get("device_figures"), None);
+}
+
 /// Do the older benchmarks print their figures as `run` does, on request, each of their runs side
 /// by side, and otherwise as their originals do?
 #[test]
