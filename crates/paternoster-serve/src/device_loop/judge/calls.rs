@@ -97,6 +97,30 @@ impl Opened {
         (usize::try_from(units).unwrap() * unit).max(unit).min(length)
     }
 
+    /// A sync begins: what is dirty now is what it writes back.
+    pub(super) fn begin_sync(&self) {
+        self.medium.state().sync(self.bytes.clone());
+    }
+
+    /// A sync ends, and is told of failed write-backs; it is all there is of one that has not begun.
+    pub(super) fn sync_as(&self, of: Description, has_begun: bool) -> Result<(), Errno> {
+        let state = &mut *self.medium.state();
+        let range = self.bytes.clone();
+        match state.draw(state.faults.syncs, &[EIO, EIO, EINTR, ENOSPC, EDQUOT]) {
+            Some(EINTR) => return Err(Errno::INTR),
+            Some(errno) => {
+                if !has_begun {
+                    state.fail_to_sync(range.clone());
+                }
+                let _also = self.told(state, of, range.clone());
+                return Err(Errno::from_raw_os_error(state.note(errno, range, true)));
+            }
+            None if has_begun => {}
+            None => state.sync(range.clone()),
+        }
+        self.told(state, of, range).map_err(Errno::from_raw_os_error)
+    }
+
     /// Whether a description has not been told yet of a write-back that failed.
     fn told(&self, state: &mut State, of: Description, range: Range<usize>) -> Result<(), i32> {
         let of = usize::from(of == Description::Flushes && self.alone);
@@ -158,18 +182,7 @@ impl Calls for Opened {
     }
 
     fn sync(&self, of: Description) -> Result<(), Errno> {
-        let state = &mut *self.medium.state();
-        let range = self.bytes.clone();
-        match state.draw(state.faults.syncs, &[EIO, EIO, EINTR, ENOSPC, EDQUOT]) {
-            Some(EINTR) => return Err(Errno::INTR),
-            Some(errno) => {
-                state.fail_to_sync(range.clone());
-                let _also = self.told(state, of, range.clone());
-                return Err(Errno::from_raw_os_error(state.note(errno, range, true)));
-            }
-            None => state.sync(range.clone()),
-        }
-        self.told(state, of, range).map_err(Errno::from_raw_os_error)
+        self.sync_as(of, false)
     }
 
     fn allocate(&self, flags: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {

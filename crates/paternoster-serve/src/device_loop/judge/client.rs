@@ -364,7 +364,9 @@ impl Client {
             // What is hung up on without a stop, is so with one.
             let is_right = world.is_late || self.is_lost || self.plan.shake.lie.is_some();
             let mut open = self.open.values();
-            let failed = |open: &Open| open.ask.kind == READ && is_due(open, world, None);
+            // One that is wrong may lie beyond all numbers.
+            let is_read = |open: &Open| open.ask.kind == READ && open.ask.due == 0;
+            let failed = |open: &Open| is_read(open) && is_due(open, world, None);
             let has_failed = !self.plan.structured && open.any(failed);
             if is_left && !is_right && !has_failed {
                 let open = self.unanswered();

@@ -352,8 +352,8 @@ struct DiskRing {
     registers: bool,
     is_enabled: bool,
     waiting: VecDeque<(u32, Entry)>,
-    /// With whether it hangs, and the result of one that has begun.
-    held: Vec<(u32, Entry, bool, Option<i32>)>,
+    /// With whether it hangs, and whether it has begun.
+    held: Vec<(u32, Entry, bool, bool)>,
     done: VecDeque<(u64, i32)>,
 }
 
@@ -361,8 +361,8 @@ struct DiskRing {
 unsafe impl Send for DiskRing {}
 
 impl DiskRing {
-    /// Makes an entry's call; its result, as a completion has it.
-    fn perform(&self, number: u32, entry: Entry) -> i32 {
+    /// Makes an entry's call, or what is left of it; its result, as a completion has it.
+    fn perform(&self, number: u32, entry: Entry, has_begun: bool) -> i32 {
         self.medium.state().at = Some(number);
         let file = |file: u16| &self.files[usize::from(file)];
         let told = |ended: Result<(), rustix::io::Errno>| match ended {
@@ -381,7 +381,7 @@ impl DiskRing {
                 // SAFETY: the same.
                 moved(unsafe { file(of).transfer(vectors, offset, to_file, durable) })
             }
-            Entry::Sync { file: which, of } => told(file(which).sync(of)),
+            Entry::Sync { file: which, of } => told(file(which).sync_as(of, has_begun)),
             Entry::Allocate { file: of, flags, offset, length } => {
                 told(file(of).allocate(flags, offset, length))
             }
@@ -391,10 +391,15 @@ impl DiskRing {
         result
     }
 
-    /// Whether it is a sync that looks for what it has to write when it is given, and ends later:
-    /// what is written meanwhile is not covered by it.
-    fn begins(&self, entry: &Entry) -> bool {
-        matches!(entry, Entry::Sync { .. }) && self.medium.state().chance.once_in(2)
+    /// Whether it is a sync that writes back what is dirty when it is given, and ends later: what is
+    /// written meanwhile is not covered by it.
+    fn begins(&self, entry: Entry) -> bool {
+        let Entry::Sync { file, .. } = entry else { return false };
+        let begins = self.medium.state().chance.once_in(2);
+        if begins {
+            self.files[usize::from(file)].begin_sync();
+        }
+        begins
     }
 
     /// Its server has gone: everything ends, and something of it is done.
@@ -404,8 +409,8 @@ impl DiskRing {
                 entry,
                 Entry::Fixed { to_file: false, .. } | Entry::Move { to_file: false, .. }
             );
-            if begun.is_none() && !is_read && self.medium.is_done_unheard(self.server) {
-                let _unheard = self.perform(number, entry);
+            if !begun && !is_read && self.medium.is_done_unheard(self.server) {
+                let _unheard = self.perform(number, entry, false);
             }
             self.done.push_back((u64::from(number), -ECANCELED));
         }
@@ -454,8 +459,8 @@ impl Ring for DiskRing {
         let given: Vec<_> = self.waiting.drain(..count).collect();
         for (number, entry) in given {
             let hangs = self.medium.hangs();
-            let begun = self.begins(&entry).then(|| self.perform(number, entry));
-            self.held.push((number, entry, hangs, begun));
+            let begins = self.begins(entry);
+            self.held.push((number, entry, hangs, begins));
         }
         if wait_for > 0 {
             self.end_all();
@@ -474,7 +479,7 @@ impl Ring for DiskRing {
         let (number, entry, _, begun) = self.held.swap_remove(which);
         // A job may need many, and moves with each.
         self.medium.state().ended += 1;
-        Some((u64::from(number), begun.unwrap_or_else(|| self.perform(number, entry))))
+        Some((u64::from(number), self.perform(number, entry, begun)))
     }
 
     unsafe fn register(&mut self, _: &[iovec]) -> io::Result<()> {
