@@ -102,7 +102,7 @@ impl Opened {
         self.medium.state().sync(self.bytes.clone());
     }
 
-    /// A sync ends, and is told of failed write-backs; it is all there is of one that has not begun.
+    /// A sync ends, and is told of failed write-backs; one that has not begun does all of it.
     pub(super) fn sync_as(&self, of: Description, has_begun: bool) -> Result<(), Errno> {
         let state = &mut *self.medium.state();
         let range = self.bytes.clone();

@@ -391,8 +391,8 @@ impl DiskRing {
         result
     }
 
-    /// Whether it is a sync that writes back what is dirty when it is given, and ends later: what is
-    /// written meanwhile is not covered by it.
+    /// Whether it is a sync that writes back what is dirty when it is given, and ends later: what
+    /// is written meanwhile is not covered by it.
     fn begins(&self, entry: Entry) -> bool {
         let Entry::Sync { file, .. } = entry else { return false };
         let begins = self.medium.state().chance.once_in(2);
