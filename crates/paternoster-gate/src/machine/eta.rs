@@ -239,6 +239,7 @@ impl Held {
         (len >> 9).max(1).ilog2().min(20) as usize
     }
 
+    #[inline]
     pub(super) fn add(&mut self, op: Op, len: u64, time: Nanos) {
         self.means[op as usize][Held::size(len)].add(time);
         self.any.add(time);

@@ -453,6 +453,7 @@ impl Core {
     }
 
     /// What waits in the queue is withdrawn from it.
+    #[inline(never)]
     fn cancel(&mut self, bio: BioTicket) {
         let withdrawn = self.queue.cancel(self.now, bio);
         debug_assert!(withdrawn.is_ok(), "what waits can be withdrawn: {withdrawn:?}");

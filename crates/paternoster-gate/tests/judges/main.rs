@@ -11,6 +11,7 @@
 //! The tables are part of docs/gate.md: run with `PATERNOSTER_WRITE=1` to write them there.
 
 mod doors;
+mod futures;
 mod tables;
 mod world;
 
@@ -20,10 +21,11 @@ use std::fs;
 use std::path::Path;
 
 use doors::{Buckets, Door, Fair, Gated, Semaphore};
+use futures::{Anew, Look, can_be_told};
 use paternoster_disk::Device;
 use paternoster_gate::{Nanos, Settings};
 use tables::{Figures, Row, percent, times_alone};
-use world::{Came, Chance, Client, run};
+use world::{Came, Chance, Client, run, run_and_look};
 
 /// Of the two classes that want all, and of the reader's.
 const WEIGHTS: [u32; 3] = [100, 400, 100];
@@ -357,5 +359,46 @@ fn eta() {
     println!("in all: {table}");
     if from == 0 {
         publish("eta", &table);
+    }
+}
+
+/// Moments of a load at which futures are looked into, and how many at each.
+const MOMENTS: u64 = 24;
+const FUTURES: usize = 64;
+
+/// How often could the end of a permit be told within a quarter: by what knows all but what is
+/// asked for later, and by what does not know either where that lies which waits?
+#[test]
+fn eta_in_futures() {
+    let mut sums = [[0; 2]; 2];
+    let from: u64 = std::env::var("ETA_FROM").map_or(0, |from| from.parse().unwrap());
+    for number in from..from + 24 {
+        let (name, load) = drawn(number);
+        let device = Device::named(name).unwrap().without_data();
+        let mut clients = many(load, 0, 16);
+        clients.extend(many(load, 1, 15));
+        let look = |anew, every, futures| {
+            let mut look = Look::new(anew, times(name)[0], every, futures);
+            let mut gate = gated(&WEIGHTS);
+            run_and_look(&device, &mut gate, &clients, number + 1, times(name), Some(&mut look));
+            look
+        };
+        let asks = look(Anew::Asks, u64::MAX, 0).asks;
+        let found = [Anew::Asks, Anew::Places]
+            .map(|anew| can_be_told(&look(anew, (asks / MOMENTS).max(1), FUTURES).took));
+        println!("{name} {load:?}: of 1000 by others, by all: {found:?}");
+        for (sum, found) in sums.iter_mut().zip(found) {
+            sum.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
+        }
+    }
+    let percent = |of: u64| format!("{}.{}", of / 240, of / 24 % 10);
+    let mut table = String::from("| not known | by the other half | by all |\n|---|---|---|\n");
+    let rows = ["what is asked for later", "that, and where what waits lies"];
+    for (row, [by_others, by_all]) in rows.into_iter().zip(sums) {
+        writeln!(table, "| {row} | {} % | {} % |", percent(by_others), percent(by_all)).unwrap();
+    }
+    print!("{table}");
+    if from == 0 {
+        publish("futures", &table);
     }
 }

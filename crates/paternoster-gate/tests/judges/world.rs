@@ -8,6 +8,7 @@ use paternoster_disk::{Device, Disk, Id, Next};
 use paternoster_gate::{Nanos, Op};
 
 use crate::doors::{Door, Wish};
+use crate::futures::{Anew, Look};
 
 /// One client: so many I/Os at a time, or one at each tick.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +72,7 @@ struct World<'a> {
     under_way: HashMap<Id, usize>,
     ticks: BinaryHeap<Reverse<(u64, usize)>>,
     capacity: u64,
+    look: Option<&'a mut Look>,
 }
 
 impl World<'_> {
@@ -93,6 +95,30 @@ impl World<'_> {
             self.ios[io] = (client, wish, now);
         }
         self.door.ask(now, wish, io);
+        let future = self.look.as_mut().and_then(|look| Some((look.asked(now.0, io)?, look.anew)));
+        if let Some((number, anew)) = future {
+            self.begin_future(number as u64, anew);
+        }
+    }
+
+    /// From now on all that is drawn is other than in the one that forked.
+    fn begin_future(&mut self, number: u64, anew: Anew) {
+        self.chance = Chance((number + 1) * 0x9e37_79b9_7f4a_7c15);
+        (0..8).for_each(|_| _ = self.chance.below(2));
+        if anew == Anew::Asks {
+            return;
+        }
+        for io in 0..self.ios.len() {
+            let is_inside = self.under_way.values().any(|inside| *inside == io);
+            if !is_inside && !self.free.contains(&io) {
+                let len = self.ios[io].1.len;
+                self.ios[io].1.offset = self.chance.below(self.capacity / len) * len;
+            }
+        }
+    }
+
+    fn is_future(&self) -> bool {
+        self.look.as_ref().is_some_and(|look| look.told.is_some())
     }
 
     fn let_in(&mut self, now: Nanos) {
@@ -114,7 +140,19 @@ pub(crate) fn run(
     door: &mut dyn Door,
     clients: &[Client],
     seed: u64,
+    times: [u64; 2],
+) -> Came {
+    run_and_look(device, door, clients, seed, times, None)
+}
+
+/// The same, and a look into futures on the way. A future ends with the I/O that it is about.
+pub(crate) fn run_and_look<'a>(
+    device: &Device,
+    door: &'a mut dyn Door,
+    clients: &'a [Client],
+    seed: u64,
     [warm, measured]: [u64; 2],
+    look: Option<&'a mut Look>,
 ) -> Came {
     let disk = Disk::new(device, seed);
     let classes = clients.iter().map(|client| client.class + 1).max().unwrap_or(0);
@@ -136,6 +174,7 @@ pub(crate) fn run(
         under_way: HashMap::new(),
         ticks: BinaryHeap::new(),
         capacity,
+        look,
     };
     for (client, own) in clients.iter().enumerate() {
         if own.every > 0 {
@@ -145,13 +184,16 @@ pub(crate) fn run(
         }
     }
     let (mut now, ends) = (Nanos(0), warm + measured);
-    while now.0 < ends {
+    while now.0 < ends || world.is_future() {
         let disk_wakes = loop {
             match world.disk.next(now) {
                 Next::Done(done) => {
                     let io = world.under_way.remove(&done.id).unwrap();
                     let (client, wish, asked) = world.ios[io];
                     world.door.ended(now, io);
+                    if let Some(look) = &mut world.look {
+                        look.ended(io, (now - asked).0);
+                    }
                     world.free.push(io);
                     if now.0 >= warm {
                         came.bytes[wish.class] += wish.len;
