@@ -28,7 +28,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Arguments;
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use self::entry::Entry;
@@ -47,8 +47,12 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Origins that have a window of their own.
 const ORIGINS: usize = 256;
 
-/// The log of the process.
-static LOG: LazyLock<Arc<Log>> = LazyLock::new(|| Log::start(std::io::stderr()));
+/// The log of the process. Its thread begins with the first line, so that a server can bound itself
+/// before any thread is there.
+static LOG: OnceLock<Arc<Log>> = OnceLock::new();
+
+/// How lines are told, before the first one, too.
+static STYLE: Mutex<Option<Style>> = Mutex::new(None);
 
 /// The last level that is told.
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
@@ -57,7 +61,19 @@ static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
 pub(crate) fn configure(server: &config::Server) {
     let level = if server.verbose { Level::Debug } else { server.log_level };
     LEVEL.store(level as u8, Ordering::Relaxed);
-    LOG.lock().style = Style::of(server.log_format);
+    let style = Style::of(server.log_format);
+    *locked(&STYLE) = Some(style);
+    if let Some(log) = LOG.get() {
+        log.lock().style = style;
+    }
+}
+
+fn log() -> &'static Log {
+    LOG.get_or_init(|| {
+        let log = Log::start(std::io::stderr());
+        log.lock().style = locked(&STYLE).unwrap_or_default();
+        log
+    })
 }
 
 /// Tells a warning of the server's own.
@@ -94,7 +110,7 @@ impl Entry {
         #[cfg(test)]
         self.count(None, words);
         if self.is_told() {
-            LOG.add(None, room, Instant::now(), |style| self.line(style, words));
+            log().add(None, room, Instant::now(), |style| self.line(style, words));
         }
     }
 
@@ -104,7 +120,7 @@ impl Entry {
         self.count(Some(origin), words);
         let origin = Some((origin, self.level));
         if self.is_told() {
-            LOG.add(origin, LINES, Instant::now(), |style| self.line(style, words));
+            log().add(origin, LINES, Instant::now(), |style| self.line(style, words));
         }
     }
 
@@ -127,7 +143,9 @@ impl Entry {
 
 /// Waits until everything is written, at most so long.
 pub fn settle(most: Duration) {
-    LOG.settle(most);
+    if let Some(log) = LOG.get() {
+        log.settle(most);
+    }
 }
 
 /// Limits of what is counted begin anew on this thread.

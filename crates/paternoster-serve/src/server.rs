@@ -36,6 +36,7 @@ use crate::device_loop::{DeviceLoop, DeviceLoopHandle, Message, Opened, seats};
 use crate::export_table::ExportTable;
 use crate::fuse;
 use crate::fuse::front::File;
+use crate::fuse::helper::Helper;
 use crate::fuse::mounted::Mounted;
 use crate::handover::giver::{Giver, Left};
 use crate::handover::taker::Connections;
@@ -45,7 +46,7 @@ use crate::host::listen::Socket;
 use crate::host::notify::{Heart, Notify};
 use crate::host::pidfile::Pidfile;
 use crate::host::privileges::Account;
-use crate::host::sandbox::{Sandbox, missing_image_folders};
+use crate::host::sandbox::{Sandbox, missing_image_folders, not_bounded};
 use crate::locked::locked;
 use crate::log::Entry;
 use crate::negotiation::{Negotiation, wants_tls};
@@ -146,7 +147,15 @@ impl Server {
         let sandbox = options.sandbox.as_ref();
         // What has to be looked at elsewhere is open; no thread is there yet.
         notes.extend(sandbox.iter().flat_map(|_| missing_image_folders(&config)));
-        notes.extend(sandbox.and_then(|it| it.bound_files(&config, options.decisions.as_deref())));
+        let mut helper = None;
+        if let (Some(_), Some(settings)) = (sandbox, &config.server.fuse) {
+            let started = Helper::start(settings);
+            helper = started.inspect_err(|why| notes.push(not_bounded(why))).ok();
+        }
+        let unmounts = config.server.fuse.is_some() && helper.is_none();
+        let decisions = options.decisions.as_deref();
+        let bounded = sandbox.filter(|_| !unmounts);
+        notes.extend(bounded.and_then(|it| it.bound_files(&config, decisions)));
         let (mut files, mut slots) = (Vec::new(), Vec::new());
         for device in &config.devices {
             let mut opened = DeviceLoop::open(&config, device, &options)?;
@@ -187,13 +196,13 @@ impl Server {
         let mut arrived = None;
         let folder = match (shown, &takeover) {
             (None, _) => None,
-            (Some(settings), None) => Some(fuse::show(&config, settings, files)?),
+            (Some(settings), None) => Some(fuse::show(&config, settings, files, helper)?),
             (Some(settings), Some(takeover)) => {
                 // No two can have the folder; and a process that mounts must do it before it is
                 // bounded.
                 arrived = Some(takeover.commit()?);
                 takeover.wait_for_unmount();
-                let shown = fuse::show(&config, settings, files);
+                let shown = fuse::show(&config, settings, files, helper);
                 shown.inspect_err(|why| notes.push(format!("no files are shown: {why}"))).ok()
             }
         };
@@ -202,7 +211,7 @@ impl Server {
         }
         notes.extend(fit_connections(&mut config));
         // Clients wait in the listeners' queues still.
-        notes.extend(sandbox.and_then(|it| it.bound_calls(&config)));
+        notes.extend(sandbox.and_then(|it| it.bound_calls(unmounts)));
         let config = Arc::new(config);
         let negotiation =
             Negotiation::new(Arc::clone(&config), export_table, sockets, tls, messages)

@@ -14,7 +14,9 @@
 //! the file is read. Whether the folders are there is asked separately ([`Fuse::look`]): reading a
 //! configuration touches no other file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 
 use toml::de::DeValue;
 
@@ -23,6 +25,7 @@ use super::file::ConfigError;
 use super::settle::Complaint;
 use super::{Config, Fuse, limits, words};
 use crate::host::privileges::Account;
+use crate::locked::locked;
 
 /// What Linux allows.
 const FILE_NAME_BYTES: usize = 255;
@@ -59,7 +62,7 @@ fn users(section: &mut Section<'_>) -> Result<Option<Vec<u32>>, ConfigError> {
 
 fn user(value: &DeValue<'_>) -> Result<u32, String> {
     if let Some(name) = value.as_str() {
-        return Ok(Account::find(&plain(name)?, None)?.uid);
+        return named(plain(name)?);
     }
     let digits = value.as_integer().map(|integer| (integer.as_str().replace('_', ""), integer));
     let number = digits.and_then(|(digits, integer)| {
@@ -67,6 +70,19 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
         u32::from_str_radix(&digits, integer.radix()).ok().filter(|uid| *uid != u32::MAX)
     });
     number.ok_or_else(|| USERS.to_owned())
+}
+
+/// The number of a user's name. What was found is remembered: a reload within the sandbox cannot
+/// look into the system's files of users.
+fn named(name: String) -> Result<u32, String> {
+    static KNOWN: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+    match Account::find(&name, None) {
+        Ok(account) => {
+            locked(&KNOWN).insert(name, account.uid);
+            Ok(account.uid)
+        }
+        Err(why) => locked(&KNOWN).get(&name).copied().ok_or(why),
+    }
 }
 
 /// What does not go together with files of that folder.

@@ -145,6 +145,12 @@ impl Front {
             .or_else(|| handle.and_then(|handle| handle.caller.clone()))
     }
 
+    /// Who asks, as far as that is remembered; else who opened the file.
+    fn known(&self, request: &Request, handle: Option<&Handle>) -> Option<Arc<Caller>> {
+        let known = locked(self.callers.as_ref()?).known(request.pid(), request.uid());
+        known.or_else(|| handle.and_then(|handle| handle.caller.clone()))
+    }
+
     /// Who asks for a change; closing the file will make it durable.
     fn writer(&self, request: &Request, handle: FileHandle) -> Option<Arc<Caller>> {
         let handle = self.handle(handle);
@@ -176,12 +182,17 @@ impl Front {
     }
 
     /// Makes durable what was written, in the name of who asks.
-    fn sync(&self, request: &Request, inode: INodeNo, handle: Option<&Handle>, reply: ReplyEmpty) {
+    fn sync(
+        &self,
+        caller: Option<Arc<Caller>>,
+        inode: INodeNo,
+        handle: Option<&Handle>,
+        reply: ReplyEmpty,
+    ) {
         let Some(file) = self.file(inode) else { return reply.error(Errno::ENOENT) };
         if let Some(handle) = handle {
             handle.wrote.store(false, Ordering::Relaxed);
         }
-        let caller = self.caller(request, handle);
         Front::send(file, call(file, caller, Kind::Flush, (0, 0), Answer::Done(reply)));
     }
 
@@ -354,7 +365,10 @@ impl Filesystem for Front {
     ) {
         let handle = self.handle(handle);
         if handle.as_ref().is_some_and(|handle| handle.wrote.load(Ordering::Relaxed)) {
-            return self.sync(request, inode, handle.as_deref(), reply);
+            // It is not looked at: a process that becomes another program closes files in the midst
+            // of it, and what /proc tells of it waits for the end of that, which waits for us.
+            let caller = self.known(request, handle.as_deref());
+            return self.sync(caller, inode, handle.as_deref(), reply);
         }
         reply.ok();
     }
@@ -381,7 +395,9 @@ impl Filesystem for Front {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.sync(request, inode, self.handle(handle).as_deref(), reply);
+        let handle = self.handle(handle);
+        let caller = self.caller(request, handle.as_deref());
+        self.sync(caller, inode, handle.as_deref(), reply);
     }
 
     fn fallocate(

@@ -12,25 +12,32 @@
 //! those of its ionice; rules of the configuration go before both.
 //!
 //! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
-//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words;
-//!   `kernel`: what the kernel is told.
+//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words; `helper`: what
+//!   mounts for a server in its sandbox; `kernel`: what the kernel is told.
 
 pub mod call;
 pub mod callers;
 pub(crate) mod front;
+pub(crate) mod helper;
 pub mod kernel;
 pub(crate) mod mount;
 pub(crate) mod mounted;
 
 use crate::config::{self, Config, Fuse};
 use front::{File, Front};
+use helper::Helper;
 use mounted::Mounted;
 
 /// Shows these volumes as files where the configuration wants them.
 ///
 /// # Errors
 /// What cannot be, in words.
-pub(crate) fn show(config: &Config, settings: &Fuse, files: Vec<File>) -> Result<Mounted, String> {
+pub(crate) fn show(
+    config: &Config,
+    settings: &Fuse,
+    files: Vec<File>,
+    helper: Option<Helper>,
+) -> Result<Mounted, String> {
     config::fuse::check(config).map_err(|complaint| complaint.to_string())?;
     for (place, file) in files.iter().enumerate() {
         let name = &file.name;
@@ -39,5 +46,6 @@ pub(crate) fn show(config: &Config, settings: &Fuse, files: Vec<File>) -> Result
         }
     }
     crate::vital::watch_fuse();
-    Mounted::start(Front::new(files, settings), &settings.mount, settings.allow_other)
+    let front = Front::new(files, settings);
+    Mounted::start(front, &settings.mount, settings.allow_other, helper)
 }

@@ -6,17 +6,30 @@
 //! use at the end there is a last resort: to detach, after which the name is free and who still
 //! has the file open is told EIO.
 
+use std::ffi::CString;
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fuser::{Config, MountOption, SessionACL};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
+/// What the table of mounts says, and the kind of file system.
+const NAME: &str = "paternoster";
+const KIND: &str = "fuse.paternoster";
+/// How often a mount whose server has just been killed is looked at, and how long between.
+const LOOKS: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(10);
 
 /// The folder's full name, if it can be mounted on.
 pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
@@ -49,6 +62,29 @@ fn take_away_the_dead(at: &Path) {
     if fs::read_dir(at).is_err_and(dead) {
         // What cannot be taken away is told by whoever looks next.
         let _still_there = unmount(at, true);
+    }
+}
+
+/// Takes away what is mounted there if its server is dead, and nothing that another has mounted
+/// there since. The server may be in the midst of dying: calls that wait for it are broken off.
+pub(crate) fn take_away_if_dead(at: &Path) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // This mount itself, by whatever name; it is detached, which minds no open file.
+    let Ok(open) = rustix::fs::open(at, flags, Mode::empty()) else { return };
+    let itself = format!("/proc/self/fd/{}", open.as_raw_fd());
+    for _ in 0..LOOKS {
+        let entry = fs::read_dir(&itself).and_then(|mut entries| entries.next().transpose());
+        match entry.map_err(|error| error.raw_os_error()) {
+            Err(Some(libc::ENOTCONN)) => {
+                if rustix::mount::unmount(&itself, UnmountFlags::DETACH) == Err(Errno::PERM) {
+                    // Nothing is left to be told.
+                    let _still_there = ask_helper(at, true);
+                }
+                return;
+            }
+            Err(Some(libc::ECONNABORTED)) => std::thread::sleep(BETWEEN),
+            _ => return,
+        }
     }
 }
 
@@ -98,6 +134,61 @@ pub(crate) fn explain(folder: &Path, error: &io::Error, others: bool) -> String 
         );
     }
     format!("{shown}: it cannot be mounted: {}", said.trim_end())
+}
+
+/// Mounts, by ourselves or by the helper program: where the kernel asks. (`fuser` can do it, too,
+/// but waits for the first question then, which another process is to answer.)
+///
+/// # Errors
+/// What the system or the program said.
+pub(crate) fn mount(folder: &Path, others: bool) -> io::Result<OwnedFd> {
+    let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+    let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        uid.as_raw(),
+        gid.as_raw()
+    );
+    if others {
+        data += ",allow_other";
+    }
+    let data = CString::new(data)?;
+    let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NOATIME;
+    match rustix::mount::mount(NAME, folder, KIND, flags, &*data) {
+        Ok(()) => Ok(device.into()),
+        Err(Errno::PERM) => mount_by_helper(folder, others),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// It opens the device, mounts, and sends the device through the socket that it is told of.
+fn mount_by_helper(folder: &Path, others: bool) -> io::Result<OwnedFd> {
+    let (ours, its) = UnixStream::pair()?;
+    let mut options = format!("fsname={NAME},subtype={NAME},default_permissions");
+    options += ",nodev,nosuid,noexec,noatime";
+    if others {
+        options += ",allow_other";
+    }
+    let mut command = Command::new(HELPER);
+    command.arg("-o").arg(options).arg("--").arg(folder);
+    command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(OwnedFd::from(its)));
+    let output = command.stdout(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    // It has ended: what it has sent is there, and its side of the socket goes with the command.
+    drop(command);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let slices = &mut [IoSliceMut::new(&mut byte)];
+    recvmsg(&ours, slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let found = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut found) => found.next(),
+        _ => None,
+    });
+    found.ok_or_else(|| io::Error::other(format!("{HELPER} has sent no file")))
 }
 
 /// Unmounts; `detached`: also when somebody is in it.

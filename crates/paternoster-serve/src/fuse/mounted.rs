@@ -7,10 +7,12 @@
 //!
 //! Invariant: after [`Mounted::end`], or a panic, nobody finds the folder's files there.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fuser::{BackgroundSession, Filesystem, Session};
 
+use super::helper::Helper;
 use super::mount;
 
 /// A folder that is mounted.
@@ -18,6 +20,8 @@ use super::mount;
 pub(crate) struct Mounted {
     at: PathBuf,
     session: Option<BackgroundSession>,
+    /// What mounts and unmounts where this process has given it up.
+    helper: Option<Helper>,
 }
 
 impl Mounted {
@@ -29,12 +33,23 @@ impl Mounted {
         files: impl Filesystem,
         at: &Path,
         allow_other: bool,
+        helper: Option<Helper>,
     ) -> Result<Mounted, String> {
-        let at = mount::check(at)?;
-        let session = Session::new(files, &at, &mount::options("paternoster", allow_other))
+        let options = mount::options("paternoster", allow_other);
+        let (at, session) = if let Some(helper) = &helper {
+            let (at, device) = helper.mount()?;
+            let acl = options.acl;
+            (at, Session::from_fd(files, device, acl, options))
+        } else {
+            let at = mount::check(at)?;
+            let session = Session::new(files, &at, &options);
+            (at, session)
+        };
+        // Dropped on the way, a helper takes away what nobody serves.
+        let session = session
             .and_then(Session::spawn)
             .map_err(|error| mount::explain(&at, &error, allow_other))?;
-        Ok(Mounted { at, session: Some(session) })
+        Ok(Mounted { at, session: Some(session), helper })
     }
 
     /// Unmounts it, and waits until the last question was answered if nobody uses it.
@@ -48,15 +63,24 @@ impl Mounted {
     fn take_down(&mut self) -> Result<(), String> {
         let Some(session) = self.session.take() else { return Ok(()) };
         let shown = self.at.display();
-        match mount::unmount(&self.at, false) {
+        match self.unmount(false) {
             Ok(()) => session.join().map_err(|error| format!("{shown}: {error}")),
             Err(error) => {
                 // It goes with its last user; the thread that serves it then ends by itself.
-                let gone = mount::unmount(&self.at, true);
+                let gone = self.unmount(true);
                 std::mem::forget(session);
                 gone.map_err(|_| format!("{shown}: {error}"))?;
                 Err(format!("{shown}: somebody still uses its files, which fail from now on"))
             }
+        }
+    }
+}
+
+impl Mounted {
+    fn unmount(&self, detached: bool) -> io::Result<()> {
+        match &self.helper {
+            Some(helper) => helper.unmount(detached),
+            None => mount::unmount(&self.at, detached),
         }
     }
 }

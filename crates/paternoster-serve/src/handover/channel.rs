@@ -29,24 +29,24 @@ use rustix::net::{
 };
 
 /// Bytes of a record at most; what is longer comes in several.
-pub(super) const RECORD_MOST: usize = 1 << 20;
+pub(crate) const RECORD_MOST: usize = 1 << 20;
 /// Descriptors of a record at most. (The kernel takes 253 with a message.)
-pub(super) const FDS_MOST: usize = 2;
+pub(crate) const FDS_MOST: usize = 2;
 const HEAD: usize = 8;
 /// The system has too many descriptors under way: looked at again after this time.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A record as it came.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub kind: u8,
-    pub payload: Vec<u8>,
-    pub fds: Vec<OwnedFd>,
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) fds: Vec<OwnedFd>,
 }
 
 /// The other process.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     stream: UnixStream,
 }
 
@@ -55,13 +55,13 @@ impl Channel {
     ///
     /// # Errors
     /// What the system said.
-    pub(super) fn new(stream: UnixStream) -> io::Result<Channel> {
+    pub(crate) fn new(stream: UnixStream) -> io::Result<Channel> {
         stream.set_nonblocking(true)?;
         Ok(Channel { stream })
     }
 
     /// The stream.
-    pub(super) const fn stream(&self) -> &UnixStream {
+    pub(crate) const fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
@@ -69,7 +69,7 @@ impl Channel {
     ///
     /// # Errors
     /// The other side has gone, or does not keep up.
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         kind: u8,
         payload: &[u8],
@@ -115,7 +115,7 @@ impl Channel {
     ///
     /// # Errors
     /// `UnexpectedEof`: the other side has gone; `InvalidData`: it speaks otherwise; `TimedOut`.
-    pub(super) fn receive(&self, by: Option<Instant>) -> io::Result<Frame> {
+    pub(crate) fn receive(&self, by: Option<Instant>) -> io::Result<Frame> {
         let mut head = [0; HEAD];
         let mut fds = Vec::new();
         self.fill(&mut head, &mut fds, by)?;

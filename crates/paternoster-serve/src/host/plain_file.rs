@@ -24,7 +24,11 @@ use super::sandbox;
 /// It is a link, no plain file, another user's or has several names; or what the system said.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let named = |why: &str| io::Error::other(format!("{}: {why}", path.display()));
-    let refused = |error: io::Error| named(&format!("{error}{}", sandbox::hint()));
+    let told = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ELOOP) => named("it is a symbolic link, which is not followed"),
+        Some(libc::EACCES) => named(&format!("{error}{}", sandbox::hint())),
+        _ => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
+    };
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -32,11 +36,7 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => named("it is a symbolic link, which is not followed"),
-            Some(libc::EACCES) => refused(error),
-            _ => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
-        })?;
+        .map_err(told)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(named("it is no plain file"));
@@ -47,9 +47,9 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     if found.nlink() != 1 {
         return Err(named("it has other names (hard links)"));
     }
-    // In the configuration's folder a sandboxed server may write files and not empty them.
+    // Where files may be replaced, as in the configuration's folder, none may be cut.
     if found.len() > 0 {
-        file.set_len(0).map_err(refused)?;
+        file.set_len(0).map_err(told)?;
     }
     Ok(file)
 }

@@ -45,6 +45,7 @@ mod results;
 mod rules;
 mod runs;
 mod serve_arguments;
+mod serve_fuse;
 mod serve_log;
 mod serve_loss;
 mod serve_notify;

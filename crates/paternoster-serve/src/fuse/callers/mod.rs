@@ -14,6 +14,9 @@
 //!                            └─ equal to a caller that is known ──────────────▶ that one
 //! ```
 //!
+//! What /proc tells of a process may wait until it has become another program (Linux 6.18: `stat`),
+//! and that for its files to be closed: a close is answered from memory alone ([`Callers::known`]).
+//!
 //! A request comes late when the kernel reads ahead or writes back for a thread that has ended
 //! since. Such a thread is answered for from memory, as long as it is among those used last.
 //!
@@ -170,6 +173,12 @@ impl Callers {
             (None, known) => (self.look(thread, known)?, now),
         };
         Some(self.remember(thread, uid, facts, read_at, now))
+    }
+
+    /// Who the thread is that acts for this user, by what is remembered alone: nothing is asked.
+    pub fn known(&mut self, thread: u32, uid: u32) -> Option<Arc<Caller>> {
+        let known = self.threads.get(&thread).map(|known| Arc::clone(&known.caller));
+        known.filter(|caller| caller.uid == uid)
     }
 
     fn version(&self) -> u64 {

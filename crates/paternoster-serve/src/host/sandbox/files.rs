@@ -78,6 +78,9 @@ pub(super) fn allowed(
     for path in ["/proc", "/sys"] {
         all.push((path.into(), READ));
     }
+    // Where cgroups are, if elsewhere.
+    let cgroups = server.fuse.as_ref().and_then(|fuse| fuse.cgroups.as_ref());
+    all.extend(cgroups.map(|path| (path.clone(), READ)));
     all.extend(sandbox.reads.iter().map(|path| (path.clone(), READ)));
     all.extend(sandbox.replaces.iter().map(|path| (path.clone(), REPLACED)));
     if let Some(tls) = &server.tls {

@@ -12,8 +12,9 @@
 //! to its few operations and to the files that it knows (`device/uring/ring.rs`), and no new one
 //! can be made. What the kernel lacks is told in a line, and the server starts.
 //!
-//! Two things cannot be had together: who mounts (`[server.fuse]`) must unmount, which Landlock
-//! forbids; so files are not bounded there, and a line says so.
+//! Landlock lets no process unmount. What `[server.fuse]` mounts is mounted and unmounted by a
+//! process that is forked before (`fuse/helper.rs`); where none can be, files are not bounded, and a
+//! line says so.
 
 mod calls;
 mod files;
@@ -41,23 +42,37 @@ impl Sandbox {
     /// Bounds the files and ports that this thread, and those that it starts, can open. What the
     /// kernel lacks, in words.
     pub(crate) fn bound_files(&self, config: &Config, decisions: Option<&Path>) -> Option<String> {
-        if config.server.fuse.is_some() {
-            return Some(
-                "sandbox: files are not bounded: with Landlock the folder of [server.fuse] could \
-                 not be unmounted"
-                    .to_owned(),
-            );
-        }
         let bounded = files::bound(&files::allowed(self, config, decisions), config);
         FILES.store(bounded != files::Bounded::No, Ordering::Relaxed);
-        bounded.missing()
+        bounded.missing().or_else(|| {
+            // Landlock is of the thread that asks for it, and of what that one starts.
+            (!is_alone()).then(|| {
+                "sandbox: files are bounded for what this thread starts, not for threads that were \
+                 there before"
+                    .to_owned()
+            })
+        })
     }
 
-    /// Takes calls from all threads of the process that a server never makes. What the kernel
-    /// lacks, in words.
-    pub(crate) fn bound_calls(&self, config: &Config) -> Option<String> {
-        calls::bound(config.server.fuse.is_some()).err()
+    /// Takes calls from all threads of the process that a server never makes; `unmounts`: but for
+    /// those by which this one unmounts. What the kernel lacks, in words.
+    #[allow(clippy::unused_self, reason = "only where there is a sandbox")]
+    pub(crate) fn bound_calls(&self, unmounts: bool) -> Option<String> {
+        calls::bound(unmounts).err()
     }
+}
+
+/// Whether this process has no other thread.
+pub(crate) fn is_alone() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}
+
+/// What to say where what is mounted must be unmounted by this process.
+pub(crate) fn not_bounded(why: &str) -> String {
+    format!(
+        "sandbox: files are not bounded: with Landlock the folder of [server.fuse] could not be \
+         unmounted, and {why}"
+    )
 }
 
 /// Folders of images that are not there, in words: a reload could add nothing from them, not even
