@@ -12,8 +12,8 @@
 //! those of its ionice; rules of the configuration go before both.
 //!
 //! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
-//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words; `helper`: what
-//!   mounts for a server in its sandbox; `kernel`: what the kernel is told.
+//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words; `helper`:
+//!   what mounts for a server in its sandbox; `kernel`: what the kernel is told.
 
 pub mod call;
 pub mod callers;

@@ -138,6 +138,11 @@ fn a_reboot_as_written() {
     assert!(said.contains("`server.listen` is missing") && !said.contains("serving"), "{said}");
     // The unit's own filter lets the server restrict itself.
     assert!(!said.contains("calls are not bounded"), "{said}");
+    // And it lets the thread of handshakes go behind the loops.
+    let main = manager.show("MainPID");
+    let threads = manager.must(&format!("ps -L -o comm=,ni= -p {main}"));
+    let nice = threads.lines().find_map(|line| line.strip_prefix("negotiation"));
+    assert_eq!(nice.map(str::trim), Some("10"), "{threads}");
 }
 
 /// Do the backups of the page work as written: a drained volume is copied and resumes; a background

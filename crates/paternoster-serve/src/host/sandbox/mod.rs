@@ -13,8 +13,8 @@
 //! can be made. What the kernel lacks is told in a line, and the server starts.
 //!
 //! Landlock lets no process unmount. What `[server.fuse]` mounts is mounted and unmounted by a
-//! process that is forked before (`fuse/helper.rs`); where none can be, files are not bounded, and a
-//! line says so.
+//! process that is forked before (`fuse/helper.rs`); where none can be, files are not bounded, and
+//! a line says so.
 
 mod calls;
 mod files;

@@ -8,6 +8,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Output};
 
 use rustix::io::Errno;
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 
 use super::super::scratch::Scratch;
 use super::*;
@@ -178,4 +181,51 @@ fn calls_of_no_server() {
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told} {}", String::from_utf8_lossy(&output.stderr));
     assert!(told.contains("all was tried") || told.contains("skipped: "), "{told}");
+}
+
+/// What the child of [`an_older_kernel`] does; nothing otherwise.
+#[test]
+fn an_older_kernel_as_a_child() {
+    let Some(folder) = std::env::var_os(CHILD).map(PathBuf::from) else { return };
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let lacks = |calls: &[(i64, Vec<SeccompRule>)], errno: i32| {
+        let rules = calls.iter().cloned().collect();
+        let refused = SeccompAction::Errno(errno.cast_unsigned());
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();
+        seccompiler::apply_filter(&seccompiler::BpfProgram::try_from(filter).unwrap()).unwrap();
+    };
+    let is = |at, value: i32| {
+        let value = u64::from(value.cast_unsigned());
+        SeccompCondition::new(at, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).unwrap()
+    };
+    let option = SeccompRule::new(vec![is(2, libc::SO_PEERPIDFD)]).unwrap();
+    lacks(&[(libc::SYS_getsockopt, vec![option])], libc::ENOPROTOOPT);
+    lacks(&[(libc::SYS_landlock_create_ruleset, vec![])], libc::ENOSYS);
+    let missing = Sandbox::default().bound_files(&config(&folder), None).unwrap();
+    assert!(missing.contains("no Landlock"), "{missing}");
+    File::open(folder.join("image")).unwrap();
+    // A peer's cgroup is as good as its number there, and the log says so, once.
+    let (one, _other) = UnixStream::pair().unwrap();
+    for _ in 0..2 {
+        let who = crate::host::peer::of_unix(&one, Path::new("/proc")).unwrap();
+        assert!(who.cgroup.is_some());
+    }
+    lacks(&[(libc::SYS_seccomp, vec![])], libc::ENOSYS);
+    let missing = Sandbox::default().bound_calls(false).unwrap();
+    assert!(missing.contains("calls are not bounded"), "{missing}");
+    crate::log::settle(std::time::Duration::from_secs(10));
+    println!("all was tried");
+}
+
+/// Is there a line for each thing that the kernel lacks (Landlock, seccomp, SO_PEERPIDFD), and does
+/// the server go on? A filter lets the calls fail as an older kernel does.
+#[test]
+fn an_older_kernel() {
+    let folder = Scratch::new();
+    fs::write(folder.path("image"), "data").unwrap();
+    let output = in_a_child("an_older_kernel_as_a_child", &folder, 0);
+    let (told, log) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && told.contains("all was tried"), "{told} {log}");
+    assert_eq!(log.matches("does not tell a client's process for certain").count(), 1, "{log}");
 }
