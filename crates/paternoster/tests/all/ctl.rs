@@ -275,3 +275,32 @@ db        100.0 % ####################  100.0 %      1.0     1000         0     
     assert_eq!(server.succeeds(&["top", "--once", "--interval", "1ms"]), expected);
     assert_eq!(server.orders(), [Order::Snapshot, Order::Snapshot]);
 }
+
+/// Is every order that the pages and the alerts tell to type one that the program takes? (No server
+/// is there: 1. What it does not take: 2.)
+#[test]
+fn orders_of_the_pages_are_taken() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let pages = std::fs::read_dir(root.join("docs/serve")).expect("a folder");
+    let pages = pages.map(|page| page.expect("an entry").path());
+    let pages = pages.filter(|page| page.extension().is_some_and(|name| name == "md"));
+    let alerts = root.join("packaging/monitoring/paternoster.rules.yaml");
+    let mut count = 0;
+    for page in pages.chain([alerts]) {
+        let text = std::fs::read_to_string(&page).expect("text");
+        for rest in text.split("paternoster ctl ").skip(1) {
+            let end = rest.find(['`', '|', '#', '&', '\n', '<', '"']).unwrap_or(rest.len());
+            let words: Vec<&str> = rest[..end].split_whitespace().collect();
+            // Names that a reader fills in, and an order that is but named.
+            if words.iter().any(|word| word.contains(['{', '…'])) || words == ["weight"] {
+                continue;
+            }
+            let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+            command.arg("ctl").args(&words).args(["--socket", "/nowhere"]);
+            let output = command.stdin(Stdio::null()).output().expect("it starts");
+            assert_eq!(output.status.code(), Some(1), "{}: {words:?}", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+}
