@@ -107,7 +107,7 @@ mod tests {
 
     /// The module's example: shares 1/4 and 3/4. Both wait: demands 0.25 * (1 + 1) / 1 = 0.5 and
     /// 0.75 * (1 + 3) / 3 = 1. Level: min(0.5, L) + min(1, L) = 1 gives L = 0.5; the first misses 1
-    /// - 0.25 / 0.5 = 50 %, the second nothing.
+    /// minus 0.25 / 0.5 = 50 %, the second nothing.
     #[test]
     fn half_of_a_share_is_missed() {
         let found = fairness(&[got(1.0, 1.0, 1.0, 1.0), got(1.0, 3.0, 1.0, 3.0)]);

@@ -28,8 +28,8 @@ fn device_ios(report: &Value) -> (u64, u64) {
     (number(&disk["read_ios"]), number(&disk["write_ios"]))
 }
 
-/// Does a sequential reader read its file in windows of 4, 8, 16 and then 32 pages? 256 pages are 4
-/// + 8 + 16, seven times 32 and the last 4: 11 reads.
+/// Does a sequential reader read its file in windows of 4, 8, 16 and then 32 pages? 256 pages are
+/// 4, 8, 16, seven times 32 and the last 4: 11 reads.
 #[test]
 fn sequential_reads_come_in_windows() {
     let report = run("lab-disk", &["--name=a", "--rw=read", "--size=1m", "--bs=4k"]);

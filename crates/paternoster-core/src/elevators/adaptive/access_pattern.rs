@@ -193,8 +193,8 @@ mod tests {
         request
     }
 
-    /// Is a client expected once its think time of 20 us has been seen three times, for 2 * 20 + 4
-    /// * deviation? The deviation starts at 10 us and falls by an eighth each time: 10, 8.75,
+    /// Is a client expected once its think time of 20 us has been seen three times, for 2 x 20 + 4
+    /// x deviation? The deviation starts at 10 us and falls by an eighth each time: 10, 8.75,
     /// 7.65..., so that the window after the third is about 71 us.
     #[test]
     fn r1_a_window_opens_after_three_samples() {

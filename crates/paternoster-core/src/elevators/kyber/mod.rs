@@ -12,11 +12,11 @@
 //!                       depths ───────┴──── throttle.rs ◀──┘ at most every 100 ms
 //! ```
 //!
-//! 128 writers and one reader, on a device that serves in order, 50 us each: the read waits for
-//! 128 x 50 us = 6.4 ms and misses its 2 ms, so the device is congested. A write takes 6.4 ms of its
-//! 10 as well, three quarters: their depth goes from 128 to 96, 72, 54, 40. There a read takes
-//! 41 x 50 us = 2.05 ms, still too long. At 30 it takes 1.55 ms, and the depth stays there; the
-//! writes lost nothing, because the device was never idle.
+//! 128 writers and one reader, on a device that serves in order, 50 us each: the read waits for 128
+//! x 50 us = 6.4 ms and misses its 2 ms, so the device is congested. A write takes 6.4 ms of its 10
+//! as well, three quarters: their depth goes from 128 to 96, 72, 54, 40. There a read takes 41 x 50
+//! us = 2.05 ms, still too long. At 30 it takes 1.55 ms, and the depth stays there; the writes lost
+//! nothing, because the device was never idle.
 //!
 //! Bios are merged into any waiting request, on both sides; requests are not merged with each
 //! other. Async requests get at most three quarters of the scheduler's tags, so that a writer never

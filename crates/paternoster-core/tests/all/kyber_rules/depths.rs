@@ -6,7 +6,7 @@ use super::*;
 // ------------------------------------------------------------------------------------ KY-1 to KY-4
 
 /// With read depth 256, congestion by writes and read p99 in bucket 1 (1 ms of 2), is the depth 256
-/// * 2 / 4 = 128, next 64? And do as many fit the device? Writes, at bucket 4: 128 * 5 / 4 = 160,
+/// x 2 / 4 = 128, next 64? And do as many fit the device? Writes, at bucket 4: 128 x 5 / 4 = 160,
 /// at most 128.
 #[test]
 fn ky_1_good_reads_give_way_under_congestion() {

@@ -74,7 +74,7 @@ const TRANSACTIONS: &str = "\
 
 /// Rows: 5000 - 500 + 100 = 4600. Amounts: 1 + … + 5000 = 12502500; + 2500 for the even ones; less
 /// those of 10, 20, … 5000, which were one more: 10 * (1 + … + 500) + 500 = 1253000; and 100 times
-/// 7. 12502500 + 2500 - 1253000 + 700 = 11252700.
+/// 7; 12502500 + 2500 - 1253000 + 700 = 11252700.
 const QUESTIONS: &str = "PRAGMA integrity_check; SELECT count(*), sum(amount) FROM entries;";
 const ANSWERS: &str = "ok\n4600|11252700";
 
