@@ -30,7 +30,7 @@ use crate::export_table::ExportTable;
 use crate::reload::{Changed, Word};
 
 /// Groups that are more than any loop has room for in a debug build.
-const TOO_MANY: usize = 100;
+const TOO_MANY: usize = 1_000;
 
 /// What a reload says.
 #[derive(Debug, Clone)]
