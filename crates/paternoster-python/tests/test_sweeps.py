@@ -155,7 +155,8 @@ def test_a_cell_of_any_kind_is_its_rows_own():
         assert all(error.startswith(("RequestError", "JobError")) for error in found[:-1]), found
         assert found[-1] is None
     found = pt.run_rows([{"job": job, "device": "null", "seed": cell} for cell in right])
-    assert (found["error"], found["seed"]) == ([None] * 6, [5, 5, 5, 0, 0, 0])
+    # A row has its plan's cells; an empty one stays empty, and its seed is 0.
+    assert (found["error"], found["seed"]) == ([None] * 6, [5, 5, 5, None, None, None])
 
 
 def test_a_row_is_named_by_what_it_asks():
