@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: the ends of fragments and I/Os, and what a client is told of them.
+//! Answers: the ends of fragments and I/Os, and the replies to the client.
 //!
 //! With structured replies each fragment of a read goes out as it ends, with its offset; the last
-//! one says so. Without, data go out in order behind one header; an error behind it can only be
-//! told by hanging up. The outbox sees to it that nothing else comes between.
+//! one says so. Without them, data go out in order after one header; an error after it can only be
+//! reported by hanging up. The outbox ensures that nothing else comes in between.
 //!
 //! Invariants: I1 every I/O is answered once, or its connection has gone; I2 an I/O is answered
 //! after all its fragments have ended.
@@ -56,20 +56,20 @@ impl DeviceLoop {
         self.fragment_has_ended(fragment.io);
     }
 
-    /// Whether data of an I/O are told. Without structured replies none are once it failed.
+    /// Whether data of an I/O are sent. Without structured replies none are once it has failed.
     fn wants_data(&self, io: u32) -> bool {
         let io = self.ios.at(io);
         let connection = self.connections.at(io.connection);
         connection.wire.is_some() && (connection.negotiated.structured || io.error == 0)
     }
 
-    /// What follows for the I/O.
+    /// Updates its I/O.
     fn fragment_has_ended(&mut self, index: u32) {
         let io = self.ios.at(index);
         let (owner, left) = (io.connection, io.left);
         let connection = self.connections.at(owner);
         match connection.intake {
-            // Whoever cuts it goes on and ends it.
+            // The code that cuts it goes on and ends it.
             Intake::Cutting { io } if io == index => {
                 let was_waiting = connection.blocked == Blocked::Own;
                 was_waiting.then(|| self.unblock(owner));
@@ -111,7 +111,7 @@ impl DeviceLoop {
         self.leave_when_idle(connection);
     }
 
-    /// A flush behind what was done; whether there was room for its fragment.
+    /// A flush after what was done; returns whether there was room for its fragment.
     fn flush_behind(&mut self, index: u32) -> bool {
         let fragment = Fragment::new(index, Work::Flush, (0, 0), (0, 0), 0);
         let Ok(key) = self.fragments.insert(fragment) else {
@@ -173,7 +173,7 @@ impl DeviceLoop {
         self.make_sending(index);
     }
 
-    /// A read has ended: one whose first data wait for that goes on.
+    /// A read has ended: a read whose first data wait for that goes on.
     fn read_has_ended(&mut self, index: u32) {
         let connection = self.connections.at_mut(index);
         connection.reads -= 1;
@@ -209,7 +209,7 @@ impl DeviceLoop {
         self.make_sending(io.connection);
     }
 
-    /// A request that is not begun.
+    /// Refuses a request that has not begun.
     pub(super) fn refuse(&mut self, index: u32, request: &Request, errno: u32, text: &str) {
         let connection = self.connections.at_mut(index);
         self.head.clear();
@@ -237,7 +237,7 @@ impl DeviceLoop {
         let block = self.places[connection.place as usize].facts.block;
         let one = request.flags.req_one();
         let mut runs = Descriptors::new(request.offset, request.length, block, one);
-        // What is told last may have no room.
+        // There may be no room for the last runs.
         let _all = fragment.runs.iter().all(|&run| runs.push(run));
         self.head.clear();
         let runs = runs.finish();
@@ -246,7 +246,7 @@ impl DeviceLoop {
         self.make_sending(index);
     }
 
-    /// Puts a connection into the list of those to be sent to.
+    /// Puts a connection into the list of connections to send to.
     pub(super) fn make_sending(&mut self, index: u32) {
         let connection = self.connections.at_mut(index);
         if !connection.is_sending && connection.wire.is_some() {
@@ -255,7 +255,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A connection's socket is full: it is sent to again when it tells of room.
+    /// A connection's socket is full: sending goes on when it reports room.
     pub(super) fn await_room(&mut self, index: u32) {
         let now = self.now;
         let connection = self.connections.at_mut(index);
@@ -264,7 +264,7 @@ impl DeviceLoop {
         self.watch_connection(index);
     }
 
-    /// Sends to everybody for whom there is something.
+    /// Sends to all connections that have something to be sent.
     pub(super) fn send_all(&mut self) {
         self.unsent = 0;
         let mut sending = std::mem::take(&mut self.sending);
@@ -307,7 +307,7 @@ impl DeviceLoop {
             }
             self.leave_when_idle(index);
         }
-        // Nobody was added meanwhile but by closing, which adds nobody.
+        // Only closing ran meanwhile, and closing adds no connection.
         if self.sending.is_empty() {
             self.sending = sending;
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bound: how many requests may wait, so that none waits longer than it should.
 //!
-//! A queue that serves one request every 2 ms, and is not to keep anybody waiting for more than
-//! 50 ms, has room for 25. The rest stays in the clients' sockets. The room is divided among the
-//! tenants by what they may have of the device, so that a flood finds its own part full and
-//! no other's; each may always have one.
+//! A queue that serves one request every 2 ms, and should keep no request waiting for more than 50
+//! ms, has room for 25. The rest stays in the clients' sockets. The room is divided among the
+//! tenants by their shares of the device, so that a flood fills only its own part; each tenant may
+//! always have one.
 //!
 //! ```text
 //! bound 50 ms, an end every 2 ms     25 places
@@ -41,14 +41,14 @@ impl Bound {
         Bound { bound, depth: depth.into(), interval: 0, last: None, shares: Vec::new() }
     }
 
-    /// Another bound holds.
+    /// Sets another bound.
     pub(super) fn limit(&mut self, bound: Option<Nanos>) {
         if self.bound != bound {
             (self.bound, self.last) = (bound, None);
         }
     }
 
-    /// Something has ended; the device is still busy or just got idle.
+    /// A request has ended; the device is still busy or just became idle.
     pub(super) fn ended(&mut self, now: Nanos) {
         if self.bound.is_none() {
             return;
@@ -63,7 +63,7 @@ impl Bound {
         }
     }
 
-    /// The device has nothing to do: the next end says nothing of it.
+    /// The device has nothing to do: the next end says nothing about its speed.
     pub(super) const fn idle(&mut self) {
         self.last = None;
     }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(bound.places(), 25);
     }
 
-    /// Is a slow device given its depth all the same?
+    /// Does a slow device still get its depth?
     #[test]
     fn never_less_than_the_device_takes() {
         let mut bound = Bound::new(Some(Nanos::from_millis(1)), 32);

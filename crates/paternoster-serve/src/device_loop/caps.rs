@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Caps: the most that a tenant or a group gets, also while nobody else wants the device.
+//! Caps: the most that a tenant or a group gets, even while no other wants the device.
 //!
-//! A cap stands before the queue: what is above it stays in the client's socket and takes no place
-//! from others. Two clocks say until when the past is paid for, one in bytes, one in requests:
+//! A cap applies before the queue: what is above it stays in the client's socket and takes no place
+//! from others. Two clocks say until when past use is paid for, one in bytes, one in requests:
 //!
 //! ```text
 //! cap 1 MB/s, burst 100 ms; a fragment of 200 kB at 0 ms
 //! paid until   0 + 200 = 200 ms       the next may come when now + 100 >= 200: at 100 ms
 //! ```
 //!
-//! All tenants of a group are charged together. So only what takes something from them is charged:
-//! data of reads and writes fragment by fragment as they move, each accepted request as one. A
-//! length that a client only names (a request that is refused, a trim, zeroes, a question) is not.
+//! All tenants of a group are charged together. So only what costs the others something is charged:
+//! data of reads and writes fragment by fragment as they move, and each accepted request as one. A
+//! length that a client only states (a refused request, a trim, zeroes, a question) is not.
 //!
-//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one fragment goes by, and
-//! for each client without structured replies the rest of a read whose first data have gone, since
-//! other replies wait behind that; I2 nothing is saved up while idle, but for the burst.
+//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one fragment passes, plus,
+//! for each client without structured replies, the rest of a read whose first data were sent, since
+//! other replies wait behind that; I2 nothing but the burst is saved up while idle.
 
 use paternoster_core::Nanos;
 
@@ -27,13 +27,13 @@ const BURST: Nanos = Nanos::from_millis(100);
 /// What a cap is charged for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passing {
-    /// A request that is begun, whatever it asks for.
+    /// A request that begins, of any kind.
     Request,
     /// Bytes of a read or a write, as they are about to move.
     Data(u64),
 }
 
-/// How far the past is paid for.
+/// Until when past use is paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cap {
     limits: config::Caps,
@@ -47,19 +47,19 @@ impl Cap {
         Cap { limits, bytes_until: Nanos::ZERO, requests_until: Nanos::ZERO }
     }
 
-    /// Other limits hold from now on. What was used under others is forgotten.
+    /// Sets other limits. What was used under the old ones is forgotten.
     pub(super) fn limit(&mut self, limits: config::Caps) {
         if self.limits != limits {
             *self = Cap::new(limits);
         }
     }
 
-    /// How long from now on what has passed is not paid for: bytes, and requests.
+    /// How long it takes from now to pay for what has passed: bytes, and requests.
     pub(super) const fn ahead(&self, now: Nanos) -> [u64; 2] {
         [self.bytes_until.0.saturating_sub(now.0), self.requests_until.0.saturating_sub(now.0)]
     }
 
-    /// What has passed at another process is not paid for so long.
+    /// What has passed at another process is paid for only after this time.
     pub(super) fn is_ahead(&mut self, now: Nanos, [bytes, requests]: [u64; 2]) {
         let until = |ahead: u64| Nanos(now.0.saturating_add(ahead));
         if self.limits.bytes != 0 {
@@ -117,12 +117,12 @@ mod tests {
         let mut cap = Cap::new(config::Caps { bytes: 1_000_000, requests: 0 });
         cap.charge(Nanos::ZERO, Passing::Data(200_000));
         assert_eq!(cap.open_at(Passing::Data(1)), Nanos::from_millis(100));
-        // What moves no data does not wait for data.
+        // A request that moves no data does not wait for data.
         assert_eq!(cap.open_at(Passing::Request), Nanos::ZERO);
     }
 
-    /// Do 1000 requests at 100 a second, each as soon as it may, take (1000 - 10 - 1) / 100 s? The
-    /// burst is worth ten; the first does not wait.
+    /// Do 1000 requests at 100 a second, each as early as allowed, take (1000 - 10 - 1) / 100 s?
+    /// The burst is worth ten; the first does not wait.
     #[test]
     fn requests_a_second() {
         let mut cap = Cap::new(config::Caps { bytes: 0, requests: 100 });

@@ -4,11 +4,11 @@
 //! ```text
 //! root ─┬─ /batch 100 ─┬─ /batch/a 200 ── a process
 //!       │              └─ /batch/b 100 ── processes
-//!       └─ tenant "db" 300                 (configured: beside them)
+//!       └─ tenant "db" 300                 (configured: a sibling)
 //! ```
 //!
 //! A node comes with the first process of its cgroup, or of one below, and goes with the last.
-//! Weights are those that the process was said to have when it was last looked at.
+//! Weights are those found when the process was last looked up.
 //!
 //! Invariant: a cgroup's node is below that of the cgroup above it, or there is none.
 
@@ -48,14 +48,14 @@ impl Tenants {
         weight: u32,
     ) -> Option<u32> {
         if let Some(found) = self.find(name) {
-            // One that the configuration names belongs where that says.
+            // A node named by the configuration stays where the configuration puts it.
             let node = self.at(found);
             return (node.is_stranger && node.parent == above).then_some(found);
         }
         self.add_stranger(now, recorded_queue, name, above, weight)
     }
 
-    /// Weights of a cgroup and those above it, as they are now.
+    /// Sets the weights of a cgroup and those above it to their present values.
     pub(super) fn weigh<O: Observer>(
         &mut self,
         now: Nanos,
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(tenants.at(one).parent, three);
         // 50 and 150 of one level: a quarter.
         assert_eq!(tenants.share_of_level(one), 250);
-        // Its parent stays as long as anybody is below it.
+        // Its parent stays as long as a process is below it.
         tenants.leave(now, &mut recorded_queue, three);
         tenants.leave(now, &mut recorded_queue, two);
         assert_eq!(names(&tenants), [line("/a", "", 200), line("/a/b", "/a", 50)]);
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(names(&tenants), []);
     }
 
-    /// Do weights change in place, for all who are there?
+    /// Do weights change in place, for all present processes?
     #[test]
     fn weights_change() {
         let (mut tenants, mut recorded_queue) = none_yet();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!((tenants.share_of_level(one), tenants.share_of_level(two)), (750, 250));
     }
 
-    /// Do processes of the root stand beside the cgroups?
+    /// Do processes of the root compete with the cgroups?
     #[test]
     fn the_root_has_processes_too() {
         let (mut tenants, mut recorded_queue) = none_yet();

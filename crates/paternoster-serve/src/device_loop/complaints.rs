@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Complaints: commands that the device failed, told by volume and errno, at most one line in 10 s
-//! of each.
+//! Complaints: logs commands that the device failed, by volume and errno, at most one line each in
+//! 10 s.
 //!
 //! ```text
 //! vm1, EIO    0 s a line    0.1 … 9.9 s counted    10 s "531 more"    20 s none: it is over
 //! vm1, ENOSPC                5 s a line
 //! ```
 //!
-//! A disk that dies fails every command, thousands in a second: the first line says where, those
-//! behind it how many. 256 pairs have a line of their own; what is beyond is counted as others'.
+//! A disk that dies fails every command, thousands in a second: the first line says where, the
+//! following ones how many. 256 pairs have a line of their own; all further ones are counted
+//! together.
 //!
-//! Invariants: I1 each failed command is told, or counted in a line; I2 no more than 257 windows.
+//! Invariants: I1 each failed command is logged, or counted in a line; I2 no more than 257 windows.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ use crate::log::Entry;
 const PERIOD: Nanos = Nanos::from_secs(10);
 /// Pairs of volume and errno.
 const PAIRS: usize = 256;
-/// A flush is of all volumes.
+/// A flush concerns all volumes.
 const ALL: u32 = u32::MAX;
 
 /// What failed: the volume's place, and an errno of Linux.
@@ -39,16 +40,16 @@ struct Window {
 /// Commands that failed.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
-    /// `None`: all pairs that have none of their own.
+    /// `None`: all pairs without a window of their own.
     windows: BTreeMap<Option<Pair>, Window>,
-    /// Since the start, by errno, and the last one.
+    /// Failures since the start, by errno, and the last one.
     pub count: BTreeMap<i32, u64>,
-    /// See there.
+    /// See above.
     pub last: Option<(Nanos, String)>,
 }
 
 impl Complaints {
-    /// One has failed; whether it has a line of its own.
+    /// A command has failed; returns whether it gets a line of its own.
     fn add(&mut self, now: Nanos, pair: Pair) -> bool {
         *self.count.entry(pair.1).or_default() += 1;
         let known = self.windows.contains_key(&Some(pair));
@@ -71,7 +72,7 @@ impl Complaints {
             if more != 0 {
                 told.push((pair, more));
             }
-            // It goes on as long as there is something to count.
+            // A window goes on as long as there is something to count.
             more != 0
         });
         told
@@ -79,8 +80,7 @@ impl Complaints {
 }
 
 impl DeviceLoop {
-    /// The device has failed a command that is not complete yet, of which this is the first
-    /// fragment.
+    /// The device has failed a command that is not complete yet; this is its first fragment.
     pub(super) fn complain(&mut self, fragment: Option<u32>, errno: i32) {
         let (place, what) = match fragment {
             None => (ALL, "a flush".to_owned()),
@@ -106,7 +106,7 @@ impl DeviceLoop {
         self.complaints.last = Some((self.now, words));
     }
 
-    /// Tells what was counted, of windows that are over, or of all.
+    /// Logs the counts of windows that are over, or of all.
     pub(super) fn tell_complaints(&mut self, all: bool) {
         for (pair, more) in self.complaints.counted(self.now, all) {
             let name = &self.name;
@@ -149,8 +149,8 @@ fn in_words(errno: i32) -> std::io::Error {
 mod tests {
     use super::*;
 
-    /// Does a disk that fails 1,000 commands a second for 15 s have a line at once and two more,
-    /// and is each command told or counted? 1 + 9,999 + 5,000.
+    /// Does a disk that fails 1,000 commands a second for 15 s get a line at once and two more, and
+    /// is each command logged or counted? 1 + 9,999 + 5,000.
     #[test]
     fn a_dying_disk_has_a_line_in_ten_seconds() {
         let (mut complaints, mut told, mut counted) = (Complaints::default(), 0, Vec::new());
@@ -165,12 +165,12 @@ mod tests {
         }
         // The window that ends at 10 s has seen the first of that second, too.
         assert_eq!((told, counted), (1, vec![(Some((0, 5)), 10_000), (Some((0, 5)), 4_999)]));
-        // It is over: the next one has a line of its own.
+        // The window is over: the next failure has a line of its own.
         assert!(complaints.add(Nanos::from_secs(50), (0, 5)));
         assert_eq!(complaints.count, [(5, 15_001)].into());
     }
 
-    /// Are volumes and errnos told apart, and what is beyond 256 of them counted together?
+    /// Are volumes and errnos told apart, and pairs beyond 256 counted together?
     #[test]
     fn pairs_are_bounded() {
         let mut complaints = Complaints::default();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(complaints.counted(PERIOD, false), [(None, 45)]);
     }
 
-    /// Is what was counted told at the end, too?
+    /// Are counts logged at the end, too?
     #[test]
     fn the_end_tells_all() {
         let mut complaints = Complaints::default();

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connection: a client of a loop, from when it has chosen its volume.
+//! Connection: a client of a loop, once it has chosen its volume.
 //!
 //! ```text
 //! wire ──▶ intake (header, payload, cutting) ──▶ I/Os ──▶ … ──▶ outbox ──▶ wire
 //! ```
 //!
 //! A connection whose intake is blocked is not read from: what it sends stays in its socket, and
-//! the client's own writes stop. That is the only back-pressure there is, and it harms nobody else.
+//! the client's own writes stop. That is the only back-pressure, and no other client is slowed by
+//! it.
 //!
 //! Invariants: I1 `memory` is the bytes of the blocks of its fragments and answers; I2 `ios` counts
-//! its I/Os; I3 a closed connection stays, without a wire, until its last I/O has ended; I4 no
-//! more than [`SAID`] bytes of answers, and one for each I/O, wait to be sent.
+//! its I/Os; I3 a closed connection stays, without a wire, until its last I/O has ended; I4 at most
+//! [`SAID`] bytes of answers, and one more for each I/O, wait to be sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,10 +30,10 @@ use crate::wire::Wire;
 
 /// I/Os of a connection at a time; more stay in its socket.
 pub(super) const IOS: u32 = 512;
-/// Bytes of answers, but for data, that wait to be sent before nothing more is asked for.
+/// Bytes of answers, without data, that may wait to be sent; above that nothing more is read.
 pub(super) const SAID: usize = 64 << 10;
 
-/// Where the reading of a connection's requests stands.
+/// How far the reading of a connection's requests has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intake {
     /// A header comes next.
@@ -49,25 +50,26 @@ pub(super) enum Intake {
         /// Which.
         io: u32,
     },
-    /// Payload that nobody wants, of a request that is refused behind it: a client that still
-    /// sends does not expect an answer.
+    /// Unwanted payload of a request that is refused after it: a client that is still sending does
+    /// not expect an answer.
     Skipping {
         /// Bytes to come.
         left: u64,
     },
-    /// It said good-bye, or must go once its I/Os have ended.
+    /// It has disconnected, or must go once its I/Os have ended.
     Over,
 }
 
-/// Bytes of payload that are given memory before they have come, of a client that has brought none.
+/// Bytes of payload that get memory in advance, for a client that has sent none yet.
 pub(super) const PIECE: u64 = 64 << 10;
 
-/// Bytes that must move within a stall's time; fewer are as good as none. One that holds much
-/// memory must move more: all that it holds within four of these times.
+/// Bytes that must move within a stall's time; fewer count as none. A client that holds much memory
+/// must move more: all that it holds within four of these times.
 const PACE: u64 = 64 << 10;
 const PACES: u64 = 4;
 
-/// Whether a client keeps up: takes what waits for it, or brings what it has promised.
+/// Whether a client keeps up: takes the answers that wait for it, or sends the payload it
+/// announced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
     since: Option<Nanos>,
@@ -75,14 +77,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Something is owed.
+    /// The client owes something.
     pub(super) const fn owes(&mut self, now: Nanos) {
         if self.since.is_none() {
             *self = Pace { since: Some(now), moved: 0 };
         }
     }
 
-    /// Some of it has moved; so many bytes of memory are held meanwhile.
+    /// Some of it has moved; `held` bytes of memory are held meanwhile.
     pub(super) fn moved(&mut self, now: Nanos, bytes: usize, held: u64) {
         self.moved += bytes as u64;
         if self.moved >= PACE.max(held / PACES) {
@@ -90,7 +92,7 @@ impl Pace {
         }
     }
 
-    /// What is owed is owed from now on.
+    /// The time for what is owed starts now.
     pub(super) fn begin_again(&mut self, now: Nanos) {
         *self = Pace { since: self.since.map(|_| now), moved: 0 };
     }
@@ -100,7 +102,7 @@ impl Pace {
         *self = Pace::default();
     }
 
-    /// Whether something is.
+    /// Whether something is owed.
     pub(super) const fn is_owing(&self) -> bool {
         self.since.is_some()
     }
@@ -114,15 +116,15 @@ impl Pace {
 /// Why a connection is not read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocked {
-    /// It is.
+    /// It is read from.
     No,
-    /// No memory, no fragment or no I/O is free.
+    /// No memory, fragment or I/O is free.
     Room,
     /// It has as much memory as it may; some of that must come back first.
     Share,
     /// Its tenant has as much of something as it may; some of that must come back first.
     Tenant,
-    /// Its tenant has little left: it must bring its payload, or take its answers, first.
+    /// Its tenant has little left: the client must send its payload, or take its answers, first.
     Client,
     /// The queue took no more; a wake will come.
     Queue,
@@ -143,71 +145,71 @@ pub(super) enum Blocked {
 pub(super) struct Connection {
     /// Numbers connections since the start of the server.
     pub id: u64,
-    /// Who it is, in words.
+    /// The client, in words.
     pub peer: Peer,
     /// What was agreed.
     pub negotiated: Negotiated,
     /// Index of its volume.
     pub place: u32,
-    /// Its tenant, and the one that it is to have.
+    /// Its tenant, and the one it is to move to.
     pub tenant: u32,
-    /// See there.
+    /// See above.
     pub moves_to: Option<String>,
-    /// What rules go by; `None`: it is not moved.
+    /// What rules look at; `None`: it is never moved.
     pub identity: Option<Identity>,
     /// Device time that it had before it moved, in nanoseconds.
     pub served_before: u64,
-    /// What the queue knows it as.
+    /// Its client in the queue.
     pub client: ClientId,
-    /// Which process, if it is one that comes by calls.
+    /// The process, if it makes calls (FUSE).
     pub process: Option<Process>,
     /// Its socket, or calls; `None` once it is closed.
     pub wire: Option<Wire>,
-    /// Where reading stands.
+    /// How far reading has got.
     pub intake: Intake,
     /// Why it is not read from.
     pub blocked: Blocked,
-    /// In which of its tenant's lines it waits for a cap, or was the first, and its number there.
+    /// In which of its tenant's lines it waits for a cap, or was first, and its number there.
     pub nap: Option<(usize, u64)>,
     /// The socket may have more.
     pub readable: bool,
     /// The socket takes more.
     pub writable: bool,
-    /// It stands in the list of those to be read from.
+    /// It is in the list of connections to read from.
     pub is_ready: bool,
-    /// It stands in the list of those to be sent to.
+    /// It is in the list of connections to send to.
     pub is_sending: bool,
     /// Bytes that were read and not yet understood.
     pub rest: Vec<u8>,
-    /// How many are read at a time at most, but for what is surely understood.
+    /// How many are read at a time at most, beyond what is certain to be parsed at once.
     pub ahead: usize,
-    /// What is refused once its payload has been skipped, and why.
+    /// The request to refuse once its payload has been skipped, and why.
     pub refusal: Option<(Request, Refusal)>,
-    /// Requests with large payloads come: read headers alone, payloads straight to their place.
+    /// Its requests have large payloads: headers are read alone, payloads straight to their place.
     pub sends_much: bool,
     /// I/Os, and those of them that are reads.
     pub ios: u32,
-    /// See there.
+    /// See above.
     pub reads: u32,
-    /// Bytes of payload at most that are given memory before they have come.
+    /// Bytes of payload, at most, that get memory in advance.
     pub piece: u64,
-    /// Bytes of its next fragment for which no client is waited for (`credit`).
+    /// Bytes of its next fragment that need not wait for the client (`credit`).
     pub sure: u64,
     /// Bytes of memory.
     pub memory: u64,
-    /// How many of them its tenant knows of.
+    /// How many of them are counted for its tenant.
     pub counted: u64,
-    /// Fragments that wait for other changes of their blocks.
+    /// Fragments that wait for other changes of the same blocks.
     pub changes_waiting: u32,
     /// Fragments that the queue refused.
     pub refused: VecDeque<u32>,
     /// What is to be sent.
     pub out: Outbox,
-    /// How it takes its answers, and brings its payload.
+    /// How fast it takes its answers, and sends its payload.
     pub takes: Pace,
-    /// See there.
+    /// See above.
     pub brings: Pace,
-    /// It stands in its tenant's list of those that wait for its memory.
+    /// It is in its tenant's list of connections that wait for memory.
     pub is_listed: bool,
     /// How often in a row there was no memory for it.
     pub hunger: u32,
@@ -220,13 +222,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Whether nothing of it is under way.
+    /// Whether none of its requests is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.ios == 0 && self.out.is_empty() && (!self.takes.is_owing() || self.wire.is_none())
     }
 
-    /// Sends what can be sent, until the socket says that it is full: only then will it say when it
-    /// is not. Gives blocks back. Whether all has gone.
+    /// Sends until the socket is full: only then will it report room again. Gives blocks back.
+    /// Returns whether everything was sent.
     ///
     /// # Errors
     /// `WouldBlock`; others are the end of the wire.
@@ -243,7 +245,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// Forgets what was to be sent.
+    /// Drops what was to be sent.
     pub(super) fn hang_up(&mut self, arena: &mut Arena) {
         self.wire = None;
         self.intake = Intake::Over;
@@ -259,7 +261,7 @@ mod tests {
     use super::*;
 
     /// Is a client late that moves 70 kB in a stall's time and holds much memory? 1 MiB held: a
-    /// quarter, 256 KiB, has to move; who holds next to nothing keeps up with 64 KiB.
+    /// quarter, 256 KiB, has to move; one that holds next to nothing keeps up with 64 KiB.
     #[test]
     fn who_holds_much_must_move_much() {
         let patience = Nanos::from_secs(60);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections: how connections come and how they go.
 //!
-//! A connection goes in two steps. When its socket is closed, whatever of its requests does not yet
-//! belong to the device is withdrawn; what is in the device ends by itself, into nobody's hands.
-//! When the last has ended, its client leaves the queue, and its place is another's.
+//! A connection goes in two steps. When its socket is closed, its requests that are not yet in the
+//! device are withdrawn; those in the device end by themselves, unanswered. When the last has
+//! ended, its client leaves the queue, and its place is free.
 //!
-//! Invariant: nothing that a connection does or leaves behind is ever waited for by another.
+//! Invariant: no connection ever waits for anything that another does or leaves behind.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use crate::wire::Wire;
 
 const EIO: i32 = 5;
 
-/// Whose share a newcomer has part of.
+/// Which share a new client gets part of.
 #[derive(Debug)]
 pub(super) enum Standing {
     /// That of the tenant of this name, which is made if need be.
     Tenant(String),
     /// That of its caller's cgroup.
     Cgroup(Arc<Caller>),
-    /// Nobody's: it is beside the tenants.
+    /// None: it competes with the tenants.
     Root,
 }
 
@@ -41,12 +41,12 @@ impl DeviceLoop {
     /// A client has come.
     pub(super) fn welcome(&mut self, mut newcomer: Newcomer) {
         let tenant = match &newcomer.identity {
-            // By the rules that hold now: the negotiation may not have heard of them yet.
+            // By the present rules: the negotiation may have used older ones.
             Some(identity) => rules::tenant_of(&self.rules, identity),
             None => std::mem::take(&mut newcomer.tenant),
         };
         let handed = newcomer.handed.take().map(|handed| (handed, newcomer.peer.clone()));
-        // Who finds no place finds its connection closed.
+        // A client for which there is no place has its connection closed.
         let seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
         match (handed, seated) {
             (Some((handed, _)), Some(index)) => self.resume(index, *handed),
@@ -55,7 +55,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Makes a connection of a newcomer, if there is a place for it. Without a priority of its own
+    /// Makes a new client a connection, if there is a place for it. Without a priority of its own
     /// it has its tenant's.
     pub(super) fn take_in(
         &mut self,
@@ -146,13 +146,13 @@ impl DeviceLoop {
             connection.out.whole(&output, None);
         }
         self.tell_of_arrival(index);
-        // A wire under TLS may have something to send that was said in the negotiation.
+        // A TLS wire may still have to send data of the negotiation.
         self.make_sending(index);
         self.make_ready(index);
         Some(index)
     }
 
-    /// A newcomer is counted where it belongs.
+    /// Counts a new client in its node.
     pub(super) fn enter(&mut self, standing: &Standing) -> u32 {
         let (now, recorded_queue) = (self.now, &mut self.recorded_queue);
         match standing {
@@ -164,8 +164,8 @@ impl DeviceLoop {
         }
     }
 
-    /// Closes a connection's socket and withdraws what can be withdrawn. An empty reason: it hung
-    /// up.
+    /// Closes a connection's socket and withdraws what can be withdrawn. An empty reason: the
+    /// client hung up.
     pub(super) fn close(&mut self, index: u32, reason: &str) {
         let connection = self.connections.at_mut(index);
         if connection.wire.is_none() {
@@ -179,7 +179,7 @@ impl DeviceLoop {
         self.hang_up(index);
     }
 
-    /// Closes a connection's socket, and says nothing.
+    /// Closes a connection's socket without a log line.
     pub(super) fn hang_up(&mut self, index: u32) {
         let connection = self.connections.at_mut(index);
         self.rests -= connection.rest.len() as u64;
@@ -210,14 +210,14 @@ impl DeviceLoop {
             .map(|(key, _)| key)
             .collect();
         for fragment in fragments {
-            // Others of its I/O may have been the last.
+            // Its I/O may have ended with another fragment.
             if !self.fragments.is_live(fragment) {
                 continue;
             }
             match self.fragments.at(fragment).step {
                 Step::Queued => {
                     if let Some(ticket) = self.fragments.at(fragment).ticket {
-                        // What is in the device or shares a command ends by itself.
+                        // A fragment that is in the device or shares a command ends by itself.
                         let _ends_later = self.recorded_queue.cancel(self.now, ticket);
                     }
                 }
@@ -238,7 +238,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A connection that is over, and of which nothing is under way, will be seen off.
+    /// Schedules the removal of a connection that is over and has no request under way.
     pub(super) fn leave_when_idle(&mut self, index: u32) {
         if self.is_leaving(index) {
             self.leaving.push(index);
@@ -252,7 +252,8 @@ impl DeviceLoop {
         is_over && connection.is_idle()
     }
 
-    /// Those who leave go: between two rounds, so that nobody loses its connection in mid-sentence.
+    /// Removes connections that are over: between two rounds, so that none goes while it is being
+    /// used.
     pub(super) fn close_finished(&mut self) {
         let mut leaving = std::mem::take(&mut self.leaving);
         for index in leaving.drain(..) {
@@ -266,7 +267,7 @@ impl DeviceLoop {
     fn close_one(&mut self, index: u32) {
         self.forget_nap(index);
         let mut connection = self.connections.release(index);
-        // What was read behind its last request is not looked at any more.
+        // Bytes after its last request are no longer parsed.
         let left = connection.rest.len() as u64;
         #[cfg(test)]
         let left = if planted::has(Bug::ForgetsRests) { 0 } else { left };
@@ -281,7 +282,7 @@ impl DeviceLoop {
             self.processes.forget(index);
         }
         debug_assert_eq!(connection.memory, 0, "a connection leaves memory behind");
-        // Its client is the loop's own and there.
+        // Its client was made by this loop and is present.
         let _known = self.recorded_queue.detach(self.now, connection.client);
         let served = self.recorded_queue.queue().observer().served(connection.client.index());
         self.recorded_queue.observer_mut().forget(connection.client.index());
@@ -292,7 +293,7 @@ impl DeviceLoop {
         self.divide();
     }
 
-    /// One of a tenant's has had so much of the device, in nanoseconds, and has it no more.
+    /// A departed connection of a tenant has had this much device time, in nanoseconds.
     pub(super) fn count_served(&mut self, tenant: u32, served: u64) {
         let mut above = tenant;
         loop {

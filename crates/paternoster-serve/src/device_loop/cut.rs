@@ -8,14 +8,14 @@
 //!   [4608..5000) as the first
 //! ```
 //!
-//! A client may ask for any byte; files are asked for whole blocks. A read takes whole blocks and
-//! tells what was meant. A write that begins or ends within a block reads the block first; while
-//! it does, other changes of that block wait, and it waits for those that were before it: also
-//! those of another volume that shares the file, if it is on the same device. (Another device has a
-//! loop of its own, another server knows of nobody here.)
+//! A client may ask for any byte; files are asked for whole blocks. A read reads whole blocks and
+//! returns the bytes asked for. A write that begins or ends within a block reads the block first;
+//! meanwhile, later changes of that block wait for it, and it waits for earlier ones: also those of
+//! another volume that shares the file, if it is on the same device. (Another device has a loop of
+//! its own; another server does not know of these clients.)
 //!
-//! Invariants: I1 two changes of one block are never with the queue together if one of them reads
-//! first; I2 fragments of an I/O follow each other without gap.
+//! Invariants: I1 two changes of one block are never in the queue together if one of them reads
+//! first; I2 fragments of an I/O are contiguous.
 
 use paternoster_core::{Bio, Flags, Op, SubmitError};
 
@@ -28,19 +28,19 @@ use crate::device::Work;
 use crate::device::arena::{LARGEST, PAGE};
 use crate::nbd::transmission::Kind;
 
-/// So often who is hungry asks for the same again before it asks for half of it.
+/// A connection short of memory asks for the same amount this often before it asks for half.
 const PATIENT: u32 = 8;
 /// By then it asks for the least: 2^-20 of anything is less than a page.
 const HUNGRIEST: u32 = 20 * PATIENT;
-/// So many fragments of the largest size fit into the memory that is free; if there are fewer,
-/// fragments are smaller.
+/// While free memory fits this many fragments of the largest size, fragments are that large; below
+/// that they are smaller.
 const PIECES: u64 = 32;
-/// A fragment of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
+/// A fragment of zeroes or of a discard needs no memory, but the queue sees one command in it.
 const MOST: u64 = LARGEST as u64;
-/// Bytes of a fragment at most that is done at once, in the loop's own time. A write has been read
-/// in turns by then.
+/// Bytes, at most, of a fragment that is done at once, in the loop's own time. A write's payload
+/// has been read in turns by then.
 const AT_ONCE: u64 = 256 << 10;
-/// What a question for holes costs: as much as a read of so many bytes.
+/// A question for holes costs as much as a read of this many bytes.
 const QUESTION: u64 = 64 << 10;
 /// Fragments of a connection that may wait for other changes of their blocks; more stay in its
 /// socket.
@@ -48,12 +48,12 @@ pub(super) const CHANGES_WAITING: u32 = 128;
 const EIO: i32 = 5;
 
 impl DeviceLoop {
-    /// Makes fragments of an I/O without payload; whether it is all fragments now.
+    /// Makes fragments of an I/O without payload; returns whether all of it is fragments now.
     pub(super) fn cut(&mut self, io: u32) -> bool {
         loop {
             let now = self.ios.at(io);
             if now.error != 0 && now.cut < u64::from(now.request.length) {
-                // Nothing can come of the rest.
+                // The rest cannot succeed.
                 let now = self.ios.at_mut(io);
                 now.cut = u64::from(now.request.length);
                 continue;
@@ -66,7 +66,7 @@ impl DeviceLoop {
                 return true;
             }
             // Without structured replies data go out in order: one fragment at a time, and none
-            // behind the first before that may go out.
+            // after the first before that may be sent.
             let connection = self.connections.at(now.connection);
             if now.request.kind == Kind::Read
                 && !connection.negotiated.structured
@@ -95,15 +95,15 @@ impl DeviceLoop {
         }
     }
 
-    /// The next fragment of an I/O, with its memory; `None` when there is no room, and the
-    /// connection is blocked then. `there`: bytes of its payload that were read.
+    /// The next fragment of an I/O, with its memory; `None` when there is no room; the connection
+    /// is then blocked. `there`: bytes of its payload already read.
     pub(super) fn next_fragment(&mut self, io: u32, there: usize) -> Option<u32> {
         self.look_at_credit(io, there);
         let fragment = self.measure(io);
         let Io { connection, request, cut, .. } = *self.ios.at(io);
         let data = Passing::Data(fragment.length.into());
         let moves_data = matches!(request.kind, Kind::Read | Kind::Write);
-        // A read whose first data have gone is not held up: other replies wait behind the last.
+        // A read whose first data were sent is not held up: other replies wait for its last data.
         let has_begun =
             request.kind == Kind::Read && cut != 0 && self.connections.at(connection).out.is_open();
         if moves_data && !has_begun && !self.is_within_caps(connection, data) {
@@ -128,7 +128,7 @@ impl DeviceLoop {
             let why = match () {
                 () if self.fragments.is_full() => Blocked::Room,
                 () if has_place && has_memory => Blocked::Share,
-                // Others of its tenant have what it wants.
+                // Other connections of its tenant have the memory.
                 () => Blocked::Tenant,
             };
             self.block(connection, why);
@@ -159,9 +159,9 @@ impl DeviceLoop {
         Some(key)
     }
 
-    /// Gives a fragment its memory; whether there was any. What is guaranteed to a tenant is free,
-    /// and what is kept from those that wait for their clients, but perhaps in small pieces alone:
-    /// then the fragment becomes smaller, and does not wait.
+    /// Gives a fragment its memory; returns whether there was any. What is guaranteed to a tenant
+    /// is free, and so is what may not wait for clients, but perhaps only in small pieces: then the
+    /// fragment becomes smaller, and does not wait.
     fn give_memory(&mut self, io: u32, fragment: &mut Fragment) -> bool {
         let connection = self.ios.at(io).connection;
         loop {
@@ -190,15 +190,15 @@ impl DeviceLoop {
         }
     }
 
-    /// There is no memory for a fragment: its connection waits for some, and wants less if it waits
-    /// often.
+    /// There is no memory for a fragment: its connection waits for some, and asks for less if it
+    /// waits often.
     fn starve(&mut self, connection: u32) -> Option<u32> {
         self.connections.at_mut(connection).hunger += 1;
         self.block(connection, Blocked::Room);
         None
     }
 
-    /// Bytes of a fragment of this connection at most: what the queue takes at a time, in whole
+    /// Bytes, at most, of a fragment of this connection: what the queue takes at a time, in whole
     /// blocks.
     pub(super) fn fragment_most(&self, connection: u32) -> u64 {
         let block =
@@ -208,8 +208,8 @@ impl DeviceLoop {
     }
 
     /// As [`DeviceLoop::fragment_most`], but less while memory is short, so that many find some;
-    /// and for who is hungry: small pieces of memory come back all the time, and are taken at once
-    /// by those who want small ones; a large one never would.
+    /// and for a connection that has waited often: small pieces of memory come back all the time,
+    /// and small requests take them at once, so a large one might never be free.
     fn appetite(&self, io: u32) -> u64 {
         let io = self.ios.at(io);
         let connection = self.connections.at(io.connection);
@@ -230,7 +230,7 @@ impl DeviceLoop {
         (fair >> (connection.hunger / PATIENT).min(20)).min(sure).max(block).min(most)
     }
 
-    /// What the next fragment of an I/O is, without memory.
+    /// The next fragment of an I/O, without memory.
     fn measure(&self, io: u32) -> Fragment {
         let now = self.ios.at(io);
         let request = &now.request;
@@ -243,7 +243,7 @@ impl DeviceLoop {
         let ragged_zero = request.kind == Kind::WriteZeroes && (skew != 0 || left < block);
         let work = match request.kind {
             Kind::Read => Work::Read,
-            // A question is a read of its place to the queue, and has no memory either.
+            // To the queue a question is a read of its place; it has no memory either.
             Kind::Cache | Kind::BlockStatus => Work::Prefetch,
             Kind::Trim => Work::Discard,
             Kind::WriteZeroes if !ragged_zero => {
@@ -274,7 +274,7 @@ impl DeviceLoop {
     /// Gives a fragment that is complete to the queue, or makes it wait for others of its blocks.
     pub(super) fn enqueue(&mut self, index: u32) {
         let fragment = self.fragments.at(index);
-        // What is forgotten is a hint: what is not a whole block of it is not forgotten.
+        // A discard is a hint: partial blocks at its ends are not discarded.
         if fragment.work == Work::Discard && fragment.is_ragged() && !self.shrink(index) {
             return self.end_fragment(index, 0);
         }
@@ -292,7 +292,7 @@ impl DeviceLoop {
         self.submit(index);
     }
 
-    /// Leaves the whole blocks of a fragment; whether there are any.
+    /// Reduces a fragment to its whole blocks; returns whether there are any.
     fn shrink(&mut self, index: u32) -> bool {
         let fragment = self.fragments.at_mut(index);
         let connection = self.ios.at(fragment.io).connection;
@@ -320,7 +320,7 @@ impl DeviceLoop {
         let place = &self.places[connection.place as usize];
         let (op, flags) = match fragment.work {
             _ if fragment.reads_first => (Op::Read, Flags::NOMERGE),
-            // What was cut stays cut.
+            // Fragments that were cut keep their size.
             Work::Read if self.at_once && u64::from(fragment.span) >= AT_ONCE => {
                 (Op::Read, Flags::NOMERGE)
             }
@@ -354,7 +354,8 @@ impl DeviceLoop {
                 connection.blocked = Blocked::Queue;
             }
             Err(error) => {
-                // The loop made the bio: that it is wrong is its own mistake, not the client's.
+                // The loop made the bio: if it is invalid, that is the loop's bug, not the
+                // client's.
                 debug_assert!(false, "a bio of the loop was refused: {error}");
                 self.end_fragment(index, EIO);
             }
@@ -367,7 +368,7 @@ impl DeviceLoop {
         while let Some(fragment) = self.connections.at_mut(connection).refused.pop_front() {
             self.submit(fragment);
             if self.connections.at(connection).blocked == Blocked::Queue {
-                // It stands at the end now; it was the first.
+                // It is at the end now; it was the first.
                 self.connections.at_mut(connection).refused.rotate_right(1);
                 return;
             }
@@ -377,7 +378,7 @@ impl DeviceLoop {
 
     /// A change has ended: those that waited for it, and for nothing else, go on.
     ///
-    /// Those that end on the way do not begin this once more within itself: a client could make it
+    /// Changes that end meanwhile do not call this recursively: a client could make the recursion
     /// as deep as it likes.
     pub(super) fn let_changes_go(&mut self) {
         if std::mem::replace(&mut self.letting_go, true) {
@@ -390,7 +391,7 @@ impl DeviceLoop {
         self.letting_go = false;
     }
 
-    /// A fragment waits for no other change any more.
+    /// A fragment no longer waits for any other change.
     pub(super) fn waits_no_more(&mut self, index: u32) {
         let fragment = self.fragments.at_mut(index);
         fragment.step = Step::Refused;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Departed: what tenants got that have gone, so that sums never go backwards.
+//! Departed: what departed tenants got, so that sums never go backwards.
 //!
-//! A tenant that nobody configured goes with its last client. A monitor that adds up all tenants
-//! would see less then than before, and the errors that one had would be seen nowhere.
+//! A tenant that is not configured goes with its last client. A monitor that adds up all tenants
+//! would then see less than before, and that tenant's errors would be lost.
 //!
 //! ```text
 //! tenant goes ──▶ the last 1,024, by name ──the oldest──▶ sums by volume (that of its last client)
@@ -30,12 +30,12 @@ struct Kept {
     figures: Figures,
 }
 
-/// What tenants got that have gone.
+/// What departed tenants got.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     /// The oldest first.
     kept: VecDeque<Kept>,
-    /// By volume: how many, and what they got. The empty name is no volume's: it is all others.
+    /// By volume: how many tenants, and what they got. The empty name stands for all other volumes.
     earlier: BTreeMap<String, (u64, Figures)>,
 }
 
@@ -46,7 +46,7 @@ impl Departed {
         if [reads, writes, flushes, errors, served_ns] == [0; 5] {
             return;
         }
-        // Two nodes of one name, one of which was on its way out.
+        // There were two nodes of this name, one of them about to go.
         let mut figures = figures;
         if let Some(before) = self.take(name) {
             figures.add(&before);
@@ -64,13 +64,13 @@ impl Departed {
         }
     }
 
-    /// A tenant of this name comes: what it got before.
+    /// A tenant of this name comes: returns what it got before.
     pub(super) fn take(&mut self, name: &str) -> Option<Figures> {
         let place = self.kept.iter().position(|one| one.name == name)?;
         self.kept.remove(place).map(|one| one.figures)
     }
 
-    /// Those that are kept by name.
+    /// Lines of tenants that are kept by name.
     pub(super) fn lines(&self) -> Vec<TenantLine> {
         let line = |one: &Kept| TenantLine {
             name: one.name.clone(),
@@ -80,7 +80,7 @@ impl Departed {
         self.kept.iter().map(line).collect()
     }
 
-    /// Those before them.
+    /// Sums of those before them.
     pub(super) fn earlier(&self) -> Vec<EarlierLine> {
         let line = |(volume, (tenants, figures)): (&String, &(u64, Figures))| EarlierLine {
             volume: volume.clone(),
@@ -92,7 +92,7 @@ impl Departed {
 }
 
 impl Tenants {
-    /// What a node got that has gone, unless another of its name goes on from there.
+    /// Keeps what a departed node got, unless another node of its name continues it.
     pub(super) fn keep(&mut self, gone: Option<Node>) {
         let is_last = |gone: &Node| !gone.is_group && self.find(&gone.name).is_none();
         if let Some(gone) = gone.filter(is_last) {
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(sum(&departed), 4000);
     }
 
-    /// Does one that comes again go on from where it was, and is it then told once?
+    /// Does a tenant that comes again go on from where it was, and is it then listed once?
     #[test]
     fn one_that_comes_again_goes_on() {
         let mut departed = Departed::default();

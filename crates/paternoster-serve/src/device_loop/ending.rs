@@ -2,11 +2,11 @@
 //! Ending: what a loop does about a device that hangs while the server stops.
 //!
 //! ```text
-//! stop ──drain-timeout──▶ clients are gone ──device-timeout──▶ stuck: told, left behind
+//! stop ──drain-timeout──▶ clients are gone ──device-timeout──▶ stuck: logged, left behind
 //! ```
 //!
 //! A kernel or a thread may still write to the memory of a command that has not ended. So nothing
-//! of a stuck loop is taken apart: its memory, files and threads stay until the process ends.
+//! of a stuck loop is freed: its memory, files and threads stay until the process ends.
 
 use paternoster_core::Nanos;
 
@@ -17,17 +17,17 @@ use super::planted::{self, Bug};
 use crate::config::{Level, quantity};
 use crate::log::Entry;
 
-/// How many commands are told one by one.
+/// How many commands are listed one by one.
 const TOLD: usize = 4;
 
 impl DeviceLoop {
-    /// Whether the server stops, and the device has not ended what it has within its time.
+    /// Whether the server stops, and the device has not ended its commands in time.
     pub(super) fn is_stuck(&self) -> bool {
         let by = self.stop_by.map(|by| by.0.saturating_add(self.device_timeout.0));
         self.is_waited_for() && by.is_some_and(|by| by <= self.now.0)
     }
 
-    /// Whether the device, or the thread that asks for holes, has something that it has not ended.
+    /// Whether the device, or the thread that asks for holes, has unfinished work.
     pub(super) const fn is_waited_for(&self) -> bool {
         self.in_device != 0 || self.surveys.is_asking()
     }
@@ -71,19 +71,20 @@ impl DeviceLoop {
         std::mem::forget(self);
     }
 
-    /// Until when the last flush may take.
+    /// The deadline of the last flush.
     pub(super) fn last_flush_by(&self) -> Nanos {
         self.clock.now() + self.device_timeout
     }
 
-    /// Makes everything durable that was accepted; whether the device has answered.
+    /// Makes everything that was accepted durable; returns whether the device has answered.
     pub(super) fn flush_at_the_end(&mut self) -> bool {
         #[cfg(test)]
         let has_left = self.has_left && !planted::has(Bug::WorksOn);
         #[cfg(not(test))]
         let has_left = self.has_left;
         if has_left {
-            // The description is the other process's, and so is what a flush is told.
+            // The open file description now belongs to the other process, and so do its flush
+            // errors.
             return true;
         }
         let job = crate::device::Job {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Geometry: where volumes lie on the line of sectors that the scheduler sees.
 //!
-//! One queue orders the requests of all volumes of a device. Ranges of one file keep their places
-//! to each other; files lie one behind the other, with a gap, so that requests of two files are
-//! never merged. Two names of one file are one file here too: shared volumes may have them.
+//! One queue orders the requests of all volumes of a device. Ranges of one file keep their relative
+//! places; files follow each other, with a gap, so that requests of two files are never merged. Two
+//! names of one file are one file here, too: shared volumes may have them.
 //!
 //! ```text
 //! sectors   0 ....... 2048 ............ 4096+gap ....
@@ -17,20 +17,20 @@ use crate::config;
 use crate::device::FileFacts;
 use crate::device::identity::is_one_thing;
 
-/// Sectors of a line at most: 8 EiB. A queue is told that its device has so many, so that volumes
-/// can come while it runs.
+/// Sectors of a line at most: 8 EiB. The queue's device has this many, so that volumes can come
+/// while it runs.
 pub(super) const LONGEST: u64 = 1 << 54;
-/// Sectors between two files: 1 MiB, more than any merge reaches over.
+/// Sectors between two files: 1 MiB, more than any merge can span.
 const GAP: u64 = 2048;
 
-/// A volume and where it lies.
+/// A volume and its place on the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The export's name.
     pub name: String,
     /// File or block device.
     pub path: PathBuf,
-    /// For people.
+    /// For humans.
     pub description: String,
     /// Which of the backend's files.
     pub file: u16,
@@ -40,7 +40,7 @@ pub(crate) struct Place {
     pub size: u64,
     /// The sector at which the file begins on the line.
     pub base: u64,
-    /// Nothing may be written.
+    /// It is read-only.
     pub readonly: bool,
     /// What its file can do.
     pub facts: FileFacts,
@@ -87,7 +87,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// That of these places.
+    /// The line with these places.
     pub(super) fn of<'a>(places: impl Iterator<Item = &'a Place>, end: u64) -> Line {
         Line { files: places.map(|place| (place.path.clone(), place.base)).collect(), end }
     }
@@ -96,7 +96,7 @@ impl Line {
         self.end
     }
 
-    /// Lays a volume behind all others, or where its file is already.
+    /// Places a volume after all others, or where its file is already.
     ///
     /// # Errors
     /// It reaches beyond its file, has nothing, or the line is too long.
@@ -168,8 +168,8 @@ mod tests {
         config::Volume { start, length, ..config::Volume::new(name, path) }
     }
 
-    /// Do ranges of one file lie as they lie there, and another file behind a gap? 1 MiB is 2048
-    /// sectors; the gap is as long.
+    /// Do ranges of one file keep their offsets, and does another file follow after a gap? 1 MiB is
+    /// 2048 sectors; the gap is as long.
     #[test]
     fn files_lie_one_behind_the_other() {
         let volumes = [

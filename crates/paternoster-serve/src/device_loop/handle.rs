@@ -9,7 +9,7 @@ use crate::locked::locked;
 
 type Ask = dyn Fn(Order) -> Answer + Send + Sync;
 
-/// Asks a loop; cheap to clone.
+/// Sends orders to a loop; cheap to clone.
 #[derive(Clone)]
 pub struct DeviceLoopHandle {
     /// The device's name.
@@ -20,7 +20,7 @@ pub struct DeviceLoopHandle {
 }
 
 impl DeviceLoopHandle {
-    /// A handle whose questions are answered by `ask`, which waits for the answer a bounded time.
+    /// A handle whose orders are answered by `ask`, which waits for the answer for a bounded time.
     pub fn new(
         device: String,
         volumes: Vec<String>,
@@ -34,7 +34,7 @@ impl DeviceLoopHandle {
         locked(&self.volumes).clone()
     }
 
-    /// It has other volumes from now on.
+    /// Sets its volumes.
     pub(crate) fn has_volumes(&self, names: Vec<String>) {
         *locked(&self.volumes) = names;
     }
@@ -42,7 +42,7 @@ impl DeviceLoopHandle {
     /// Asks and waits for the answer.
     ///
     /// # Errors
-    /// Why not, in words for whoever asked.
+    /// Why not, in words for the user.
     pub fn ask(&self, order: Order) -> Answer {
         (self.ask)(order)
     }

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handover: a loop's part in giving its connections to another process, and in taking them from
-//! one.
+//! Handover: a loop's part in giving its connections to another process, or taking them from one.
 //!
 //! ```text
-//! leave ─▶ no request is begun, none goes on being read or cut
+//! leave ─▶ no request begins, none is read or cut any further
 //!       ─▶ what the queue and the device have ends, and is answered into the outboxes     (quiet)
-//!       ─▶ each connection as it is now, told to the giver; the thread does nothing more
-//!       ─▶ verdict   resume: all connections are heard again
+//!       ─▶ the giver gets each connection as it is now; the thread does nothing more
+//!       ─▶ verdict   resume: all connections are read from again
 //!                    gone: their sockets are closed here, which no client sees
 //! ```
 //!
-//! Quiet depends on the device alone: a client that takes no answers, or sends half a request, has
-//! nothing to do with it. What it was in the midst of goes with it: the request, how much of that
-//! was done, the bytes that were read and not understood, those that were not sent. A fragment of a
-//! write that is being filled becomes unread bytes again.
+//! Quiet depends on the device alone: a client that takes no answers, or sends half a request, does
+//! not matter. The state of its current request goes with it: the request, how much of it was done,
+//! the bytes read but not yet parsed, those not yet sent. A fragment of a write that is being
+//! filled becomes unread bytes again.
 //!
-//! Connections under TLS and processes on files stay. Of them what changes blocks is done before,
-//! so that no two processes change the same block at a time; their reads may go on, and end with
-//! the server, as in a stop.
+//! Connections under TLS and processes on files stay. Their requests that change blocks are done
+//! first, so that no two processes change the same block at a time; their reads may go on, and end
+//! with the server, as in a stop.
 //!
-//! A flush that fails behind what was told of the files keeps the connections here: the kernel has
-//! told of lost pages once, and the other process would not hear of it.
+//! A flush that fails after the files' state was reported keeps the connections here: the kernel
+//! reports lost pages once, and the other process would not learn of it.
 //!
-//! Invariants: I1 between what is told and the verdict nothing is read, written or sent; I2 a
+//! Invariants: I1 between the giver's report and the verdict nothing is read, written or sent; I2 a
 //! connection is served by one process at a time.
 
 use std::os::fd::OwnedFd;
@@ -52,18 +51,18 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub struct Post(pub(crate) Box<HandoverMessage>);
 
-/// What a loop is told of another process.
+/// Messages to a loop about another process.
 #[derive(Debug)]
 pub(crate) enum HandoverMessage {
     /// Its files, for a process that may take over.
     Files(Sender<Result<Vec<Giving>, String>>),
     /// Another process takes over.
     Leave(Leave),
-    /// What tenants had at the one before.
+    /// What tenants had at the process before.
     Tenants(Vec<TenantState>),
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Everything goes on here.
@@ -77,11 +76,11 @@ pub(crate) enum Verdict {
 pub(crate) struct Leave {
     /// How long what is under way may take.
     pub patience: Nanos,
-    /// Until when it may, once that is known.
+    /// Its deadline, once known.
     pub by: Option<Nanos>,
     /// Where they go.
     pub answer: Sender<Result<Leaving, String>>,
-    /// What is waited for behind the answer. One that never comes is [`Verdict::Resume`].
+    /// The verdict, awaited after the answer. If it never comes it is [`Verdict::Resume`].
     pub verdict: Receiver<Verdict>,
 }
 
@@ -97,7 +96,7 @@ pub(crate) struct Leaving {
 /// A connection that is given away.
 type LeavingConnection = HandedConnection<Arc<OwnedFd>>;
 
-/// What a connection was in the midst of.
+/// The request that a connection was in the middle of.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     pub reading: Reading,
@@ -125,7 +124,7 @@ impl DeviceLoop {
     }
 
     fn files_to_hand_over(&mut self) -> Result<Vec<Giving>, String> {
-        // The order would be forgotten: a volume that is copied meanwhile would be written to.
+        // The drain would be forgotten: a volume that is being copied would be written to.
         let is_drained = |place: &usize| self.drained[*place].is_drained();
         if let Some(place) = (0..self.places.len()).find(is_drained) {
             let name = &self.places[place].name;
@@ -136,7 +135,7 @@ impl DeviceLoop {
         Ok(files)
     }
 
-    /// Whether a connection is not to be read from, because another process is to have it.
+    /// Whether a connection must not be read from, because another process is to have it.
     pub(super) fn holds_back(&self, index: u32) -> bool {
         if self.leave.is_none() {
             return false;
@@ -162,7 +161,7 @@ impl DeviceLoop {
             && !self.connections.iter().any(|(_, connection)| changes(connection))
     }
 
-    /// Gives connections away once that can be, or gives up.
+    /// Gives connections away as soon as possible, or gives up.
     pub(super) fn leave_if_quiet(&mut self) {
         let Some(by) = self.leave.as_ref().and_then(|leave| leave.by) else { return };
         let is_quiet = self.is_quiet();
@@ -189,7 +188,8 @@ impl DeviceLoop {
     }
 
     fn leaving(&self) -> Result<Leaving, String> {
-        // The kernel has told it here, and will not there: its next flush would end well.
+        // The kernel has reported it here, and will not there: the other's next flush would
+        // succeed.
         if count_lost(&self.lender.backend().to_hand_over()) > self.told_lost {
             return Err("a flush has failed since it heard of the files: try again".to_owned());
         }
@@ -263,26 +263,27 @@ impl DeviceLoop {
         Ok(Some(HandedConnection { socket, state, input, output, behind }))
     }
 
-    /// Nothing has happened: all are heard again.
+    /// The handover is off: all connections are read from again.
     fn go_on(&mut self) {
         let all: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
         for index in all {
             let (now, connection) = (self.now, self.connections.at_mut(index));
             connection.readable = true;
-            // That nothing has moved was not its fault.
+            // That nothing has moved was not the client's fault.
             connection.takes.begin_again(now);
             connection.brings.begin_again(now);
             self.make_ready(index);
         }
     }
 
-    /// Another process has them: they go without a word. The others finish, as in a stop.
+    /// Another process has the connections: they go without notice. The others finish, as in a
+    /// stop.
     fn give_connections_away(&mut self) {
         let given = self.connections.iter().filter(|(_, connection)| is_given(connection));
         let given: Vec<u32> = given.map(|(index, _)| index).collect();
         for index in given {
             let socket = self.connections.at(index).wire.as_ref().and_then(Wire::socket);
-            // The other process has it open: it would go on ringing here.
+            // The other process has it open: its events would still arrive here.
             let _known = socket.map(|socket| epoll::delete(&self.poll, socket));
             self.hang_up(index);
         }
@@ -369,7 +370,7 @@ impl DeviceLoop {
         Ok(())
     }
 
-    /// What tenants got, and what they must still wait for.
+    /// Takes over what tenants got, and how long they must still wait.
     fn take_tenants(&mut self, all: &[TenantState]) {
         self.now = self.clock.now();
         for state in all.iter().filter(|state| state.device == self.name) {
@@ -383,7 +384,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A connection of another process has no place here.
+    /// Logs that there is no place for a connection of another process.
     pub(super) fn tell_of_no_place(&self, peer: &Peer) {
         Entry::new(Level::Warning, "disconnect").tell_of(
             peer.origin,
@@ -396,12 +397,12 @@ impl DeviceLoop {
     }
 }
 
-/// Of how many files a flush has failed.
+/// The number of files with a failed flush.
 fn count_lost(files: &[Giving]) -> usize {
     files.iter().filter(|file| file.lost != 0).count()
 }
 
-/// Whether another process can have it.
+/// Whether the connection can be given to another process.
 fn is_given(connection: &Connection) -> bool {
     connection.identity.is_some() && connection.wire.as_ref().and_then(Wire::to_hand_over).is_some()
 }

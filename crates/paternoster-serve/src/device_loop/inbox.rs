@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inbox: how other threads hand something to a thread that sleeps on its file descriptors.
+//! Inbox: messages from other threads to a thread that sleeps on its file descriptors.
 //!
-//! A channel and an eventfd: who sends rings, the sleeper finds the eventfd readable. Ringing is a
+//! A channel and an eventfd: the sender rings, the sleeper finds the eventfd readable. Ringing is a
 //! system call, and so is hearing it; a sleeper that looks into its inbox anyway says when it is
-//! awake, and nobody rings.
+//! awake, and then no sender rings.
 //!
 //! ```text
 //! sender     message into the channel ──▶ does it sleep? ── yes ──▶ ring
 //! sleeper    "I sleep" ──▶ is there a message? ── no ──▶ sleep ──▶ "I am awake" ──▶ messages
 //! ```
 //!
-//! Invariant: a sleeper that has a message hears the bell: of the two that each write first and
-//! look second at least one sees the other.
+//! Invariant: a sleeper that has a message hears the bell: both sides write first and look second,
+//! so at least one sees the other.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +24,7 @@ use rustix::event::{EventfdFlags, eventfd};
 #[derive(Debug)]
 struct Bell {
     fd: OwnedFd,
-    /// Somebody is to ring.
+    /// A sender has to ring.
     asleep: AtomicBool,
 }
 
@@ -45,7 +45,7 @@ impl<T> Clone for Slot<T> {
 #[derive(Debug)]
 pub struct Inbox<T> {
     messages: Receiver<T>,
-    /// One that was found in looking whether there is any.
+    /// A message found when checking whether there is one.
     first: Option<T>,
     bell: Arc<Bell>,
 }
@@ -63,7 +63,7 @@ pub fn inbox<T>() -> io::Result<(Slot<T>, Inbox<T>)> {
 }
 
 impl<T> Slot<T> {
-    /// Hands over a message; gives it back if nobody will ever read it.
+    /// Hands over a message; gives it back if it will never be read.
     ///
     /// # Errors
     /// The message: the other side has gone.
@@ -79,7 +79,7 @@ impl<T> Slot<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Readable when somebody has rung.
+    /// Readable when a sender has rung.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.bell.fd.as_fd()
     }
@@ -93,7 +93,7 @@ impl<T> Inbox<T> {
         fence(Ordering::SeqCst);
     }
 
-    /// Wants the bell rung from now on; whether one may sleep: no message is there.
+    /// Wants the bell rung from now on; returns whether one may sleep: there is no message.
     pub fn doze(&mut self) -> bool {
         self.bell.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -133,7 +133,7 @@ mod tests {
         poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&timeout)).unwrap() == 1
     }
 
-    /// Is the bell rung for who sleeps, once, and not for who is awake?
+    /// Does a sleeper get one ring, and a reader that is awake none?
     #[test]
     fn who_sleeps_hears_the_bell() {
         let (slot, mut inbox) = inbox().unwrap();
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(slot.put(5), Err(5));
     }
 
-    /// Does no message lie while its reader sleeps, whenever the two come together?
+    /// Is no message left while its reader sleeps, whatever the timing of the two?
     #[test]
     fn no_message_is_slept_over() {
         const MESSAGES: u32 = 20_000;

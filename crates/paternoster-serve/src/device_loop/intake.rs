@@ -5,14 +5,14 @@
 //! large payload is read straight into the memory that the device will take it from.
 //!
 //! ```text
-//! reads ahead   4 KiB, 8, 16 … 256 KiB   as long as all of it is understood at once
+//! reads ahead   4 KiB, 8, 16 … 256 KiB   as long as all of it is parsed at once
 //!               a quarter, at least 28 B  each time the connection is blocked before the end of it
 //! ```
 //!
-//! What was read and is not understood yet, because the connection is blocked, stays with it, and
-//! is memory of the device: all of it together is an eighth of that at most, and then no connection
-//! reads further ahead than one header. Nothing is read from a connection that is blocked; those of
-//! a tenant are served for its turn (`turns`), and then the next one's are.
+//! Bytes that were read but not parsed yet, because the connection is blocked, stay with it and
+//! count as memory of the device: together at most an eighth of that; from then on no connection
+//! reads ahead further than one header. Nothing is read from a blocked connection; a tenant's
+//! connections are served for its turn (`turns`), then the next tenant's.
 
 use std::io::ErrorKind;
 
@@ -31,13 +31,13 @@ use crate::tally;
 pub(super) const BUFFER: usize = 256 << 10;
 /// Bytes that a connection reads ahead at first.
 pub(super) const AHEAD: usize = 4096;
-/// Fragment of the memory that may be what was read from connections and is not understood yet.
+/// The part of the memory, one in this many, that bytes read but not parsed yet may take.
 const RESTS: u64 = 8;
-/// Bytes that a connection keeps for what was not understood yet, when it is next to nothing.
+/// Bytes of buffer that a connection keeps for unparsed input, even when there is next to none.
 const REST: usize = 4096;
-/// Payloads from this on are worth a call of their own.
+/// Payloads from this size on are worth a call of their own.
 const LARGE: u32 = 64 << 10;
-/// What a client is told while the server ends.
+/// The error a client gets while the server ends.
 const ESHUTDOWN: u32 = 108;
 const EOVERFLOW: u32 = 75;
 
@@ -45,14 +45,14 @@ const EOVERFLOW: u32 = 75;
 enum Need {
     /// More bytes.
     Bytes,
-    /// Something else first.
+    /// Something else must happen first.
     Patience,
-    /// Others are heard first.
+    /// Other tenants are served first.
     Turn,
 }
 
 impl DeviceLoop {
-    /// Reads from a connection and does what it says, for a turn.
+    /// Reads from a connection and executes its requests, for a turn.
     pub(super) fn serve(&mut self, index: u32) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let done = self.serve_with(index, &mut buffer);
@@ -75,7 +75,7 @@ impl DeviceLoop {
             self.keep_rest(index, rest, from);
             return Ok(());
         }
-        // What is left of it is less than a header: all else is understood as far as it is there.
+        // The rest is less than a header: everything else that has come is parsed.
         let mut end = rest.len() - from;
         buffer[..end].copy_from_slice(&rest[from..]);
         tally::copied(end);
@@ -105,13 +105,13 @@ impl DeviceLoop {
         Ok(())
     }
 
-    /// Whether a connection is read from now; otherwise it is heard again later, or when what it
-    /// waits for has come. So many bytes were understood, and so many are left.
+    /// Whether a connection is read from now; otherwise it is served again later, or when what it
+    /// waits for has come. `understood` bytes were parsed, `left` bytes are left.
     fn reads_on(&mut self, index: u32, need: &Need, understood: usize, left: usize) -> bool {
         let connection = self.connections.at_mut(index);
         match need {
             Need::Patience if left > 0 => connection.ahead = (connection.ahead / 4).max(HEADER),
-            // It is moved each time.
+            // The rest is moved each time.
             Need::Turn if left > AHEAD => connection.ahead = (connection.ahead / 4).max(AHEAD),
             Need::Bytes if understood != 0 => connection.ahead = (2 * connection.ahead).min(BUFFER),
             Need::Bytes | Need::Patience | Need::Turn => {}
@@ -125,7 +125,7 @@ impl DeviceLoop {
         has_more && matches!(need, Need::Bytes)
     }
 
-    /// Keeps what was read from a connection and is not understood yet: `rest` from `from` on.
+    /// Keeps what was read from a connection and is not parsed yet: `rest` from `from` on.
     fn keep_rest(&mut self, index: u32, mut rest: Vec<u8>, from: usize) {
         let connection = self.connections.at_mut(index);
         if connection.wire.is_none() {
@@ -135,7 +135,7 @@ impl DeviceLoop {
             rest.drain(..from);
             tally::copied(rest.len());
         }
-        // Memory is counted by what is kept: what was read far ahead is not held for a few bytes.
+        // Kept memory is counted by capacity: a large buffer is not held for a few bytes.
         if rest.capacity() > REST.max(2 * rest.len()) {
             rest.shrink_to(REST.min(rest.len()));
         }
@@ -143,7 +143,7 @@ impl DeviceLoop {
         connection.rest = rest;
     }
 
-    /// Reads once: to the fragment that is being filled, or behind what is in the buffer.
+    /// Reads once: into the fragment that is being filled, or after what is in the buffer.
     fn read_more(
         &mut self,
         index: u32,
@@ -174,7 +174,7 @@ impl DeviceLoop {
         }
         let read = wire.read(&mut buffer[*end..most]);
         let read = took(read, &mut connection.readable)?;
-        // A short answer means that the socket is empty; its next bytes ring again.
+        // A short read means that the socket is empty; its next bytes cause another event.
         if straight && read < most - *end {
             connection.readable = false;
         }
@@ -208,7 +208,7 @@ impl DeviceLoop {
         Ok(Some(read))
     }
 
-    /// Understands what is in `input` from `from` on, as far as it can.
+    /// Parses `input` from `from` on, as far as possible.
     fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
         loop {
             let is_held_back = self.holds_back(index);
@@ -239,7 +239,7 @@ impl DeviceLoop {
                         return Ok(if is_blocked { Need::Patience } else { Need::Turn });
                     }
                     let connection = self.connections.at_mut(index);
-                    // Its end may have been that of the connection.
+                    // Its end may have closed the connection.
                     if connection.wire.is_some() {
                         connection.intake = Intake::Header;
                     }
@@ -265,7 +265,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Moves payload to the fragment that it belongs to; `None` when there is more to understand.
+    /// Moves payload to its fragment; `None` when there is more to parse.
     fn fill(
         &mut self,
         index: u32,
@@ -298,7 +298,7 @@ impl DeviceLoop {
             return Some(Need::Bytes);
         }
         connection.brings.paid();
-        // It brings what it says: more at a time.
+        // It sends what it announces: more memory at a time.
         connection.piece = (2 * connection.piece).min(LARGEST as u64);
         let io_now = self.ios.at(io);
         let is_last = io_now.cut == u64::from(io_now.request.length);
@@ -316,7 +316,7 @@ impl DeviceLoop {
             return false;
         }
         let tenant = connection.tenant;
-        // What it waits for is its own, or its tenant's others have it.
+        // What it waits for is held by itself, or by others of its tenant.
         let has_room = connection.ios < IOS && self.bound.has_room(self.tenants.at(tenant));
         if !has_room || !self.pools.ios.has_one_for(tenant) {
             self.block(index, Blocked::Tenant);
@@ -346,7 +346,7 @@ impl DeviceLoop {
             ));
         }
         // A server that stops answers what it has accepted, and nothing else: a client that
-        // connects again sends it again. Refused, it would be an error of its disk.
+        // reconnects sends the rest again. A refusal would be a disk error for it.
         if request.kind == Kind::Disconnect || self.stopping {
             connection.intake = Intake::Over;
             return self.leave_when_idle(index);
@@ -385,7 +385,7 @@ impl DeviceLoop {
             then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
             silent: false,
         };
-        // There is room: it was looked for before.
+        // There is room: that was checked before.
         let Ok(key) = self.ios.insert(made) else { return };
         self.count_io(self.connections.at(index).tenant, 0, 1);
         let io = key;
@@ -428,7 +428,7 @@ impl DeviceLoop {
         self.make_ready(index);
     }
 
-    /// Fragments that end make room: as many of those who wait for it as have ended look again.
+    /// Ends make room: two waiting connections try again for each thing that was freed.
     pub(super) fn retry_blocked(&mut self) {
         let meals = std::mem::take(&mut self.freed).saturating_mul(2);
         for _ in 0..meals.min(self.hungry.len()) {
@@ -442,7 +442,7 @@ impl DeviceLoop {
     }
 }
 
-/// A read that must come in one piece, and is longer than a piece.
+/// The refusal of a read that must be sent in one piece, and is longer than a piece.
 fn too_long(request: &Request, most: u64) -> Option<Refusal> {
     // It may begin within a block.
     let is_long = u64::from(request.length) + PAGE as u64 > most;
@@ -452,7 +452,7 @@ fn too_long(request: &Request, most: u64) -> Option<Refusal> {
     })
 }
 
-/// What a read brought; 0 when there was nothing now.
+/// How many bytes a read returned; 0 when there was nothing now.
 fn took(read: std::io::Result<usize>, readable: &mut bool) -> Result<usize, String> {
     match read {
         Ok(0) => Err(String::new()),

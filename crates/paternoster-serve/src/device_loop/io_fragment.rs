@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! I/Os and fragments: what a client asked for, and what of it is a bio of the queue.
+//! I/Os and fragments: a client's request, and the pieces that become bios of the queue.
 //!
 //! An *I/O* is one request of the protocol, up to 4 GiB. It is cut into *fragments* of at most
 //! 1 MiB, each with memory of its own and a bio of its own, as memory allows: no request needs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Journal: a line of the log for each client that comes, and one with what it had when it goes.
+//! Journal: a log line for each client that comes, and one with its figures when it goes.
 //!
 //! ```text
 //! vm1: unix uid 107 pid 4711: connected, tenant gold
@@ -7,8 +7,9 @@
 //!      (49152 bytes), 3 writes (12288 bytes), 1 flushes, 0 errors            (in one line)
 //! ```
 //!
-//! A client that left by itself is told at `info`, one that was sent away at `warning`. Processes
-//! that use a file (FUSE) come and go with each command of a shell: they are told at `debug`.
+//! A client that left by itself is logged at `info`, one that was disconnected at `warning`.
+//! Processes that use a file (FUSE) come and go with each shell command: they are logged at
+//! `debug`.
 
 use super::DeviceLoop;
 use super::connection::{Connection, Intake};
@@ -17,7 +18,7 @@ use crate::control::snapshot::Figures;
 use crate::log::Entry;
 
 impl DeviceLoop {
-    /// A client has come.
+    /// Logs that a client has come.
     pub(super) fn tell_of_arrival(&self, index: u32) {
         let connection = self.connections.at(index);
         let tenant = &self.tenants.at(connection.tenant).name;
@@ -31,7 +32,7 @@ impl DeviceLoop {
         );
     }
 
-    /// A client goes whose socket is open still.
+    /// Logs that a client goes whose socket is still open.
     pub(super) fn tell_of_leave(&self, connection: &Connection) {
         let reason = if connection.intake == Intake::Over {
             "it said good-bye"
@@ -43,7 +44,7 @@ impl DeviceLoop {
         self.tell_of_departure(connection, reason, Level::Info);
     }
 
-    /// A client goes, because of that.
+    /// Logs that a client goes, and why.
     pub(super) fn tell_of_departure(&self, connection: &Connection, reason: &str, level: Level) {
         let passed = (self.now - connection.came).0 / 1_000_000;
         let Figures { reads, read_bytes, writes, write_bytes, flushes, errors, .. } =

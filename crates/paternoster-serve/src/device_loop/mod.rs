@@ -17,18 +17,17 @@
 //!
 //! * `connection`, `intake`: connections, and reading from them. `io_fragment`, `cut`: requests,
 //!   and their pieces. `range_lock`: which changes of the same blocks may be under way together.
-//!   `pump`: the queue and the device. `answer`, `outbox`: what clients are told, and in which
-//!   order.
-//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
-//!   `pool`, `shared`: whose memory and places; `credit`: what of it waits for clients. `surveys`:
-//!   whose question for holes.
-//!   `turns`: whose requests are read. `policy`: a scheduler that fails, and what takes over.
+//!   `pump`: the queue and the device. `answer`, `outbox`: answers to clients, and their order.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: which tenant has which share, and
+//!   how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits for
+//!   clients. `surveys`: whose question for holes is next. `turns`: whose requests are read.
+//!   `policy`: a scheduler that fails, and what takes over.
 //! * `handover`: another process takes over. `seats`: places for connections. `processes`:
-//!   connections that come by calls. `orders`, `tell`: what a running loop can be asked. `reload`:
-//!   another configuration. `ending`: a device that hangs at a stop.
+//!   connections that make calls (FUSE). `orders`, `tell`: what a running loop can be asked.
+//!   `reload`: a new configuration. `ending`: a device that hangs at a stop.
 //!
-//! Invariants: I1 no connection can make the loop wait; I2 what is accepted is answered, or its
-//! connection has gone; I3 memory is bounded by what was configured.
+//! Invariants: I1 no connection can make the loop wait; I2 an accepted request is answered, or its
+//! connection has gone; I3 memory is bounded by the configuration.
 
 mod answer;
 mod bound;
@@ -114,29 +113,29 @@ use surveys::Surveys;
 use tenants::Tenants;
 use turns::Turns;
 
-/// Events of one question to the system.
+/// Events fetched by one system call.
 const EVENTS: usize = 256;
 /// A timeout that has passed already.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const TOKEN_INBOX: u64 = u64::MAX;
 const TOKEN_BACKEND: u64 = u64::MAX - 1;
-/// How often stalls and deadlines are looked after.
+/// How often stalls and deadlines are checked.
 const TICK: Nanos = Nanos::from_millis(250);
 
-/// Whether a volume takes requests, and who waits for its last one.
+/// Whether a volume takes requests, and which orders wait for its last one.
 #[derive(Debug, Default)]
 struct Draining {
     /// I/Os of the volume.
     under_way: u32,
-    /// No new ones; who asked for it, to be answered when there are none.
+    /// No new ones are taken; the orders to answer once none is left.
     asked: Option<Vec<Asked>>,
     /// Its place among those of the configuration.
     rank: usize,
-    /// It was taken out: by then its connections must be gone.
+    /// It was removed from the configuration: its connections must be gone by then.
     ends: Option<Nanos>,
-    /// They are, and its file is closed.
+    /// They are gone, and its file is closed.
     is_gone: bool,
-    /// What others must not have as long as its file is open.
+    /// What no other volume may claim as long as its file is open.
     held: Vec<Claim>,
 }
 
@@ -150,7 +149,7 @@ impl Draining {
         self.asked.is_some() || self.ends.is_some()
     }
 
-    /// Whether its name means it.
+    /// Whether its name still refers to it.
     const fn is_there(&self) -> bool {
         self.ends.is_none() && !self.is_gone
     }
@@ -164,7 +163,7 @@ pub struct DeviceLoop {
     recorded_queue: RecordedQueue<Stats>,
     places: Vec<Place>,
     drained: Vec<Draining>,
-    /// Those that were taken out and have connections.
+    /// Volumes that were removed and still have connections.
     ending: usize,
     /// Where the next file begins on the line.
     line_end: u64,
@@ -172,7 +171,7 @@ pub struct DeviceLoop {
     pools: Pools,
     bound: Bound,
     capped: bool,
-    /// The device does what it is given at once, on this thread.
+    /// The device does its commands at once, on this thread.
     at_once: bool,
     verbose: bool,
     connection_memory: u64,
@@ -185,10 +184,10 @@ pub struct DeviceLoop {
     next_tick: Nanos,
     poll: OwnedFd,
     inbox: Inbox<Message>,
-    /// The inbox's bell was heard.
+    /// The inbox has signalled.
     rung: bool,
     busy_poll: BusyPoll,
-    /// By token: what the last look has found.
+    /// What the last look has found, with tokens.
     events: Vec<(u64, epoll::EventFlags)>,
 
     connections: Table<Connection>,
@@ -199,28 +198,28 @@ pub struct DeviceLoop {
     by_client: Vec<u32>,
     /// By slot: the command in the backend.
     tags: Vec<Option<Tag>>,
-    /// By slot: when it was given.
+    /// By slot: when the backend was given the command.
     given: Vec<Nanos>,
     in_device: u32,
     /// Bytes given to the backend since it was last asked what has ended, and answers that were
     /// not sent yet, in pages.
     burst: u64,
     unsent: u32,
-    /// The connection that was answered in the last round, if it was one alone.
+    /// The connection that was answered in the last round, if it was only one.
     told: Option<u32>,
     /// Bytes that were read from connections.
     heard: u64,
-    /// How often it was asked what has happened.
+    /// How often the loop has asked for events.
     #[cfg(test)]
     looks: u64,
 
-    /// Tenants with connections to be read from, and what each has of a turn.
+    /// Tenants with connections to read from, and how much each has of a turn.
     ready: VecDeque<u32>,
     turns: Turns,
     /// Connections to be sent to, waiting for room, and above their caps.
     sending: Vec<u32>,
     hungry: VecDeque<u32>,
-    /// When which line of which tenant is looked at; numbers of those that stood in one.
+    /// When to look at which line of which tenant; the last number given in a line.
     naps: BTreeSet<(Nanos, u32, usize)>,
     napped: u64,
     /// How often a cap was looked at.
@@ -230,24 +229,24 @@ pub struct DeviceLoop {
     surveys: Surveys,
     /// Connections that may be about to go.
     leaving: Vec<u32>,
-    /// Whose a client is, and connections that are another's from now on.
+    /// Rules that say whose a client is; connections that are to move to another tenant.
     rules: Vec<Rule>,
     movers: Vec<u32>,
-    /// The attributes that were set, by the configuration or by order.
+    /// The attributes that were set, by the configuration or an order.
     attributes_set: BTreeSet<String>,
-    /// By fragment: changes that are under way, or wait for others of their blocks.
+    /// By fragment: changes under way, or waiting for other changes of their blocks.
     changes: RangeLocks,
-    /// Those that waited are being let go.
+    /// Fragments that waited are being released.
     letting_go: bool,
     /// Bytes that were read from connections and not understood yet.
     rests: u64,
-    /// What has ended since the hungry were fed.
+    /// I/Os that have ended since memory was last given to connections that wait for it.
     freed: usize,
 
-    /// Another process asks for its connections; has them.
+    /// Another process asks for the loop's connections, or has them.
     leave: Option<handover::Leave>,
     has_left: bool,
-    /// Files of which a flush had failed, as another process was told with them.
+    /// Files with a failed flush, as another process was told on handover.
     told_lost: usize,
     stopping: bool,
     stop_by: Option<Nanos>,
@@ -276,7 +275,7 @@ impl std::fmt::Debug for DeviceLoop {
 }
 
 impl DeviceLoop {
-    /// What counts its turns.
+    /// The counter of its turns.
     pub(crate) fn pulse(&self) -> Pulse {
         self.pulse.clone()
     }
@@ -293,7 +292,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A turn, behind which it may leave; when to be back at the latest.
+    /// A turn, after which the loop may leave; returns when to be back at the latest.
     fn round(&mut self) -> Option<Nanos> {
         let until = self.turn();
         self.pulse.turned();
@@ -301,7 +300,7 @@ impl DeviceLoop {
         until
     }
 
-    /// Does what there is to do for everybody, once; when to be back at the latest.
+    /// Does all there is to do, once; returns when to be back at the latest.
     fn turn(&mut self) -> Option<Nanos> {
         self.reap();
         self.read_messages();
@@ -320,7 +319,7 @@ impl DeviceLoop {
         until
     }
 
-    /// Sleeps until something happens, at most until `until`, and notes what did.
+    /// Sleeps until something happens, at most until `until`, and notes what happened.
     fn sleep(&mut self, until: Option<Nanos>) {
         let timeout = self.timeout(until);
         let clients_alone =
@@ -347,7 +346,7 @@ impl DeviceLoop {
         self.events = events;
     }
 
-    /// Looks again for a moment; whether anything has happened.
+    /// Polls for a moment; returns whether anything has happened.
     fn stay_awake(&mut self) -> bool {
         let limit = self.clock.now() + busy_poll::LONGEST;
         let mut found = false;
@@ -370,8 +369,8 @@ impl DeviceLoop {
         found
     }
 
-    /// Waits for events, and finds those of all sockets that have one: the system tells a few at a
-    /// time, in turn, and a client that was not told of would wait for another round.
+    /// Waits for events, and finds those of all sockets that have one: the system returns a few at
+    /// a time, in turn, and a client that it did not return would wait for another round.
     fn look(&mut self, timeout: &Timespec) {
         #[cfg(test)]
         {
@@ -379,10 +378,10 @@ impl DeviceLoop {
         }
         let mut room = [MaybeUninit::uninit(); EVENTS];
         let mut wait = timeout;
-        // Beside connections there are inbox and backend.
+        // Besides connections there are inbox and backend.
         for _ in 0..(self.connections.len() as usize + 2).div_ceil(EVENTS) {
             crate::tally::call();
-            // A signal: whatever it was for, others look after it.
+            // A signal: it is handled elsewhere.
             let Ok((found, _)) = epoll::wait(&self.poll, &mut room, Some(wait)) else { return };
             self.events.extend(found.iter().map(|event| (event.data.u64(), event.flags)));
             if found.len() < EVENTS {
@@ -411,7 +410,7 @@ impl DeviceLoop {
         }
     }
 
-    /// What a socket has to say.
+    /// Handles a socket's events.
     fn socket_event(&mut self, token: u64, flags: epoll::EventFlags) {
         let index = pump::index_of(token & u64::from(u32::MAX));
         if !self.connections.is_live(index) || self.connections.at(index).id != token >> 32 {
@@ -440,7 +439,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A connection's socket became full, or is no more.
+    /// A connection's socket became full, or no longer is.
     fn watch_connection(&mut self, index: u32) {
         let connection = self.connections.at(index);
         let Some(socket) = connection.wire.as_ref().and_then(Wire::socket) else { return };
@@ -457,7 +456,7 @@ impl DeviceLoop {
     fn read_messages(&mut self) {
         if std::mem::take(&mut self.rung) {
             self.inbox.drain_bell();
-            // It is awake, and looks before it sleeps.
+            // The loop is awake, and looks before it sleeps.
             self.inbox.wake();
         }
         while let Some(message) = self.inbox.take() {
@@ -471,7 +470,7 @@ impl DeviceLoop {
         }
     }
 
-    /// What has to be done now and then.
+    /// Does what has to be done now and then.
     fn run_timers(&mut self) {
         self.wake_sleepers();
         if self.in_device == 0 {
@@ -489,7 +488,8 @@ impl DeviceLoop {
         if self.tenants.remove_late(now, &mut self.recorded_queue) {
             self.bound.divide(&self.tenants);
         }
-        // None is left hungry by a count that went wrong, or because the one before it has gone.
+        // No connection is left without memory because a count was wrong or the one before it has
+        // gone.
         self.freed += 1;
         self.feed_the_tenants();
         if self.stop_by.is_some_and(|by| by <= now) {
@@ -500,14 +500,15 @@ impl DeviceLoop {
         }
     }
 
-    /// Who neither takes its answers nor brings its payload holds memory that others want.
+    /// Closes clients that neither take answers nor send payload: they hold memory that others
+    /// want.
     fn close_slow(&mut self) {
         let (now, patience) = (self.now, self.stall_timeout);
         let all: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
         for index in all {
             let connection = self.connections.at_mut(index);
             if !matches!(connection.blocked, Blocked::No | Blocked::Client) {
-                // It is not read from: that its payload does not come is not its fault.
+                // It is not being read from: that its payload is missing is not its fault.
                 connection.brings.begin_again(now);
             }
             if connection.takes.is_late(now, patience) {
@@ -523,7 +524,7 @@ impl DeviceLoop {
         self.connections.is_empty() && !self.is_waited_for()
     }
 
-    /// The last flush, and the answers to those who asked for the end.
+    /// The last flush, and the answers to the orders to stop.
     fn end(mut self) {
         self.tell_complaints(true);
         if self.is_waited_for() {
@@ -548,7 +549,8 @@ impl DeviceLoop {
         for asked in std::mem::take(&mut self.stop_asked) {
             let _gone = asked.answer.send(match &lost {
                 None => Ok(serde_json::json!({ "ok": true })),
-                // The next server does not know of it: the one that stops this one must.
+                // The next server does not know of the failed flush: the operator that stops this
+                // one must.
                 Some(error) => Err(format!(
                     "a flush failed: {error}; data that were acknowledged may be lost: compare \
                      the volumes with what their clients know"
@@ -558,14 +560,14 @@ impl DeviceLoop {
     }
 }
 
-/// What is waited for at a connection's socket. That it takes more is told each time its client
-/// takes something: only who waits for that wants to be woken by it.
+/// The events wanted from a connection's socket. It reports room each time the client takes data:
+/// only a connection that waits for room wants to be woken by that.
 fn connection_events(writable: bool) -> epoll::EventFlags {
     let always = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
     if writable { always } else { always | epoll::EventFlags::OUT }
 }
 
-/// What every part of a loop needs of its poll.
+/// Adds a file to the loop's poll.
 fn watch(
     poll: &OwnedFd,
     fd: impl AsFd,

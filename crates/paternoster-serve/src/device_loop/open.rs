@@ -5,9 +5,9 @@
 //! config::Device ──▶ backend ──▶ places ──▶ queue (elevator, attributes) ──▶ tenants ──▶ loop
 //! ```
 //!
-//! Attributes are set in the order in which they were written. Two have other defaults than in
-//! the kernel: `nr_requests` is as large as the queue, because what waits is bounded by memory;
-//! and bfq's `low_latency` is off, because it favours whoever came last over the weights.
+//! Attributes are set in the order in which they were written. Two defaults differ from the
+//! kernel's: `nr_requests` is as large as the queue, because what waits is bounded by memory; and
+//! bfq's `low_latency` is off, because it favours the latest client over the weights.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZero;
@@ -54,13 +54,13 @@ use crate::server::Options;
 use crate::stats::Stats;
 use crate::wire::Wire;
 
-/// Requests that wait or are under way at most; more stay in the sockets. One for so many bytes
-/// of memory, within these bounds. Debug builds audit every place there is after every call.
+/// Requests that wait or are under way at most; more stay in the sockets. Their number grows with
+/// memory, within these bounds. Debug builds audit every place after every call.
 const REQUESTS: (u64, u64) = (128, if cfg!(debug_assertions) { 256 } else { 4096 });
 const BYTES_PER_REQUEST: u64 = 16 << 10;
-/// Attributes with another default than in the kernel: as many as there can be, and 0.
+/// Attributes whose default differs from the kernel's: here as many as possible, and 0.
 const DEFAULTS: [&str; 2] = ["nr_requests", "low_latency"];
-/// How long who asks a loop waits for its answer.
+/// How long to wait for a loop's answer to an order.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What other threads send to a loop.
@@ -70,11 +70,11 @@ pub enum Message {
     Newcomer(Box<Newcomer>),
     /// An order.
     Asked(Asked),
-    /// What a process asks of a volume's file.
+    /// A process's call on a volume's file.
     Call(Call),
     /// Another configuration.
     Reload(Box<Reload>),
-    /// Of another process that takes over, or from one.
+    /// From or about another process that takes over.
     Handover(handover::Post),
 }
 
@@ -91,17 +91,17 @@ pub struct Newcomer {
     pub peer: Peer,
     /// Its process, if known.
     pub pid: u32,
-    /// The name of its tenant, unless rules say it by its identity.
+    /// The name of its tenant, unless rules choose one by its identity.
     pub tenant: String,
     /// See there.
     pub identity: Option<Identity>,
-    /// What was read behind its handshake, and what is still to be sent of the server's part.
+    /// What was read after its handshake, and what the server still has to send of it.
     pub input: Vec<u8>,
     /// See there.
     pub output: Vec<u8>,
-    /// Given back when it goes.
+    /// Freed when it goes.
     pub seat: Seat,
-    /// What it was in the midst of at another process.
+    /// The request it was in the middle of at another process.
     pub(crate) handed: Option<Box<Resumed>>,
 }
 
@@ -112,11 +112,11 @@ pub struct Opened {
     pub device_loop: DeviceLoop,
     /// To speak to it.
     pub handle: DeviceLoopHandle,
-    /// Where newcomers are sent to.
+    /// Where new clients are sent.
     pub slot: Slot<Message>,
     /// What clients are told of its volumes.
     pub exports: Vec<ExportFacts>,
-    /// What to tell whoever started the server.
+    /// Notes for the operator who started the server.
     pub notes: Vec<String>,
 }
 
@@ -170,7 +170,8 @@ impl DeviceLoop {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told(&error))?;
         watch(&poll, inbox.bell(), TOKEN_INBOX, epoll::EventFlags::IN).map_err(|e| told(&e))?;
         if let Some(wakeup) = lender.backend().wakeup() {
-            // Edges: a ring for what was reaped already must not ring again and again.
+            // Edge-triggered: a ring's event for what was reaped already must not be reported over
+            // and over.
             let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
             watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
         }
@@ -185,7 +186,7 @@ impl DeviceLoop {
         let mut bound = Bound::new(device.delay_bound, facts.depth);
         bound.divide(&tenants);
         // A fragment is a request of the queue at most. In legacy pools each kind of I/O has a
-        // third of them, and beyond that sleepers are served in turn, whosever they are.
+        // third of them; beyond that sleepers are served in turn, without regard to the tenant.
         let pools = Pools::new(arena.length() as u64, 2 * limits.bios, limits.requests);
         let capped = tenants.iter().any(|(_, node)| node.cap.limits());
         let at_once = lender.backend().does_at_once();
@@ -265,8 +266,8 @@ impl DeviceLoop {
     }
 }
 
-/// What one connection may have of the memory: never more than a quarter, so that one that takes
-/// no answers leaves something to others.
+/// How much memory one connection may have: never more than a quarter, so that one that takes no
+/// answers leaves some to others.
 pub(super) fn share_of_one(server: &config::Server, device: &config::Device) -> u64 {
     server.connection_memory.min(device.memory / 4)
 }
@@ -277,7 +278,7 @@ fn connections(config: &Config, device: &config::Device) -> u32 {
         .saturating_add(Processes::most(config, device.volumes.len()))
 }
 
-/// What the queue is told: the backend's facts, and room for the longest line.
+/// The facts for the queue: the backend's, with room for the longest line.
 fn facts(backend: &dyn device::Backend, places: &[Place]) -> DeviceFacts {
     let facts = backend.facts();
     let rotational = places.iter().any(|place| place.facts.rotational);
@@ -325,11 +326,11 @@ pub(super) fn names_of(device: &config::Device) -> BTreeSet<String> {
     given.chain(DEFAULTS).map(str::to_owned).collect()
 }
 
-/// All attributes that can be set of a queue of this device as it is when it is opened: names and
-/// values. Those that cannot are counters.
+/// Names and values of all settable attributes of this device's queue, as it is when opened. Those
+/// that cannot be set are counters.
 ///
 /// # Errors
-/// What of them is refused.
+/// The attributes that are refused.
 pub(crate) fn attributes(
     device: &config::Device,
     facts: DeviceFacts,
@@ -353,7 +354,7 @@ fn set_attributes<O: Observer>(
 ) -> Result<(), String> {
     let nr_requests = requests.to_string();
     for (name, value) in DEFAULTS.into_iter().zip([nr_requests.as_str(), "0"]) {
-        // An elevator without it has no such habit.
+        // An elevator without this attribute needs no such default.
         let _unknown = recorded_queue.set_attribute(Nanos::ZERO, name, value);
     }
     for (name, value) in &device.attributes {
@@ -391,7 +392,7 @@ fn handle(
     slot: Slot<Message>,
     server: &config::Server,
 ) -> DeviceLoopHandle {
-    // Clients, then what is in the device, then the last flush: the loop keeps to these itself.
+    // Clients, then what is in the device, then the last flush: the loop enforces these itself.
     let limits = [server.drain_timeout, server.device_timeout, server.device_timeout];
     let end: Duration = limits.iter().map(|limit| Duration::from_nanos(limit.0)).sum();
     DeviceLoopHandle::new(device, volumes, move |order| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outbox: the one way to a connection's wire, which owns the order of the stream's bytes.
+//! Outbox: the only way to a connection's wire; it owns the order of the stream's bytes.
 //!
 //! ```text
 //! whole ──────────────────────────────▶ queue ──▶ wire
@@ -8,15 +8,15 @@
 //! ```
 //!
 //! A reply is *whole* when it can be sent as one: a simple reply with all of its data, or a chunk.
-//! A simple reply to a read of several fragments is not: behind its header its data, and nothing
-//! else, must follow. The outbox counts how many bytes it still owes; until they are there every
-//! other reply waits behind it. There is no way to write past that count.
+//! A simple reply to a read of several fragments is not: after its header only its data may follow.
+//! The outbox counts how many bytes it still owes; until they are there every other reply waits.
+//! Nothing can be written past that count.
 //!
-//! No open read is kept from its end by what waits behind it. It needs memory for its fragments,
-//! and what waits may hold memory of its connection. Therefore it opens only when no earlier read
-//! of the connection is under way, and a later one does not begin before it has all its fragments:
-//! while it needs memory nothing with data waits behind it. Its first fragment may come before: it
-//! is *held*.
+//! What waits behind an open read must not keep it from ending: the read needs memory for its
+//! fragments, and what waits may hold memory of its connection. Therefore a read opens only when no
+//! earlier read of the connection is under way, and a later one does not begin before it has all
+//! its fragments: while it needs memory nothing with data waits behind it. If its first fragment
+//! comes earlier, it is *held*.
 //!
 //! Invariants: I1 the bytes in the queue are whole replies, but for one open read at their end;
 //! I2 something is behind only while a read is open; I3 `said` is the bytes of all headers and
@@ -37,7 +37,7 @@ const SLICES: usize = 128;
 /// Bytes of a header that is kept in place.
 const HEAD: usize = 40;
 
-/// Data to send: the block, and the first byte and the number of bytes of it that are meant.
+/// Data to send: the block, and the first byte and number of bytes in it.
 #[derive(Debug)]
 pub(super) struct Data {
     pub block: Block,
@@ -84,13 +84,13 @@ struct Held {
     owed: u64,
 }
 
-/// What a connection is still to be sent.
+/// What is still to be sent to a connection.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queue: VecDeque<Segment>,
-    /// How much of the first of these was sent.
+    /// How much of the first segment was sent.
     sent: usize,
-    /// Bytes of memory of what is to be sent, but for data.
+    /// Bytes of memory of what is to be sent, without data.
     said: usize,
     /// Bytes of data that the open read still owes; 0: none is open.
     owed: u64,
@@ -99,7 +99,7 @@ pub(super) struct Outbox {
     held: Option<Held>,
 }
 
-/// A read has begun twice, or brings more than it owes: nothing of it was taken but its block.
+/// A read has begun twice, or has more data than it owes: only its block was taken.
 #[derive(Debug)]
 pub(super) struct OutOfPlace(pub Block);
 
@@ -142,7 +142,7 @@ impl Outbox {
     /// when [`Outbox::open`] says so.
     ///
     /// # Errors
-    /// Another has begun, or there are more data than bytes.
+    /// Another read has begun, or `data` is longer than `length`.
     pub(super) fn begin(
         &mut self,
         head: &[u8],
@@ -164,7 +164,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// No earlier read is under way: one that is held opens. Whether one has.
+    /// No earlier read is under way: a held one opens. Returns whether one has.
     pub(super) fn open(&mut self) -> bool {
         if self.owed != 0 {
             return false;
@@ -221,13 +221,13 @@ impl Outbox {
         self.queue.len()
     }
 
-    /// Bytes of memory of what is to be sent, but for data.
+    /// Bytes of memory of what is to be sent, without data.
     pub(super) const fn said(&self) -> usize {
         self.said
     }
 
-    /// Sends what the wire takes; how many bytes that was, 0 when there is nothing to send. Blocks
-    /// of which all has gone are given back, their bytes taken off `memory`.
+    /// Sends what the wire takes; returns how many bytes, 0 when there is nothing to send. Blocks
+    /// that were sent whole are given back, their bytes taken off `memory`.
     ///
     /// # Errors
     /// The wire's.

@@ -3,8 +3,8 @@
 //!
 //! A write that begins or ends within a block reads the block first, puts its bytes in and writes
 //! it back: it locks its range *exclusively*. Writes, zeroes and discards of whole blocks lock
-//! theirs *shared*: among them the medium decides, as on a disk. A lock waits for every earlier one
-//! that is not given back, shares a byte with it, and of which one is exclusive; for no other.
+//! theirs *shared*: among them the medium decides, as on a disk. A lock waits for every earlier
+//! lock that is not yet released and overlaps it, if either of the two is exclusive; for no other.
 //!
 //! ```text
 //! bytes       0        4096      8192      12288
@@ -13,15 +13,15 @@
 //! D shared    |    0..8192        |                    waits behind C in one, holds the other
 //! ```
 //!
-//! The line is cut into segments where a lock begins or ends, so that each lock is whole segments,
-//! and each segment has a queue: its holders, then those that wait, by number. A lock is granted
-//! when it lacks no segment. To give one back costs its own segments and what it lets go, however
-//! many wait; a cut copies a queue, and all cuts together cost no more than a queue for each block
-//! would have from the start.
+//! The line is cut into segments where a lock begins or ends, so that each lock is whole segments.
+//! Each segment has a queue: its holders, then the waiting locks, by number. A lock is granted when
+//! it lacks no segment. A release costs the lock's own segments and the locks it lets go, however
+//! many wait; a cut copies a queue, and all cuts together cost no more than one queue for each
+//! block from the start.
 //!
-//! Invariants: I1 segments are disjoint, none is empty, and each has a holder; I2 a lock is in
-//! each segment of its range, as holder or waiting, and `lacks` counts those in which it waits; I3
-//! what waits first in a segment is kept away by its holders.
+//! Invariants: I1 segments are disjoint, none is empty, and each has a holder; I2 a lock is in each
+//! segment of its range, as holder or waiting, and `lacks` counts those in which it waits; I3 the
+//! first waiting lock of a segment conflicts with its holders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -38,31 +38,31 @@ pub(super) enum Mode {
 struct Lock {
     range: Range<u64>,
     mode: Mode,
-    /// Locks are numbered as they are asked for.
+    /// Locks are numbered in the order of their requests.
     number: u64,
     /// Segments in which it waits.
     lacks: u32,
 }
 
-/// Bytes that all belong to the same locks.
+/// Bytes that belong to the same locks.
 #[derive(Debug)]
 struct Segment {
     end: u64,
-    /// Shared holders, or one that is exclusive.
+    /// Shared holders, or one exclusive holder.
     shared: u32,
     exclusive: bool,
     /// By number.
     waiting: BTreeMap<u64, (u32, Mode)>,
 }
 
-/// The locks of a line of bytes, each named by a small number of its owner's.
+/// The locks of a line of bytes, each named by a small number that its owner chooses.
 #[derive(Debug, Default)]
 pub(super) struct RangeLocks {
     /// By first byte.
     segments: BTreeMap<u64, Segment>,
     /// By name.
     locks: Vec<Option<Lock>>,
-    /// Granted after a wait and not told yet: name and number.
+    /// Granted after a wait and not reported yet: name and number.
     granted: VecDeque<(u32, u64)>,
     asked: u64,
     /// Segments and locks that were looked at.
@@ -70,7 +70,7 @@ pub(super) struct RangeLocks {
 }
 
 impl RangeLocks {
-    /// Asks for a lock of a range that is not empty; whether it is granted at once.
+    /// Requests a lock of a range that is not empty; returns whether it is granted at once.
     pub(super) fn lock(&mut self, name: u32, range: Range<u64>, mode: Mode) -> bool {
         self.asked += 1;
         let number = self.asked;
@@ -111,7 +111,7 @@ impl RangeLocks {
         lacks == 0
     }
 
-    /// Gives a lock back, or does not want it any more; nothing if there is none of this name.
+    /// Releases a lock or withdraws its request; does nothing if there is none of this name.
     pub(super) fn unlock(&mut self, name: u32) {
         let Some(lock) = self.locks.get_mut(name as usize).and_then(Option::take) else { return };
         #[cfg(test)]
@@ -136,7 +136,7 @@ impl RangeLocks {
             at = segment.end;
             self.grant(first);
         }
-        // In the order in which they were asked for, whichever segment they lacked.
+        // In the order of their requests, whichever segment they lacked.
         self.granted.make_contiguous()[before..].sort_unstable_by_key(|&(_, number)| number);
     }
 
@@ -151,7 +151,7 @@ impl RangeLocks {
         None
     }
 
-    /// Lets those go that nothing in this segment keeps away any more.
+    /// Grants waiting locks that no longer conflict with this segment's holders.
     fn grant(&mut self, first: u64) {
         let Some(segment) = self.segments.get_mut(&first) else { return };
         let mut steps = 0;
@@ -177,7 +177,7 @@ impl RangeLocks {
         self.steps += steps;
     }
 
-    /// Makes two segments of one that has `at` within it.
+    /// Splits the segment that contains `at` in two.
     fn cut(&mut self, at: u64) {
         let before = self.segments.range_mut(..at).next_back();
         let Some((_, segment)) = before.filter(|(_, segment)| segment.end > at) else { return };
@@ -199,8 +199,8 @@ impl RangeLocks {
         self.steps
     }
 
-    /// Whether each part that is waited for is held by locks that were asked for before all those
-    /// that wait: none is overtaken.
+    /// Whether the holders of each contended segment came before all that wait there: none is
+    /// overtaken.
     #[cfg(test)]
     pub(super) fn is_in_turn(&self) -> Result<(), String> {
         for (&first, segment) in &self.segments {
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// So many may wait at a time in a release build.
+    /// This many may wait at a time in a release build.
     const MANY: u32 = 8192;
 
     /// Does the example of the essay hold?
@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// Steps of one end, and of one that is withdrawn, while `many` exclusive locks of one block
-    /// each wait, over so many blocks.
+    /// each wait, over `blocks` blocks.
     fn steps(many: u32, blocks: u64) -> (u64, u64) {
         let mut locks = RangeLocks::default();
         for name in 0..many {
@@ -267,8 +267,8 @@ mod tests {
         (one, locks.steps - one)
     }
 
-    /// Is the work of an end bounded, whatever waits? One segment, and one that is let go; a lock
-    /// that waited lets nothing go.
+    /// Is the work of a release bounded, whatever waits? One segment, and one lock that is granted;
+    /// withdrawing a waiting lock grants nothing.
     #[test]
     fn an_end_looks_at_its_own_blocks_alone() {
         for blocks in [1, 90, 700] {
@@ -277,8 +277,8 @@ mod tests {
         }
     }
 
-    /// And the work of asking? A lock of 256 blocks, in each of which 32 wait: a segment for each
-    /// block. One of a block behind 8192 that wait: one.
+    /// And the work of a request? A lock of 256 blocks, in each of which 32 wait: a segment for
+    /// each block. One of a block where 8192 wait: one.
     #[test]
     fn asking_looks_at_its_own_blocks_alone() {
         let mut locks = RangeLocks::default();
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(locks.steps, 256 + 1);
     }
 
-    /// What a lock is by its definition: it waits for every earlier one that it conflicts with.
+    /// A lock by its definition: it waits for every earlier one that it conflicts with.
     #[derive(Debug, Clone)]
     struct Plain(u32, Range<u64>, Mode, bool);
 
@@ -305,8 +305,8 @@ mod tests {
         })
     }
 
-    /// What is done, the first byte and the length of a range, whether it is exclusive, and which
-    /// is given back.
+    /// The operation, the first byte and the length of a range, whether it is exclusive, and which
+    /// lock is released.
     fn step() -> impl Strategy<Value = (u8, u64, u64, bool, usize)> {
         (0..3u8, 0..12u64, 1..6u64, any::<bool>(), 0..64usize)
     }
@@ -329,7 +329,7 @@ mod tests {
                     plain.last_mut().unwrap().3 = goes;
                     prop_assert_eq!(locks.lock(name, at..at + length, mode), goes);
                 } else {
-                    // One that has it, or that waits.
+                    // A lock that is held or waits.
                     let gone = plain.remove(which % plain.len());
                     locks.unlock(gone.0);
                     free.push(gone.0);

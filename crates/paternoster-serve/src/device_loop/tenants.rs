@@ -5,14 +5,14 @@
 //! root ─┬─ group "gold" 300 ─┬─ tenant "db" 200 ─┬─ connection (a client of the queue)
 //!       │                    │                   └─ connection
 //!       │                    └─ tenant "web" 100
-//!       └─ tenant "disk0@uid1000" 100            (of nobody's writing: made when it first comes)
+//!       └─ tenant "disk0@uid1000" 100            (not configured: made when it first comes)
 //! ```
 //!
-//! A tenant is a group of the queue, so that all its connections share one weight. Configured
-//! ones are there from the start; one that a rule made comes with its first connection and goes
-//! with its last, or as soon as the queue has nothing of it: a request that was merged may outlive
-//! the client that it was made for. When there is no room for another, newcomers share the root.
-//! Cgroups of processes are such nodes, too (`cgroups.rs`).
+//! A tenant is a group of the queue, so that all its connections share one weight. Configured ones
+//! are there from the start; one that a rule makes comes with its first connection and goes with
+//! its last, or once the queue has no request of it: a merged request may outlive its client. When
+//! there is no room for another, new clients share the root. Cgroups of processes are such nodes,
+//! too (`cgroups.rs`).
 //!
 //! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
@@ -34,10 +34,10 @@ use crate::recorded_queue::RecordedQueue;
 
 /// Index of the root.
 pub(super) const ROOT: u32 = 0;
-/// Tenants that nobody configured, at a time.
+/// Tenants without configuration, at a time.
 const STRANGERS: usize = 1024;
-/// Groups and tenants that another configuration may have more, at least. Debug builds audit every
-/// place there is after every call.
+/// A new configuration may have at least this many groups and tenants more. Debug builds audit
+/// every place after every call.
 const SPARE: usize = if cfg!(debug_assertions) { 16 } else { 256 };
 /// Buckets of latencies: below 2^i microseconds, up to about nine minutes.
 pub(super) const BUCKETS: usize = 30;
@@ -51,15 +51,15 @@ pub(super) struct Node {
     pub parent: u32,
     /// It is a group of tenants.
     pub is_group: bool,
-    /// Nobody configured it.
+    /// It is not configured.
     pub is_stranger: bool,
-    /// No name means it any more: it goes when it is empty.
+    /// No name refers to it any more: it goes when it is empty.
     pub is_gone: bool,
     /// The queue's group.
     pub group: GroupId,
     /// As configured or ordered.
     pub weight: u32,
-    /// What the elevator goes by.
+    /// The weight that the elevator uses.
     pub effective: u32,
     /// Class.
     pub class: ServiceClass,
@@ -71,37 +71,37 @@ pub(super) struct Node {
     pub cap: Cap,
     /// Present connections.
     pub connections: u32,
-    /// Connections that wait for its caps, by number, in a line for requests and one for data; when
-    /// each line is looked at.
+    /// Connections that wait for its caps, by number, in one line for requests and one for data;
+    /// when to look at each line.
     pub naps: [BTreeMap<u64, u32>; naps::LINES],
-    /// See there.
+    /// See above.
     pub nap_until: [Option<Nanos>; naps::LINES],
-    /// Connections that wait for something of its others to come back.
+    /// Connections that wait until others of the tenant free something.
     pub waiting: VecDeque<u32>,
-    /// Connections to be read from, whether it waits for its turn, and what it went beyond the
-    /// last one.
+    /// Connections to read from; whether the tenant waits for its turn; by how much it exceeded the
+    /// last.
     pub ready: VecDeque<u32>,
-    /// See there.
+    /// See above.
     pub is_in_turn: bool,
-    /// See there.
+    /// See above.
     pub overdrawn: i64,
     /// Bios of it that the queue has.
     pub under_way: u32,
     /// What it got.
     pub figures: Figures,
-    /// The volume of its last client that went.
+    /// The volume of its last departed client.
     pub volume: String,
 }
 
 impl Node {
-    /// What a group and a tenant of the configuration have in common.
+    /// Sets what groups and tenants of the configuration have in common.
     fn configure(&mut self, weight: u32, floor: Option<u16>, caps: config::Caps) {
         self.weight = weight;
         self.floor = floor.unwrap_or(0);
         self.cap.limit(caps);
     }
 
-    /// What the queue is told of its connections.
+    /// The priority of its connections for the queue.
     pub(super) const fn priority(&self) -> Priority {
         let class = match self.class {
             ServiceClass::Kernel(class) => class,
@@ -110,8 +110,8 @@ impl Node {
         Priority { class, level: self.level }
     }
 
-    /// As [`Node::priority`] for a client that has one of its own: that counts where nobody gave
-    /// this node another than everybody's.
+    /// As [`Node::priority`] for a client that has a priority of its own: that applies unless this
+    /// node was given one.
     pub(super) fn priority_of(&self, own: Option<Priority>) -> Priority {
         let everybodys = self.class == ServiceClass::Kernel(Class::BestEffort) && self.level == 4;
         own.filter(|_| everybodys).unwrap_or_else(|| self.priority())
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Its weight before floors: who is in the background has none to speak of.
+    /// Its weight before floors: in the background it is next to none.
     const fn nominal(&self) -> u32 {
         match self.class {
             ServiceClass::Background { .. } => 1,
@@ -139,11 +139,11 @@ impl Node {
 pub(super) struct Tenants {
     nodes: Vec<Option<Node>>,
     strangers: usize,
-    /// Places of the queue for groups and tenants that are configured, or were.
+    /// Groups in the queue for tenants and groups that are or were configured.
     room: usize,
-    /// The queue still had something of one that was to go.
+    /// The queue still had requests of a node that was to go.
     linger: bool,
-    /// What those got that have gone.
+    /// What departed tenants got.
     pub departed: Departed,
 }
 
@@ -156,7 +156,7 @@ impl Tenants {
         u32::try_from(room(config) + strangers + 1).unwrap_or(u32::MAX)
     }
 
-    /// The configured tree, in the queue.
+    /// Makes the configured tree, in the queue.
     ///
     /// # Errors
     /// A name that is missing, in words.
@@ -188,7 +188,7 @@ impl Tenants {
         }
     }
 
-    /// A node that nobody configured, if there is room for one.
+    /// Adds a node that is not configured, if there is room.
     pub(super) fn add_stranger<O: Observer>(
         &mut self,
         now: Nanos,
@@ -276,13 +276,13 @@ impl Tenants {
         place
     }
 
-    /// A process of nobody's has come.
+    /// A process without tenant has come.
     pub(super) fn enter_root(&mut self) -> u32 {
         self.at_mut(ROOT).connections += 1;
         ROOT
     }
 
-    /// One of its connections has gone, with all that it asked for.
+    /// One of its connections has gone, with all its requests.
     pub(super) fn leave<O: Observer>(
         &mut self,
         now: Nanos,
@@ -294,7 +294,7 @@ impl Tenants {
         self.settle(now, recorded_queue, ROOT);
     }
 
-    /// Removes a node that nobody needs, and each above it that nobody needs then.
+    /// Removes a node that is not needed, and each one above that is not needed then.
     fn remove_forlorn<O: Observer>(
         &mut self,
         now: Nanos,
@@ -315,8 +315,8 @@ impl Tenants {
         }
     }
 
-    /// Removes those of which the queue still had something when they were to go; whether there
-    /// were any.
+    /// Removes nodes of which the queue still had requests when they were to go; returns whether
+    /// there were any.
     pub(super) fn remove_late<O: Observer>(
         &mut self,
         now: Nanos,
@@ -333,14 +333,14 @@ impl Tenants {
         true
     }
 
-    /// Whether nobody configured it, is there, or is below it.
+    /// Whether it is not configured, has no connection and nothing below it.
     fn is_forlorn(&self, place: u32) -> bool {
         let node = self.at(place);
         let mut others = self.iter().filter(|(other, _)| *other != ROOT);
         node.is_stranger && node.connections == 0 && !others.any(|(_, node)| node.parent == place)
     }
 
-    /// The weights of those below a node, after one of them has gone.
+    /// Settles the weights of a node's children after one of them has gone.
     fn settle_below<O: Observer>(
         &mut self,
         now: Nanos,
@@ -365,7 +365,7 @@ impl Tenants {
         self.settle(now, recorded_queue, place);
     }
 
-    /// The weights of the siblings of `place`, as the queue is to know them.
+    /// Gives the queue the weights of `place` and its siblings.
     pub(super) fn settle<O: Observer>(
         &mut self,
         now: Nanos,
@@ -393,7 +393,7 @@ impl Tenants {
         }
     }
 
-    /// When the caps of a tenant and of the groups above let its next request, or data, by.
+    /// When the caps of a tenant and of the groups above let its next request, or data, pass.
     pub(super) fn open_at(&self, place: u32, what: Passing) -> Nanos {
         self.chain(place).map(|node| node.cap.open_at(what)).max().unwrap_or(Nanos::ZERO)
     }
@@ -422,7 +422,7 @@ impl Tenants {
         })
     }
 
-    /// Whether a connection is there, of it or below it.
+    /// Whether it, or a node below it, has a connection.
     pub(super) fn is_active(&self, place: u32) -> bool {
         let node = self.at(place);
         node.connections != 0
@@ -432,7 +432,7 @@ impl Tenants {
                 }))
     }
 
-    /// Whether what a tenant gets is told as that of this node: of itself, or of a group above.
+    /// Whether what a tenant gets is counted for this node: itself, or a group above.
     pub(super) fn counts(&self, place: u32, tenant: u32) -> bool {
         let mut above = tenant;
         while above != place && above != ROOT {
@@ -467,7 +467,7 @@ impl Tenants {
     }
 }
 
-/// As configurations and listings say it.
+/// As in configurations and listings.
 pub(super) const fn class_name(class: ServiceClass) -> &'static str {
     match class {
         ServiceClass::Kernel(Class::Realtime) => "realtime",
@@ -504,8 +504,8 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
     }
 }
 
-/// Places for groups and tenants that are configured: another configuration may have others, and
-/// the old ones go behind them.
+/// Places for configured groups and tenants: a new configuration may have others, and the old ones
+/// go only afterwards.
 fn room(config: &config::Config) -> usize {
     let configured = config.groups.len() + config.tenants.len();
     configured + configured.max(SPARE)
@@ -524,8 +524,8 @@ mod tests {
     use super::*;
     use crate::config::{Caps, Config, Group, Tenant};
 
-    /// Does a cap hold for all who are below it? A megabyte a second with a burst of 100 ms; 200 kB
-    /// of one are 100 ms that all of the group wait, and nobody else.
+    /// Does a cap hold for all below it? A megabyte a second with a burst of 100 ms; after 200 kB
+    /// of one tenant all of the group wait 100 ms, and no other tenant does.
     #[test]
     fn caps_of_groups_are_their_tenants() {
         let group = |name: &str, parent: Option<&str>, bytes| Group {
@@ -559,7 +559,7 @@ mod tests {
         let opens = [one, two, other].map(|place| tenants.open_at(place, Passing::Data(1)));
         assert_eq!(opens, [Nanos::from_millis(100), Nanos::from_millis(100), Nanos::ZERO]);
     }
-    /// Does a tenant that nobody configured go though a request of its client outlives that one?
+    /// Does a tenant without configuration go though a request of its client outlives the client?
     /// Two writes are one command, and the first is withdrawn.
     #[test]
     fn a_stranger_goes_when_its_last_request_has() {
