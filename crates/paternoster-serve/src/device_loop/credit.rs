@@ -9,7 +9,7 @@
 //! ```text
 //! write   that many bytes of its payload have come     (they are in the socket: FIONREAD)
 //! read    the socket has room for that much of answers (half of the free buffer: SIOCOUTQ)
-//! 240 connections, 3 MiB: begun writes hold 2.25 MiB at most; the rest turns over at the device's pace
+//! 240 connections, 3 MiB: begun writes hold 2.25 MiB at most; the rest turns over with the device
 //! ```
 //!
 //! A connection that has to wait is looked at again when its socket has an event, and when memory

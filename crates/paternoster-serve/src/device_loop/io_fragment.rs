@@ -38,7 +38,7 @@ pub(super) struct Io {
     pub error: i32,
     /// A flush follows what was written (FUA of what has no FUA of its own).
     pub then_flush: bool,
-    /// All of its answer is in the connection's hands, or there is nobody to answer.
+    /// All of its answer is in the connection's hands, or no client to answer is left.
     pub silent: bool,
 }
 

@@ -6,14 +6,14 @@
 //! loop      (when, tenant, which line)              one time for each line that is not empty
 //! ```
 //!
-//! When a line's time comes, its first is let go; the next one is asked about behind it, when the
-//! first has been charged. So a cap that opens for one fragment is not tried by all that wait for
-//! it. A connection that comes to its cap while others wait in the line stands behind them.
+//! When a line's time comes, its first connection is let go; the next one is considered once the
+//! first has been charged. So not all that wait try a cap that opens for one fragment. A connection
+//! that reaches its cap while others wait in the line goes behind them.
 //!
-//! Tenants of a group with a cap have lines of their own: as many as have one try it at a time.
+//! Tenants of a group with a cap have lines of their own: as many try it at a time as have a line.
 //!
-//! Invariants: I1 a line that is not empty has one time in `naps`; I2 a connection stands in one
-//! line at most, under the number of its `nap`.
+//! Invariants: I1 a line that is not empty has one time in `naps`; I2 a connection is in one line
+//! at most, under the number of its `nap`.
 
 use paternoster_core::Nanos;
 
@@ -24,7 +24,7 @@ use super::connection::Blocked;
 /// Lines of a tenant: for requests, and for data.
 pub(super) const LINES: usize = 2;
 
-/// Which line one stands in for this.
+/// The line in which to wait for this.
 const fn line_of(what: Passing) -> usize {
     match what {
         Passing::Request => 0,
@@ -41,7 +41,7 @@ impl DeviceLoop {
     /// Whether the caps of a connection's tenant let something pass; otherwise the connection is
     /// blocked.
     ///
-    /// While a volume is drained, or the server stops, what was accepted does not wait.
+    /// While a volume is drained, or the server stops, accepted requests do not wait.
     pub(super) fn is_within_caps(&mut self, index: u32, what: Passing) -> bool {
         let connection = self.connections.at(index);
         let ends = self.stopping || self.drained[connection.place as usize].is_drained();
@@ -80,7 +80,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A connection waits for no cap any more.
+    /// A connection no longer waits for a cap.
     pub(super) fn forget_nap(&mut self, index: u32) {
         let connection = self.connections.at_mut(index);
         if let Some((line, number)) = connection.nap.take() {
@@ -88,7 +88,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A line is looked at then, if it has no time yet.
+    /// Sets when to look at a line, if it has no time yet.
     fn set_time(&mut self, tenant: u32, line: usize, when: Nanos) {
         let node = self.tenants.at_mut(tenant);
         if node.nap_until[line].is_none() {
@@ -97,13 +97,13 @@ impl DeviceLoop {
         }
     }
 
-    /// Lets those go whose time has come.
+    /// Lets connections go whose time has come.
     pub(super) fn wake_sleepers(&mut self) {
         let now = self.now;
         while let Some(&entry) = self.naps.first().filter(|(when, ..)| *when <= now) {
             self.naps.remove(&entry);
             let (_, tenant, line) = entry;
-            // Whose last connection has gone took its lines with it.
+            // A tenant whose last connection has gone took its lines with it.
             let Some(node) = self.tenants.get_mut(tenant) else { continue };
             node.nap_until[line] = None;
             if node.naps[line].is_empty() {
@@ -127,7 +127,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Lets all go, whatever their caps say: those whose volume ends pass them.
+    /// Lets all go, whatever their caps say: connections whose volume ends pass them.
     pub(super) fn wake_all_sleepers(&mut self) {
         let connections: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
         for index in connections {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders: what a running loop is asked, and does.
+//! Orders: what a running loop can be asked to do.
 //!
-//! Orders come as messages between two rounds of the loop: they see a consistent state, and what
-//! they change holds from the next request on. A weight or a class changes what the scheduler does
-//! with requests that already wait.
+//! Orders come as messages between two rounds of the loop: they see a consistent state, and their
+//! changes apply from the next request on. A weight or a class changes what the scheduler does with
+//! requests that already wait.
 
 use paternoster_core::{AttributeError, near};
 use paternoster_trace::blktrace::DeviceNumber;
@@ -14,11 +14,11 @@ use crate::config::ServiceClass;
 use crate::control::order::{Answer, Asked, Order, Setting, Settings};
 use crate::stats::TraceEnding;
 
-/// What traces say they are of: a number of the range that is for local use.
+/// The device number in traces: from the range for local use.
 const DEVICE: DeviceNumber = DeviceNumber::new(240, 0);
 
 impl DeviceLoop {
-    /// Does what was asked and answers; a drain and a stop are answered when they are done.
+    /// Executes an order and answers; a drain and a stop are answered when they are done.
     pub(super) fn execute(&mut self, asked: Asked) {
         let answer = match &asked.order {
             Order::Snapshot => {
@@ -52,7 +52,7 @@ impl DeviceLoop {
                 return self.stop();
             }
         };
-        // Who asked may have gone.
+        // The sender of the order may have gone.
         let _gone = asked.answer.send(answer);
     }
 
@@ -91,7 +91,7 @@ impl DeviceLoop {
         }))
     }
 
-    /// What of it can be ordered.
+    /// The settings that orders can change.
     fn settings(&self) -> Settings {
         let queue = self.recorded_queue.queue();
         let value = |name: &String| {
@@ -120,7 +120,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Whether an attribute has the value that a start gives it by itself.
+    /// Whether an attribute has the value that a start gives it by default.
     fn is_of_the_start(&self, name: &str) -> bool {
         let shown = |name: &str| {
             let mut shown = String::new();
@@ -130,7 +130,7 @@ impl DeviceLoop {
         match name {
             "low_latency" => shown(name) == "0",
             "nr_requests" => {
-                // Pools for two directions, each of which may hold half as many again.
+                // Two pools, one per direction, each of which may hold half as many again.
                 let parts = if shown("rules") == "legacy" { 3 } else { 1 };
                 shown(name) == (self.recorded_queue.limits().requests / parts).to_string()
             }
@@ -163,10 +163,10 @@ impl DeviceLoop {
         self.now = self.clock.now();
         if let Some(value) = value {
             if name.ends_with("max_sectors_kb") && !self.fragments.is_empty() {
-                // What is cut already must still fit.
+                // Fragments that are cut already must still fit.
                 return Err(format!("{name}: requests are under way; drain the volumes first"));
             }
-            // The queue would bring it into its range, and nobody would hear of it.
+            // The queue would silently clamp it to its range.
             let checked = self.recorded_queue.queue().check_attribute(name, value);
             let set =
                 checked.and_then(|()| self.recorded_queue.set_attribute(self.now, name, value));
@@ -180,14 +180,14 @@ impl DeviceLoop {
         Ok(json!({ "name": name, "value": shown }))
     }
 
-    /// Why an attribute is not set, or told: one that another scheduler has may be meant.
+    /// Why an attribute is not set, or read: it may be one of another scheduler.
     fn not_set(&self, error: &AttributeError) -> String {
         let AttributeError::Unknown { name } = error else { return error.to_string() };
         let (queue, mut known) = (self.recorded_queue.queue(), Vec::new());
         queue.for_each_attribute(|name, _, _| {
             known.push(name.strip_prefix("iosched/").unwrap_or(name).to_owned());
         });
-        // Its own come behind the queue's.
+        // The scheduler's own come after the queue's.
         known.reverse();
         let hint = near::hint(name, known.iter().map(String::as_str));
         format!("{} has no attribute `{name}`{hint}", queue.elevator_name())
@@ -209,7 +209,7 @@ impl DeviceLoop {
         Ok(json!({ "ok": true }))
     }
 
-    /// Answers those who wait for the last request of a volume.
+    /// Answers the orders that wait for the last request of a volume.
     pub(super) fn tell_the_drained(&mut self, place: usize) {
         let draining = &mut self.drained[place];
         if draining.under_way != 0 {
@@ -258,7 +258,7 @@ impl DeviceLoop {
         Ok(json!({ "trace": prefix.display().to_string() }))
     }
 
-    /// Ends a trace, if one is written. The disk is waited for by somebody else.
+    /// Ends a trace, if one is written. Another thread waits for the disk.
     pub(super) fn end_trace(&mut self, asked: Option<Asked>) {
         let ending = self.recorded_queue.observer_mut().end_trace();
         std::thread::spawn(move || {
@@ -270,7 +270,7 @@ impl DeviceLoop {
                 })),
             };
             if let Some(asked) = asked {
-                // Who asked may have gone.
+                // The sender of the order may have gone.
                 let _gone = asked.answer.send(answer);
             }
         });

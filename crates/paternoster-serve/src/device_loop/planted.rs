@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planted: bugs that the server had, or might have, put back by tests that have to find them.
 //!
-//! Each is a line where it belongs, asked of this thread's choice; none of it is in the program.
+//! Each is a line at its place, which asks for this thread's choice; none of it is in the program.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ pub(crate) enum Bug {
     LocksNothing,
     /// All memory is lent to those that ask first (finding 4).
     LendsAll,
-    /// An end of a change looks at all that wait for one (finding 5).
+    /// The end of a change looks at all waiting changes (finding 5).
     LooksAtAll,
     /// A question for holes is answered whole (finding 6).
     TellsAllRuns,
@@ -26,25 +26,25 @@ pub(crate) enum Bug {
     OwesNothing,
     /// A stop closes connections at once, whatever was accepted.
     ClosesAtOnce,
-    /// A sync that fails is made again by the next flush, which believes what that is told.
+    /// The next flush repeats a failed sync, and believes its result.
     ForgetsLoss,
-    /// What a short move has left is not moved.
+    /// The rest of a short read or write is not moved.
     BelievesShort,
     /// A call that was interrupted is an error.
     TellsInterrupted,
-    /// What has come of a write's fragment is not handed over.
+    /// The part of a write's fragment that has come is not handed over.
     ForgetsFilled,
     /// Connections are handed over while requests of theirs are under way.
     LeavesAtOnce,
-    /// Who has handed over flushes at its end.
+    /// A process that has handed over flushes at its end.
     WorksOn,
     /// What was read behind a connection's last request stays counted.
     ForgetsRests,
     /// Heads of replies stay counted as unsent.
     KeepsHeads,
-    /// Caps that come by a reload do not hold.
+    /// Caps set by a reload do not apply.
     OverlooksCaps,
-    /// A reload that is refused leaves its rules.
+    /// A refused reload leaves its rules behind.
     KeepsRules,
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Policy: a scheduler that broke a law is replaced, and it is said.
+//! Policy: a scheduler that broke a law is replaced, and this is reported.
 //!
 //! ```text
 //! pump ─▶ queue ─▶ watched scheduler: a law is broken      (see `watchdog`)
 //!      ─▶ bfq takes what waits ─▶ log, status, metrics ─▶ pump again
 //! ```
 //!
-//! The device is asked for at least every 250 ms, so that a scheduler that keeps it idle is found
-//! out, and replaced, in less than a second.
+//! The loop asks the queue at least every 250 ms, so that a scheduler that keeps the device idle is
+//! detected, and replaced, in less than a second.
 //!
-//! Invariants: I1 what waited is with the new one; I2 `ctl save` writes nothing that was not
-//! ordered.
+//! Invariants: I1 the new scheduler has all waiting requests; I2 `ctl save` writes nothing that was
+//! not ordered.
 
 use super::DeviceLoop;
 use crate::config::DEFAULT_SCHEDULER;
@@ -18,18 +18,18 @@ use crate::config::DEFAULT_SCHEDULER;
 /// Schedulers that have failed.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
-    /// The last one and why, as long as what took over is there.
+    /// The last one and why, as long as its replacement is in use.
     last: Option<(String, String)>,
     failures: u64,
 }
 
 impl Policy {
-    /// Another one was chosen, by order or by the file.
+    /// An order or the file has chosen another one.
     pub(super) fn forgive(&mut self) {
         self.last = None;
     }
 
-    /// Which one was chosen: not what took over.
+    /// The chosen scheduler: not its replacement.
     pub(super) fn ordered<'a>(&'a self, present: &'a str) -> &'a str {
         self.last.as_ref().map_or(present, |(name, _)| name)
     }
@@ -44,12 +44,12 @@ impl Policy {
 }
 
 impl DeviceLoop {
-    /// Another scheduler, with the same habits as at the start (see `open.rs`).
+    /// Changes the scheduler, with the same defaults as at the start (see `open.rs`).
     pub(super) fn change_scheduler(&mut self, name: &str) -> Result<(), String> {
         self.recorded_queue.change_elevator(self.now, name)?;
         let requests = self.recorded_queue.limits().requests.to_string();
         for (name, value) in [("nr_requests", &*requests), ("low_latency", "0")] {
-            // One without it has no such habit.
+            // A scheduler without this attribute needs no such default.
             let _unknown = self.recorded_queue.set_attribute(self.now, name, value);
         }
         Ok(())

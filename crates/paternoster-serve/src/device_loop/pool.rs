@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pools: what a device has so much of, and how much of it each tenant may have.
+//! Pools: the limited resources of a device, and how much of them each tenant may have.
 //!
-//! Half of a pool is guaranteed to tenants, half is lent to those that ask first. Of the guaranteed
-//! half one half is divided by weight and one equally, among the tenants that are there and one of
-//! weight 100 that is not: the next one finds its part free, whatever the others hold.
+//! Half of a pool is guaranteed to tenants, half is lent to those that ask first. One half of the
+//! guaranteed part is divided by weight and one equally, among the present tenants and one of
+//! weight 100 that is yet to come: the next tenant finds its part free, whatever the others hold.
 //!
 //! ```text
 //! 64 MiB     |--- guaranteed, 32 MiB --------------|--- lent, 32 MiB ---|
@@ -12,8 +12,8 @@
 //! ```
 //!
 //! What a tenant holds above its guarantee is lent. Weights are those of the tree: a tenant has its
-//! part of what its group has. Connections of a node that has others below it stand among these
-//! with a weight of 100.
+//! part of its group's part. Connections of a node that has child nodes compete with these, with a
+//! weight of 100.
 //!
 //! Invariants: I1 `lent` is the sum of what tenants hold above their guarantees; I2 more is lent
 //! only while less than the lent half is.
@@ -22,10 +22,10 @@ use super::tenants::{ROOT, Tenants};
 
 /// Weight of connections of a node that has others below it, and of the tenant that may come.
 const USUAL: u64 = 100;
-/// A whole, in what shares are told in.
+/// A whole, in the unit of shares.
 pub(super) const WHOLE: u64 = 1 << 32;
 
-/// What part each tenant has by weight, of [`WHOLE`], and how many there are with the next one.
+/// Each tenant's part by weight, of [`WHOLE`], and the number of tenants with the next one.
 #[derive(Debug)]
 pub(super) struct Shares {
     /// By place; `None`: it has no connections.
@@ -41,13 +41,13 @@ impl Shares {
 }
 
 impl Tenants {
-    /// The shares of those that have connections. What this looks at grows with their number: it is
-    /// for when one comes or goes, or a weight changes.
+    /// The shares of those that have connections. The cost grows with their number: call it when
+    /// one comes or goes, or a weight changes.
     pub(super) fn shares(&self) -> Shares {
         let places = self.iter().map(|(place, _)| place as usize + 1).max().unwrap_or(0);
         let mut below = vec![0; places];
         let mut is_active = vec![false; places];
-        // One that is not there.
+        // The one yet to come.
         let mut count = 1;
         below[ROOT as usize] += USUAL;
         for (place, node) in self.iter().filter(|(_, node)| node.connections != 0) {
@@ -88,7 +88,7 @@ impl Part {
     }
 }
 
-/// So much of something.
+/// A limited resource.
 #[derive(Debug)]
 pub(super) struct Pool {
     all: u64,
@@ -98,7 +98,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Nobody has any.
+    /// No tenant holds any.
     pub(super) const fn new(all: u64) -> Pool {
         Pool { all, lent: 0, parts: Vec::new() }
     }
@@ -132,7 +132,7 @@ impl Pool {
         &mut self.parts[place]
     }
 
-    /// A tenant holds `now` instead of `before`, beside what else it holds.
+    /// A tenant holds `now` instead of `before`, in addition to what else it holds.
     pub(super) fn hold(&mut self, tenant: u32, before: u64, now: u64) {
         let part = self.part(tenant);
         let was_lent = part.lent();
@@ -213,8 +213,9 @@ mod tests {
         assert_eq!([a, b].map(|tenant| guaranteed(&pool, tenant)), [15_292, 8_738]);
     }
 
-    /// Has a tenant its part of what its group has? Of 16 MiB by weight the group has a half, as
-    /// the next tenant has, and each of its two tenants a half of that; of 16 equally a third.
+    /// Has a tenant its part of its group's part? Of 16 MiB by weight the group has half, the next
+    /// tenant the other half, and each of the group's two tenants half of the group's; of 16
+    /// equally a third.
     #[test]
     fn groups_share_what_they_have() {
         let member = |name: &str| Tenant { group: Some("g".into()), ..Tenant::new(name) };

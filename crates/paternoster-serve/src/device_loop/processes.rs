@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes: connections that come by calls, through FUSE.
+//! Processes: connections that make calls, through FUSE.
 //!
 //! ```text
 //! Call ── known caller ──────────────▶ its connection ──▶ wire of calls ──▶ intake, as of a socket
@@ -31,21 +31,21 @@ use crate::host::peer::{Origin, Peer};
 use crate::nbd::{ExportFacts, Negotiated};
 use crate::wire::{Calls, Wire};
 
-/// So long a process may do nothing before its connection goes.
+/// A process may be idle this long before its connection goes.
 const LINGER: Nanos = Nanos::from_secs(10);
 /// Numbers of these connections count from here: those of connections from 1.
 const FIRST_ID: u32 = 1 << 31;
 
-/// What a connection by calls is more than others.
+/// What a connection by calls has in addition to others.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Who it is; `None`: whoever is not known.
+    /// The caller; `None`: all unknown callers.
     pub caller: Option<Arc<Caller>>,
     /// Its last call.
     used: Nanos,
 }
 
-/// Who calls, and what they are to be.
+/// The callers, and the rules for them.
 #[derive(Debug)]
 pub(super) struct Processes {
     rules: Vec<Rule>,
@@ -60,7 +60,7 @@ pub(super) struct Processes {
 }
 
 impl Process {
-    /// What its caller is by ionice.
+    /// Its caller's ionice priority.
     pub(super) fn priority(&self) -> Priority {
         self.caller.as_ref().map_or_else(Priority::default, |caller| caller.priority)
     }
@@ -73,7 +73,7 @@ impl Processes {
         fuse.processes.saturating_add(u32::try_from(volumes).unwrap_or(0))
     }
 
-    /// Nobody yet.
+    /// No process yet.
     pub(super) fn new(config: &Config, exports: &[ExportFacts]) -> Processes {
         Processes {
             rules: config.rules.clone(),
@@ -86,7 +86,7 @@ impl Processes {
         }
     }
 
-    /// Other rules hold: who calls next is looked at by these. The connections of before go when
+    /// Sets other rules, which apply to the next call of each process. Older connections go when
     /// they have been idle.
     pub(super) fn take_rules(&mut self, rules: &[Rule]) {
         if self.rules != rules {
@@ -106,7 +106,7 @@ impl Processes {
     }
 }
 
-/// Whether two answers to "who is that?" are the same client.
+/// Whether two lookups of a caller mean the same client.
 fn is_same(one: &Caller, other: &Caller) -> bool {
     (one.pid, one.started, one.uid) == (other.pid, other.started, other.uid)
         && one.priority == other.priority
@@ -114,7 +114,7 @@ fn is_same(one: &Caller, other: &Caller) -> bool {
 }
 
 impl DeviceLoop {
-    /// A process asks for something.
+    /// A process makes a call.
     pub(super) fn take_call(&mut self, call: Call) {
         if self.stopping {
             return call.answer.bad(libc::ESHUTDOWN);
@@ -158,7 +158,7 @@ impl DeviceLoop {
         }
     }
 
-    /// The connection of this caller under another answer, which takes its place.
+    /// The connection of this caller from an earlier lookup, which this one replaces.
     fn known_otherwise(&mut self, place: u32, caller: &Arc<Caller>) -> Option<u32> {
         let same = self
             .processes
@@ -177,7 +177,7 @@ impl DeviceLoop {
         Some(connection)
     }
 
-    /// Whose share it has part of: a rule's tenant, its cgroup, or the root.
+    /// Which share it gets part of: that of a rule's tenant, its cgroup, or the root.
     fn standing(&self, place: u32, caller: &Arc<Caller>) -> Standing {
         let identity = Identity {
             export: self.places[place as usize].name.clone(),
@@ -193,7 +193,7 @@ impl DeviceLoop {
         }
     }
 
-    /// The connection of those who are not told apart.
+    /// The common connection, of callers that are not told apart.
     fn common_connection(&mut self, place: u32) -> Option<u32> {
         if let Some(connection) = self.processes.common.get(place as usize).copied().flatten() {
             return Some(connection);
@@ -244,7 +244,7 @@ impl DeviceLoop {
         self.take_in(newcomer, standing, Some(priority), Some(process))
     }
 
-    /// Who has done nothing for the longest time makes room.
+    /// Removes the process that has been idle longest, to make room.
     fn send_the_idlest_away(&mut self) {
         let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
         let idlest =
@@ -254,7 +254,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Who has done nothing for long goes.
+    /// Removes processes that have been idle for long.
     pub(super) fn send_the_idle_away(&mut self) {
         let Some(since) = self.now.0.checked_sub(LINGER.0) else { return };
         let is_long = |connection: &Connection| {
@@ -282,7 +282,7 @@ impl DeviceLoop {
     }
 }
 
-/// A process of which nothing is under way, and that is known by name.
+/// A known process that has nothing under way.
 fn is_idle(connection: &Connection) -> bool {
     let is_known = connection.process.as_ref().is_some_and(|process| process.caller.is_some());
     is_known && connection.is_idle()

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The order at one instant is the library's: completions, timers, submissions, then `next` until
-//! it waits, or until a round's work is done: a device that does everything at once would else be
-//! given all that waits, and all that this lets go, before another client is heard.
+//! it waits, or until a round's work is done: otherwise a device that does everything at once would
+//! get all waiting requests, and all that these release, before another client is served.
 
 use paternoster_core::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
@@ -22,26 +22,26 @@ use crate::log::Entry;
 
 const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
-/// while it is warm, and its client goes on while the rest is done.
+/// while it is in the cache, and its client goes on while the rest is done.
 const BURST: u64 = 128 << 10;
-/// Work of a round: commands, and one more for each so many sectors (8 KiB) beyond the first few;
-/// and ends, of which one command may have many.
+/// Work of a round: commands, with one more for each 8 KiB beyond the first few; and ends, of which
+/// one command may have many.
 pub(super) const ROUND: u32 = 32;
 const SECTORS: u32 = 16;
 const FEW: u32 = 8;
 const ENDS: u32 = 4 * ROUND;
-/// How long a round gives commands to a device that does each at once, and so in the loop's time.
-/// A client that has one request at a time is heard once a round, so a round's length is what it
-/// waits. Measured beside 16 clients that write durably (docs/serve/security.md): a reader had
-/// 0.36 to 0.80 of its due with rounds of 32 commands, and 0.74 to 1.90 with 40 us; two clients
-/// with 32 requests each lose 2 to 3 % of their throughput.
+/// How long a round gives commands to a device that does each at once, and so in the loop's time. A
+/// client that has one request at a time is served once a round, so it waits for a round's length.
+/// Measured against 16 clients that write durably (docs/serve/security.md): a reader had 0.36 to
+/// 0.80 of its due with rounds of 32 commands, and 0.74 to 1.90 with 40 us; two clients with 32
+/// requests each lose 2 to 3 % of their throughput.
 const SPAN: Nanos = Nanos::from_micros(40);
 /// Answers, in pages, that are sent before the queue has been asked for everything.
 const ENOUGH: u32 = 32;
 
 impl DeviceLoop {
-    /// Asks the queue until it waits, or enough was done for a round; when to ask again at the
-    /// latest.
+    /// Asks the queue until it waits, or enough was done for a round; returns when to ask again at
+    /// the latest.
     pub(super) fn pump(&mut self) -> Option<Nanos> {
         let (mut work, mut ends) = (0, 0);
         let began = self.now;
@@ -83,7 +83,7 @@ impl DeviceLoop {
         self.at_once && self.in_device > 0 && self.clock.now() >= began + SPAN
     }
 
-    /// Tells the queue what has ended; whether anything has.
+    /// Tells the queue what has ended; returns whether anything has.
     pub(super) fn reap(&mut self) -> bool {
         if self.in_device == 0 {
             return false;
@@ -105,7 +105,7 @@ impl DeviceLoop {
         any
     }
 
-    /// Says once that the device has lost data, if it has.
+    /// Logs once that the device has lost data, if it has.
     fn tell_of_loss(&mut self) {
         let Some(errno) = self.lender.backend().lost().filter(|_| !self.told_of_loss) else {
             return;
@@ -119,14 +119,14 @@ impl DeviceLoop {
         ));
     }
 
-    /// Gives a command to the backend; how much work that was.
+    /// Gives a command to the backend; returns how much work that was.
     fn issue(&mut self, command: Command) -> u32 {
         let tag = command.tag;
         let (work, place) = self.gather(&command);
         if work == Work::Prefetch
             && self.fragment_of(tag).is_some_and(|fragment| self.is_question(fragment))
         {
-            // The device has nothing to do for it. That its turn has come is enough.
+            // The device has nothing to do for it: only its turn mattered.
             let _known = self.recorded_queue.complete(self.now, tag, Outcome::OK);
             return 1;
         }
@@ -137,7 +137,7 @@ impl DeviceLoop {
             file: place.map_or(0, |place| place.file),
             offset: place.map_or(0, |place| place.file_offset(command.sector)),
             length: u64::from(command.sectors) * 512,
-            // They are the loans.
+            // The loans are the pieces.
             pieces: &[],
             sector: command.sector,
         };
@@ -164,7 +164,7 @@ impl DeviceLoop {
         self.recorded_queue.queue().cookies(tag).next().map(index_of)
     }
 
-    /// Memory that was lent, or was to be, is its fragments' again.
+    /// Memory that was or should have been lent goes back to its fragments.
     fn take_home(&mut self) {
         while let Some(Loan { whose, block, .. }) = self.loans.pop() {
             let fragment = self.fragments.at_mut(whose);
@@ -174,7 +174,7 @@ impl DeviceLoop {
         }
     }
 
-    /// What a command does, and on which volume's file; the memory of its fragments is to be lent.
+    /// What a command does, and on which volume's file; collects its fragments' memory for lending.
     fn gather(&mut self, command: &Command) -> (Work, Option<u32>) {
         if command.op == Op::Flush {
             return (Work::Flush, None);
@@ -229,7 +229,7 @@ impl DeviceLoop {
         }
     }
 
-    /// A ragged write knows what stands around it now.
+    /// A ragged write has read its edges: fills them in.
     fn mend_edges(&mut self, index: u32) {
         let fragment = self.fragments.at_mut(index);
         fragment.reads_first = false;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reload: a loop takes over another configuration while its clients are at work.
+//! Reload: a loop takes a new configuration while its clients are at work.
 //!
 //! ```text
 //! reload ──Look──▶ loop   what its queue is like, whether there is room     (nothing changes)
 //!        ◀─Seen──┘
 //!        ──Take──▶ loop   tree, rules, scheduler, limits: between two of its rounds
-//!                   └──▶  clients that belong elsewhere now: no more is read from them, and when
-//!                         what they have asked for has ended they move
+//!                   └──▶  clients that now belong elsewhere: reading from them stops, and when
+//!                         their requests have ended they move
 //! ```
 //!
-//! A client that moves does so at a request boundary: its memory, places and I/Os are its
-//! tenant's, and then it has none.
+//! A client that moves does so at a request boundary: its memory, places and I/Os belong to its
+//! tenant, and at that point it has none.
 //!
 //! Invariants: I1 what was accepted is answered, whichever tenant's its client is meanwhile; I2 a
-//! client that moves holds nothing; I3 what is looked at is enough for what is taken.
+//! client that moves holds nothing; I3 what `Look` has checked is enough for `Take`.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -46,19 +46,19 @@ pub struct Reload {
 /// What is done.
 #[derive(Debug)]
 pub enum Step {
-    /// Nothing: what its queue is like, or why the configuration cannot be taken over.
+    /// Changes nothing: answers what its queue is like, or why the configuration cannot be taken.
     Look {
         /// Files that are to come.
         files: Vec<NewFile>,
         /// Where the answer goes.
         answer: Sender<Result<Seen, String>>,
     },
-    /// It is taken over. These are all attributes under its scheduler; what could not be taken
-    /// over now comes back, by name.
+    /// Takes it. These are all attributes under its scheduler; those that cannot be set now come
+    /// back, by name.
     Take(Box<Take>, Sender<Result<Taken, String>>),
 }
 
-/// What is to be taken over beside the configuration.
+/// What is to be taken besides the configuration.
 #[derive(Debug, Default)]
 pub struct Take {
     /// All attributes: names and values.
@@ -80,7 +80,7 @@ pub struct Taken {
     pub exports: Vec<ExportFacts>,
 }
 
-/// What attributes and volumes are tried with.
+/// What attributes and volumes are checked against.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Where files are.
@@ -95,7 +95,7 @@ impl DeviceLoop {
     /// Another configuration has come.
     pub(super) fn reload(&mut self, asked: Reload) {
         let Reload { config, device, step } = asked;
-        // The asker may have gone: it has waited long enough.
+        // The sender may have stopped waiting.
         match step {
             Step::Look { files, answer } => {
                 #[cfg(test)]
@@ -152,7 +152,7 @@ impl DeviceLoop {
         self.rules.clone_from(&config.rules);
         self.processes.take_rules(&config.rules);
         self.find_movers();
-        // Their times are those of the caps of before.
+        // Their times are those of the old caps.
         self.wake_all_sleepers();
         self.divide();
         Ok(Taken { later, exports: self.exports() })
@@ -167,9 +167,9 @@ impl DeviceLoop {
         self.bound.limit(device.delay_bound);
     }
 
-    /// Scheduler and attributes; those that cannot be changed now. What a scheduler tunes by itself
-    /// is left alone: only what was set is set again, and a scheduler that has lost a setting is
-    /// made anew.
+    /// Sets scheduler and attributes; returns those that cannot be changed now. What a scheduler
+    /// tunes by itself is left alone: only what was set is set again, and a scheduler that loses a
+    /// setting is made anew.
     fn take_attributes(
         &mut self,
         device: &config::Device,
@@ -191,7 +191,7 @@ impl DeviceLoop {
             if !is_set || !is_known || shown == *value {
                 continue;
             }
-            // What is cut already must still fit.
+            // Fragments that are cut already must still fit.
             let fits = !name.ends_with("max_sectors_kb") || self.fragments.is_empty();
             if !fits || self.recorded_queue.set_attribute(self.now, name, value).is_err() {
                 later.push(format!("attributes.{name}"));
@@ -216,7 +216,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Clients that belong to another tenant by the rules that hold now.
+    /// Finds clients that belong to another tenant under the present rules.
     fn find_movers(&mut self) {
         let all: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
         for index in all {
@@ -245,7 +245,7 @@ impl DeviceLoop {
         moves
     }
 
-    /// Those that are to move and have nothing under way do.
+    /// Moves the clients that are to move and have nothing under way.
     pub(super) fn move_the_idle(&mut self) {
         if self.movers.is_empty() {
             return;
@@ -255,7 +255,7 @@ impl DeviceLoop {
         self.movers = movers;
     }
 
-    /// Moves a client if it can be; whether it waits for that no more.
+    /// Moves a client if possible; returns whether it no longer waits for that.
     fn has_moved(&mut self, index: u32) -> bool {
         let connection = self.connections.at(index);
         let Some(name) = connection.moves_to.clone().filter(|_| connection.wire.is_some()) else {
@@ -293,7 +293,7 @@ impl DeviceLoop {
         }
         let (group, priority) = (node.group, node.priority());
         let words = format!("{}#{id}", node.name);
-        // Client and group are the loop's own and there.
+        // Client and group were made by this loop and are present.
         let _there = self.recorded_queue.move_client(now, client, group);
         let _known = self.recorded_queue.set_priority(now, client, priority, 100);
         self.recorded_queue.observer_mut().rename(client.index(), &words);
@@ -302,10 +302,10 @@ impl DeviceLoop {
         self.unblock(index);
     }
 
-    /// Whether a newcomer was told what holds now: a volume may have changed while it chose.
+    /// Whether what a new client was told still holds: a volume may have changed meanwhile.
     pub(super) fn is_told_right(&self, place: u32, told: &ExportFacts) -> bool {
         let place = &self.places[place as usize];
-        // One that may only read is told so of a volume that others write.
+        // A client that may only read is told that the volume is read-only, though others write it.
         (place.size, place.facts.block) == (told.size, told.block)
             && (told.readonly || !place.readonly)
     }

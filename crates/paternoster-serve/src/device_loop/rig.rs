@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rig: a loop in told time, before a device that does everything at once, for tests that count.
+//! Rig: a loop in simulated time, with a device that does everything at once, for tests that count.
 //!
 //! ```text
 //! test ─▶ client ══ socket pair ══▶ loop (as in production) ─▶ device: nothing is stored
@@ -115,7 +115,8 @@ pub(super) struct Rig {
     /// Bytes of the longest of them.
     pub(super) longest: Arc<AtomicU64>,
     pub(super) now: Nanos,
-    /// A clock that passes so many nanoseconds at each look, instead of standing still in a turn.
+    /// A clock that advances by this many nanoseconds at each look, instead of standing still in a
+    /// turn.
     pub(super) work: Option<(&'static AtomicU64, u64)>,
     number: u64,
     seats: Arc<AtomicU32>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Seats: places for connections, of all loops together.
 //!
-//! One user, or one address, may have all that are configured. That must not lock out others: an
-//! eighth more is there for users and addresses that have few. A tenant that comes from many
-//! addresses has no more than what is configured either: the eighth is for other tenants.
+//! One user, or one address, may have all that are configured. That must not lock out others: there
+//! is an eighth more for users and addresses that have few. A tenant that comes from many addresses
+//! has no more than what is configured either: the eighth is for other tenants.
 //!
 //! ```text
 //! connections = 4096     |---- anyone's: 4096 ----|- 512: of those that have fewer than 64 -|
@@ -19,17 +19,17 @@ use std::sync::{Arc, Mutex};
 use crate::host::peer::Origin;
 use crate::locked::locked;
 
-/// So many seats, and one more for this many of them, for those that have few.
+/// For this many seats there is one more, for users that have few.
 const SPARE: u32 = 8;
-/// Few are fewer than one of so many.
+/// Few means fewer than all connections divided by this.
 const FEW: u32 = 64;
 
-/// Seats of a server with so many connections, those for users that have few among them.
+/// Seats of a server with this many connections, with those for users that have few.
 pub(crate) const fn in_all(connections: u32) -> u32 {
     connections.saturating_add(connections / SPARE)
 }
 
-/// How many connections there may be if there are so many seats.
+/// How many connections there may be with this many seats.
 pub(crate) const fn connections_of(seats: u32) -> u32 {
     seats - (seats + 1) / (SPARE + 1)
 }
@@ -65,7 +65,7 @@ impl Seats {
         Some(seat)
     }
 
-    /// The tenant of a seat is known; whether it may have it.
+    /// The tenant of a seat is known; returns whether it may have it.
     pub(crate) fn admit(&self, seat: &mut Seat, tenant: &str) -> bool {
         let mut tenants = locked(&self.tenants);
         let count = tenants.get(tenant).copied().unwrap_or(0);
@@ -100,7 +100,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// A seat of nobody in particular, if fewer than `most` are taken.
+    /// A seat without an owner, if fewer than `most` are taken.
     pub fn take(seats: &Arc<AtomicU32>, most: u32) -> Option<Seat> {
         let taken = seats.fetch_update(SeqCst, SeqCst, |taken| (taken < most).then_some(taken + 1));
         let taken = taken.is_ok().then(|| Arc::clone(seats));

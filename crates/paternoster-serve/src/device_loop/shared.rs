@@ -4,14 +4,14 @@
 //! A connection may have a quarter of the memory that its tenant could get if the connection had
 //! nothing: one that asks for much and takes no answers leaves three quarters to others of its
 //! tenant. A tenant that has nothing may always have one fragment; a connection that has nothing
-//! waits for its tenant's others. A payload is given memory in pieces: 64 KiB of the first, twice
-//! as much of each that follows one that has come.
+//! waits for others of its tenant. A payload gets memory in pieces: 64 KiB for the first, then
+//! twice as much after each one that has come.
 //!
-//! A connection that waits for something of its tenant's stands in the tenant's list. Whatever of
-//! the tenant's comes back lets two of them look again: no other tenant's list is looked at.
+//! A connection that waits for something its tenant holds is in the tenant's list. Whenever the
+//! tenant gets something back, two of these look again: no other tenant's list is looked at.
 //!
-//! Invariants: I1 the memory that a pool says a tenant has is the sum of its connections'; I2 one
-//! that stands in a list waits for something that another connection of its tenant has.
+//! Invariants: I1 the memory that a pool says a tenant has is the sum of its connections'; I2 a
+//! connection in a list waits for something that another connection of its tenant has.
 
 use super::DeviceLoop;
 use super::connection::Blocked;
@@ -30,7 +30,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// So much of each.
+    /// Pools of these sizes.
     pub(super) const fn new(memory: u64, ios: u32, fragments: u32) -> Pools {
         Pools {
             memory: Pool::new(memory),
@@ -41,7 +41,7 @@ impl Pools {
 }
 
 impl DeviceLoop {
-    /// What is divided among tenants, after one has come or gone, or a weight has changed.
+    /// Divides everything among tenants again, after one has come or gone, or a weight has changed.
     pub(super) fn divide(&mut self) {
         self.bound.divide(&self.tenants);
         let shares = self.tenants.shares();
@@ -80,8 +80,8 @@ impl DeviceLoop {
         }
     }
 
-    /// Something of a tenant has come back: of its connections that wait for that, two look again,
-    /// as what comes back may suffice for two.
+    /// Something of a tenant has come back: two of its waiting connections look again, as what
+    /// comes back may suffice for two.
     fn feed_the_tenant(&mut self, tenant: u32) {
         for _ in 0..2 {
             let Some(index) = self.tenants.at_mut(tenant).waiting.pop_front() else { return };
@@ -97,7 +97,7 @@ impl DeviceLoop {
         }
     }
 
-    /// As [`DeviceLoop::feed_the_tenant`], of each that has connections that wait.
+    /// As [`DeviceLoop::feed_the_tenant`], for each tenant with waiting connections.
     pub(super) fn feed_the_tenants(&mut self) {
         let waiting = self.tenants.iter().filter(|(_, node)| !node.waiting.is_empty());
         let places: Vec<u32> = waiting.map(|(place, _)| place).collect();
@@ -127,7 +127,7 @@ impl DeviceLoop {
         if self.pools.memory.held(connection.tenant) == 0 { u64::MAX } else { may_get }
     }
 
-    /// Bytes of memory that are nobody's.
+    /// Bytes of free memory.
     pub(super) fn free_memory(&self) -> u64 {
         (self.arena.length() - self.arena.used()) as u64
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Surveys: questions where a volume has holes, and whose is asked next.
+//! Surveys: questions where a volume has holes, and which tenant's is asked next.
 //!
-//! The system may take milliseconds for one, more than for a hundred reads, and it is asked by one
-//! thread. So questions wait in a line for each tenant, and the thread has one at a time:
+//! The kernel may take milliseconds for one, more than for a hundred reads, and one thread asks it.
+//! So questions wait in a line for each tenant, and the thread has one at a time:
 //!
 //! ```text
 //! fragment ──its turn with the queue──▶ a: 1 2 3   due 12 ms ┐
@@ -10,13 +10,13 @@
 //! thread took 4 ms for b, which has half of the weight       b: due 9 + 4 / 0.5 = 17 ms
 //! ```
 //!
-//! A question holds no command of the device while it waits or is answered: reads and writes have
-//! these to themselves. A tenant is charged for the time that the thread took for it, by weight;
-//! one that comes has no claim to the past. After a long one the thread rests for as long as it
-//! took, since the kernel may let nobody else have the processor meanwhile.
+//! A question holds no command of the device while it waits or is answered: those are left to reads
+//! and writes. A tenant is charged for the thread's time, divided by its weight; a new one has no
+//! claim to past time. After a long question the thread rests for as long as it took, since the
+//! kernel may have kept the processor from all others meanwhile.
 //!
-//! Invariants: I1 at most one question is with the thread; I2 a fragment that waits stands in one
-//! line; I3 a tenant is in `order` while its line is not empty.
+//! Invariants: I1 at most one question is with the thread; I2 a fragment that waits is in one line;
+//! I3 a tenant is in `order` while its line is not empty.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -27,9 +27,10 @@ use super::io_fragment::{Io, Step};
 use super::pool::{Shares, WHOLE};
 use crate::nbd::transmission::Kind;
 
-/// Runs of hole and data that one answer tells at most; its client asks again from where they end.
+/// Runs of hole and data, at most, in one answer; its client asks again from where they end.
 const RUNS: usize = 256;
-/// As [`RUNS`], of one that wants one: a hole smaller than a block is none, and its neighbours one.
+/// As [`RUNS`], if one run is wanted: a hole smaller than a block does not count, so several may be
+/// merged.
 const RUNS_OF_ONE: usize = 8;
 /// What each costs at least.
 const LEAST: Nanos = Nanos::from_micros(1);
@@ -41,7 +42,7 @@ const EIO: i32 = 5;
 #[derive(Debug, Default)]
 struct Line {
     fragments: VecDeque<u32>,
-    /// When its next is due, in nanoseconds of a thread that is its alone.
+    /// When its next is due, in nanoseconds of a thread of its own.
     due: u64,
     /// Of [`WHOLE`].
     share: u64,
@@ -75,7 +76,7 @@ impl Surveys {
             let line = self.line(tenant);
             line.share = share.unwrap_or(0);
             if share.is_none() && line.fragments.is_empty() {
-                // Another may have its place.
+                // Another tenant may have its place now.
                 line.due = 0;
             }
         }
@@ -89,7 +90,7 @@ impl Surveys {
         &mut self.lines[place]
     }
 
-    /// A fragment stands in its tenant's line.
+    /// Puts a fragment into its tenant's line.
     fn wait(&mut self, tenant: u32, fragment: u32) {
         let passed = self.passed;
         let line = self.line(tenant);
@@ -111,7 +112,7 @@ impl Surveys {
         }
     }
 
-    /// The fragment that is to be asked about now: it is asked from now on.
+    /// Begins the question that is due now, if any: its fragment.
     fn begin(&mut self, now: Nanos) -> Option<u32> {
         if self.asked.is_some() || now < self.rests_until {
             return None;
@@ -176,7 +177,7 @@ impl DeviceLoop {
         self.surveys.wait(self.connections.at(connection).tenant, fragment);
     }
 
-    /// A question that nobody wants to be answered any more; one that the thread has ends later.
+    /// Withdraws a question; one that the thread has ends later.
     pub(super) fn withdraw_question(&mut self, fragment: u32) {
         if !self.surveys.has_asked(fragment) {
             let connection = self.ios.at(self.fragments.at(fragment).io).connection;

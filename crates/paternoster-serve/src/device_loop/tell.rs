@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Telling: how a loop stands, and who waits for what.
+//! Telling: a loop's state, and what each request waits for.
 //!
-//! `explain` answers the two questions of whoever set a weight and sees no effect: what is the
-//! effective weight at every level, and why; and what does each request that waits wait for.
+//! `explain` answers two questions of a user who set a weight and sees no effect: what is the
+//! effective weight at every level, and why; and what does each waiting request wait for.
 
 use paternoster_core::Nanos;
 use serde_json::{Value, json};
@@ -15,11 +15,11 @@ use crate::config::ServiceClass;
 use crate::control::order::Answer;
 use crate::control::snapshot::{ConnectionLine, LastError, Snapshot, VolumeLine};
 
-/// Requests of whose waiting one answer tells.
+/// Waiting requests, at most, in one answer.
 const TOLD: usize = 256;
 
 impl DeviceLoop {
-    /// How it stands.
+    /// The loop's state.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         self.now = self.clock.now();
         let queue = self.recorded_queue.queue();
@@ -59,7 +59,7 @@ impl DeviceLoop {
         }
     }
 
-    /// How long the command is in the device that is there longest.
+    /// The age of the oldest command in the device.
     fn oldest_command(&self) -> Nanos {
         let all = self.tags.iter().zip(&self.given).filter(|(tag, _)| tag.is_some());
         let oldest = all.map(|(_, &given)| given).min();
@@ -114,7 +114,7 @@ impl DeviceLoop {
             .collect()
     }
 
-    /// Who waits for what, and whose weight is what, and why.
+    /// What requests wait for, and which weights nodes have, and why.
     pub(super) fn explain(&mut self, tenant: Option<&str>) -> Answer {
         self.now = self.clock.now();
         if let Some(name) = tenant
@@ -138,7 +138,7 @@ impl DeviceLoop {
         }))
     }
 
-    /// What makes weights idle, if anything does.
+    /// What makes weights ineffective, if anything does.
     fn note(&self) -> &'static str {
         match self.recorded_queue.queue().elevator_name() {
             "bfq" | "bfq-4.19" | "cfq" | "paternoster" => "",

@@ -2,22 +2,23 @@
 //! Turns: how much of the loop's own time each tenant has, counted in steps of work.
 //!
 //! A request may cost the device nothing and the loop much: one that is refused, a flush of
-//! nothing, a question. A client that sends thousands of them would have the thread that all share.
-//! So what is read from clients is counted in *steps*, and a tenant has so many in a turn:
+//! nothing, a question. A client that sends thousands of them would occupy the thread that all
+//! share. So reading from clients is counted in *steps*, and a tenant has a limited number in a
+//! turn:
 //!
 //! ```text
 //! a step       a look at a connection, a request, a fragment of one, 8 KiB that were read
-//! a turn       64 steps by weight, of those that have something to say: two alike have 32 each
+//! a turn       64 steps by weight, among tenants with input: two equal ones have 32 each
 //! a: 16 connections with 64 refused requests each, b: a read
 //! turn 1       a: some 30 requests    b: its read
 //! turn 2       a: the next 30         b: the next
 //! ```
 //!
-//! What a turn goes beyond a tenant's steps (a payload is read with one call) it has less in the
-//! next, if others want some then. Steps that were not used are not kept.
+//! If a turn exceeds a tenant's steps (a payload is read with one call), the tenant has fewer in
+//! the next, if others want some then. Steps that were not used are not kept.
 //!
-//! Invariants: I1 a tenant stands in `ready` once, while `is_in_turn`; I2 a connection that is
-//! ready stands in its tenant's list.
+//! Invariants: I1 a tenant is in `ready` once, while `is_in_turn`; I2 a ready connection is in its
+//! tenant's list.
 
 use super::DeviceLoop;
 use super::pool::Shares;
@@ -29,7 +30,7 @@ const LEAST: i64 = 4;
 /// Bytes that are as much work as a request.
 const BYTES: usize = 8 << 10;
 
-/// So many bytes, in steps.
+/// A number of bytes, in steps.
 pub(super) fn steps_of(bytes: usize) -> i64 {
     i64::try_from(bytes / BYTES).unwrap_or(i64::MAX)
 }
@@ -39,7 +40,7 @@ pub(super) fn steps_of(bytes: usize) -> i64 {
 pub(super) struct Turns {
     /// By tenant.
     shares: Vec<u64>,
-    /// Whose turn it is has so many left.
+    /// Steps left to the tenant whose turn it is.
     left: i64,
 }
 
@@ -60,12 +61,12 @@ impl Turns {
         i64::try_from(steps).unwrap_or(LEAST).max(LEAST)
     }
 
-    /// So much was done for the one whose turn it is.
+    /// Counts steps of the tenant whose turn it is.
     pub(super) const fn take(&mut self, steps: i64) {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Whether the one whose turn it is has had it.
+    /// Whether the present turn is over.
     pub(super) const fn is_over(&self) -> bool {
         self.left <= 0
     }
@@ -83,7 +84,8 @@ impl DeviceLoop {
         }
     }
 
-    /// Reads from a tenant's, for so many steps. One that is alone owes nobody anything.
+    /// Reads from a tenant's connections, for this many steps. A tenant that is alone carries no
+    /// debt.
     fn hear(&mut self, tenant: u32, steps: i64, is_alone: bool) {
         // One that has gone took its list with it.
         let Some(node) = self.tenants.get_mut(tenant).filter(|node| node.is_in_turn) else {
@@ -112,7 +114,7 @@ impl DeviceLoop {
         }
     }
 
-    /// Reads from a connection of which nothing was told, as if it were ready; whether there was
+    /// Reads from a connection without an event, as if it were ready; returns whether there was
     /// anything.
     pub(super) fn listen(&mut self, index: u32) -> bool {
         if !self.connections.is_live(index) {

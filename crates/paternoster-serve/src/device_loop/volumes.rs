@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! comes   a file that was opened elsewhere gets a number of the backend, and a place on the line
-//! goes    its name means nothing any more; its connections ask no more, and are seen off when what
-//!         they have asked for has ended, or when `drain-timeout` is over
+//! goes    its name is no longer valid; its connections make no more requests, and are closed when
+//!         those they have made have ended, or when `drain-timeout` is over
 //!         ─▶ the backend gives its file back ─▶ a thread syncs it, closes it, lets its locks go
 //! ```
 //!
@@ -36,12 +36,12 @@ pub struct Coming {
 pub struct Going {
     /// Its name.
     pub(crate) name: String,
-    /// What others must not have until its file is closed.
+    /// What no other volume may claim until its file is closed.
     pub(crate) held: Vec<Claim>,
 }
 
 impl DeviceLoop {
-    /// Those that are there, in the order of the configuration.
+    /// The present volumes, in the order of the configuration.
     pub(super) fn volumes(&self) -> impl Iterator<Item = (&Place, &Draining)> {
         let all = self.places.iter().zip(&self.drained);
         let mut there: Vec<_> = all.filter(|(_, draining)| draining.is_there()).collect();
@@ -62,8 +62,8 @@ impl DeviceLoop {
         Line::of(open, self.line_end)
     }
 
-    /// Takes volumes out and in, and orders them as this device's; those that there was no room for
-    /// after all.
+    /// Removes and adds volumes, and orders them as configured; returns those for which there was
+    /// no room after all.
     pub(super) fn take_volumes(
         &mut self,
         device: &config::Device,
@@ -108,7 +108,7 @@ impl DeviceLoop {
         without
     }
 
-    /// Those who have nothing under way go at once.
+    /// Connections of the volume that have nothing under way go at once.
     fn leave_volume(&mut self, place: usize) {
         let of_it =
             self.connections.iter().filter(|(_, connection)| connection.place as usize == place);
@@ -139,7 +139,7 @@ impl DeviceLoop {
         let held = std::mem::take(&mut draining.held);
         let Place { name, file, .. } = &self.places[place];
         let (name, file) = (name.clone(), self.lender.remove(*file));
-        // It may wait for the disk.
+        // Closing may wait for the disk.
         std::thread::spawn(move || {
             if let Some(Err(errno)) = file.as_ref().map(NewFile::sync) {
                 let error = std::io::Error::from_raw_os_error(errno);
@@ -152,7 +152,7 @@ impl DeviceLoop {
         });
     }
 
-    /// Closes the connections of those who have not ended in time.
+    /// Closes the connections that have not ended in time.
     pub(super) fn end_the_late(&mut self) {
         if self.ending == 0 {
             return;

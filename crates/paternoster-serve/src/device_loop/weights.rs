@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Effective weights: floors, put into terms that every fair scheduler understands.
 //!
-//! A floor is a least fragment of what the siblings share, whatever their weights. It is given by
-//! raising the weight of whoever would fall below: the elevator stays work-conserving, and needs
-//! to know nothing of floors.
+//! A floor is a least part of what the siblings share, whatever their weights. It is enforced by
+//! raising the weight of each sibling that would fall below: the elevator stays work-conserving,
+//! and need not know about floors.
 //!
 //! ```text
 //! weights 100, 100, 1 (floor 10 %)    shares 49.8, 49.8, 0.5 %: the third is below its floor
@@ -11,8 +11,8 @@
 //! all times ten, to keep the fraction: 1000, 1000, 222
 //! ```
 //!
-//! Invariants: I1 whoever is above its floor keeps its ratio to the others above theirs; I2 shares
-//! reach the floors but for rounding, if these add up to at most 900 thousandths.
+//! Invariants: I1 siblings above their floors keep the ratios of their weights; I2 shares reach the
+//! floors but for rounding, if these add up to at most 900 thousandths.
 
 /// What an elevator takes at most.
 const MOST: u64 = 10_000;
@@ -28,12 +28,13 @@ pub(super) struct Sibling {
     pub floor: u16,
 }
 
-/// The weights that give everybody at least its floor, in the order of `siblings`.
+/// The weights that give each sibling at least its floor, in the order of `siblings`.
 pub(super) fn effective(siblings: &[Sibling]) -> Vec<u32> {
     let mut raised = vec![false; siblings.len()];
     loop {
         let (total, floors) = totals(siblings, &raised);
-        // Who is not raised shares what the raised leave: weight / total of (1000 - floors).
+        // Siblings that are not raised share what the raised leave: weight / total of (1000 -
+        // floors).
         let below = siblings.iter().zip(&raised).position(|(sibling, &is_raised)| {
             let share = u64::from(sibling.weight) * (1000 - floors);
             !is_raised && share < u64::from(sibling.floor) * total
@@ -64,7 +65,7 @@ fn totals(siblings: &[Sibling], raised: &[bool]) -> (u64, u64) {
 
 fn scaled(siblings: &[Sibling], raised: &[bool]) -> Vec<u32> {
     let (total, floors) = totals(siblings, raised);
-    // In units of 1/(1000 - floors): everybody's weight as an integer.
+    // In units of 1/(1000 - floors): each weight as an integer.
     let unit = 1000 - floors;
     let exact: Vec<u64> = siblings
         .iter()
@@ -109,14 +110,14 @@ mod tests {
         assert_eq!(effective(&siblings(&[(100, 250), (300, 0)])), [100, 300]);
     }
 
-    /// Who is alone, with a floor, has something.
+    /// A single sibling with a floor has a weight.
     #[test]
     fn alone_is_alone() {
         assert_eq!(effective(&siblings(&[(1, 100)])), [1]);
     }
 
     proptest! {
-        /// Does everybody reach its floor, to two thousandths of all?
+        /// Does each sibling reach its floor, to two thousandths of all?
         #[test]
         fn everybody_reaches_its_floor(
             given in prop::collection::vec((1u32..1000, 0u16..100), 1..9)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Again: the tree of tenants, made that of another configuration while its clients are there.
+//! Again: the tree of tenants changes to that of a new configuration while its clients are there.
 //!
 //! ```text
 //! of that name, below the same group     stays, with another weight, class, floor, cap
 //! of that name, below another group      a new node; the old one goes when it is empty
-//! configured no more, below the root     as one that nobody configured: weight 100
+//! configured no more, below the root     as one never configured: weight 100
 //! configured no more, within a group     goes when it is empty
 //! ```
 //!
-//! A node that is to go is found by no name and told of nowhere; its clients leave it at the end of
-//! what they have asked for (`reload.rs`). Figures go with the name.
+//! A node that is to go is not found by name and not listed; its clients leave it when their
+//! requests have ended (`reload.rs`). Figures go with the name.
 //!
 //! Invariant: a tree for which there [is room](Tenants::has_room_for) is made as a whole.
 
@@ -104,8 +104,8 @@ impl Tenants {
         Ok(())
     }
 
-    /// Has a node for each group and tenant of the configuration, those that are there already
-    /// among them; which those are, and the root.
+    /// Makes a node for each group and tenant of the configuration that has none; returns all of
+    /// them, and the root.
     pub(super) fn take<O: Observer>(
         &mut self,
         now: Nanos,
