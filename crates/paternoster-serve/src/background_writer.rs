@@ -8,9 +8,9 @@
 //!    └─────────────◀ [ | | ] ◀───────────empty───────────┘
 //! ```
 //!
-//! A fixed number of chunks goes round. Who writes asks for room first: there is none while all
-//! chunks are on their way to a press that is too slow, or that has failed. What is done then is
-//! the writer's business: leave something out and count it (a trace), or end (a record).
+//! A fixed number of chunks circulates. The writer asks for room first: there is none while all
+//! chunks are queued for a press that is too slow, or that has failed. The writer decides what to
+//! do then: leave something out and count it (a trace), or end (a record).
 //!
 //! Invariants: I1 no call waits but [`Ending::wait`]; I2 nothing is allocated after the start; I3
 //! what was put between two calls of [`BackgroundWriter::room`] arrives in one piece or not at all.
@@ -94,7 +94,7 @@ impl BackgroundWriter {
         &mut self.current
     }
 
-    /// Passes on what is there, if an empty chunk is at hand.
+    /// Passes on what is there, if an empty chunk is free.
     pub(crate) fn hand_over(&mut self) -> bool {
         if self.current.is_empty() {
             return true;
@@ -130,7 +130,7 @@ fn work(
     while let Ok(mut chunk) = full.recv() {
         press.chunk(&chunk).inspect_err(failed)?;
         chunk.clear();
-        // At the end nobody wants it back.
+        // At the end it is not needed any more.
         let _nobody = back.try_send(chunk);
     }
     press.end(shared.word.load(Ordering::Acquire))

@@ -18,7 +18,7 @@ pub(crate) enum Clock {
     /// As a judge says.
     #[cfg(test)]
     Told(Nanos),
-    /// Each look at it takes so many nanoseconds, as work between two looks does.
+    /// Each look at it takes this many nanoseconds, as work between two looks would.
     #[cfg(test)]
     Passing(&'static AtomicU64, u64),
 }

@@ -10,8 +10,8 @@
 //! that may not open that one has none: another disk in its place would be a trap for a client
 //! that comes back.
 //!
-//! Invariants: I1 a client that may not open everything is told the same of a volume that is
-//! another's and of one that does not exist. I2 What is open to a client is found out once for a
+//! Invariants: I1 a client that may not open everything gets the same answer for another's volume
+//! and for one that does not exist. I2 The exports open to a client are computed once for a
 //! configuration and a name in a certificate, not at each option.
 
 use std::cell::{Cell, OnceCell};
@@ -92,7 +92,7 @@ impl ExportTable {
         let rights = rights_of(config);
         let right = |entry: &Entry| {
             let name = entry.facts.name.as_str();
-            // What the configuration does not know is nobody's.
+            // A volume that the configuration does not have is open to no client.
             rights.get(name)?.of(name, who)
         };
         let entries = self.entries.iter().enumerate();
@@ -113,7 +113,7 @@ pub(crate) struct View<'a, Who> {
     /// Filled when it is first needed.
     open: &'a OnceCell<Open>,
     who: Who,
-    /// A name was asked for that is not open to it.
+    /// Notes that it asked for a name that is not open to it.
     refused: Cell<bool>,
 }
 
@@ -128,7 +128,7 @@ impl<'a, Who: Fn() -> Identity> View<'a, Who> {
         View { export_table, config, open, who, refused: Cell::new(false) }
     }
 
-    /// Whether a name was asked for that is not open to it.
+    /// Whether it asked for a name that is not open to it.
     pub(crate) fn was_refused(&self) -> bool {
         self.refused.get()
     }

@@ -17,10 +17,10 @@
 //! * [`fuse`]: volumes as files, any process a client; [`emulate`]: a model as such a file.
 //! * [`recorded_queue`]: the queue, and a record of every call of it; [`decisions`]: what is in
 //!   that record, and doing it again.
-//! * [`watchdog`]: an elevator from outside is held to what elevators promise.
-//! * [`stats`]: who got how much of the device, and a blktrace of it at any time.
-//! * [`control`]: orders to a running server, and what it tells of itself.
-//! * [`log`]: what it tells on standard error.
+//! * [`watchdog`]: checks that an external elevator keeps the promises of elevators.
+//! * [`stats`]: how much of the device each client got, and a blktrace of it at any time.
+//! * [`control`]: orders to a running server, and its state.
+//! * [`log`]: its messages on standard error.
 //! * [`handover`]: a new process takes over from a running one.
 //! * [`host`]: sockets, peers, privileges, signals: what the system gives and takes.
 

@@ -17,9 +17,9 @@
 //! client has come and gone in good order has a window of its own, of 200 lines: a host that starts
 //! its machines is no flood, and what is wrong is not crowded out by what is well.
 //!
-//! Invariants: I1 to tell something never fails, and waits for no sink; I2 each line is written,
-//! or counted in one that says so; I3 no more than two times 512 lines are kept, each of 1 KiB of
-//! words and some texts of 256 bytes.
+//! Invariants: I1 logging never fails, and waits for no sink; I2 each line is written, or counted
+//! in another line; I3 at most twice 512 lines are kept, each of 1 KiB of words and some texts of
+//! 256 bytes.
 
 mod entry;
 mod time;
@@ -54,10 +54,10 @@ static LOG: OnceLock<Arc<Log>> = OnceLock::new();
 /// How lines are told, before the first one, too.
 static STYLE: Mutex<Option<Style>> = Mutex::new(None);
 
-/// The last level that is told.
+/// The least urgent level that is logged.
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
 
-/// What is told from now on, and how.
+/// Sets what is logged from now on, and how.
 pub(crate) fn configure(server: &config::Server) {
     let level = if server.verbose { Level::Debug } else { server.log_level };
     LEVEL.store(level as u8, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Entry {
     }
 }
 
-/// Waits until everything is written, at most so long.
+/// Waits until everything is written, with a time limit.
 pub fn settle(most: Duration) {
     if let Some(log) = LOG.get() {
         log.settle(most);
@@ -185,7 +185,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Whether another line of this origin is told.
+    /// Whether another line of this origin is logged.
     fn admits(&mut self, origin: Origin, level: Level, now: Instant) -> bool {
         let is_well = level > Level::Warning;
         let of = Some((origin, is_well));
@@ -383,8 +383,8 @@ mod tests {
         assert_eq!(text.recv().unwrap(), "the next\n");
     }
 
-    /// Does the flood of one origin leave in what others have to say, and is its rest counted? 20
-    /// of 5,000 lines are told, 4,980 are not; ten seconds later it may speak again.
+    /// Do lines of others get through the flood of one origin, and are its dropped lines counted?
+    /// 20 of 5,000 lines are logged, 4,980 are not; ten seconds later it may log again.
     #[test]
     fn a_flood_leaves_others_lines_in() {
         let (now, mut limits) = (Instant::now(), Limits::default());
@@ -399,8 +399,8 @@ mod tests {
         assert!(limits.admits(loud, Level::Warning, now + PERIOD));
     }
 
-    /// Does a host that starts 100 machines at once, each a client that comes, leave in what is
-    /// wrong with it? 200 lines of what is well, and 20 beside them.
+    /// If a host starts 100 machines at once, each a client that comes, do its error lines get
+    /// through? 200 lines of good news, and 20 others besides.
     #[test]
     fn what_is_well_crowds_nothing_out() {
         let (now, mut limits) = (Instant::now(), Limits::default());

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A client that does not choose an export in time must go; one that stalls costs a file descriptor
-//! and some KiB for that time, and nobody waits for it. When all places are taken, the user or
-//! address that has most of them makes room for others: its oldest client in handshake goes, one
-//! that has said nothing first. Its own newcomers make room only of what has been there for a
+//! and some KiB for that time, and no other client waits for it. When all places are taken, the
+//! user or address that has most of them makes room for others: its oldest client in handshake
+//! goes, a silent one first. For its own new clients only one goes that has been there for a
 //! second.
 //!
 //! Invariants: I1 a seat is taken before a client in handshake is greeted; I2 nothing here blocks.
@@ -50,7 +50,7 @@ use room::{Stands, for_seat, to_go};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
 const IN_HANDSHAKE_MOST: u32 = 1024;
-/// Clients let in, or turned away, before others are heard.
+/// Clients accepted, or turned away, before others are served.
 const AT_ONCE: u32 = 64;
 /// How long listeners are left alone that would ring for nothing.
 const REST: Nanos = Nanos::from_millis(100);
@@ -75,7 +75,7 @@ struct InHandshake {
     /// TLS begins once its last plain words are sent.
     secures: bool,
     identity: Identity,
-    /// The exports that are open to it, once they were asked for.
+    /// The exports that are open to it, once it has asked.
     open: OnceCell<Open>,
     peer: Peer,
     came: Nanos,
@@ -159,12 +159,12 @@ impl<E: Entrance> Negotiation<E> {
         Negotiation { heart, ..self }
     }
 
-    /// Lets clients in until it is told to end.
+    /// Accepts clients until it is ordered to end.
     pub(crate) fn run(mut self) {
         while !self.round(&self.timeout()) {}
     }
 
-    /// Waits for something to happen, so long at most, and does it; whether it is to end.
+    /// Waits for events, with a timeout, and handles them; returns whether to end.
     pub(crate) fn round(&mut self, timeout: &Timespec) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
         tally::call();
@@ -277,7 +277,7 @@ impl<E: Entrance> Negotiation<E> {
         }
     }
 
-    /// A seat for a newcomer: if there is none, that of a client in handshake that makes room.
+    /// A seat for a new client: if none is free, that of a client in handshake that makes room.
     fn seat(&mut self, origin: Origin) -> Option<Seat> {
         self.seats.take(origin).or_else(|| {
             let goes = for_seat(&self.in_handshake_now(), origin, self.clock.now())?;
@@ -286,7 +286,7 @@ impl<E: Entrance> Negotiation<E> {
         })
     }
 
-    /// Greets a client that waits for room; whether none waits any more.
+    /// Greets a client that waits for room; returns whether no other waits.
     fn unpark(&mut self) -> bool {
         let Some(parked) = self.parked.take() else { return true };
         if self.in_handshake.is_full() && !self.make_room(Origin::of(&parked.who.identity)) {
@@ -432,7 +432,7 @@ impl<E: Entrance> Negotiation<E> {
             let view = View::new(&self.export_table, &self.config, &in_handshake.open, who);
             let (taken, step) =
                 in_handshake.handshake.take(&in_handshake.input, &view, &mut in_handshake.output);
-            // What is refused to EXPORT_NAME is told below.
+            // Refusals of EXPORT_NAME are logged below.
             if view.was_refused() && !matches!(step, Step::Closed(_)) {
                 crate::log::tell_of(
                     in_handshake.peer.origin,
@@ -445,7 +445,7 @@ impl<E: Entrance> Negotiation<E> {
             tally::copied(in_handshake.input.len() - taken);
             in_handshake.input.drain(..taken);
             match step {
-                // Its answers go first; once they have gone it is heard again.
+                // Its answers go first; after that it is read from again.
                 Step::More if in_handshake.output.len() >= ANSWERS_MOST => {
                     in_handshake.left_over = true;
                     if !in_handshake.send()? {
@@ -507,7 +507,7 @@ impl<E: Entrance> Negotiation<E> {
             handed: None,
             negotiated,
         };
-        // A loop that has ended lets nobody in.
+        // A loop that has ended takes no clients.
         let _ended = device_loop.put(Message::Newcomer(Box::new(newcomer)));
     }
 

@@ -112,7 +112,7 @@ impl<O: Observer> RecordedQueue<O> {
         Ok(())
     }
 
-    /// How the record stands, if there is one.
+    /// The record's state, if there is one.
     #[must_use]
     pub fn recorded(&self) -> Option<RecordState> {
         self.record_writer.as_ref().map(|record_writer| record_writer.state())
@@ -423,7 +423,7 @@ impl<O: Observer> RecordedQueue<O> {
 
 impl<O: Observer> Drop for RecordedQueue<O> {
     fn drop(&mut self) {
-        // Whoever wants to know asks before.
+        // Callers that need to know ask first.
         let _what_failed = self.finish_record();
     }
 }

@@ -2,14 +2,14 @@
 //! Reload: the configuration file, read again by a server that goes on serving.
 //!
 //! ```text
-//! SIGHUP, ctl reload ─▶ read ─▶ what a reload can change, beside what it cannot ─▶ sound?
+//! SIGHUP, ctl reload ─▶ read ─▶ what a reload can change, and what it cannot ─▶ sound?
 //!     ─▶ certificates ─▶ each loop: is there room, what do attributes become      (nothing changes
 //!     ─▶ each loop takes it, then the negotiation                                      until here)
 //! ```
 //!
 //! What can be changed: volumes on devices that are there, groups, tenants, rules, schedulers,
-//! attributes, timeouts, certificates. Everything else is told by its key and holds from the next
-//! start on.
+//! attributes, timeouts, certificates. Everything else is reported by its key and takes effect at
+//! the next start.
 //!
 //! `ordered`: what was changed live and not saved is given up, and named.
 //!
@@ -48,7 +48,7 @@ use crate::{save, wire};
 /// How long a loop may take for an answer: it has its rounds to do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the negotiation is told.
+/// The message to the negotiation.
 #[derive(Debug)]
 pub(crate) enum Word {
     /// It closes.
@@ -61,7 +61,7 @@ pub(crate) enum Word {
     Changed(Changed),
 }
 
-/// What holds for newcomers.
+/// What applies to new clients.
 #[derive(Debug)]
 pub(crate) struct Changed {
     pub config: Arc<Config>,
@@ -71,21 +71,21 @@ pub(crate) struct Changed {
     pub heard: Sender<()>,
 }
 
-/// Where a configuration is read again, and what the command line says beside it.
+/// Where to read the configuration again, and what the command line adds to it.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The file.
     pub file: PathBuf,
     /// Instead of the file's.
     pub pidfile: Option<PathBuf>,
-    /// Requests are told, whatever the file says.
+    /// Requests are logged, whatever the file says.
     pub verbose: bool,
     /// What the log tells and how, instead of the file's.
     pub log: (Option<Level>, Option<LogFormat>),
 }
 
 impl Source {
-    /// This file, and nothing beside it.
+    /// This file, with nothing added.
     #[must_use]
     pub fn new(file: &Path) -> Source {
         Source { file: file.to_owned(), pidfile: None, verbose: false, log: (None, None) }
@@ -123,7 +123,7 @@ pub(crate) struct Keeper {
 /// What holds.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// As it was asked for.
+    /// As requested.
     pub config: Config,
     /// What its volumes are on; given back when nothing writes any more.
     pub claims: Claims,
@@ -157,7 +157,7 @@ impl Keeper {
         }
     }
 
-    /// A service manager is told of reloads.
+    /// A service manager is notified of reloads.
     pub(crate) fn tells(self, notify: Option<Notify>) -> Keeper {
         Keeper { notify, ..self }
     }
@@ -271,8 +271,8 @@ impl Keeper {
             metrics.renew(Arc::clone(tls));
         }
         let (heard, hears) = channel();
-        // A negotiation that has ended lets nobody in. One that hears late lets in as before until
-        // then.
+        // A negotiation that has ended accepts no clients. One that gets the message late accepts
+        // as before until then.
         let changed = Changed { config: Arc::clone(&merged), export_table, tls, heard };
         let _ended = self.negotiation.put(Word::Changed(changed));
         let _late = hears.recv_timeout(PATIENCE);
@@ -393,7 +393,7 @@ fn opened(running: &Config, merged: &Config) -> Result<Vec<Vec<(Volume, NewFile)
     Ok(files)
 }
 
-/// What a loop takes over: its attributes, and where its new volumes lie.
+/// What a loop takes: its attributes, and the places of its new volumes.
 fn take(device: &Device, files: Vec<(Volume, NewFile)>, seen: Seen) -> Result<Take, String> {
     let named = |why| format!("device {}: {why}", device.name);
     let attributes = attributes(device, seen.facts, seen.limits).map_err(named)?;

@@ -59,10 +59,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Puts something in front of a backend.
 pub type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
 
-/// How it is started, beside what is configured.
+/// Options of the start that are not configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Requests are told on standard error.
+    /// Requests are logged on standard error.
     pub verbose: bool,
     /// Each loop's decisions are recorded, in `PREFIX.DEVICE.decisions`.
     pub decisions: Option<std::path::PathBuf>,
@@ -248,24 +248,24 @@ impl Server {
         &self.handles
     }
 
-    /// What to tell whoever started it: what had to be done otherwise than one might think.
+    /// Notes for the operator who started it: what was done differently from what one might expect.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Where metrics are told, if they are.
+    /// Address of the metrics endpoint, if any.
     pub const fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// Asks it to end in good order: no more clients, and those that are there may finish.
+    /// Asks it to end in good order: no new clients, and present ones may finish.
     pub fn stop(&self) {
         // It has ended already.
         let _ended = self.stop_asked.send(());
     }
 
-    /// Reads its configuration file again, and takes over what can be changed while it serves: what
-    /// was changed, and what holds from the next start on. The log is told, too.
+    /// Reads its configuration file again, and applies what can be changed while it serves: returns
+    /// what was changed, and what takes effect at the next start. Both are logged, too.
     ///
     /// # Errors
     /// Why nothing was changed.
@@ -313,7 +313,8 @@ impl Drop for Server {
 
 impl Running {
     fn end(mut self, handles: &[DeviceLoopHandle], left: &Left) -> Result<(), String> {
-        // First, so that nobody asks for more; who still has a file open fails from now on.
+        // First, so that no process asks for more; processes that still have a file open get errors
+        // from now on.
         if let Some(Err(used)) = self.folder.take().map(Mounted::end) {
             crate::log::tell(format_args!("paternoster: {used}"));
         }
@@ -481,7 +482,7 @@ impl control::Host for Host {
     }
 }
 
-/// No more connections than files may be open; what is to be said if they are fewer than wanted.
+/// No more connections than files may be open; returns what to say if they are fewer than wanted.
 fn fit_connections(config: &mut Config) -> Option<String> {
     let wanted = config.server.connections;
     let (seats, limit) = descriptors::make_room(seats::in_all(wanted));

@@ -33,7 +33,7 @@ pub const TRACE_BYTES_MAX: u64 = 1 << 30;
 /// Who has no process number is numbered from here in traces; Linux numbers its processes below.
 const NUMBERS_FIRST: u32 = 1 << 22;
 
-/// What somebody got of the device.
+/// What a client got of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Device time of what has ended.
@@ -54,7 +54,7 @@ struct Who {
 /// The observer of a live loop's queue.
 #[derive(Debug)]
 pub struct Stats {
-    /// By index of the client; the last one is nobody's.
+    /// By index of the client; the last one belongs to none.
     tallies: Vec<Tally>,
     who: Vec<Who>,
     in_all: Tally,
@@ -93,8 +93,8 @@ impl Stats {
         self
     }
 
-    /// Somebody new has index `index`: process `pid` (0: nobody knows), called `name` in traces.
-    /// Their tally begins at zero.
+    /// A new client has index `index`: process `pid` (0: unknown), called `name` in traces. Their
+    /// tally begins at zero.
     pub fn name(&mut self, index: u32, pid: u32, name: &str) {
         self.forget(index);
         if let Some(who) = self.who.get_mut(index as usize) {
@@ -277,7 +277,7 @@ impl Observer for Stats {
     }
 }
 
-/// Where a trace of this prefix is, to be told to who asked for it.
+/// Where a trace of this prefix is, for the answer to the order.
 #[must_use]
 pub fn trace_file(prefix: &Path) -> PathBuf {
     trace::file_name(prefix, 0)

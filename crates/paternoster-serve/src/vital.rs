@@ -25,7 +25,7 @@ const OF_FUSE: &str = "fuser-";
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What is added to the nice value of a thread that goes behind.
 const BEHIND: i32 = 10;
-/// A pipe of which it is told that it takes something takes so much.
+/// A pipe that is reported writable takes this much.
 const PIPE_BYTES: usize = 4096;
 
 static SERVES_FUSE: AtomicBool = AtomicBool::new(false);
@@ -60,7 +60,7 @@ fn say(text: &str) {
     }
 }
 
-/// Panics of vital threads are told by [`say`], since the usual way may wait for ever.
+/// Panics of vital threads are reported by [`say`], since the usual way may wait for ever.
 fn tell_panics_soon() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

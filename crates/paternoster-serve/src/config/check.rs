@@ -55,7 +55,7 @@ fn name<'a>(
     Ok(())
 }
 
-/// Sockets, limits, who it becomes.
+/// Sockets, limits, the user to switch to.
 pub(super) fn server(server: &Server) -> Result<(), Complaint> {
     let least = usize::from(server.fuse.is_none());
     if !(least..=limits::LISTENERS).contains(&server.listen.len()) {
@@ -289,7 +289,7 @@ pub(super) fn sharers(config: &Config) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Everybody who is in a group: kind, name, the key that says so, the group.
+/// All members of groups: kind, name, the key that says so, the group.
 fn parents(config: &Config) -> impl Iterator<Item = (&str, &str, &str, &str)> {
     let groups = config.groups.iter().filter_map(|group| {
         Some(("group", group.name.as_str(), "parent", group.parent.as_deref()?))
@@ -305,14 +305,14 @@ fn floor(kind: &str, name: &str, floor: Option<u16>) -> Result<(), Complaint> {
     floor.map_or(Ok(()), |floor| within(&[kind, name, "floor"], &floor, &limits::FLOOR, show))
 }
 
-/// Rules: bounded, and none behind one that takes everybody.
+/// Rules: bounded in number, and none after one that matches every client.
 pub(super) fn rules(all: &[Rule]) -> Result<(), Complaint> {
     let refused =
         |place: usize, why: String| Err(Complaint::new(&["rule", &place.to_string()], "", why));
     if all.len() > limits::RULES {
         return refused(limits::RULES, format!("at most {} are allowed", limits::RULES));
     }
-    // Everybody has an export, and nothing else for certain.
+    // Every client has an export; nothing else is certain.
     let takes_all = |rule: &Rule| {
         rule.who == Who::default() && rules::variables(&rule.tenant).all(|name| name == "export")
     };

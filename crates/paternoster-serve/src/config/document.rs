@@ -7,8 +7,8 @@
 //! shceduler = "bfq"              section.finish()?   `device.disk.shceduler` is not known here
 //! ```
 //!
-//! A section knows which keys were asked for; what is left at its end is unknown and refused with
-//! its line and the nearest key that is known. TOML's own parser bounds how deep values nest.
+//! A section notes which keys were read; a key left at its end is unknown and refused with its line
+//! and the nearest known key. TOML's own parser bounds how deep values nest.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -94,7 +94,7 @@ impl Source<'_> {
         Some(format!("`{name}` is there already, in line {}", line + 1))
     }
 
-    /// What stands in the text there, as it was written.
+    /// The text at that place, as it was written.
     pub(super) fn shown(&self, span: Range<usize>) -> String {
         cut(self.text.get(span).unwrap_or("").trim())
     }
@@ -212,7 +212,7 @@ impl<'a> Section<'a> {
     ) -> Result<Option<T>, ConfigError> {
         self.value(key, |value| {
             let text = value.as_str();
-            // Whoever forgot the quotes learns what belongs between them.
+            // A user who forgot the quotes sees what belongs between them.
             text.map_or_else(|| Err("a text between quotes".to_owned()), parse)
         })
     }
@@ -304,8 +304,8 @@ impl<'a> Section<'a> {
         self.entry(key).is_some()
     }
 
-    /// The values of a list, or the one that stands there without brackets, each as a section (if
-    /// it is a table) or a text.
+    /// The values of a list, or a single value without brackets, each as a section (if it is a
+    /// table) or a text.
     pub(super) fn texts_or_sections(
         &mut self,
         key: &'static str,
@@ -352,7 +352,7 @@ impl<'a> Section<'a> {
         entries.into_iter().map(|(key, value)| (&**key.get_ref(), value)).collect()
     }
 
-    /// Every key was taken by somebody.
+    /// Checks that every key was read.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
         self.only(&self.known)
     }
@@ -371,7 +371,7 @@ impl<'a> Section<'a> {
 /// An entry of a list that may be short or long.
 #[derive(Debug)]
 pub(super) enum TextOrSection<'a> {
-    /// A text and where it stands.
+    /// A text and its place.
     Text(&'a str, Range<usize>),
     /// A table.
     Section(Section<'a>),

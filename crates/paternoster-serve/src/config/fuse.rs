@@ -48,7 +48,7 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Fuse, ConfigError> {
     Ok(fuse)
 }
 
-/// Everybody in the list, by number.
+/// All users in the list, by number.
 fn users(section: &mut Section<'_>) -> Result<Option<Vec<u32>>, ConfigError> {
     section.value("realtime", |value| {
         let entries = value.as_array().ok_or_else(|| USERS.to_owned())?;
@@ -66,7 +66,7 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
     }
     let digits = value.as_integer().map(|integer| (integer.as_str().replace('_', ""), integer));
     let number = digits.and_then(|(digits, integer)| {
-        // The greatest number is nobody's: the system says "no change" with it.
+        // The greatest number is no user: system calls use it for "no change".
         u32::from_str_radix(&digits, integer.radix()).ok().filter(|uid| *uid != u32::MAX)
     });
     number.ok_or_else(|| USERS.to_owned())

@@ -39,7 +39,7 @@ pub const SOCKET_PATH_BYTES: usize = 107;
 
 /// Connections at a time.
 pub const CONNECTIONS: RangeInclusive<u32> = 1..=65_536;
-/// Processes that are told apart at a time, of each volume; 0: none are.
+/// Processes that are told apart at a time, for each volume; 0: none.
 pub const PROCESSES: RangeInclusive<u32> = 0..=65_536;
 /// Commands a device is given at a time.
 pub const DEPTH: RangeInclusive<u32> = 1..=4096;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configuration: what the administrator wrote, checked, in the server's own terms.
 //!
-//! Everything in here is plain data, whoever wrote it: a TOML file or the command line.
+//! Everything in here is plain data, from a TOML file or the command line.
 //!
 //! ```text
 //! file ──document──▶ server, devices, sharing ──▶ Config ──settle──▶ Config, sound
@@ -42,7 +42,7 @@ pub(crate) use words::DEFAULT_SCHEDULER;
 /// A whole server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    /// Sockets, limits, who it runs as.
+    /// Sockets, limits, the user it runs as.
     pub server: Server,
     /// Devices, each with its own queue and thread.
     pub devices: Vec<Device>,
@@ -54,7 +54,7 @@ pub struct Config {
     pub rules: Vec<Rule>,
 }
 
-/// Sockets, limits, who it runs as.
+/// Sockets, limits, the user it runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// Where clients come to.
@@ -69,7 +69,7 @@ pub struct Server {
     pub control_mode: Option<u32>,
     /// Clients of it that may give orders, the others may ask; `None`: root and the server's user.
     pub control_orders: Option<Vec<Who>>,
-    /// Where metrics and health are told; beyond loopback under TLS.
+    /// Address of the metrics and health endpoint; TLS if not on loopback.
     pub metrics: Option<SocketAddr>,
     /// Written once the sockets are open.
     pub pidfile: Option<PathBuf>,
@@ -83,9 +83,9 @@ pub struct Server {
     pub connection_memory: u64,
     /// A client must have chosen its export by then.
     pub handshake_timeout: Nanos,
-    /// A client that takes no answer for so long is gone.
+    /// A client that takes no answer for this long is disconnected.
     pub stall_timeout: Nanos,
-    /// At a stop: how long connections may finish what they asked for.
+    /// At a stop: how long connections may take to finish their requests.
     pub drain_timeout: Nanos,
     /// At a stop: how long a device may take for what is under way once that time is over, and
     /// for its last flush.
@@ -98,9 +98,9 @@ pub struct Server {
     pub image_folders: Vec<PathBuf>,
     /// The folder that traces are written in, if there is a sandbox.
     pub traces: PathBuf,
-    /// Requests are told on standard error.
+    /// Log requests on standard error.
     pub verbose: bool,
-    /// The last level that is told there.
+    /// The least urgent level that is logged there.
     pub log_level: Level,
     /// How lines are written there.
     pub log_format: LogFormat,
@@ -137,7 +137,7 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Whether each request is told on standard error.
+    /// Whether each request is logged on standard error.
     #[must_use]
     pub const fn tells_requests(&self) -> bool {
         self.verbose || matches!(self.log_level, Level::Debug)
@@ -367,7 +367,7 @@ pub enum ServiceClass {
     },
 }
 
-/// Most that somebody gets, whoever else wants the device. 0: no limit.
+/// The most that a client gets, even on an idle device. 0: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caps {
     /// Bytes a second.
@@ -382,8 +382,8 @@ pub struct Rule {
     /// All that are given must match.
     pub who: Who,
     /// The tenant's name; `$export`, `$uid`, `$gid`, `$pid`, `$cgroup`, `$address` and
-    /// `$certificate` stand for what the client has. A tenant of a name that is not configured has
-    /// weight 100.
+    /// `$certificate` are replaced by the client's values. A tenant of a name that is not
+    /// configured has weight 100.
     pub tenant: String,
 }
 

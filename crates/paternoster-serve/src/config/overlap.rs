@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Overlap: volumes that lie upon each other in one file.
+//! Overlap: volumes that overlap in one file.
 //!
-//! Two clients who believe that a disk is theirs alone destroy each other's data, whichever device
-//! (queue) they come through. Only readers may share bytes, and volumes that say so (`share =
-//! true`). Paths are compared as they are written; two names of one file, and what lies upon each
-//! other otherwise, are found before anything is opened (`device/claim.rs`).
+//! Two clients that each assume to have a disk alone destroy each other's data, whichever device
+//! (queue) they use. Only readers may share bytes, and volumes that say so (`share = true`). Paths
+//! are compared as written; two names of one file, and other overlaps, are found before anything is
+//! opened (`device/claim.rs`).
 //!
 //! ```text
 //! file  0 ─────────────── a ───────┐
 //!               b ─┤ writes ├─            refused: a ends behind b's start
 //! ```
 //!
-//! Volumes are looked at in the order of their starts, each beside the one that reaches furthest of
-//! those before it that it must not meet: what writes and is not shared meets nobody, what reads
-//! meets readers, what is shared meets the shared.
+//! Volumes are checked in the order of their starts, each against the one that reaches furthest
+//! among the earlier ones that it must not overlap: an unshared writer may overlap no other, a
+//! reader only readers, a shared volume only shared ones.
 
 use super::settle::Complaint;
 use super::{Device, Volume};
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(verdict(&[c, volume("g", "/g", 0, None, false)]), Ok(()));
     }
 
-    /// May two who both say so write to the same bytes, and nobody else to theirs?
+    /// May two volumes that both say so write to the same bytes, and no other volume?
     #[test]
     fn who_shares_with_whom() {
         let shared =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules: whose tenant a client is.
+//! Rules: which tenant a client belongs to.
 //!
 //! ```text
 //! rules, in order      export "db*", uid 1000   ──▶ tenant "db"
@@ -46,8 +46,8 @@ impl Identity {
     }
 }
 
-/// Whether everything that is asked for is so. A peer of a unix socket has groups and a cgroup; if
-/// they could not be found out, it is `unknown` whether they are what is asked for.
+/// Whether all conditions hold. A peer of a unix socket has groups and a cgroup; if they could not
+/// be found out, the result for them is `unknown`.
 pub(super) fn matches(asked: &Who, who: &Identity, unknown: bool) -> bool {
     let is_of = |gid| match &who.groups {
         _ if who.gid == Some(gid) => true,
@@ -71,12 +71,12 @@ pub(super) fn matches(asked: &Who, who: &Identity, unknown: bool) -> bool {
         && text(&asked.certificate, certificate(who))
 }
 
-/// A certificate without a name names nobody.
+/// A certificate without a name matches no name.
 pub(super) fn certificate(who: &Identity) -> Option<&str> {
     who.certificate.as_deref().filter(|name| !name.is_empty())
 }
 
-/// Whether the text is like the pattern: `*` stands for any letters, `?` for one.
+/// Whether the text matches the pattern: `*` is any letters, `?` is one.
 fn like(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut place) = (0, 0);
@@ -252,7 +252,8 @@ mod tests {
         assert_eq!(tenant_of(&all, &Identity { address: far, ..tcp() }), "rest");
     }
 
-    /// Is each condition tried on what the client has, and nobody matched by what he lacks?
+    /// Is each condition tested on the client's values, and does a value that it lacks match
+    /// nothing?
     #[test]
     fn conditions() {
         let is = |line: &str, who: &Identity| tenant_of(&rules(&[line]), who) == "t";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section `[server]`: sockets, limits, who the server becomes.
+//! The section `[server]`: sockets, limits, the user to switch to.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settling: a configuration made sound as a whole, whoever wrote it.
+//! Settling: a configuration is checked as a whole, whatever its source.
 //!
-//! What one value alone can be wrong in is refused where it is read; here is what takes several:
-//! names that must exist, groups that must not be in themselves, promises that must fit together,
-//! volumes that must not lie upon each other. A complaint names the place by keys
-//! (`volume`, `vm1`, `device`), so that a file's line can be found from it.
+//! A value that is wrong by itself is refused where it is read; here are checks that take several:
+//! names that must exist, groups that must not contain themselves, promises that must fit together,
+//! volumes that must not overlap. A complaint names the place by keys (`volume`, `vm1`, `device`),
+//! so that a file's line can be found from it.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use super::{Config, check, fuse, overlap, rights, tree};
 pub struct Complaint {
     /// Keys from the top of the file: `volume`, `vm1`, `device`.
     pub place: Vec<String>,
-    /// What stands there; empty if it is about all of it.
+    /// The value there; empty if the complaint is about the whole section.
     pub text: String,
     /// Why not, and what would be right.
     pub why: String,

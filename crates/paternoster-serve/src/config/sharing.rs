@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sections `[group.NAME]`, `[tenant.NAME]` and `[[rule]]`: who shares how, and who is who.
+//! The sections `[group.NAME]`, `[tenant.NAME]` and `[[rule]]`: shares, and which client belongs to
+//! which tenant.
 
 use toml::de::DeValue;
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A floor is a part of what the siblings share, and siblings together are promised at most nine
-//! tenths: the rest goes by weight, so that somebody without a floor is not starved.
+//! tenths: the rest goes by weight, so that a sibling without a floor does not starve.
 
 use std::collections::HashMap;
 

@@ -64,7 +64,7 @@ impl Group {
 }
 
 impl Tenant {
-    /// A tenant below the root, of weight 100, as clients are that nobody configured.
+    /// A tenant below the root, of weight 100, as for clients without configuration.
     #[must_use]
     pub fn new(name: &str) -> Tenant {
         let priority = Priority::default();
@@ -345,7 +345,7 @@ fn each_pair(
 }
 
 fn condition(who: &mut Who, key: &str, value: &str, known: &[&str]) -> Result<(), String> {
-    // The largest number is nobody's.
+    // The largest number is no user or group.
     let number = || match value.parse() {
         Ok(number) if number != u32::MAX => Ok(Some(number)),
         _ => Err("a whole number".to_owned()),

@@ -7,8 +7,8 @@
 //!   └ the other end of the bell: closed at the end, which wakes everyone at once
 //! ```
 //!
-//! Whoever waits for a peer waits for the bell too, and no longer than a deadline: a peer that says
-//! nothing, reads nothing or never comes to an end holds one of a few places for a bounded time.
+//! A thread that waits for a peer also waits for the bell, and only until a deadline: a peer that
+//! sends nothing, reads nothing or never ends holds one of a few places for a bounded time.
 //!
 //! Invariants: I1 at most `most` threads serve; I2 no read or write outlasts its deadline; I3 after
 //! [`Acceptor::close`] no thread is left.
@@ -136,8 +136,8 @@ impl<S: Stream> Peer<S> {
         }
     }
 
-    /// Ends writing and reads on for a moment: who is closed while he still sends may never see
-    /// what he was told.
+    /// Ends writing and reads on for a moment: a peer whose socket is closed while it still sends
+    /// may never see the answer.
     pub(super) fn close_finished(&mut self, deadline: Instant) {
         self.stream.end_writing();
         let mut rest = [0; 4096];
@@ -173,7 +173,7 @@ fn wait(
         left.map(|left| Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 }));
     match poll(&mut both, left.as_ref()) {
         Ok(_) => Ok((!both[0].revents().is_empty(), !both[1].revents().is_empty())),
-        // Whoever called looks again.
+        // The caller checks again.
         Err(rustix::io::Errno::INTR) => Ok((true, false)),
         Err(error) => Err(error.into()),
     }
@@ -211,7 +211,7 @@ impl Acceptor {
         Ok(Acceptor { bell: Some(bell), thread: Some(thread) })
     }
 
-    /// Lets nobody in, ends all waiting, and waits for the threads.
+    /// Accepts no more peers, ends all waits, and joins the threads.
     pub(super) fn close(&mut self) {
         drop(self.bell.take());
         if let Some(thread) = self.thread.take() {

@@ -7,8 +7,8 @@
 //!   └─▶ loop disk1: there is no tenant db  ──▶   {"device":"disk1","error":"there is no …"}]}
 //! ```
 //!
-//! Who names no device means: all of them (what can be asked without harm, weights and classes,
-//! the end of a trace), the one that has the volume, or the only one.
+//! A request that names no device means: all of them (harmless queries, weights and classes, the
+//! end of a trace), the one that has the volume, or the only one.
 //!
 //! Invariants: I1 every answer is an object, with `ok` or with `error`; I2 an order that no loop
 //! carried out is an error; I3 loops are asked in the order of the configuration.
@@ -26,7 +26,7 @@ use super::snapshot::Snapshot;
 use crate::device_loop::DeviceLoopHandle;
 use crate::handover::VERSION;
 
-/// Answers a request; [`What::Stop`] is answered too, but whoever called ends the server.
+/// Answers a request; [`What::Stop`] is answered, too, but the caller ends the server.
 #[must_use]
 pub fn answer(device_loops: &[DeviceLoopHandle], host: &impl Host, request: &Request) -> Value {
     let result = match &request.what {
@@ -159,7 +159,7 @@ fn without_figures(mut answer: Value) -> Value {
     answer
 }
 
-/// Asks all loops for a snapshot at once; who has not answered within `bound` is late.
+/// Asks all loops for a snapshot at once; a loop that has not answered within `bound` is late.
 #[must_use]
 pub fn snapshots(
     device_loops: &[DeviceLoopHandle],
@@ -192,7 +192,7 @@ mod tests {
     use crate::control::request::parse;
     use crate::control::snapshot::{ConnectionLine, TenantLine};
 
-    /// A loop that knows these tenants and says what it is told to do.
+    /// A loop that knows these tenants and repeats its orders.
     fn device_loop(device: &str, volume: &str, tenant: &'static str) -> DeviceLoopHandle {
         let snapshot = Snapshot {
             device: device.to_owned(),
@@ -302,7 +302,7 @@ mod tests {
         });
         let all = snapshots(&[hung], Duration::from_millis(10));
         assert_eq!(all, [("hung".to_owned(), Err("no answer within 10 ms".to_owned()))]);
-        // All answers are there at once, so that nobody waits for this bound.
+        // All answers are there at once, so that no test waits for this bound.
         let all = snapshots(&two(), Duration::from_secs(600));
         assert!(all.iter().all(|(_, snapshot)| snapshot.is_ok()), "{all:?}");
         drop(keep);

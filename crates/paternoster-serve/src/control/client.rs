@@ -94,7 +94,7 @@ pub struct Client {
     stream: UnixStream,
     path: PathBuf,
     limit: Duration,
-    /// Read and not asked for.
+    /// Bytes read but not yet returned.
     bytes: Vec<u8>,
 }
 
@@ -107,10 +107,10 @@ impl Client {
         Client::connect_within(path, PATIENCE)
     }
 
-    /// Connects; that, and each answer, may take so long.
+    /// Connects; that, and each answer, may take `patience` at most.
     ///
     /// # Errors
-    /// Nothing is there, nobody listens, it is not allowed, or it lets nobody in.
+    /// There is no socket, no process listens, access is denied, or the server accepts no clients.
     pub fn connect_within(path: &Path, limit: Duration) -> Result<Client, ClientError> {
         let path = path.to_owned();
         // No time at all would mean to wait for ever.
@@ -275,9 +275,8 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("gone");
     }
 
-    /// Does a client hear in words that there is no answer, from a server that says nothing, one
-    /// that says a byte now and then for ever, and one that lets nobody in? That each ends is the
-    /// test.
+    /// Does a client get an error message from a server that sends nothing, one that sends a byte
+    /// now and then for ever, and one that accepts no clients? That each case ends is the test.
     #[test]
     fn no_answer_in_time() {
         let folder =

@@ -13,7 +13,7 @@ use super::snapshot::Snapshot;
 
 /// A command that takes longer hangs.
 const HANGS: u64 = 10;
-/// So long after an error it is not well.
+/// The server is unhealthy for this long after an error.
 const RECENT: u64 = 60;
 
 /// Whether all are well; and a line for each, or for each that is not.

@@ -166,7 +166,7 @@ impl HttpSocket {
         Ok(self.listener.try_clone()?.into())
     }
 
-    /// What newcomers are shown, if they are.
+    /// The certificates for new clients, if any.
     pub(crate) fn certified(&self) -> Option<Certified> {
         self.certified.clone()
     }
@@ -258,7 +258,7 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// What is asked for.
+/// The requested resource.
 #[derive(Debug, PartialEq, Eq)]
 struct Head<'a> {
     method: &'a str,
@@ -305,7 +305,7 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Reply> {
 /// Whether a request came for an address, or for this machine by the name that it has everywhere.
 ///
 /// A browser asks for the name in a page's address. The owner of a name can say that it is
-/// 127.0.0.1 (DNS rebinding), and its page could then read what is told here.
+/// 127.0.0.1 (DNS rebinding), and its page could then read these answers.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

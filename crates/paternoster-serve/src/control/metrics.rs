@@ -14,8 +14,8 @@
 //! A bucket of latencies holds those below a power of two of microseconds, while `le` means "at
 //! most": a request of exactly 1.024 ms is counted one bucket higher than `le` says.
 //!
-//! Invariants: I1 all samples of a family stand together; I2 the last bucket is the count; I3 names
-//! from outside stand escaped between quotes. Source: OpenMetrics 1.0, exposition formats.
+//! Invariants: I1 all samples of a family are together; I2 the last bucket is the count; I3 names
+//! from outside are escaped and quoted. Source: OpenMetrics 1.0, exposition formats.
 
 use std::fmt::{Display, Write as _};
 
@@ -181,8 +181,8 @@ fn of_tenants(page: &mut Page, snapshots: &[&Snapshot]) {
     }
 }
 
-/// What all tenants got, those that have gone among them, each with its labels. Of those that are
-/// not known by name any more the volume is told: sums over all never go backwards.
+/// What all tenants got, departed ones included, each with its labels. Those that are no longer
+/// kept by name are summed by volume: sums over all never go backwards.
 fn accounts<'a>(
     snapshots: &'a [&'a Snapshot],
 ) -> impl Iterator<Item = ([(&'a str, &'a str); 2], &'a Figures)> {

@@ -7,12 +7,13 @@
 //! TLS         ──▶ acceptor ─┘
 //! ```
 //!
-//! * [`request`]: the language of the control socket, and [`answer`]: who is asked, what is said.
+//! * [`request`]: the language of the control socket, and [`answer`]: which loops are asked, and
+//!   the answers.
 //! * [`server`]: the socket; [`client`]: its other end.
 //! * [`http`]: metrics and health for monitors; [`metrics`]: their text.
 //! * `secured`: monitors under TLS.
-//! * `acceptor`: threads, few at a time, for connections whose patience is bounded.
-//! * [`order`], [`snapshot`]: what loops are asked and tell.
+//! * `acceptor`: threads, few at a time, for connections with deadlines.
+//! * [`order`], [`snapshot`]: orders to loops, and their reports.
 
 mod acceptor;
 pub mod answer;
@@ -28,5 +29,5 @@ pub mod snapshot;
 
 pub(crate) use secured::Certified;
 
-/// Where the control socket is unless somebody says otherwise.
+/// The control socket's default path.
 pub const DEFAULT_SOCKET: &str = "/run/paternoster/control.sock";

@@ -12,7 +12,7 @@ use crate::config::{Config, ServiceClass, Tenant};
 /// What a loop can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// How it stands: a [`Snapshot`](super::snapshot::Snapshot).
+    /// The loop's state: a [`Snapshot`](super::snapshot::Snapshot).
     Snapshot,
     /// A tenant's or a group's weight.
     Weight {
@@ -105,8 +105,8 @@ pub struct Setting {
 }
 
 impl Settings {
-    /// Makes these the configuration's of a device. A tenant that nobody configured is put in if it
-    /// has another weight than such a one.
+    /// Writes these settings into a device's configuration. A tenant that is not configured is
+    /// added if its weight differs from the default.
     pub(crate) fn put_into(self, config: &mut Config, device: &str) {
         for Setting { name, is_group, is_at_the_root, weight, class, minimum, level } in
             self.tenants
@@ -143,6 +143,6 @@ pub type Answer = Result<Value, String>;
 pub struct Asked {
     /// What.
     pub order: Order,
-    /// Where the answer goes. Who asked may have gone.
+    /// Where the answer goes. The sender of the order may have gone.
     pub answer: Sender<Answer>,
 }

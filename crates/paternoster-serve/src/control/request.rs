@@ -11,8 +11,8 @@
 //! Objects are flat: texts, whole numbers, true and false. That leaves nothing that could nest, so
 //! depth is bounded by one; length is bounded by [`LINE_LIMIT`].
 //!
-//! Invariants: I1 what is refused names the field, what stands there, and what would be right;
-//! I2 a field that nobody reads is refused: a typing error must not pass for an order.
+//! Invariants: I1 a refusal names the field, its value, and what would be right; I2 an unknown
+//! field is refused: a typing error must not pass for an order.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub const LINE_LIMIT: usize = 64 << 10;
 pub const MAX_WEIGHT: u32 = 10_000;
 /// Levels are at most this.
 pub const MAX_LEVEL: u8 = 7;
-/// The level of whoever did not ask for one.
+/// The default level.
 const DEFAULT_LEVEL: u8 = 4;
 
 /// What a line asks for.
@@ -43,7 +43,7 @@ pub struct Request {
     pub what: What,
 }
 
-/// What is asked for, of the server or of its loops.
+/// A request to the server or its loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// What can be asked.
@@ -83,7 +83,7 @@ impl What {
 /// One sentence of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// What stands behind `"do"`.
+    /// The value of `"do"`.
     pub name: &'static str,
     /// Its fields: name, what it takes.
     pub fields: &'static [Field],

@@ -21,7 +21,7 @@ pub(super) struct Secured {
     pub(super) tls: Certified,
 }
 
-/// What newcomers are shown, which a reload replaces.
+/// The certificates for new clients, which a reload replaces.
 #[derive(Debug, Clone)]
 pub(crate) struct Certified(Arc<Mutex<Arc<ServerConfig>>>);
 
@@ -34,7 +34,7 @@ impl Certified {
         Arc::clone(&locked(&self.0))
     }
 
-    /// Newcomers are shown these certificates.
+    /// Sets the certificates for new clients.
     pub(crate) fn renew(&self, tls: Arc<ServerConfig>) {
         *locked(&self.0) = tls;
     }

@@ -6,12 +6,12 @@
 //! server: {"devices":[{"device":"disk0"}],"ok":true}
 //! ```
 //!
-//! A client that can open the socket's file (its mode is 0600 unless told otherwise) may ask how
-//! things stand; one that may give orders, too, changes them, and the log is told of each order
-//! with the user that gave it. A line has 64 KiB and ten
-//! seconds to arrive, its answer ten more to be read; who says nothing for five minutes is let go.
-//! What is no sentence of the language is answered as such, and the next line is read. After an
-//! endless line the connection is closed, since nobody knows where the next one begins.
+//! A client that can open the socket's file (its mode is 0600 unless told otherwise) may query the
+//! state; one that may also give orders can change it, and each order is logged with the user that
+//! gave it. A line has at most 64 KiB and ten seconds to arrive, its answer ten more to be read; a
+//! client that is silent for five minutes is disconnected. A line that is not in the language gets
+//! an error, and the next line is read. After an endless line the connection is closed, since it is
+//! unknown where the next one begins.
 //!
 //! Invariant: each line that is not blank has one answer, in the order of the lines.
 
@@ -40,7 +40,7 @@ use crate::log::Entry;
 
 /// Permission bits of the socket unless told otherwise.
 const MODE: u32 = 0o600;
-/// Letters of an order that the log is told.
+/// Letters of an order that are logged.
 const SHOWN: usize = 200;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -59,7 +59,7 @@ struct Patience {
 const PATIENCE: Patience =
     Patience { connections: 16, line: Duration::from_secs(10), idle: Duration::from_secs(300) };
 
-/// What the server itself is asked for, beside its loops.
+/// Requests to the server itself, not to its loops.
 pub trait Host: Send + Sync + 'static {
     /// Begins its end. It is called after the answer, by a thread of the control socket, for which
     /// it must not wait.
@@ -79,10 +79,10 @@ pub trait Host: Send + Sync + 'static {
         Err("this server has no configuration file".to_owned())
     }
 
-    /// Gives everything to the process at the other end, which was told that it may have it.
+    /// Gives everything to the process at the other end, which has been granted it.
     ///
     /// # Errors
-    /// Why this one goes on; the other was told.
+    /// Why this process goes on; the other has been notified.
     fn hand_over(&self, _to: UnixStream, _who: &Identity) -> Result<(), String> {
         Err("this server does not hand over".to_owned())
     }
@@ -268,7 +268,7 @@ impl ControlServer {
     }
 }
 
-/// A refusal with the path, as others of the control socket are told.
+/// A refusal with the path, as for other errors of the control socket.
 fn named(path: &Path, refusal: Refusal) -> io::Error {
     let (kind, why) = match refusal {
         Refusal::InUse => (ErrorKind::AddrInUse, "a server listens there already".to_owned()),
@@ -299,8 +299,8 @@ const NO_ORDERS: &str = "you may ask (help, list, snapshot, attributes, get, exp
 /// What is said to a client that may order, and not have everything.
 const NOT_ALL: &str = "only root and the server's own user may take over";
 
-/// Tells the log of an order, who gave it, and what came of it. There is no limit by client for
-/// those that may give orders: they are few, and no flood of another's lines is to hide one.
+/// Logs an order, who gave it, and its result. Clients that may give orders have no rate limit:
+/// they are few, and a flood of other lines must not hide an order.
 fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
     let number = |number: Option<u32>| number.map_or("?".to_owned(), |number| number.to_string());
     let text = String::from_utf8_lossy(text);
@@ -367,7 +367,7 @@ fn converse(
             if let (Ok(()), false, Ok(to)) =
                 (&written, lines.is_within(), peer.stream().try_clone())
             {
-                // It was told, and so was the log.
+                // The client and the log have both been notified.
                 let _told = host.hand_over(to, who);
             }
             return;
@@ -381,7 +381,7 @@ fn converse(
     }
 }
 
-/// Bytes that have come and were not asked for yet.
+/// Bytes that have come and were not read by the caller yet.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots: how a loop stands, as numbers since its start.
+//! Snapshots: a loop's state, as numbers since its start.
 //!
-//! Counters only go up; who wants rates takes the difference of two.
+//! Counters only go up; for rates take the difference of two.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub tenants: Vec<TenantLine>,
     /// Connections.
     pub connections: Vec<ConnectionLine>,
-    /// Tenants that nobody configured and that have gone: the last ones, by name.
+    /// Departed tenants without configuration: the last ones, by name.
     pub departed: Vec<TenantLine>,
     /// Those before them, by volume; volumes behind the first 1,024 are together, without a name.
     pub earlier: Vec<EarlierLine>,
@@ -134,7 +134,7 @@ pub struct ConnectionLine {
     pub figures: Figures,
 }
 
-/// What somebody got.
+/// What a client or tenant got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Figures {
     /// Reads answered.

@@ -209,7 +209,7 @@ impl<W: Write> BlockWriter<W> {
         self.block(Kind::Calls, payload)
     }
 
-    /// Writes how it ends, after so many calls, and nothing more.
+    /// Writes how it ends, after how many calls, and nothing more.
     ///
     /// # Errors
     /// What writing fails with.
@@ -264,7 +264,7 @@ pub enum FileError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Block {
     Calls,
-    /// How it ends, after so many calls.
+    /// How it ends, after how many calls.
     End(Option<Cut>, u64),
     /// There is no end.
     BrokenOff,

@@ -20,11 +20,11 @@ use paternoster_core::{
 /// Who or what is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
-    /// Nobody.
+    /// No client.
     Nobody,
     /// Who has this slot, or had it last.
     Slot(u32),
-    /// Somebody who had this slot before that.
+    /// An earlier holder of this slot.
     Old(u32),
 }
 

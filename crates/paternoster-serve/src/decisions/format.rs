@@ -332,7 +332,7 @@ impl<'a> Decoder<'a> {
         Ok(Some(Entry { now: Nanos(self.past.past.now), call: Call::Next, answer }))
     }
 
-    /// A call, or none if the last one was made again so often.
+    /// A call, or none if the last one was repeated that many times.
     fn entry(&mut self) -> Result<Option<Entry>, Bad> {
         let code = self.input.byte()?;
         if code == code::AGAIN {

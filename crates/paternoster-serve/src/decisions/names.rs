@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names: the handles of a queue as numbers, and back.
 //!
-//! The queue's handles are opaque but for the slot. These tables keep, of each slot, who has it and
-//! somebody who had it before; of bios the order in which they were accepted. Record writer and
-//! replay keep the same tables, because they hear the same answers.
+//! The queue's handles are opaque but for the slot. These tables keep, for each slot, its holder
+//! and an earlier holder; for bios the order in which they were accepted. Record writer and replay
+//! keep the same tables, because they get the same answers.
 //!
 //! ```text
 //! slot       0         1         2
@@ -42,7 +42,7 @@ impl Handle for Tag {
     }
 }
 
-/// Who has a slot, and somebody who had it before.
+/// The holder of a slot, and an earlier one.
 #[derive(Debug)]
 pub(crate) struct Slots<T>(Vec<(Option<T>, Option<T>)>);
 
@@ -84,7 +84,7 @@ pub(crate) struct Tickets {
     kept: Vec<(u64, Ticket)>,
     /// One that has ended.
     ended: Option<Ticket>,
-    /// So many are kept before those that have ended are looked for.
+    /// This many are kept before ended ones are searched for.
     most: usize,
 }
 

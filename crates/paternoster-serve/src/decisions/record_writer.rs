@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A record with a gap could not be repeated. So where the disk is too slow the record ends, with a
-//! mark that says so, as it does before it becomes larger than it may. What the record writer has
-//! in hand is passed on after a second of the loop's time: so much is missing behind a `kill -9`.
+//! mark that says so, as it does before it exceeds its size limit. What the record writer holds is
+//! passed on after a second of the loop's time: that much is missing after a `kill -9`.
 //!
 //! Invariants: I1 what is written is the calls from the first one on, without a gap.
 
@@ -55,7 +55,7 @@ pub enum RecordError {
     Thread(#[from] io::Error),
 }
 
-/// How a record stands.
+/// A record's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordState {
     /// Calls in it.
@@ -148,7 +148,7 @@ impl RecordWriter {
         self.state
     }
 
-    /// Writes down that somebody was attached; the queue knows as what.
+    /// Records that a client was attached; the queue knows as which.
     pub(crate) fn attached<O: Observer>(
         &mut self,
         now: Nanos,

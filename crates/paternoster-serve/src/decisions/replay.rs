@@ -49,10 +49,10 @@ impl Dispatch {
     }
 }
 
-/// What happens in a replay, for who looks on.
+/// What happens in a replay, for an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Somebody has this index from now on.
+    /// A client has this index from now on.
     Attached {
         /// The client's index.
         index: u32,
@@ -123,7 +123,7 @@ pub enum ReplayError {
     /// Something is wrong with the file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Nobody knows the elevator.
+    /// The elevator is unknown.
     #[error("its scheduler `{0}` is none that this program has")]
     Elevator(String),
     /// The queue's limits cannot work.

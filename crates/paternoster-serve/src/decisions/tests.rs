@@ -340,7 +340,7 @@ proptest! {
         }
     }
 
-    /// Do calls that nobody made, in sound blocks, only ever give an error?
+    /// Do calls that were never made, in sound blocks, only ever give an error?
     #[test]
     fn garbage_in_sound_blocks_is_harmless(
         (at, by, garbage) in (any::<prop::sample::Index>(), 1u8.., any::<Vec<u8>>())
@@ -376,7 +376,8 @@ fn a_difference_is_told() {
     };
     let mut file = Vec::new();
     let mut writer = BlockWriter::new(&mut file, &header).unwrap();
-    // At 5 ns `next` answered to wake nobody: code 4 with bit 7, a step of 5 is 10, nobody is 0.
+    // At 5 ns `next` answered to wake no client: code 4 with bit 7, a step of 5 is 10, no client is
+    // 0.
     writer.calls(&[4 | 0x80, 10, 0]).unwrap();
     let error = replay(&file[..]).unwrap_err();
     // Magic 8; a head of 13; texts of 1 + version and 1 + 4; numbers of 3, 1, 2, 2; 4 flags; 5
@@ -386,7 +387,7 @@ fn a_difference_is_told() {
     assert_eq!(error.to_string(), format!("call 0 (byte {byte}, at 5 ns), {told}"));
 }
 
-/// Are a foreign file, another version and a scheduler that nobody knows refused with their names?
+/// Are a foreign file, another version and an unknown scheduler refused with their names?
 #[test]
 fn what_is_no_record_is_refused() {
     let told = |bytes: &[u8]| replay(bytes).unwrap_err().to_string();

@@ -103,8 +103,8 @@ impl Block {
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
         // SAFETY: mapped, since its region stays while the block is out; filled with zeroes by the
-        // system at first. Nobody else has these bytes (I4), and who could write to them has the
-        // block borrowed mutably, or has it, and then it is not here.
+        // system at first. These bytes belong to this block alone (I4); to write to them one must
+        // own the block or borrow it mutably, which this borrow excludes.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.size()) }
     }
 
@@ -115,10 +115,10 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.size()) }
     }
 
-    /// Its first bytes, as a backend is told of them.
+    /// Its first bytes, as a piece for a backend.
     ///
     /// # Panics
-    /// It has not so many.
+    /// It has fewer.
     pub(super) fn piece(&mut self, length: usize) -> Piece {
         assert!(length <= self.size(), "{length} bytes of a block of {}", self.size());
         Piece { at: self.at, length }
@@ -169,7 +169,8 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, with this length. No block of it is out, or its arena would have
-        // kept it, and no backend that was told of it is left: who tells one keeps it as well.
+        // kept it, and no backend that knows of it is left: code that passes it to a backend keeps
+        // it as well.
         let _unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
@@ -207,7 +208,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Its memory, for who tells a backend of it.
+    /// Its memory, for code that passes it to a backend.
     pub(super) fn region(&self) -> Arc<Region> {
         Arc::clone(&self.region)
     }
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Is a page, given back and asked for again, the same one, still warm?
+    /// Is a page that is given back and taken again the same one, still in the cache?
     #[test]
     fn the_warmest_page_goes_out_next() {
         let mut arena = Arena::new(1).unwrap();

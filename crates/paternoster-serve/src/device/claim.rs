@@ -19,8 +19,8 @@
 //!
 //! `locks`: what is held of a thing, by all uses of it.
 //!
-//! `share = true` of a volume lets others who share it, too, write beside it. `force` refuses
-//! nothing: it takes what locks there are, and tells what it would have refused.
+//! `share = true` of a volume lets others that also share it write at the same time. `force`
+//! refuses nothing: it takes the locks it can get, and reports what it would have refused.
 
 mod locks;
 #[cfg(test)]
@@ -96,14 +96,15 @@ pub struct Claims {
     ours: Ours,
 }
 
-/// A volume and all that it lies on.
+/// A volume and everything below it.
 struct Owned<'a> {
     volume: &'a Volume,
     spans: Vec<Span>,
 }
 
 impl Claims {
-    /// Claims what these devices' volumes are on. What is not there is left to who opens it.
+    /// Claims what these devices' volumes are on. Missing files are left to the code that opens
+    /// them.
     ///
     /// # Errors
     /// [`ClaimError`]: which two volumes are on the same bytes, or who has it already.
@@ -116,7 +117,7 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Claims what these devices' volumes are on beside what is claimed already.
+    /// Claims what these devices' volumes are on, in addition to what is claimed already.
     ///
     /// # Errors
     /// As [`Claims::take`]; then what was claimed before is claimed still.
@@ -205,8 +206,8 @@ impl Claims {
     }
 
     /// What another process has claimed, as open files with their locks; whether it is written to
-    /// and shared, and whether the last of the files is open exclusively beside the others. Given
-    /// back at the end only if it is ours by then.
+    /// and shared, and whether the last of the files is open exclusively in addition to the others.
+    /// Given back at the end only if it is ours by then.
     pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 3])>, ours: &Ours) -> Claims {
         let claim = |(fds, [writes, shared, is_alone]): (Vec<OwnedFd>, [bool; 3])| {
             let (thing, wanted) = (thing_of(fds.first()?.as_fd())?, Use { writes, shared });
@@ -246,7 +247,7 @@ impl Claims {
     /// [`ClaimError::Replaced`].
     pub fn confirm(&self) -> Result<(), ClaimError> {
         let same = |path: &Path| fs::metadata(path).ok().and_then(|found| thing(&found));
-        // Nothing there a moment ago, and now there is: nobody has claimed it.
+        // It did not exist a moment ago, and now does: it is not claimed.
         let as_before = |path: &Path, it: Option<Thing>| it.is_some() && same(path) == it;
         let replaced = self.volumes.iter().find(|(path, thing)| !as_before(path, *thing));
         replaced.map_or(Ok(()), |(path, _)| Err(ClaimError::Replaced { path: path.clone() }))
@@ -291,7 +292,7 @@ impl Claims {
         Ok(claim)
     }
 
-    /// Takes what a block device that is written to has beside its locks, and has not yet.
+    /// Takes what a block device that is written to has in addition to its locks, if still missing.
     fn lock_beside(
         &mut self,
         locks: &Arc<Locks>,

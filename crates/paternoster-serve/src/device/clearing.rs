@@ -9,7 +9,7 @@
 //!
 //! A file that does not know a way says so the first time, and is not asked again; a way that does
 //! not suit one range (a block device wants whole blocks) is passed over for that range. On block
-//! devices `fallocate` stands for the device's own zeroing, which leaves nothing to allocate.
+//! devices `fallocate` is the device's own zeroing, which leaves nothing to allocate.
 //!
 //! Nothing is done here: a backend asks what is [`Clearing::next`], does it, says how it ended.
 //!

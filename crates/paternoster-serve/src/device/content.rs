@@ -11,12 +11,12 @@
 //! anything else (zeroes, a partition table, a file system, noise)  a raw disk
 //! ```
 //!
-//! Nothing is refused by chance: random bytes are taken for an image less than once in 2^55 times
-//! (a magic of four bytes and a version of four), and 1024 random bytes for a text never. But a
-//! client can write such a header at the front of its disk, and nobody can tell that from an image
-//! in the wrong place. At the next start that volume alone is left out, and is safe there; its
-//! neighbours are served, or one client could keep the server from starting for all. `raw = true`
-//! serves it whatever it is.
+//! Chance refusals are next to impossible: random bytes are taken for an image less than once in
+//! 2^55 times (a magic of four bytes and a version of four), and 1024 random bytes for a text
+//! never. But a client can write such a header at the front of its disk, which cannot be told from
+//! an image in the wrong place. At the next start only that volume is left out, and is safe that
+//! way; its neighbours are served, or one client could keep the server from starting for all. `raw
+//! = true` serves it whatever it is.
 //!
 //! Only where the volume begins with the file: behind that there are clients' data.
 //!
@@ -198,8 +198,8 @@ fn is_cluster(bytes: u32) -> bool {
     bytes.is_power_of_two() && (4 << 10..=64 << 20).contains(&bytes)
 }
 
-/// Whether these bytes are of a text: letters and what stands between them, in lines, and not the
-/// same few over and over, as a test fills a disk. At a cut a letter may be torn.
+/// Whether these bytes are of a text: letters and punctuation, in lines, and not the same few over
+/// and over, as a test fills a disk. At a cut a letter may be torn.
 fn is_text(bytes: &[u8], from_the_front: bool) -> bool {
     let torn_front = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     let bytes = if from_the_front { bytes } else { &bytes[torn_front..] };

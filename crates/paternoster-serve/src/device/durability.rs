@@ -11,9 +11,9 @@
 //! after both                            3 is owed to the next
 //! ```
 //!
-//! A sync that fails has lost data, and the kernel tells that only once: it may have dropped the
-//! pages, so that the next sync finds nothing to do. Here the file stays *lost*, so that no client
-//! is told that its data are safe because another one has heard that they are not.
+//! A sync that fails has lost data, and the kernel reports that only once: it may have dropped the
+//! pages, so that the next sync finds nothing to do. Here the file stays *lost*: otherwise, once
+//! one client had got the error, another would be told that its data are safe.
 //!
 //! A durable write that fails (FUA, or a sync behind zeroes) may have been told of another client's
 //! lost pages: what the kernel knew it has told, and to the wrong one. The file is *in doubt* then:
@@ -24,9 +24,9 @@
 //! A's flush ──────────────────── ?       must not end well by asking the same description
 //! ```
 //!
-//! Flushes therefore have a description of the file that nobody else syncs: the kernel tells each
-//! description of an error once. What is in doubt is known again when a sync of that one has ended:
-//! well, or the file is lost. A file that could not be opened twice is lost at once.
+//! Flushes therefore have an open file description that nothing else syncs: the kernel reports an
+//! error once to each description. Doubt ends when a sync of that description ends: either it
+//! succeeds, or the file is lost. A file that could not be opened twice is lost at once.
 //!
 //! # Invariants
 //! I1  A write that was reported before a flush began is synced before that flush ends well.
@@ -53,7 +53,7 @@ pub(crate) struct Durability {
 }
 
 impl Default for Durability {
-    /// Something is owed: who had the file before may have left writes that are not safe.
+    /// A flush is owed: an earlier user of the file may have left writes that are not safe.
     fn default() -> Durability {
         #[cfg(test)]
         let owed = u64::from(!planted::has(Bug::OwesNothing));

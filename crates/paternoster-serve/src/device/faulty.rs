@@ -7,10 +7,10 @@
 //!            done ───▶ backend ──▶ told late, or told as failed although it was done
 //! ```
 //!
-//! For tests of what stands in front: a job that fails may or may not have been done, and both
-//! kinds of failure are here. Each fault counts and draws for itself the jobs that it looks at, so
-//! that the same plan and the same jobs give the same faults. A fault that refuses every job
-//! leaves nothing through for ever; so does a real device that hangs.
+//! For tests of the code in front: a job that fails may or may not have been done, and both kinds
+//! of failure are here. Each fault counts its jobs and draws for itself, so that the same plan and
+//! the same jobs give the same faults. A fault that refuses every job leaves nothing through for
+//! ever; so does a real device that hangs.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -49,9 +49,9 @@ impl Which {
 /// How often it happens, of the jobs that it looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Often {
-    /// With each of so many.
+    /// With every nth.
     Every(u64),
-    /// By chance, once in so many.
+    /// At random, one in this many.
     OneIn(u64),
 }
 
@@ -62,7 +62,7 @@ pub enum Effect {
     Fails(i32),
     /// It is done, yet told with this errno.
     FailsAfterwards(i32),
-    /// It is told so much later.
+    /// It is reported this much later.
     Late(Nanos),
     /// It is not taken.
     Refused,

@@ -116,7 +116,7 @@ impl File {
         Ok(File { left_out, block_device, in_memory, ..file })
     }
 
-    /// A regular file that was opened, of which nothing is known beside its facts.
+    /// A regular file that was opened, of which only its facts are known.
     pub(crate) fn over(calls: Arc<dyn Calls>, facts: FileFacts, direct: bool) -> File {
         File {
             calls,
@@ -139,12 +139,12 @@ impl File {
         File { calls, ..self }
     }
 
-    /// Whether it is what stands where a file was.
+    /// Whether it is the placeholder of a removed file.
     pub(super) const fn is_nothing(&self) -> bool {
         self.facts.size == 0
     }
 
-    /// What stands where a file was that is used no more: it owes nothing, and does nothing.
+    /// The placeholder of a file that is no longer used: it owes nothing, and does nothing.
     pub(super) fn nothing() -> File {
         let facts = FileFacts {
             size: 0,
@@ -169,7 +169,7 @@ impl File {
         self.durability.doubt(errno, self.calls.flushes_alone());
     }
 
-    /// Whether a range lies within it.
+    /// Whether a range is within it.
     pub(super) fn holds(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.facts.size)
     }
@@ -195,7 +195,7 @@ pub(crate) fn to_hand_over(files: &[File]) -> Vec<Giving> {
     giving.collect()
 }
 
-/// Adds a file, in the place of one that is used no more if there is such; its number.
+/// Adds a file, in the place of one that is no longer used if there is one; returns its number.
 pub(super) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
     let free = files.iter().position(File::is_nothing);
     let number = u16::try_from(free.unwrap_or(files.len())).ok()?;
@@ -206,7 +206,7 @@ pub(super) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
     Some(number)
 }
 
-/// A file is used no more; it.
+/// Removes a file and returns it.
 pub(super) fn remove(files: &mut [File], file: u16) -> Option<NewFile> {
     let place = files.get_mut(usize::from(file))?;
     Some(NewFile(std::mem::replace(place, File::nothing())))

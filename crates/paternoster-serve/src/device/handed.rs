@@ -5,10 +5,11 @@
 //! path ──open──▶ our own description ── the same file, opened in the same way? ──▶ theirs instead
 //! ```
 //!
-//! The kernel tells each open description of a file once that a write-back has failed. With theirs
-//! what was not told yet is told here, and what was told them already comes as a number. A file
-//! that is to be opened otherwise (another access, O_DIRECT or not) has a description of its own
-//! for data; flushes have theirs in any case, which nothing but flushes uses.
+//! The kernel reports a failed write-back once to each open description of a file. With the other
+//! process's descriptions, errors not yet reported come here, and those reported already come as a
+//! number. A file that is to be opened otherwise (another access, O_DIRECT or not) has a
+//! description of its own for data; flushes have theirs in any case, which nothing but flushes
+//! uses.
 //!
 //! Invariant: nothing is changed of a description that another process still works with.
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::Extent;
 use super::calls::Calls;
 
-/// A file, to be asked for its holes.
+/// A file whose holes are queried.
 #[derive(Debug, Clone)]
 pub struct Holes {
     calls: Arc<dyn Calls>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Identity: what a path really is, and what lies below it.
+//! Identity: what a path really is, and what is below it.
 //!
 //! Two names may be one file (a link, a mount elsewhere), and two devices one disk. A file is its
-//! device and inode, a block device its number. Below them lies what sysfs tells:
+//! device and inode, a block device its number. sysfs tells what is below them:
 //!
 //! ```text
 //! loop0p1  bytes 0 …        a partition:  of loop0, 1 MiB further on
@@ -25,7 +25,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Loops upon loops upon partitions …: no more than that.
+/// Levels of loops on loops on partitions …, at most.
 const LEVELS: usize = 8;
 
 /// A file or a block device.
@@ -50,14 +50,14 @@ pub(super) struct Span {
     pub cover: Cover,
 }
 
-/// How what is looked at lies in a thing.
+/// How the examined object is placed in a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
     /// It is that thing, or shows all of it under another name.
     Whole,
     /// It is this range of it.
     Part,
-    /// It is somewhere within, nobody here knows where.
+    /// It is somewhere within, at an unknown place.
     Somewhere,
 }
 
@@ -112,12 +112,13 @@ impl Places {
         !self.folder(number).join("partition").exists()
     }
 
-    /// A range of a thing, and all that it lies on; itself first.
+    /// A range of a thing, and everything below it; itself first.
     pub(super) fn spans(&self, thing: Thing, path: &Path, start: u64, end: u64) -> Vec<Span> {
         let mut spans =
             vec![Span { thing, path: path.to_owned(), start, end, cover: Cover::Whole }];
         let mut next = 0;
-        // What has been found is looked at in turn; nothing lies upon itself, but who knows.
+        // Found things are examined in turn; nothing should be below itself, but cycles are
+        // handled.
         while next < spans.len() && spans.len() <= LEVELS {
             let below = self.below(&spans[next]);
             spans.extend(below);
@@ -293,7 +294,7 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
-    /// Does what lies upon itself come to an end?
+    /// Does a cycle come to an end?
     #[test]
     fn circles_end() {
         let (root, places) = tree("identity-circle");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In use: what else lives on a block device or in a file, before anybody writes over it.
+//! In use: what else lives on a block device or in a file, before it is overwritten.
 //!
 //! ```text
 //! /proc/self/mountinfo    the device itself is mounted (its number, or the source of the mount)

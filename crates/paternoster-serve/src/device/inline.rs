@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inline: files in memory, done at once.
 //!
-//! A page of tmpfs is copied faster than a job is handed to anybody else and back. A job is done
-//! within [`Backend::submit`] and told at the next [`Backend::reap`], which is due at once: there
-//! is nothing to wait for.
+//! A page of tmpfs is copied faster than a job is handed to another thread and back. A job is done
+//! within [`Backend::submit`] and reported at the next [`Backend::reap`], which is due at once:
+//! there is nothing to wait for.
 
 use std::os::fd::BorrowedFd;
 

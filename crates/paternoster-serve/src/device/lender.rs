@@ -2,13 +2,13 @@
 //! Lender: a backend, and the memory that it has been lent.
 //!
 //! ```text
-//! part ──Loan──▶ lent[slot] ─Piece─▶ backend        nobody else can reach the block now
+//! part ──Loan──▶ lent[slot] ─Piece─▶ backend        no other code can reach the block now
 //! part ◀──Loan── lent[slot] ◀─────── finished
 //! ```
 //!
-//! A kernel, or a thread, writes to the memory of a job until it has ended. So a block that a job
-//! is given goes from its owner to the lender, which has it until the backend has reported the
-//! job, and nobody can look at it meanwhile:
+//! A kernel, or a thread, writes to the memory of a job until it has ended. So a job's block goes
+//! from its owner to the lender, which keeps it until the backend has reported the job; meanwhile
+//! no code can access it:
 //!
 //! ```
 //! # use paternoster_core::Nanos;
@@ -53,7 +53,7 @@
 //!
 //! # Invariants
 //! I1  What is in `lent` is of a job that the backend took and has not reported.
-//! I2  The backend goes before the memory that it was told of.
+//! I2  The backend goes before the memory that it knows of.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -239,7 +239,7 @@ impl Lender {
     }
 }
 
-/// The first runs that are told, at most `most`.
+/// The first reported runs, at most `most`.
 fn first(
     most: usize,
     tell: impl FnOnce(&mut dyn FnMut(Extent) -> bool) -> std::io::Result<()>,

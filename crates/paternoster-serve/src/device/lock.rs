@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lock: who else may use an image, asked of every program that uses qemu's convention.
+//! Lock: checks which other programs use an image, by qemu's convention.
 //!
-//! The kernel's locks on open files (`F_OFD_SETLK`) are on single bytes, whatever lies there; each
-//! byte means a right. All of them are read locks, so that many may hold the same one; one *asks*
-//! whether a write lock would get through.
+//! The kernel's locks on open files (`F_OFD_SETLK`) are on single bytes, whatever their content;
+//! each byte means a right. All of them are read locks, so that many may hold the same one; one
+//! *asks* whether a write lock would get through.
 //!
 //! ```text
 //! byte   100    101    103            200    201    203
@@ -89,8 +89,8 @@ impl Use {
     }
 }
 
-/// Takes the locks of this use and asks whether others stand against it; what they say is told, and
-/// the locks stay.
+/// Takes the locks of this use and checks whether others conflict; conflicts are returned, and the
+/// locks stay.
 pub(super) fn take(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
     for byte in wanted.bytes() {
         match call(fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
@@ -123,7 +123,7 @@ pub(super) fn give_back_all_but(fd: BorrowedFd<'_>, wanted: Use) {
     }
 }
 
-/// Asks whether others stand against this use.
+/// Checks whether others conflict with this use.
 pub(super) fn ask(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
     #[cfg(test)]
     if crate::device_loop::planted::has(crate::device_loop::planted::Bug::LocksNothing) {
@@ -192,8 +192,8 @@ fn holder(fd: BorrowedFd<'_>, what: &str) -> String {
     format!("{who} has {what}")
 }
 
-/// Who has a lock on this file. Locks of open files have no process in /proc/locks, but each of
-/// them stands at the descriptor it was taken by.
+/// Which processes have a lock on this file. Locks of open files have no process in /proc/locks,
+/// but each is listed with the descriptor that took it.
 fn find_holder(fd: BorrowedFd<'_>) -> Option<String> {
     let metadata = fs::File::from(fd.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
     let file = (metadata.dev(), metadata.ino());
@@ -244,9 +244,9 @@ mod tests {
         Use { writes: true, shared: true },
     ];
 
-    /// Which two live together? Two that write only if both share; one that writes beside one that
-    /// reads only if the reader shares (a writer minds no reader); readers always. Whichever comes
-    /// first, and for one that only asks, too; and nothing is left where one has gone.
+    /// Which two may coexist? Two writers only if both share; a writer with a reader only if the
+    /// reader shares (a writer does not mind readers); readers always. In either order, and also
+    /// for a mere check; and nothing is left when one has gone.
     #[test]
     fn a_table_of_two() {
         let name = format!("paternoster-lock-{}", std::process::id());

@@ -16,7 +16,7 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     ///
     /// # Errors
     /// What the system said.

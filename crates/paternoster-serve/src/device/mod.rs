@@ -64,8 +64,8 @@ use paternoster_core::{DeviceFacts, Nanos};
 
 /// A piece of memory that a job moves data from or to.
 ///
-/// Raw, because the kernel writes to it while nobody here looks: who makes it keeps the memory
-/// until the job has been reported.
+/// Raw, because the kernel writes to it unseen: its maker keeps the memory until the job has been
+/// reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Its first byte.
@@ -192,7 +192,7 @@ pub unsafe trait Backend: Send {
     /// In words, for start and listings: `io_uring, O_DIRECT`.
     fn describe(&self) -> String;
 
-    /// What the queue is told of the device: depth, caches, limits. The capacity is the loop's.
+    /// The device's facts for the queue: depth, caches, limits. The capacity is the loop's.
     fn facts(&self) -> DeviceFacts;
 
     /// What a file can do.
@@ -201,8 +201,8 @@ pub unsafe trait Backend: Send {
     /// Takes a job.
     ///
     /// # Safety
-    /// The memory of its pieces stays valid, and nobody else touches it, until the job has been
-    /// reported by [`Backend::reap`].
+    /// The memory of its pieces stays valid and untouched by others until the job has been reported
+    /// by [`Backend::reap`].
     ///
     /// # Errors
     /// [`Full`]; the job was not taken.
@@ -276,7 +276,7 @@ pub unsafe trait Backend: Send {
         None
     }
 
-    /// Has a file no more, of which no job is under way but for flushes of all; the file.
+    /// Removes and returns a file; no job of it may be under way, except flushes of all files.
     fn remove(&mut self, _file: u16) -> Option<NewFile> {
         None
     }

@@ -7,9 +7,9 @@
 //! reap(now)    the model lives through its events up to now; a read's data come from the file
 //! ```
 //!
-//! For fairness on a device that is always the same, and for trying the server on a disk that one
+//! For fairness tests on a device that is always the same, and for trying the server on a disk one
 //! does not have. The model's clock follows the caller's. Its events keep their own times: when a
-//! caller comes late, the model is told of what was due at the time when it was due.
+//! caller comes late, the model gets each event at the time when it was due.
 //!
 //! A file larger than the model's device wraps around. Zeroing that may unmap is a discard to the
 //! model, other zeroing a write, prefetching a read. A model that refuses a command is full. Data
@@ -32,7 +32,7 @@ struct Slot {
     pieces: Vec<Piece>,
 }
 
-/// What is known of it beside its pieces.
+/// What is known of it besides its pieces.
 #[derive(Clone, Copy)]
 struct Held {
     work: Work,
@@ -137,7 +137,7 @@ impl Modelled {
             Work::Read | Work::Flush => {
                 let pieces = &slot.pieces;
                 let job = Job { slot: number, work, file, offset, length, pieces, sector: 0 };
-                // SAFETY: the promise of who has submitted it; it was not reported yet.
+                // SAFETY: the submitter's promise; it was not reported yet.
                 unsafe { plain::perform(&self.files, &job) }
             }
             Work::Write { .. } | Work::Discard | Work::Zero { .. } | Work::Prefetch => error,

@@ -86,7 +86,7 @@ pub enum OpenError {
         /// The least size.
         block: u32,
     },
-    /// io_uring was asked for.
+    /// io_uring was requested.
     #[error(
         "device {device}: io_uring is refused here ({error}); `engine = \"threads\"` does without"
     )]
@@ -230,7 +230,7 @@ fn rounded(config: &Device, files: &[File]) -> Vec<String> {
     told.collect()
 }
 
-/// What a queue is told of these files.
+/// These files' facts for a queue.
 pub(crate) fn facts(files: &[File], depth: u32) -> DeviceFacts {
     DeviceFacts {
         capacity: files.iter().map(|file| file.facts().size / 512).sum(),

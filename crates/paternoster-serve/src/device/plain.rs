@@ -15,7 +15,7 @@ use crate::device_loop::planted::{self, Bug};
 /// Does a job; its errno, 0 for none.
 ///
 /// # Safety
-/// The memory of its pieces is valid, and nobody else touches it meanwhile.
+/// The memory of its pieces is valid and untouched by others meanwhile.
 pub(crate) unsafe fn perform(files: &[File], job: &Job<'_>) -> i32 {
     // SAFETY: the same promise.
     let done = unsafe { try_perform(files, job) };

@@ -88,7 +88,7 @@ impl RealDevice {
     /// The first file of a backend.
     ///
     /// # Errors
-    /// What the system said when it was asked for memory.
+    /// The system's error for the memory request.
     pub fn new(mut backend: Box<dyn Backend>, seed: u64) -> io::Result<RealDevice> {
         let facts = backend.facts();
         let facts = DeviceFacts { capacity: backend.file(0).size / 512, ..facts };
@@ -172,7 +172,7 @@ impl RealDevice {
         let timeout = until.map(|until| timespec(until - now));
         let wakeup = self.backend.wakeup();
         let mut events = wakeup.as_ref().map(|wakeup| PollFd::new(wakeup, PollFlags::IN));
-        // An interrupted sleep is a short one; who waits looks at the clock anyway.
+        // An interrupted sleep is a short one; the caller looks at the clock anyway.
         let _ended = poll(events.as_mut_slice(), timeout.as_ref());
     }
 }
@@ -213,7 +213,7 @@ impl Device for RealDevice {
             sector: command.sector,
         };
         // SAFETY: a slot's part of the memory is its command's until that has ended; the pattern is
-        // written to by nobody. Both outlive the backend.
+        // never written to. Both outlive the backend.
         unsafe { self.backend.submit(now, job) }.map_err(|_| Refused)?;
         self.backend.kick();
         self.under_way += 1;

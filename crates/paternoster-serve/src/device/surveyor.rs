@@ -57,7 +57,7 @@ impl Surveyor {
         Ok(Surveyor { shared, is_started: false, under_way: 0 })
     }
 
-    /// Takes a question; its end is told by [`Surveyor::reap`].
+    /// Takes a question; [`Surveyor::reap`] reports its end.
     ///
     /// # Errors
     /// There is no thread for it.

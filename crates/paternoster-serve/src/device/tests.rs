@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One body of tests for all backends: what one of them does, each does.
 //!
-//! * `rig`: a backend with what it needs; `property`: random work beside memory; `particular`: what
-//!   only some of them do.
+//! * `rig`: a backend with what it needs; `property`: random work compared with memory;
+//!   `particular`: what only some of them do.
 
 mod particular;
 mod property;
@@ -53,7 +53,7 @@ fn every_backend_does_every_work() {
     }
 }
 
-/// Is what lies outside of a file refused, and a file that is not to be written kept?
+/// Is a range outside of a file refused, and a read-only file kept?
 #[test]
 fn what_cannot_be_is_refused() {
     for (folder, engine, direct) in engines() {
@@ -150,7 +150,7 @@ fn volumes_are_files_in_their_order() {
     }
 }
 
-/// Does a flush concern every file: does it fail wherever the file stands that has lost data?
+/// Does a flush concern every file: does it fail whichever file has lost data?
 #[test]
 fn a_flush_concerns_every_file() {
     let (a, b) =

@@ -112,7 +112,7 @@ fn work(shared: &Shared) {
         drop(state);
         let Task { slot, work, file, offset, length, .. } = task;
         let job = Job { slot, work, file, offset, length, pieces: &task.pieces, sector: 0 };
-        // SAFETY: the promise of who has submitted it, kept until it is reported below.
+        // SAFETY: the submitter's promise, kept until it is reported below.
         let error = unsafe { plain::perform(&files, &job) };
         task.pieces.clear();
         state = shared.lock();
@@ -196,7 +196,7 @@ unsafe impl Backend for Threads {
 }
 
 impl Drop for Threads {
-    /// What has begun is ended, what has not will not: nobody touches a piece after this.
+    /// Jobs that have begun are ended, others never begin: no piece is touched after this.
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.come.notify_all();

@@ -31,7 +31,7 @@ pub(super) struct Data {
     file: File,
     /// Bytes of memory that it may have; `None`: it is on a disk, which has its own end.
     limit: Option<u64>,
-    /// At most so many it has now.
+    /// An upper bound of the pages it has now.
     held: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ impl Data {
     pub(super) fn read(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.file.read_at(buffer, offset) {
-                // Somebody has cut the file short.
+                // Another process has truncated the file.
                 Ok(0) => {
                     buffer.fill(0);
                     return Ok(());
@@ -115,8 +115,8 @@ impl Data {
         fallocate(&self.file, hole, offset, length)
     }
 
-    /// Whether so much more may be written. What is held is counted high (as if every write took
-    /// new pages) and asked of the system only when that would be too much.
+    /// Whether `bytes` more may be written. Held memory is overestimated (as if every write took
+    /// new pages), and the system is asked only when the estimate would be too much.
     fn make_room(&self, length: u64) -> io::Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
         let more = length.next_multiple_of(PAGE) + PAGE;
@@ -133,7 +133,7 @@ impl Data {
     }
 }
 
-/// Bytes of memory that nobody has yet.
+/// Bytes of memory not in use yet.
 fn free_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

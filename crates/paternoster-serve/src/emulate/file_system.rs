@@ -20,7 +20,7 @@
 //! | other modes of fallocate | EOPNOTSUPP |
 //!
 //! A write's data are in place when the model is given the write, a read's are taken when it ends:
-//! who reads what is being written meanwhile gets what a disk would give, one or the other.
+//! a process that reads what is just being written gets what a disk would give, old or new data.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -43,7 +43,7 @@ use crate::fuse::kernel::{LONG, agree, attributes, list};
 const FILE: INodeNo = INodeNo(2);
 /// One request's data.
 pub(super) const BYTES_MAX: u32 = 1 << 20;
-/// Requests that nobody waits for in person (libaio, io_uring) at a time.
+/// Asynchronous requests (libaio, io_uring) at a time.
 const BACKGROUND: u16 = 4096;
 const BLOCK: u32 = 4096;
 
@@ -148,7 +148,7 @@ impl Filesystem for FileSystem {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        // As a block device: who truncates it may, and nothing has changed.
+        // As on a block device: truncating is allowed, and changes nothing.
         self.getattr(request, inode, handle, reply);
     }
 
@@ -156,7 +156,7 @@ impl Filesystem for FileSystem {
         if inode != FILE {
             return reply.error(Errno::EISDIR);
         }
-        // Closing is nothing to a device, so that nobody needs to be asked about it.
+        // Closing means nothing to a device, so the kernel need not ask about it.
         let flags = FopenFlags::FOPEN_DIRECT_IO
             | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
             | FopenFlags::FOPEN_NOFLUSH;

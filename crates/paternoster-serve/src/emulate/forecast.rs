@@ -15,7 +15,7 @@ use paternoster_sim::{Description, Simulated};
 
 /// Reads of the forecast.
 const READS: u64 = 99;
-/// From so long on emulated times are close, and how close p50 is at least.
+/// From which duration on emulated times are close, and how close p50 is at least.
 const EXPECTED: [(Nanos, &str); 3] = [
     (Nanos::from_millis(5), "within 2 to 5 %"),
     (Nanos::from_millis(1), "within 6 to 9 %"),
@@ -45,7 +45,7 @@ pub fn typical_read(device: &Description) -> Nanos {
     times.get(times.len() / 2).copied().unwrap_or(Nanos::ZERO)
 }
 
-/// What is to be expected of commands that take so long; `None`: nothing.
+/// The expected precision of commands that take this long; `None`: none.
 #[must_use]
 pub fn expected(time: Nanos) -> Option<&'static str> {
     EXPECTED.iter().find(|(from, _)| time >= *from).map(|(_, text)| *text)

@@ -10,17 +10,17 @@
 //! Two threads and nothing between them but a list, because precision wants the shortest way:
 //!
 //! * `file_system`: one file over FUSE. `fuse/mount.rs`: the folder it is in.
-//! * `model_thread`: lets the model live in real time. `model_queue`: who waits for the model, and
-//!   how what is asked becomes its commands. `shared`: what both have.
-//! * `data`: the bytes. `overhead`: what the way through the kernel costs, taken off the wait.
-//! * `spread`: how precise it was. `forecast`: how precise it can be. `urgency`: how threads
-//!   are in time.
+//! * `model_thread`: lets the model live in real time. `model_queue`: which requests wait for the
+//!   model, and how they become its commands. `shared`: what both use.
+//! * `data`: the bytes. `overhead`: the cost of the path through the kernel, taken off the wait.
+//! * `spread`: how precise it was. `forecast`: how precise it can be. `urgency`: how threads wake
+//!   in time.
 //!
 //! # Invariants
 //! I1  No command is answered before the model is done with it, and the model is never asked for
 //!     it earlier than by one overhead before the file system has read it.
-//! I2  An emulation that is dropped, whyever, leaves no mount behind.
-//! I3  Nobody waits for ever: what cannot be answered any more says EIO.
+//! I2  An emulation that is dropped, for any reason, leaves no mount behind.
+//! I3  No process waits for ever: what can no longer be answered gets EIO.
 
 mod data;
 mod file_system;
@@ -52,8 +52,8 @@ use shared::Shared;
 
 use crate::fuse::mount;
 
-/// How long to wait for the last one to close the file: a loop device does so some time after it
-/// was told to.
+/// How long to wait for the last user to close the file: a loop device does so some time after it
+/// was ordered to.
 const PATIENCE: Duration = Duration::from_secs(2);
 const SECTOR: u64 = 512;
 
@@ -92,8 +92,8 @@ pub struct Precision {
     pub served: Spread,
     /// Served time beyond the set time, of each command.
     pub late: Spread,
-    /// What the way through the kernel takes, as measured at the start: a command is taken to have
-    /// been asked so long before it was read.
+    /// The time for the path through the kernel, measured at the start: a command is assumed to
+    /// have been issued this long before it was read.
     pub overhead: Nanos,
     /// The same for each kind of command that there was.
     pub kinds: Vec<KindPrecision>,
@@ -184,7 +184,7 @@ impl Emulation {
         self.urgency
     }
 
-    /// Whether somebody else has unmounted it.
+    /// Whether another process has unmounted it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.front.as_ref().is_none_or(JoinHandle::is_finished)
@@ -200,8 +200,8 @@ impl Emulation {
     /// Unmounts it and says how precise it was.
     ///
     /// # Errors
-    /// It could not be unmounted: somebody still has the file open. The mount is gone all the same,
-    /// and who has the file open gets EIO.
+    /// It could not be unmounted: a process still has the file open. The mount is gone all the
+    /// same, and that process gets EIO.
     pub fn finish(mut self) -> Result<Precision, String> {
         let until = Instant::now() + PATIENCE;
         while let Err(error) = mount::unmount(&self.mount, false) {
@@ -225,7 +225,7 @@ impl Emulation {
     fn calibrate(&self) -> Result<(), String> {
         let overhead = Overhead::measure(&self.file, &self.shared.measuring)
             .map_err(|error| format!("{}: it cannot be read: {error}", self.file.display()))?;
-        // Nobody else sets it.
+        // It is set only here.
         let _set = self.shared.overhead.set(overhead);
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Drop for Emulation {
     }
 }
 
-/// Takes a mount out of everybody's sight at once, whoever uses it; for those who cannot wait.
+/// Detaches a mount at once, even if it is in use; for callers that cannot wait.
 pub fn abandon(mount: &Path) {
     let _as_good_as_it_gets = mount::unmount(mount, true);
 }

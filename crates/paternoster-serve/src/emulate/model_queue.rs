@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Line: what was asked stands in line before a model, which takes so much at a time.
+//! Line: requests wait in line for a model, which takes a limited number at a time.
 //!
 //! ```text
 //! ask ──▶ waiting (in order) ──piece──▶ model (at most `depth`) ──all pieces──▶ ended
@@ -14,14 +14,15 @@
 //! sectors 0 … 2047  ─▶  0 … 1279, 1280 … 2047
 //! ```
 //!
-//! What is ragged touches every sector that it touches. A model that refuses a command (it is full,
-//! or a flush wants to be alone) is asked again after its next event; who stands behind waits.
-//! Without clock or files: time is what the caller says, so that this can be tested by hand.
+//! A ragged request takes whole sectors, also at its ends. A model that refuses a command (it is
+//! full, or a flush wants to be alone) is asked again after its next event; later requests wait.
+//! There is no clock and no file here: the caller gives the time, so that this can be tested by
+//! hand.
 //!
 //! # Invariants
 //! I1  The model has at most its own depth of commands.
-//! I2  What was asked ends exactly once, and not before its time in the model.
-//! I3  Commands go to the model in the order in which they were asked, with times that never step
+//! I2  A request ends exactly once, and not before its time in the model.
+//! I3  Commands go to the model in the order of their requests, with times that never step
 //!     back: something asked for earlier than the model has lived begins when the model is now.
 
 use std::collections::VecDeque;
@@ -90,12 +91,12 @@ struct Held<T> {
     error: i32,
 }
 
-/// A model, and who waits for it.
+/// A model, and the requests that wait for it.
 #[derive(Debug)]
 pub(super) struct ModelQueue<T> {
     model: Box<dyn Model>,
     facts: DeviceFacts,
-    /// The last time that the model was told.
+    /// The latest time given to the model.
     now: Nanos,
     ios: Table<Held<T>>,
     waiting: VecDeque<u32>,
@@ -188,7 +189,7 @@ impl<T> ModelQueue<T> {
                 if self.model.next_event().is_some() {
                     return;
                 }
-                // An idle model that refuses will not change its mind: nobody waits for ever.
+                // An idle model that refuses will always refuse: no request waits for ever.
                 self.waiting.pop_front();
                 let held = self.ios.at_mut(index);
                 (held.next, held.error, held.then_flush) = (held.end, libc::EIO, false);

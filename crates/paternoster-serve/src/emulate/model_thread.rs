@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! I1  Nothing is answered before the model is done with it.
-//! I2  When the model thread ends, even by a panic, the door closes: nobody waits for ever.
+//! I2  When the model thread ends, even by a panic, the door closes: no process waits for ever.
 
 use std::thread;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use paternoster_sim::Model;
 use super::model_queue::{Ended, ModelQueue};
 use super::shared::{Answer, Asked, Shared};
 
-/// Before an event the model thread stays awake for so long: what a thread takes to wake up, 45 us
-/// as a rule and 90 in one case of a hundred.
+/// Before an event the model thread stays awake for this long: the time to wake a thread, usually
+/// 45 us, and 90 in one case of a hundred.
 const AWAKE: Nanos = Nanos::from_micros(100);
 
 /// The model thread's things.

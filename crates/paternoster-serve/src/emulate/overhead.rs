@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Overhead: what a request takes on its way through the kernel and back, beside the model.
+//! Overhead: what a request's way through the kernel and back takes, in addition to the model.
 //!
 //! ```text
 //! process ──▶ kernel ──▶ we read it │ model │ answer written ──▶ kernel ──▶ process
@@ -8,21 +8,20 @@
 //!
 //! A process waits for a + model + b. The file system cannot see a and b, so they are measured when
 //! an emulation begins, by reading from it as a process would while it answers at once: a hundred
-//! reads of 4 KiB, and some of 256 KiB for what a larger one costs more, of which the lower
-//! quartile counts: what it takes when nobody is in the way. Before each everybody sleeps for a
-//! moment, as they do while a model thinks: without that they are found awake, and it looks like
-//! 10 us where it is 30. The thread that measures hurries as the file system does; how late a busy
-//! machine wakes a process is the process's own affair.
+//! reads of 4 KiB, and some of 256 KiB for the extra cost of a larger one. The lower quartile
+//! counts: the time without interference. Before each read all threads sleep for a moment, as they
+//! do while a model works: otherwise they are still awake, and it takes 10 us instead of 30. The
+//! measuring thread has the file system's priority; how late a busy machine wakes a process is not
+//! counted.
 //!
-//! What was measured is taken for the time by which the request had been asked before the file
-//! system has read it. So a model of 1 ms with an overhead of 25 us is asked 25 us ago and answers
-//! in 975: the process sees 1 ms. An answer is at most one overhead early by the file system's own
-//! clock, never early by the model's, and a model that is busy does not become faster: who comes
-//! early waits in line.
+//! A request is assumed to have been issued this long before the file system read it. So a model of
+//! 1 ms with an overhead of 25 us is asked as of 25 us ago and answers in 975: the process sees 1
+//! ms. An answer is at most one overhead early by the file system's own clock, never early by the
+//! model's, and a busy model does not become faster: a request that comes early waits in line.
 //!
-//! A process that uses a file of its own cannot be killed: its last thread waits for an answer, and
-//! who would give it is dead, but the kernel learns of that only when the descriptor of /dev/fuse
-//! is closed, which the last thread shares. So the thread that measures shares no descriptors.
+//! A process that uses a file of its own cannot be killed: its last thread waits for an answer from
+//! a thread that is dead, but the kernel learns of that only when the descriptor of /dev/fuse is
+//! closed, which the last thread shares. So the thread that measures shares no descriptors.
 //!
 //! Invariant: an overhead is at most [`MOST`] and 1 us per KiB, whatever a busy machine says.
 
@@ -47,7 +46,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 256 << 10;
 
-/// What a request costs beside the model.
+/// What a request costs in addition to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overhead {
     /// Any request.

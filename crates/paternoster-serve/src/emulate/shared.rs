@@ -19,7 +19,7 @@ use super::overhead::Overhead;
 use super::spread::Tally;
 use crate::locked::locked;
 
-/// Who waits for what. Dropped without an answer it says EIO, so that nobody waits for ever.
+/// A waiting request. Dropped without an answer it answers EIO, so that no process waits for ever.
 #[derive(Debug)]
 pub(super) enum Answer {
     Read { reply: ReplyData, offset: u64, length: usize },

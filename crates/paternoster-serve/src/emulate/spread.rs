@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spread: how long commands took, in cells narrow enough to speak of percents.
 //!
-//! Each power of two is cut into 64 cells (fio's layout), and a cell is told by its middle, so that
-//! what is told is at most 1/128 beside the truth, 0.8 %:
+//! Each power of two is cut into 64 cells (fio's layout), and a cell is reported as its middle, so
+//! that a reported value is off by at most 1/128, 0.8 %:
 //!
 //! ```text
 //! 1.048576 ms = 2^20 ns … 2^21 ns in 64 cells of 16.384 us
@@ -52,7 +52,7 @@ impl Histogram {
         }
     }
 
-    /// What so many of a thousand were not longer than.
+    /// The value that this many of a thousand did not exceed.
     fn permille(&self, permille: u64) -> Nanos {
         let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000).max(1);
         let mut below = 0;

@@ -2,9 +2,9 @@
 //! Urgency: threads that have to be in time.
 //!
 //! A thread that wakes up is usually run when the scheduler finds it fair, on a busy machine some
-//! milliseconds later. Who may (root, or a limit on RLIMIT_RTPRIO) asks for real time instead: then
-//! it runs at once. It sleeps most of the time, and the kernel keeps 5 % for all others anyway. Who
-//! may not gets what there is.
+//! milliseconds later. With permission (root, or RLIMIT_RTPRIO) it asks for real time instead: then
+//! it runs at once. It sleeps most of the time, and the kernel keeps 5 % for all others anyway.
+//! Without permission it runs as usual.
 //!
 //! A sleeping thread's timer may ring up to 50 us late, so that several can ring together; ours ask
 //! for 1 ns.
@@ -39,7 +39,7 @@ pub(super) fn hurry(priority: i32) -> Urgency {
 mod tests {
     use super::*;
 
-    /// Is what is told what the thread has? In a thread of its own, which takes it to its grave.
+    /// Is the reported policy the thread's own? In a thread of its own, with which it ends.
     #[test]
     fn what_is_told_is_so() {
         let (told, policy) = std::thread::spawn(|| {

@@ -24,7 +24,7 @@ const READ_ONLY: u16 = 2;
 enum Drawn {
     /// User, group, other groups if known, cgroup if known.
     Unix(u32, u32, Option<Vec<u32>>, Option<&'static str>),
-    /// Address, its bits, the certificate's name, whether clients are asked for one.
+    /// Address, its bits, the certificate's name, whether clients must show one.
     Tcp(&'static str, Option<&'static str>, bool),
 }
 
@@ -71,7 +71,7 @@ fn means(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Whether an entry matches, condition by condition; `None`: nobody knows.
+/// Whether an entry matches, condition by condition; `None`: unknown.
 fn entry_matches(entry: &Who, drawn: &Drawn) -> Vec<Option<bool>> {
     let like = |pattern: &str, text: &str| means(pattern.as_bytes(), text.as_bytes());
     let mut all = Vec::new();
@@ -179,7 +179,7 @@ fn rights() -> impl Strategy<Value = Rights> {
     })
 }
 
-/// A house of these volumes, `v0` first; each second one is read-only for everybody.
+/// A house of these volumes, `v0` first; every second one is read-only for all clients.
 fn house(rights: &[Rights]) -> (ExportTable, Arc<Config>) {
     let mut device = Device::new("disk");
     let (slot, _inbox) = inbox().unwrap();
@@ -209,7 +209,7 @@ fn string(text: &str) -> Vec<u8> {
     [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// What a client is told: kinds and data of answers, and how it goes on.
+/// A client's answers: kinds and data, and how it goes on.
 fn told(
     (export_table, config): &(ExportTable, Arc<Config>),
     who: &Identity,
@@ -324,7 +324,7 @@ fn a_certificate_opens_the_volume_of_its_name() {
     assert!(!opens(Some("v1"), ""));
 }
 
-/// May so many open a volume as are configured, and one more when one has gone?
+/// May exactly the configured number open a volume, and one more when one has gone?
 #[test]
 fn places_of_a_volume() {
     let rights = Rights { most_clients: Some(2), ..Rights::default() };
@@ -360,7 +360,7 @@ fn rights_that_change() {
     let (_, other) = house(&[closed]);
     assert!(!open.get().unwrap().is_by(&other), "it has to be found out again");
     assert_eq!(export_table.open_to(&other, &Identity::default()).volumes, []);
-    // A volume that a configuration does not know is nobody's.
+    // A volume that a configuration does not have is open to no client.
     assert_eq!(export_table.open_to(&Arc::default(), &Identity::default()).volumes, []);
 }
 

@@ -23,7 +23,7 @@ use crate::nbd::transmission::Kind;
 pub struct Call {
     /// Which of the loop's volumes.
     pub place: u32,
-    /// Who asked; `None`: nobody knows.
+    /// The caller; `None`: unknown.
     pub caller: Option<Arc<Caller>>,
     /// Read, write, zero or flush.
     pub kind: Kind,
@@ -46,13 +46,13 @@ pub struct Call {
 pub enum Answer {
     /// With data.
     Data(ReplyData),
-    /// With so many bytes written.
+    /// With this many bytes written.
     Written(ReplyWrite, u32),
     /// That it was done.
     Done(ReplyEmpty),
     /// As one of several that have one answer.
     Share(Arc<Shares>),
-    /// Not at all: nobody waits.
+    /// Not at all: no process waits.
     Nobody,
     /// To a test.
     #[cfg(test)]
@@ -97,7 +97,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The answer to so many calls.
+    /// The answer to this many calls.
     pub(super) fn new(calls: u32, reply: ReplyEmpty) -> Arc<Shares> {
         Arc::new(Shares {
             left: AtomicU32::new(calls),

@@ -91,7 +91,7 @@ impl File {
     }
 }
 
-/// A file that somebody has opened.
+/// An open file.
 #[derive(Debug)]
 struct Handle {
     caller: Option<Arc<Caller>>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernel: how it may ask, and what it is told of a file; the same for every file system of ours.
+//! Kernel: how it may send requests, and which attributes it gets; the same for all our file
+//! systems.
 
 use std::ffi::OsStr;
 use std::time::{Duration, SystemTime};
@@ -9,8 +10,8 @@ use fuser::{FileAttr, FileType, INodeNo, InitFlags, KernelConfig, ReplyDirectory
 /// Names and attributes do not change while we are there.
 pub const LONG: Duration = Duration::from_secs(3600);
 
-/// Asks it for requests that come at the same time, so many of those that nobody waits for in
-/// person (libaio, io_uring), and of so many bytes.
+/// Asks it for concurrent requests, this many asynchronous ones (libaio, io_uring), and of this
+/// many bytes.
 pub fn agree(config: &mut KernelConfig, background: u16, bytes: u32) {
     for wish in [
         InitFlags::FUSE_ASYNC_READ,
@@ -30,7 +31,7 @@ pub fn agree(config: &mut KernelConfig, background: u16, bytes: u32) {
     let _nearest = config.set_congestion_threshold(background);
 }
 
-/// What it is told of a file of so many bytes, or of a folder (`None`): ours, with these rights.
+/// The attributes of a file of this many bytes, or of a folder (`None`): ours, with these rights.
 pub fn attributes(inode: INodeNo, size: Option<u64>, rights: u16, since: SystemTime) -> FileAttr {
     let bytes = size.unwrap_or(0);
     FileAttr {

@@ -2,10 +2,10 @@
 //! Mounts: a folder that the kernel asks us for, from start to end.
 //!
 //! A server that was killed leaves a folder behind of which every use fails with "Transport
-//! endpoint is not connected": whoever comes next takes that away first. At the end a folder that
-//! somebody still uses goes out of sight at once, and away with its last user.
+//! endpoint is not connected": the next server unmounts that first. At the end a folder still in
+//! use is detached at once, and goes with its last user.
 //!
-//! Invariant: after [`Mounted::end`], or a panic, nobody finds the folder's files there.
+//! Invariant: after [`Mounted::end`], or a panic, the folder's files are no longer found there.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,10 +52,10 @@ impl Mounted {
         Ok(Mounted { at, session: Some(session), helper })
     }
 
-    /// Unmounts it, and waits until the last question was answered if nobody uses it.
+    /// Unmounts it, and waits until the last request is answered if it is not in use.
     ///
     /// # Errors
-    /// Somebody does; or it could not be taken away.
+    /// It is in use; or it could not be unmounted.
     pub(crate) fn end(mut self) -> Result<(), String> {
         self.take_down()
     }
@@ -87,7 +87,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Whoever wants to know calls `end`.
+        // Callers that need the result call `end`.
         let _result = self.take_down();
     }
 }

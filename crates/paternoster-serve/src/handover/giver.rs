@@ -87,7 +87,7 @@ struct Frozen {
 }
 
 impl Giver {
-    /// Gives everything to the process at the other end, which has heard that it may have it.
+    /// Gives everything to the process at the other end, which has been granted it.
     ///
     /// # Errors
     /// Why not; this server goes on.

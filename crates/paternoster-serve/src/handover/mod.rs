@@ -19,10 +19,10 @@
 //! other may have said it. The new one serves once it has said `mine`, or when the old one has died
 //! behind `have` (its end alone is no death: the process must have gone).
 //!
-//! Order: `giver` is the old one's side, `taker` the new one's, `record` what they say,
-//! `channel` how. What a loop and the negotiation do is with them (`device_loop/handover.rs`,
-//! `negotiation/handover.rs`); whose paths and locks are is `host/ours.rs`; files:
-//! `device/handed.rs`.
+//! Order: `giver` is the old one's side, `taker` the new one's, `record` the messages, `channel`
+//! their transport. The parts of a loop and of the negotiation are with these
+//! (`device_loop/handover.rs`, `negotiation/handover.rs`); which process owns paths and locks:
+//! `host/ours.rs`; files: `device/handed.rs`.
 //!
 //! Only root and the server's own user may ask: the sockets of all clients are what is given.
 //!
@@ -55,7 +55,7 @@ const CONNECTIONS_MOST: usize = 100_000;
 const BYTES_MOST: usize = 1 << 30;
 /// Records of other things at most.
 const THINGS_MOST: usize = 200_000;
-/// Characters of the other side's words that are told.
+/// Characters of the other side's message that are logged.
 const WHY_MOST: usize = 400;
 
 /// The next record, by then, unless it is a refusal.

@@ -62,8 +62,8 @@ pub(super) struct At {
 pub(super) struct ClaimState {
     pub writes: bool,
     pub shared: bool,
-    /// The last of its files is open exclusively beside the others. Servers before this field had
-    /// the exclusive one first, and it stays so until the end.
+    /// The last of its files is open exclusively in addition to the others. Servers before this
+    /// field had the exclusive one first, and it stays so until the end.
     #[serde(default)]
     pub alone: bool,
 }
@@ -155,14 +155,14 @@ const fn number_of(kind: Kind) -> u16 {
     }
 }
 
-/// Where the reading of a connection stands.
+/// How far the reading of a connection has got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, tag = "at", rename_all = "lowercase")]
 pub(crate) enum Reading {
     /// At a request's first byte, or behind some of its header, which is in the unread bytes.
     Header,
-    /// A request was begun, and so many bytes of it were done: of a write, the payload of the next
-    /// ones is in the unread bytes as far as it has come.
+    /// A request was begun, and `cut` bytes of it are done: for a write, the following payload is
+    /// in the unread bytes as far as it has come.
     Within {
         asked: Asked,
         cut: u64,

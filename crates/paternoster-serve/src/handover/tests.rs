@@ -30,7 +30,7 @@ struct Said {
     fds: usize,
 }
 
-/// One of this kind, with so many descriptors.
+/// One of this kind, with this many descriptors.
 fn said(kind: u8, payload: &str, fds: usize) -> Said {
     Said { kind, payload: payload.into(), fds }
 }
@@ -232,7 +232,7 @@ proptest! {
         prop_assert_eq!(header.len(), HEADER);
     }
 
-    /// Is what a client was told the same on the other side?
+    /// Are the facts that a client was given the same on the other side?
     #[test]
     fn what_was_agreed_goes_over(size: u64, flags: [bool; 9], rest: [bool; 3], block: u32) {
         let [readonly, flush, fua, trim, zeroes, fast_zero, cache, multi_conn, rotational] = flags;

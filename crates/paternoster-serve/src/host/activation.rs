@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Activation: sockets that were open before the program was.
 //!
-//! A service manager may open a service's sockets itself and start the service when somebody
+//! A service manager may open a service's sockets itself and start the service when a client
 //! connects. It leaves them at file descriptors 3, 4, … and says so in the environment:
 //!
 //! ```text
@@ -21,7 +21,7 @@ use crate::config::limits::LISTENERS;
 
 /// The first of them.
 const FIRST: i32 = 3;
-/// The variables by which they are told.
+/// The variables that announce them.
 pub const VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
 
 /// They are taken once: a file descriptor has one owner.

@@ -15,8 +15,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Kept from connections.
 pub(crate) const RESERVE: u32 = 32 + 16;
 
-/// Raises the soft limit to what so many connections need, as far as it may; how many of them fit,
-/// and the limit as it is then.
+/// Raises the soft limit to what this many connections need, as far as allowed; returns how many of
+/// them fit, and the limit as it is then.
 pub(crate) fn make_room(connections: u32) -> (u32, u64) {
     let (open, limit) = (open_now(), getrlimit(Resource::Nofile));
     let needed = u64::from(open) + u64::from(RESERVE) + u64::from(connections);

@@ -3,17 +3,17 @@
 //!
 //! ```text
 //! as root            listen::open ─▶ Pidfile::write ─▶ (devices opened) ─▶ Account::assume
-//! as somebody else   ──────────────────────────────────────────────────────┴─▶ clients are served
+//! as another user    ──────────────────────────────────────────────────────┴─▶ clients are served
 //! the end            sockets and pidfile removed, as far as the new user may
 //! ```
 //!
 //! * [`listen`]: sockets that clients come to, opened or inherited ([`activation`]).
-//! * [`peer`]: who has come.
-//! * [`privileges`]: becoming somebody who may less.
+//! * [`peer`]: the identity of a client.
+//! * [`privileges`]: switching to a less privileged user.
 //! * `descriptors`: how many files may be open, and how many connections fit.
 //! * `plain_file`: files that are written where others could have put a link.
-//! * [`notify`]: what a service manager is told.
-//! * [`pidfile`], [`signals`], [`private_folder`]: what daemons have beside.
+//! * [`notify`]: messages to a service manager.
+//! * [`pidfile`], [`signals`], [`private_folder`]: what daemons need in addition.
 //! * [`sandbox`]: what a server gives up before the first client comes.
 //! * [`uri`]: how clients name what is served.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notify: what a service manager is told, and the sign of life that it waits for.
+//! Notify: messages to a service manager, and the sign of life that it waits for.
 //!
 //! ```text
 //! NOTIFY_SOCKET=/run/systemd/notify (or @name, an abstract socket)   datagrams of KEY=VALUE lines
@@ -46,7 +46,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// What the environment says; `None`: nobody wants to know.
+    /// As the environment says; `None`: no manager wants messages.
     #[must_use]
     pub fn of_environment() -> Option<Notify> {
         let to = std::env::var_os(VARIABLES[0])?;
@@ -76,7 +76,7 @@ impl Notify {
         let _unheard = self.socket.send_to_addr(words.as_bytes(), &self.to);
     }
 
-    /// It serves; and how it stands, in a sentence.
+    /// The server is ready; with its state, in a sentence.
     pub(crate) fn ready(&self, status: &str) {
         self.tell(&format!("READY=1\nSTATUS={}", one_line(status)));
     }
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(signs(20_000, 30_000, false), 10);
     }
 
-    /// Is a manager told at an abstract socket, too; does a name that is none, or one where nobody
-    /// listens, do no harm; and is there a sign of life only for one that waits for it?
+    /// Does a manager get messages at an abstract socket, too; is an invalid name, or a socket
+    /// without listener, harmless; and is there a sign of life only for one that waits for it?
     #[test]
     fn where_managers_are() {
         let name = format!("paternoster-notify-{}", std::process::id());

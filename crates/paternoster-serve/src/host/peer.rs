@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Peers: who has come, as the system says it.
+//! Peers: the identity of a client, from the kernel.
 //!
 //! Of a unix socket's peer the kernel noted user, groups and process at `connect`, and what it
 //! becomes later changes nothing; its cgroup is in
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The process may have ended since, and another may have its number. Its pidfd tells
-//! (SO_PEERPIDFD, Linux 6.5): while the process lives its number is its own, so what was read of
-//! the number before is believed if the process lives after. Of one that has ended no cgroup is
-//! known. An older kernel is told of once in the log; there the cgroup is as good as the number.
+//! (SO_PEERPIDFD, Linux 6.5): while the process lives its number is its own, so what was read about
+//! the number before is believed if the process is alive afterwards. The cgroup of an ended process
+//! is unknown. An older kernel is logged once; there the cgroup is as reliable as the number.
 
 use std::fmt;
 use std::fs::File;
@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::Identity;
 
-/// Whom a peer is counted as, where there is so much of something for each.
+/// The origin that a peer is counted under, where each has a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Origin {
     /// Everyone of whom nothing is known.
@@ -94,7 +94,7 @@ const PROC_FILE_BYTES: u64 = 64 << 10;
 /// Groups that there is room for at once, and those that the kernel allows.
 const GROUPS: usize = 64;
 const GROUPS_MOST: usize = 65_536;
-/// A longer path is nobody's.
+/// A longer path matches no socket.
 const CGROUP_BYTES: usize = 4096;
 
 /// Who is at the other end of a unix socket; its export is still to be told.
@@ -156,7 +156,7 @@ fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // SAFETY: the kernel has just opened this descriptor for us, and it is nobody else's.
+    // SAFETY: the kernel has just opened this descriptor for us, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

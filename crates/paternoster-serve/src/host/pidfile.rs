@@ -2,9 +2,8 @@
 //! Pidfile: the server's number, there while it serves.
 //!
 //! The file is locked as long as its server lives. The lock goes with the process however it ends,
-//! so that a number left behind by a killed server hinders nobody, and one that was given to
-//! another process since misleads nobody. A file that holds something else than a number is not
-//! ours and is left alone.
+//! so that a number left by a killed server, or since given to another process, blocks no new
+//! server. A file that holds anything but a number is not ours and is left alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -104,7 +103,7 @@ impl Pidfile {
     }
 }
 
-/// No link is followed: in a folder of everybody's it could lead anywhere.
+/// No link is followed: in a folder that all may write to it could lead anywhere.
 fn open(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
@@ -163,7 +162,7 @@ mod tests {
         assert!(!scratch.path("target").exists());
     }
 
-    /// Is a file that somebody put in its place left?
+    /// Is a file that has replaced it left alone?
     #[test]
     fn only_its_own_is_removed() {
         let scratch = Scratch::new();

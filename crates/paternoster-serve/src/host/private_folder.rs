@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A private folder: a place for a socket that only its owner reaches.
 //!
-//! Made with mode 0700 under a name that nobody could have made before: making fails if there is
-//! anything of the name, and then another name is tried.
+//! Made with mode 0700 under a new name: making it fails if the name exists, and then another name
+//! is tried.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Somebody who takes that many names in advance has won.
+/// An attacker who takes this many names in advance has won.
 const TRIES: usize = 100;
 
 /// A folder that goes away with its value, if it is empty by then.

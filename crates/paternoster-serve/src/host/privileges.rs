@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Privileges: becoming somebody who may less, for good.
+//! Privileges: switching to a less privileged user, for good.
 //!
 //! ```text
 //! root ──setgroups──▶ ──setgid──▶ ──setuid──▶ user     in this order: only root may do each
@@ -16,7 +16,7 @@ use std::path::Path;
 
 use crate::config::Server;
 
-/// More groups than anybody has (the kernel allows 65,536).
+/// More groups than any user has (the kernel allows 65,536).
 const GROUPS_MAX: usize = 65_536;
 /// The longest entry of the user database that is read.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -24,7 +24,7 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Whom the server becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// As asked for.
+    /// As requested.
     pub name: String,
     /// Its number.
     pub uid: u32,
@@ -34,7 +34,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whom the configuration names, if anybody.
+    /// The user that the configuration names, if any.
     ///
     /// # Errors
     /// There is no such user or group, or we may not become another.
@@ -67,7 +67,7 @@ impl Account {
         let Some(uid) = entry.map(|(uid, _)| uid).or(number) else {
             return Err(format!("user {user}: there is no such user; a name or a number"));
         };
-        // A number without an entry has no groups beside.
+        // A number without an entry has no additional groups.
         let groups = if entry.is_some() { groups_of(user, gid)? } else { vec![gid] };
         Ok(Account { name: user.to_owned(), uid, gid, groups })
     }
@@ -255,7 +255,7 @@ mod tests {
         assert!(Account::find("a\0b", None).unwrap_err().contains("not a name"));
     }
 
-    /// Does becoming somebody else hold for all threads, and is there no way back? (As root only; a
+    /// Does switching the user hold for all threads, and is there no way back? (As root only; a
     /// process of its own, this test again, does it.)
     #[test]
     fn there_is_no_way_back() {

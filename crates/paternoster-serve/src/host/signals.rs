@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// Hears SIGTERM and SIGINT from its making on; they end the process no more.
+/// Receives SIGTERM and SIGINT once made; they no longer end the process.
 #[derive(Debug)]
 pub struct StopSignals {
     heard: UnixStream,
@@ -41,8 +41,8 @@ impl StopSignals {
     }
 }
 
-/// Hears SIGHUP from its making on, and lets SIGUSR1 and SIGUSR2 mean nothing; they end the process
-/// no more.
+/// Receives SIGHUP once made, and makes SIGUSR1 and SIGUSR2 harmless; they no longer end the
+/// process.
 #[derive(Debug)]
 pub struct ReloadSignals {
     heard: UnixStream,
@@ -57,7 +57,7 @@ impl ReloadSignals {
         let (heard, tell) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(SIGHUP, tell)?;
         for signal in [SIGUSR1, SIGUSR2] {
-            // Heard by nobody. Not ignored: a child would inherit that.
+            // Never read. Not ignored: a child would inherit that.
             signal_hook::flag::register(signal, Arc::default())?;
         }
         Ok(ReloadSignals { heard })

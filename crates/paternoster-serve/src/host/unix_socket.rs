@@ -2,12 +2,12 @@
 //! A unix socket in the file system: made with its mode, and gone with its owner.
 //!
 //! ```text
-//! socket ─▶ bind (the path is there, nobody can connect) ─▶ mode, owner ─▶ listen (clients come)
+//! socket ─▶ bind (the path is there, no one can connect) ─▶ mode, owner ─▶ listen (clients come)
 //! ```
 //!
-//! Before `listen` a connect is refused, so that nobody slips in while the permissions are still
-//! those of the process's mask. A path that is there already is one of three things: a socket that
-//! somebody answers (refused), a socket whose server died (replaced), or something else (refused).
+//! Before `listen` a connect is refused, so that no client slips in while the permissions are still
+//! those of the umask. A path that exists already is one of three things: a socket with a live
+//! server (refused), a socket whose server died (replaced), or something else (refused).
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -22,7 +22,7 @@ use rustix::net::{
 use super::ours::Ours;
 use super::privileges::Account;
 
-/// A path that is removed when its owner goes, unless somebody has put another in its place.
+/// A path that is removed when its owner goes, unless it has been replaced.
 #[derive(Debug)]
 pub(crate) struct OwnPath {
     path: PathBuf,

@@ -24,7 +24,7 @@ use crate::config::{Level, LogFormat};
 
 /// Bytes of a message; what is longer ends there.
 const LENGTH: usize = 1024;
-/// Bytes of a text beside it.
+/// Bytes of a text in addition to it.
 const TEXT: usize = 256;
 
 /// How lines are written.
@@ -59,7 +59,7 @@ fn is_journal() -> bool {
         .is_ok_and(|found| stream == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-/// What stands beside a message, for machines.
+/// The fields of a message, for machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(String),
@@ -98,7 +98,7 @@ impl Entry {
         Entry { level, event, fields: Vec::new() }
     }
 
-    /// With something beside its message; no field is called as those of every line.
+    /// With a field besides its message; no field has the name of one that every line has.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Entry {
         self.fields.push((name, value.into()));
@@ -222,7 +222,7 @@ mod tests {
     /// Does a line end somewhere, at a whole character?
     #[test]
     fn lines_are_cut() {
-        // 512 characters of two bytes; 128 beside it.
+        // 512 characters of two bytes; 128 for the text in addition.
         let told = rendered(Style::Plain, &"ä".repeat(3000));
         assert_eq!(told, format!("paternoster: {}…", "ä".repeat(512)));
         let value: serde_json::Value =

@@ -15,7 +15,7 @@ const ERA: u64 = 146_097;
 /// From 0000-03-01 to 1970-01-01.
 const EPOCH: u64 = 719_468;
 
-/// `2026-11-26T12:00:00.123Z`. A clock from before 1970 is told as 1970.
+/// `2026-11-26T12:00:00.123Z`. A time before 1970 is written as 1970.
 pub(super) fn utc(now: SystemTime) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (since.as_secs(), since.subsec_millis());
@@ -25,7 +25,7 @@ pub(super) fn utc(now: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Year, month and day of the month, so many days after 1970-01-01.
+/// Year, month and day of the month, `days` days after 1970-01-01.
 const fn date(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH;
     let (era, day) = (days / ERA, days % ERA);

@@ -54,7 +54,7 @@ impl Descriptors {
         }
     }
 
-    /// Takes the next run; false if no more are wanted.
+    /// Takes the next run; returns false if no more are wanted.
     pub fn push(&mut self, extent: Extent) -> bool {
         let at = self.run.1;
         if extent.hole != self.hole {
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         /// Whatever the runs: descriptors are not empty, alternate, are in blocks, never longer
-        /// than the request, and no hole is told where there is data.
+        /// than the request, and no hole is reported where there is data.
         #[test]
         fn descriptors_tell_the_truth(
             runs in prop::collection::vec((0u64..5000, any::<bool>()), 0..40),

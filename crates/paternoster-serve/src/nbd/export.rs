@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exports: what a client is told of a disk, and what both sides agreed on.
+//! Exports: a disk as a client sees it, and what both sides agreed on.
 
 use serde::{Deserialize, Serialize};
 
 use super::wire::export_flag;
 
-/// What a client is told of a disk.
+/// The facts about a disk for a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportFacts {
@@ -76,7 +76,7 @@ pub enum Absent {
 
 /// Where a handshake learns of exports: of those that its client may open.
 pub trait Exports {
-    /// Name and description of each, in the order in which they are told.
+    /// Name and description of each, in the order of the list.
     fn list(&self) -> Vec<(String, String)>;
 
     /// The export of that name; the empty name asks for the default export, if there is one.
@@ -98,7 +98,7 @@ pub struct Negotiated {
     /// The name under which the server knows the export: never empty for a default export that
     /// has a name.
     pub export: String,
-    /// What the client was told of it.
+    /// The facts that the client was given.
     pub facts: ExportFacts,
     /// Replies come in chunks; a read must have no other.
     pub structured: bool,

@@ -14,10 +14,10 @@
 //!
 //! # Invariants
 //! I1  What is refused for its header (unknown, too long, before TLS) is never kept in memory.
-//! I2  Where TLS is required, only STARTTLS and ABORT have an effect before it stands.
-//! I3  What was agreed in plain text is forgotten when TLS stands, and no byte that came in plain
+//! I2  Where TLS is required, only STARTTLS and ABORT have an effect before it is there.
+//! I3  What was agreed in plain text is forgotten when TLS begins, and no byte that came in plain
 //!     text is taken afterwards: a client that does not wait for the answer to STARTTLS is cut off.
-//!     Otherwise who sits between could put options into somebody else's session.
+//!     Otherwise an attacker in between could put options into a client's session.
 //! I4  While [`ANSWERS_MOST`] bytes wait to be sent, nothing is taken.
 //!
 //! Source: `doc/proto.md`, "Fixed newstyle negotiation" and "TLS support".
@@ -34,7 +34,7 @@ const HEADER: usize = 16;
 pub const OPTION_MOST: usize = 16 << 10;
 /// Room that a caller's buffer needs so that the longest option fits.
 pub const INPUT_MOST: usize = HEADER + OPTION_MOST;
-/// Longest data that are skipped for the sake of an answer; who sends more is cut off.
+/// Longest data that are skipped to be able to answer; a client that sends more is cut off.
 const SKIP_MOST: usize = 1 << 20;
 /// Options of one handshake. Clients need about ten; a shell with the protocol at hand some more.
 pub const OPTIONS_MOST: u32 = 1000;
@@ -60,7 +60,7 @@ pub struct Handshake {
 enum Stage {
     Flags,
     Option,
-    /// So many bytes more of an option that was refused.
+    /// Remaining bytes of a refused option.
     Skip(usize),
     AwaitTls,
     Over,
@@ -116,7 +116,7 @@ impl Handshake {
         out.extend_from_slice(&flags.to_be_bytes());
     }
 
-    /// TLS stands: what was agreed before is forgotten.
+    /// TLS is established: what was agreed before is forgotten.
     ///
     /// Whatever had been read before and was not taken must not be given to
     /// [`Handshake::take`] now; there is none unless the client broke the rules.

@@ -2,7 +2,7 @@
 //! NBD, the network block device protocol: the server's side, without I/O.
 //!
 //! Bytes come in as slices, bytes go out into vectors; sockets, TLS, time and memory are the
-//! business of whoever calls.
+//! caller's business.
 //!
 //! ```text
 //!        greet            take, take, ...                 parse, check, then a reply each
@@ -11,7 +11,7 @@
 //!        └──────── Handshake ───────────┘ └ Negotiated ┘ └─────── transmission ────────┘
 //! ```
 //!
-//! * [`wire`]: the numbers of the protocol; [`export`]: what a client is told of an export.
+//! * [`wire`]: the numbers of the protocol; [`export`]: an export as a client sees it.
 //! * [`handshake`]: frames, TLS and limits; its answers are in `options`, what it reads in
 //!   `option_data`, what it writes in `answer`.
 //! * [`transmission`]: requests and whether they may be done; [`reply`]: headers of replies;
@@ -21,8 +21,8 @@
 //! structured replies; `base:allocation`. Not spoken: oldstyle, and the experimental RESIZE.
 //!
 //! Invariants: I1 nothing from outside panics; I2 how the input is cut changes nothing; I3 memory
-//! is bounded: an option that is longer than [`handshake::OPTION_MOST`] is skipped, not kept, and
-//! a client that does not read its answers is not heard.
+//! is bounded: an option that is longer than [`handshake::OPTION_MOST`] is skipped, not kept, and a
+//! client that does not read its answers is not read from.
 //!
 //! Source: `doc/proto.md` of the reference implementation, which is in the public domain.
 

@@ -31,7 +31,7 @@ impl Malformed {
 pub(super) struct InfoRequest<'a> {
     /// The export.
     pub(super) name: &'a str,
-    /// What is asked for: two bytes each.
+    /// The requested information: two bytes each.
     kinds: &'a [u8],
 }
 
@@ -45,7 +45,7 @@ impl<'a> InfoRequest<'a> {
         Ok(InfoRequest { name, kinds })
     }
 
-    /// Whether that information is asked for.
+    /// Whether that information is requested.
     pub(super) fn asks(&self, kind: u16) -> bool {
         self.kinds.chunks_exact(2).any(|asked| asked == kind.to_be_bytes())
     }
@@ -67,7 +67,7 @@ impl<'a> MetaRequest<'a> {
         let name = rest.string("export name")?;
         let count = rest.array("count of queries").map(u32::from_be_bytes)?;
         let queries = rest.0;
-        // Each query has at least its length of four bytes: a count that lies ends the walk.
+        // Each query has at least its length of four bytes: a false count ends the loop.
         for _ in 0..count {
             let query = rest.string("query")?;
             if !query.contains(':') {
@@ -150,7 +150,7 @@ mod tests {
             0, 0, 0, 2, b'd', b'b', // the name has 2 bytes: db
             0, 2, // two kinds
             0, 3, // BLOCK_SIZE
-            0xab, 0xcd, // one that nobody knows: allowed
+            0xab, 0xcd, // an unknown one: allowed
         ];
         let request = InfoRequest::read(&data).unwrap();
         assert_eq!(request.name, "db");

@@ -128,7 +128,7 @@ impl Agreed {
         Outcome::Chosen(self.chosen(facts, false))
     }
 
-    /// INFO and GO: what is asked for is told once, whatever the number of times it is asked.
+    /// INFO and GO: requested information is sent once, however often it is requested.
     fn info(
         &self,
         asked: Asked<'_>,

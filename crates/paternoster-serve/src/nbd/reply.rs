@@ -61,7 +61,7 @@ pub fn error(out: &mut Vec<u8>, cookie: u64, errno: u32, text: &str, done: bool)
     failed(out, cookie, errno, text, None, done);
 }
 
-/// It failed at `offset`, which lies within the request.
+/// It failed at `offset`, which is within the request.
 pub fn error_at(out: &mut Vec<u8>, cookie: u64, errno: u32, text: &str, offset: u64, done: bool) {
     failed(out, cookie, errno, text, Some(offset), done);
 }

@@ -6,10 +6,10 @@
 //! │ 25609513 │ flags │ kind │ cookie │ offset │ length │ data of a write …
 //! ```
 //!
-//! [`parse`] takes a header apart, and fails only where the stream itself is lost: after that
-//! nobody knows where the next request begins. [`check`] holds a request against what was
-//! negotiated; one that fails is answered with its errno, *after* the data of a write have been
-//! read and dropped.
+//! [`parse`] takes a header apart, and fails only where the stream itself is lost: after that it is
+//! unknown where the next request begins. [`check`] compares a request with what was negotiated;
+//! one that fails is answered with its errno, *after* the data of a write have been read and
+//! dropped.
 //!
 //! | what is wrong | errno |
 //! |---|---|
@@ -32,7 +32,7 @@ pub const HEADER: usize = 28;
 /// more is cut off. It is above the 32 MiB that clients may send without asking.
 pub const PAYLOAD_MOST: u32 = 64 << 20;
 
-/// What is asked for.
+/// The requested command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Data to the client.
@@ -51,7 +51,7 @@ pub enum Kind {
     WriteZeroes,
     /// What is data, what is hole.
     BlockStatus,
-    /// Nobody knows.
+    /// Unknown.
     Unknown(u16),
 }
 
@@ -207,7 +207,7 @@ fn field<const N: usize>(bytes: &[u8; HEADER], at: usize) -> [u8; N] {
 /// Whether a request may be done: its range, its flags, its kind.
 ///
 /// # Errors
-/// What the client is told.
+/// The error for the client.
 pub fn check(request: &Request, with: &Negotiated) -> Result<(), Refusal> {
     if request.kind == Kind::Disconnect {
         // It has no reply; whatever else is in it, the client wants to go.

@@ -6,8 +6,8 @@
 //! a judge's queue ───┴──▶ Entrance ──(socket, who)──▶ negotiation
 //! ```
 //!
-//! The negotiation knows no more of a listener than this; so the same negotiation runs in a judge's
-//! thread, where clients of any user come without a system that lets them in.
+//! This is all that the negotiation knows of a listener; so the same negotiation runs in a judge's
+//! thread, where clients of any user come without the system's involvement.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -70,8 +70,8 @@ impl Entrance for Socket {
             Listener::Unix(listener) => {
                 let (socket, _) = listener.accept()?;
                 socket.set_nonblocking(true)?;
-                // Room for an answer of 128 KiB beside the one that is being read; the system may
-                // give less, and that is fine, too.
+                // Room for an answer of 128 KiB besides the one that is being read; the system may
+                // give less, which is fine.
                 let _less = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
                 let identity = peer::of_unix(&socket, Path::new("/proc"))?;
                 let number = |number: Option<u32>| number.map_or("?".to_owned(), |n| n.to_string());

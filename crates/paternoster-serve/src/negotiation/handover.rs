@@ -13,7 +13,7 @@
 //! What comes from another process is let in by the configuration of this one: by its rights, its
 //! seats, its `most-clients`. A client that may not is closed, in words.
 //!
-//! Invariant: between what is told and the verdict nothing is read or let in.
+//! Invariant: between the report and the verdict nothing is read or accepted.
 
 use std::cell::OnceCell;
 use std::os::fd::OwnedFd;
@@ -79,7 +79,7 @@ impl<E: Entrance> Negotiation<E> {
         let verdict = if heard { pause.verdict.recv().ok() } else { None };
         match verdict.unwrap_or(Verdict::Resume) {
             Verdict::Resume => {
-                // Clients that shook hands are not late because nothing was heard of them.
+                // Clients in handshake are not late because they were not read from.
                 let now = self.clock.now();
                 let all: Vec<u32> = self.in_handshake.iter().map(|(index, _)| index).collect();
                 for index in all {
@@ -111,8 +111,8 @@ impl<E: Entrance> Negotiation<E> {
         }
     }
 
-    /// Lets in a client of another process, if it may have what it has; what became of those that
-    /// may not is told.
+    /// Takes a client of another process, if it may have what it has; logs what became of one that
+    /// may not.
     pub(crate) fn take_over(&self, arrived: HandedConnection<OwnedFd>) {
         let HandedConnection { socket, state, input, output, behind } = arrived;
         let ConnectionState { words, identity, negotiated, reading, figures } = state;

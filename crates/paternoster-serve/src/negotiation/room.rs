@@ -2,10 +2,10 @@
 //! Room: which client in handshake goes when all places, or all seats, are taken and another one
 //! comes.
 //!
-//! The user or address that has most clients in handshake makes room: its oldest goes, one that has
-//! said nothing first. For a newcomer of its own only one goes that had a second to speak. So a
-//! crowd keeps others out for no longer than a call takes, and one of them that speaks is not sent
-//! away by the next that does not.
+//! The user or address that has most clients in handshake makes room: its oldest goes, a silent one
+//! first. For a new client of its own only one goes that had a second to speak. So a crowd keeps
+//! others out for no longer than a call takes, and a client that speaks is not displaced by the
+//! next one that does not.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use paternoster_core::Nanos;
 
 use crate::host::peer::Origin;
 
-/// How long a client in handshake is left alone by newcomers of its own user or address.
+/// How long a client in handshake is safe from new clients of its own user or address.
 const AGE: Nanos = Nanos::from_secs(1);
 
 /// A client in handshake, as far as it matters when one has to go.
@@ -25,14 +25,15 @@ pub(super) struct Stands {
     pub(super) came: Nanos,
 }
 
-/// Which client in handshake goes for one of `newcomer`: of the origin that has most, the oldest
-/// silent one, or the oldest. One of the newcomer's own only if it has had [`AGE`] to speak.
+/// Which client in handshake goes for one of `newcomer`: of the origin with most clients, the
+/// oldest silent one, or else the oldest. One of the newcomer's own origin only if it has had
+/// [`AGE`] to speak.
 pub(super) fn to_go(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
     let mut counts: HashMap<Origin, u32> = HashMap::new();
     for in_handshake in in_handshake {
         *counts.entry(in_handshake.origin).or_default() += 1;
     }
-    // Of several the newcomer's own last, then as they are ordered: not as a hash has them.
+    // Of several origins the newcomer's own comes last, then by their order, not in hash order.
     let greediest = counts
         .iter()
         .max_by_key(|&(&origin, &count)| (count, origin != newcomer, std::cmp::Reverse(origin)));
@@ -46,8 +47,8 @@ pub(super) fn to_go(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Op
 }
 
 /// Which client in handshake gives its seat to one of `newcomer`, when all are taken: the one that
-/// goes, if its origin has more than one more than the newcomer's, or it had its time and has said
-/// nothing.
+/// goes, if its origin has at least two more than the newcomer's, or it had its time and was
+/// silent.
 pub(super) fn for_seat(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
     let goes = to_go(in_handshake, newcomer, now)?;
     let gone = in_handshake.iter().find(|in_handshake| in_handshake.place == goes)?;

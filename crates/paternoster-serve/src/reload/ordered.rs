@@ -7,8 +7,8 @@
 //!                                      ──▶   tenant.gold.weight: 300 -> 100 (ordered, not saved)
 //! ```
 //!
-//! The file counts, as where a service manager reads its units again: an operator who reloads gets
-//! what a fresh start would be. But what that takes away is told, also where the file is as it was.
+//! The file counts, as where a service manager reads its units again: after a reload the state is
+//! that of a fresh start. Orders undone by this are reported, even if the file has not changed.
 //!
 //! Invariant: told is what was different in the running server, by asking it before and behind;
 //! a value that the file writes in another way than the server shows it is no difference.

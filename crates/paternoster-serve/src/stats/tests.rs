@@ -32,7 +32,7 @@ impl Drop for Folder {
     }
 }
 
-/// A queue and two clients of it, with processes 4711 and one that nobody knows.
+/// A queue and two clients of it, with processes 4711 and an unknown one.
 struct QueueView {
     queue: RequestQueue<Stats>,
     clients: [ClientId; 2],
@@ -125,7 +125,7 @@ fn a_trace_has_clock_names_and_steps() {
     assert!(view.start(&prefix).unwrap_err().to_string().contains("already"));
     view.read(0, 64, Nanos::from_millis(3000), 1000);
     view.read(1, 800, Nanos::from_millis(4000), 1000);
-    // Somebody else gets the index.
+    // Another client gets the index.
     view.stats().name(0, 4712, "qemu-b");
     view.read(0, 128, Nanos::from_millis(5000), 1000);
     let summary = view.stats().stop_trace().unwrap();

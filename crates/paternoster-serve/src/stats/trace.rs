@@ -10,8 +10,8 @@
 //! left out as a whole where the disk is too slow, as blktrace does; its sequence numbers have no
 //! gap then. Before a file would grow beyond its bound the trace ends by itself.
 //!
-//! The file is made for its owner alone (0600), and not through a symbolic link: whoever may order
-//! a trace must not write over what a person else points at.
+//! The file is made for its owner alone (0600), and not through a symbolic link: a user that may
+//! order a trace must not be led to overwrite a file that another user's link points to.
 //!
 //! Invariants: I1 a file has whole records only; I2 it is never larger than its bound.
 //!
@@ -78,7 +78,7 @@ pub(super) struct Begin<'a> {
     pub(super) bytes_max: u64,
 }
 
-/// A trace being written; or one that has ended by itself, until somebody asks.
+/// A trace being written; or one that has ended by itself, until it is asked about.
 #[derive(Debug)]
 pub(super) struct Trace {
     path: PathBuf,

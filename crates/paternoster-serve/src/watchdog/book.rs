@@ -2,8 +2,9 @@
 //! Book: what an elevator was given and holds, in the order of its coming, and how long it waits.
 //!
 //! A wait is counted in requests that went meanwhile, not in time: on a slow or hanging device all
-//! wait long, and nobody is to blame. With 7 requests before it and a client that may have a fifth
-//! of the device, one that is served in turn is passed over by 7, by shares by some 35:
+//! wait long, and the elevator is not to blame. With 7 requests before it and a client that has a
+//! fifth of the device, a request that is served in turn is passed over by 7, one served by shares
+//! by some 35:
 //!
 //! ```text
 //! bound   16 * (7 + 1) * 5 = 640 requests, and 30 s
@@ -17,14 +18,14 @@ use paternoster_core::{ClientId, Group, Nanos, QueueView, RequestId};
 
 /// Longer the device is not kept idle while requests wait.
 pub const IDLE: Nanos = Nanos::from_millis(500);
-/// A request is passed over by so many times what was before it at most.
+/// A request is passed over by at most this many times the number of requests before it.
 pub const PASSES: u64 = 16;
 /// A wait that is shorter is none. Ours let requests be passed over by 100 and more times what was
 /// before them for some seconds (measured: bfq 7 s, paternoster 4 s), and wait up to 15 s.
 pub const PATIENCE: Nanos = Nanos::from_secs(30);
 /// How often waits are looked at.
 const LOOKS: Nanos = Nanos::from_millis(100);
-/// The queue was not asked for so long: what happened in between nobody knows.
+/// The queue was not asked for this long: what happened in between is unknown.
 const GAP: Nanos = Nanos::from_millis(260);
 const CLASSES: usize = 3;
 

@@ -16,10 +16,10 @@
 //! W2  It counts as many as it was given; `Nothing` means none.
 //! W3  `Idle` has a timer, `Await` something in the device.
 //! W4  While requests wait the device is not kept idle for longer than [`IDLE`].
-//! W5  A request is not passed over for ever: by no more than [`PASSES`] times what was before it,
-//!     and by that as much more as its client's share is smaller, once it has waited [`PATIENCE`].
-//!     What is passed by a more urgent class is not counted.
-//! W6  Its own audit, where that is asked for (debug builds), and no panic.
+//! W5  A request is not passed over for ever: once it has waited [`PATIENCE`], by no more than
+//!     [`PASSES`] times the number before it, divided by its client's share. Passes by a more
+//!     urgent class are not counted.
+//! W6  Its own audit holds, where enabled (debug builds), and it does not panic.
 //!
 //! Invariants: I1 while no law is broken the queue behaves as without it; I2 the book has exactly
 //! what waits; I3 no clock but the queue's, and nothing is allocated after `attach`.

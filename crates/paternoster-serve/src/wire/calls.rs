@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Invariants: I1 every call is answered once: by a reply, or with EIO when the wire goes; I2 a
-//! read that brings less than was asked for has brought all there is; I3 replies are taken whole,
+//! read that returns less than requested has returned all there is; I3 replies are taken whole,
 //! whatever the slices.
 
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ impl Calls {
         }
     }
 
-    /// There will be no more: behind what waits comes the end of the wire.
+    /// There will be no more calls: after those that wait the wire ends.
     pub(crate) const fn leave(&mut self) {
         self.gone = true;
     }
@@ -317,7 +317,7 @@ fn is_simple(head: &[u8]) -> bool {
     number(head, 0, 4) == u64::from(MAGIC_SIMPLE)
 }
 
-/// The number of so many bytes there.
+/// The number in these bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -25,11 +25,11 @@ pub(crate) use certificates::server_config;
 
 /// Plain text that a TLS wire takes before it wants its records sent.
 const TLS_BUFFER: usize = 256 << 10;
-/// Pieces of records that may come in a row without any data in them: a handshake has some, a
-/// large record comes in several; who sends nothing else wants to keep us busy.
+/// Pieces of records that may come in a row without any data in them: a handshake has some, a large
+/// record comes in several; a client that sends nothing else wants to keep us busy.
 const RECORDS: u32 = 4096;
 
-/// A client's socket, or what stands for one.
+/// A client's socket, or its substitute.
 #[derive(Debug)]
 pub struct Wire(Line);
 
@@ -92,7 +92,7 @@ impl Wire {
         certificates::name_of(shown)
     }
 
-    /// Its socket; calls have none, and whoever brings them says so.
+    /// Its socket; calls have none.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
             Line::Socket(socket, _) => Some(socket.as_fd()),

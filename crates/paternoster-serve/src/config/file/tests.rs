@@ -233,7 +233,7 @@ fn counts_are_bounded() {
 }
 
 /// Are a volume's rights read, as one text, a list of texts and of tables, and told apart from
-/// none; and are faults told where they stand?
+/// none; and are faults reported with their place?
 #[test]
 fn rights_of_a_volume() {
     let of = |lines: &str| {
@@ -265,7 +265,8 @@ fn rights_of_a_volume() {
     assert!(of(&many).unwrap_err().contains("at most 64"));
 }
 
-/// Is every key that is read explained in the documents? (An unknown key is told all known ones.)
+/// Is every key that is read explained in the documents? (The refusal of an unknown key lists all
+/// known ones.)
 #[test]
 fn every_key_is_documented() {
     let documents = include_str!("../../../../../docs/serve/configuration.md");

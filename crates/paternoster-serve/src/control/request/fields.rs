@@ -2,8 +2,8 @@
 //! Fields: a flat JSON object, taken apart by name.
 //!
 //! `{"do":"weight","name":"db","weight":300}` is three fields. Lists and objects inside are refused
-//! where they begin, so that nothing is built of them; a name that stands twice is refused too,
-//! since whoever wrote it meant one of the two.
+//! where they begin, so that nothing is built of them; a repeated name is refused, too, since only
+//! one of the two was meant.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub(super) fn shown(text: &str) -> String {
     format!("{beginning:?}…")
 }
 
-/// The fields that nobody has taken yet.
+/// The fields that have not been read yet.
 #[derive(Debug)]
 pub(super) struct Fields(Vec<(String, Scalar)>);
 

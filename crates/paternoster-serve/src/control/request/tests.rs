@@ -82,7 +82,7 @@ fn a_device() {
     assert_eq!(request.device.as_deref(), Some("disk0"));
 }
 
-/// Does every refusal name the field, what stands there and what would be right?
+/// Does every refusal name the field, its value and what would be right?
 #[test]
 fn refusals() {
     for (line, message) in [

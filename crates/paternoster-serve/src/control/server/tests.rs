@@ -131,7 +131,7 @@ fn lines_are_answered_in_order() {
     server.stop();
 }
 
-/// Is an endless line refused and its sender let go, and is nobody else harmed?
+/// Is an endless line refused and its sender disconnected, and does no other client suffer?
 #[test]
 fn an_endless_line() {
     let folder = Folder::new();
@@ -146,7 +146,8 @@ fn an_endless_line() {
     server.stop();
 }
 
-/// Is who stalls let go, in the middle of a line or between two, or while answers wait for him?
+/// Is a client that stalls disconnected, in the middle of a line, between two, or while answers
+/// wait?
 #[test]
 fn who_stalls_is_let_go() {
     let folder = Folder::new();
@@ -214,8 +215,7 @@ fn twenty_connections() {
     assert!(inside[0].ask(&ask).is_err(), "closed at the end");
 }
 
-/// Are orders refused to a client that may only ask, whatever they are, and is it told how things
-/// stand?
+/// Are all orders refused to a client that may only query, and does it get the state?
 #[test]
 fn a_client_that_may_only_ask() {
     let folder = Folder::new();

@@ -8,15 +8,15 @@
 //! these go              ✝                  ──▶   locks of reads: the rest is given back
 //! ```
 //!
-//! The kernel keeps one set of locks for an open file, and what is asked for in addition changes
-//! that set. So each claim tells its use, and what no claim needs any more is given back: a reload
-//! that is refused leaves nothing behind, and one that serves less lets others in.
+//! The kernel keeps one set of locks for an open file, and further requests change that set. So
+//! each claim states its use, and what no claim needs any more is released: a refused reload leaves
+//! nothing behind, and one that serves less admits others.
 //!
 //! A block device has two more, each an open file of its own, so that it can go alone: an exclusive
 //! opening for one that writes and does not share, and the lock of its disk for one that writes.
 //!
-//! Invariant: the locks of a file are those of the uses that are told, but where another process
-//! has the open file, too (a hand-over): then nothing is given back here.
+//! Invariant: the locks of a file are those of its claims' uses, unless another process has the
+//! open file, too (a handover): then nothing is released here.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -39,7 +39,7 @@ impl Drop for Held {
     }
 }
 
-/// What a block device that is written to has beside its locks.
+/// What a block device that is written to has in addition to its locks.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     /// Its exclusive opening.
@@ -48,7 +48,7 @@ pub(super) struct Beside {
     pub disk: Option<Held>,
 }
 
-/// The open files of a thing: itself, where it can be locked, and what is beside it.
+/// The open files of a thing: itself, where it can be locked, and additional ones.
 #[derive(Debug)]
 pub(super) struct Locks {
     held: Option<Held>,
@@ -69,7 +69,7 @@ impl Locks {
         all.into_iter().flatten().map(|held| held.0.try_clone()).collect()
     }
 
-    /// What is beside it.
+    /// Additional open files.
     pub(super) fn beside(&self) -> MutexGuard<'_, Beside> {
         locked(&self.beside)
     }
@@ -125,7 +125,7 @@ impl Claim {
         Claim { thing, wanted, locks: Arc::new(Locks { held, beside, uses }) }
     }
 
-    /// A further use of what is locked, and what stands against it.
+    /// A further use of what is locked; returns what conflicts with it.
     pub(super) fn more(
         thing: Thing,
         wanted: Use,
@@ -152,8 +152,7 @@ impl Claim {
         Claim { thing: self.thing, wanted, locks: Arc::clone(&self.locks) }
     }
 
-    /// From now on it is this use; what stands against it, if it was asked for only now. `force`
-    /// takes it all the same.
+    /// Sets this use; returns what conflicts with it, if it is new. `force` takes it all the same.
     pub(super) fn becomes(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
         if self.wanted == wanted { Ok(()) } else { self.ask_for(wanted, force) }
     }
@@ -183,7 +182,7 @@ impl Drop for Claim {
     }
 }
 
-/// Locks of a thing that is served no more, as long as others hold claims of it.
+/// Locks of a thing that is no longer served, while others hold claims of it.
 #[derive(Debug, Clone)]
 pub(super) struct Going {
     thing: Thing,

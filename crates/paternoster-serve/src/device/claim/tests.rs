@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drawn servers on the same few files, beside a model of who may have what.
+//! Random servers on the same few files, compared with a model of which may have what.
 //!
 //! ```text
 //! drawn: start, reload, ask, stop, clients of a volume that was taken out have gone
@@ -175,7 +175,7 @@ impl Place {
         }]
     }
 
-    /// Whether no other server stands against these; `has`: how the asking one uses a file already.
+    /// Whether no other server conflicts with these; `has`: how the asking one uses a file already.
     fn may(
         &self,
         own: Option<usize>,
@@ -294,8 +294,8 @@ fn a_planted_second_owner_is_found() {
     assert!(smallest.len() <= 3, "{smallest:?}");
 }
 
-/// Does a claim that goes take nothing of one that is asked for at the same moment? One thread
-/// drops a writer's claim, the other becomes a writer.
+/// Does dropping a claim take nothing from one that is made at the same moment? One thread drops a
+/// writer's claim, the other becomes a writer.
 #[test]
 fn a_claim_that_goes_takes_nothing_of_another() {
     let place = Place::new();
@@ -360,7 +360,7 @@ fn a_block_device_is_alone_as_long_as_it_is_written_to() {
         let disk = open_path(&device.0, flags, Mode::empty()).expect("it is there");
         flock(&disk, FlockOperation::NonBlockingLockExclusive).is_ok()
     };
-    // A program that a test beside this one starts has all descriptors for a moment.
+    // A program started by a concurrent test has all descriptors for a moment.
     let soon = |what: &dyn Fn() -> bool| {
         (0..2000).any(|_| {
             what() || {

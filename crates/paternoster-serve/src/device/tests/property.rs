@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random work on a file behind any backend, beside the same on memory.
+//! Random work on a file behind any backend, compared with the same on memory.
 
 use proptest::prelude::*;
 

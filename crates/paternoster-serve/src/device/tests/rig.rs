@@ -141,7 +141,7 @@ impl Rig {
         }
     }
 
-    /// With nothing under way, who sleeps on the wakeup sleeps; a last signal may come late.
+    /// With nothing under way, a sleeper on the wakeup stays asleep; a last signal may come late.
     pub(super) fn assert_quiet(&mut self) {
         for _ in 0..1000 {
             self.backend.reap(self.now, &mut self.finished);

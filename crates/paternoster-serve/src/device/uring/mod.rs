@@ -21,7 +21,7 @@
 //!
 //! # Invariants
 //! I1  A slot that is busy has exactly one entry under way, or is being stepped.
-//! I2  Whoever ends the backend waits for what the kernel still has: it writes to the pieces.
+//! I2  The end of the backend waits for what the kernel still has: it writes to the pieces.
 //!
 //! Sources: io_uring_setup(2), io_uring_enter(2), io_uring_register(2).
 
@@ -46,7 +46,7 @@ use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, plain};
 const BUFFER_MAX: usize = 1 << 30;
 /// Buffers that it registers at most.
 const BUFFERS_MAX: usize = 1 << 14;
-/// A kernel that takes no entries now is asked again after so long.
+/// A kernel that takes no entries now is asked again after this time.
 const RETRY: Nanos = Nanos::from_millis(1);
 
 /// Does jobs by io_uring.
@@ -69,11 +69,11 @@ pub(crate) struct Uring<R: Ring = KernelRing> {
 }
 
 // SAFETY: its raw pointers are those of pieces, for which `submit` has a promise, and of its own
-// slots, which lie on the heap and move with it.
+// slots, which are on the heap and move with it.
 unsafe impl<R: Ring> Send for Uring<R> {}
 
 impl Uring {
-    /// A ring for so many jobs at a time; gives the files back if there is none.
+    /// A ring for this many jobs at a time; gives the files back if there is none.
     pub(super) fn new(files: Vec<File>, depth: u32) -> Result<Uring, (Vec<File>, io::Error)> {
         let made =
             Event::new().and_then(|event| Ok((KernelRing::new(&files, depth, &event)?, event)));
@@ -127,7 +127,7 @@ impl<R: Ring> Uring<R> {
         // them stay until the slot has its completion.
         match unsafe { self.ring.push(number, entry) } {
             Ok(()) => self.under_way += 1,
-            // The queue has room for all slots (I1); who breaks that gets an error, not a hang.
+            // The queue has room for all slots (I1); breaking that gives an error, not a hang.
             Err(NoRoom) => self.end(number, libc::EBUSY),
         }
     }
@@ -137,7 +137,7 @@ impl<R: Ring> Uring<R> {
         self.ended.push(Finished { slot: number, error });
     }
 
-    /// Gives the kernel what was pushed. What it does not take now it is asked for again.
+    /// Gives the kernel what was pushed. What it does not take now is offered again.
     fn hand_over(&mut self) {
         while self.ring.has_waiting() {
             match self.ring.submit(0) {
@@ -212,11 +212,11 @@ unsafe impl<R: Ring> Backend for Uring<R> {
 
     fn reap(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
         self.now = now;
-        // Always, and first: the kernel may signal a completion after it was taken, and who sleeps
-        // on a signal that nobody takes back does not sleep.
+        // Always, and first: the kernel may signal a completion after it was taken, and a signal
+        // that is never cleared lets no one sleep.
         self.event.clear();
         if self.enabled && self.ring.has_deferred() {
-            // Deferred work is done by who enters the kernel; what it ends is taken below.
+            // Deferred work is done on entering the kernel; what it completes is taken below.
             let _asked_again = self.ring.submit(0);
         }
         self.take_completions();
@@ -290,7 +290,7 @@ unsafe impl<R: Ring> Backend for Uring<R> {
     }
 }
 
-/// The registered buffer that a piece lies in as a whole.
+/// The registered buffer that contains the whole piece.
 fn buffer_of(arena: Option<(usize, usize)>, piece: Piece) -> Option<u16> {
     let (base, length) = arena?;
     let start = piece.at.as_ptr().addr().checked_sub(base)?;
@@ -324,7 +324,8 @@ impl<R: Ring> Drop for Uring<R> {
 mod tests {
     use super::*;
 
-    /// Is a piece found in the registered buffer that it lies in, and none where it crosses two?
+    /// Is a piece found in the registered buffer that contains it, and in none where it crosses
+    /// two?
     #[test]
     fn pieces_lie_in_buffers() {
         let base = 1 << 40;

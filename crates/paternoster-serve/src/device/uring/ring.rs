@@ -74,7 +74,8 @@ pub(crate) trait Ring: Send {
     /// Whether one that is handed over needs a call to end.
     fn has_deferred(&mut self) -> bool;
 
-    /// Hands over what waits, and waits for so many completions; how many entries were taken.
+    /// Hands over what waits, and waits for this many completions; returns how many entries were
+    /// taken.
     fn submit(&mut self, wait_for: usize) -> io::Result<usize>;
 
     /// The next completion: its number, and what the call said.
@@ -165,7 +166,7 @@ fn restrict(ring: &IoUring, files_registered: bool) -> io::Result<()> {
 }
 
 impl KernelRing {
-    /// A ring for these files and so many jobs at a time, which rings `event`.
+    /// A ring for these files and this many jobs at a time, which signals `event`.
     pub(super) fn new(files: &[File], depth: u32, event: &Event) -> io::Result<KernelRing> {
         let ring = best_ring(depth.next_power_of_two())?;
         has_operations(&ring)?;

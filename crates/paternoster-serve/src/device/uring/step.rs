@@ -19,7 +19,7 @@ use crate::device::{Job, Piece, Work};
 #[cfg(test)]
 use crate::device_loop::planted::{self, Bug};
 
-/// A call that the kernel gives back undone is made again so often.
+/// A call that the kernel returns undone is repeated this often.
 const TRIES: u8 = 100;
 
 /// What a slot is at.
@@ -235,7 +235,7 @@ impl Slot {
         }
     }
 
-    /// So many bytes more have been moved.
+    /// This many bytes more have been moved.
     fn moved(&mut self, file: &File, bytes: u64) -> Result<bool, i32> {
         self.done += bytes;
         #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in line, by hand and at random, before models that count.
+//! Requests in line, by hand and at random, before models that count.
 
 use std::sync::{Arc, Mutex};
 
@@ -163,7 +163,8 @@ fn lateness_is_not_the_models() {
     assert_eq!(at, [1, 2]);
 }
 
-/// Does time never step back for a model? Who was asked before its last event begins with it.
+/// Does time never step back for a model? A request from before its last event begins at that
+/// event.
 #[test]
 fn time_does_not_step_back() {
     let mut rig = Rig::new(facts(8), |_| ());
@@ -204,7 +205,7 @@ fn errors_are_told() {
     assert_eq!(rig.run(), [(1, 1_000, libc::EIO), (2, 1_000, 0)]);
 }
 
-/// Does nobody wait for ever before a model that takes nothing?
+/// Does no request wait for ever for a model that takes nothing?
 #[test]
 fn a_stubborn_model_is_an_error() {
     let mut rig = Rig::new(facts(8), |model| model.stubborn = true);

@@ -22,12 +22,12 @@
 //! Without either the weight is 100, the kernel's default; so is one that cannot be read. Lines for
 //! single devices (`8:16 200`) do not count here: the kernel's devices are not ours.
 //!
-//! C1  There are as many weights as the path has names: the root has none, and no weight.
-//! C2  At most [`LEVELS`] names: who is deeper belongs to the last of these. A path that is longer
+//! C1 There are as many weights as the path has names: the root has none, and no weight. C2  At
+//! most [`LEVELS`] names: a deeper process belongs to the last of these. A path that is longer
 //!     than [`PATH_BYTES`], or leads out of the hierarchy (`/../x`: a cgroup that this namespace
 //!     does not see), counts as the root.
-//! C3  A folder's weight is believed for [`TTL`], whoever asks: a hundred threads of a cgroup cost
-//!     one look a second. `Cgroups::version` counts the changes that were seen.
+//! C3  A folder's weight is believed for [`TTL`], for all callers: a hundred threads of a cgroup
+//!     cost one look a second. `Cgroups::version` counts the changes that were seen.
 
 use std::fs::File;
 use std::io::Read;
@@ -44,7 +44,7 @@ pub const LEVELS: usize = 16;
 pub const PATH_BYTES: usize = 1024;
 /// Folders whose weights are remembered.
 const FOLDERS_MAX: usize = 4096;
-/// A cgroup has this weight until somebody gives it another.
+/// A cgroup's default weight.
 const DEFAULT_WEIGHT: u32 = 100;
 /// What the library takes.
 const WEIGHT_MAX: u32 = 10_000;
@@ -201,7 +201,7 @@ mod tests {
         for (root, expected) in [
             ("v1", "/old/one"),
             ("v1/blkio", "/old/one"),
-            // A cgroup that somebody called blkio does not make it an old one.
+            // A cgroup named blkio does not make the hierarchy an old one (v1).
             ("v2", "/new/one"),
         ] {
             let cgroups = Cgroups::new(&fake.path(root));
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(folders(&"/é".repeat(16)).count(), 16);
     }
 
-    /// Which of what may stand in a file of weights is one?
+    /// Which contents of a weight file are a weight?
     #[test]
     fn texts_of_weights() {
         for (text, weight) in [
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(weights("v1"), [300, 400, 100, 100]);
     }
 
-    /// Is a folder looked at once a second, whoever asks, and a change counted (C3)?
+    /// Is a folder looked at once a second, however many callers ask, and a change counted (C3)?
     #[test]
     fn a_look_a_second() {
         let fake = Fake::new();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::host::private_folder::PrivateFolder;
 
 thread_local! {
-    /// What a thread has set by ionice, in the system's numbers, and how often it was asked for.
+    /// What a thread has set by ionice, in the system's numbers, and how often it was queried.
     static IONICE: RefCell<(HashMap<u32, u32>, usize)> = RefCell::default();
 }
 
@@ -58,7 +58,7 @@ impl Fake {
         IONICE.with_borrow_mut(|ionice| ionice.0.insert(thread, answer));
     }
 
-    /// How often somebody was asked for ionice: once for each look at a thread.
+    /// How often ionice was queried: once for each look at a thread.
     pub(super) fn looks() -> usize {
         IONICE.with_borrow(|ionice| ionice.1)
     }

@@ -11,9 +11,9 @@
 //!                           all others                ─▶ best effort  19 ─▶ 7
 //! ```
 //!
-//! Between class and level newer kernels keep hints (of command duration limits): they are
-//! passed over. Idle has no levels and counts as 7. Realtime starves everybody else, so that it
-//! counts only for users who are allowed to; others get the most that best effort has, level 0.
+//! Between class and level newer kernels keep hints (of command duration limits): they are ignored.
+//! Idle has no levels and counts as 7. Realtime starves all others, so it counts only for users
+//! with permission; others get the highest of best effort, level 0.
 //!
 //! Sources: ioprio_set(2), sched(7); CFQ-2.
 
@@ -26,7 +26,7 @@ pub(super) type Ask = fn(thread: u32) -> Option<u32>;
 
 /// Which of the things that may be asked about: one thread (`IOPRIO_WHO_PROCESS`).
 const WHO_THREAD: libc::c_int = 1;
-/// The class stands above so many bits.
+/// The class is above this many bits.
 const CLASS_SHIFT: u32 = 13;
 /// The level has the lowest bits.
 const LEVEL_MASK: u32 = 7;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(priority(None, &stat(-20, 0)).level, 0);
     }
 
-    /// Is realtime only for those who may, and everything else for everybody?
+    /// Is realtime only for permitted users, and everything else for all?
     #[test]
     fn who_may_be_realtime() {
         let realtime = Priority { class: Class::Realtime, level: 3 };
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(told.join().unwrap(), (0, Some(16390)));
         assert_eq!(of_thread(u32::MAX), None);
         assert_eq!(of_thread(0), None);
-        // Beyond the most that a thread's number may be (2^22): nobody.
+        // Beyond the largest thread number (2^22): no thread.
         assert_eq!(of_thread(1 << 30), None);
     }
 }

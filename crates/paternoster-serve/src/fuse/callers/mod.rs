@@ -61,7 +61,7 @@ use cgroup::Cgroups;
 use process::Stat;
 use recent::Recent;
 
-/// What is known is believed for so long.
+/// Cached facts are believed for this long.
 pub const TTL: Duration = Duration::from_secs(1);
 /// Threads that are remembered.
 pub const THREADS_MAX: usize = 4096;
@@ -130,7 +130,7 @@ impl Known {
     }
 }
 
-/// Who calls: asked for each request, answered from a bounded memory.
+/// Finds the caller of each request, from a bounded cache.
 #[derive(Debug)]
 pub struct Callers {
     settings: Fuse,
@@ -149,7 +149,7 @@ impl Callers {
         Callers::asking(settings, proc_root, ionice::of_thread)
     }
 
-    /// With another who is asked for ionice.
+    /// With another source for ionice.
     fn asking(settings: Fuse, proc_root: PathBuf, ask: ionice::Ask) -> Callers {
         let cgroups = settings.cgroups.as_deref().map(Cgroups::new);
         let (threads, callers) = (Recent::new(THREADS_MAX), HashMap::new());

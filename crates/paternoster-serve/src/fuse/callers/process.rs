@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes: whose a thread is, as `/proc` tells it.
+//! Processes: which process a thread belongs to, from `/proc`.
 //!
 //! A request of FUSE names the thread that made it (so do io_uring's own threads). Two files say
 //! the rest; a thread has them as a process does, though `ls /proc` does not show it:
@@ -11,7 +11,7 @@
 //!                               3 4    19   22     41   numbers of the fields
 //! ```
 //!
-//! What stands behind the *last* bracket is numbers and one message, whatever the name is.
+//! After the *last* bracket there are only numbers and one letter, whatever the name is.
 
 use std::fs::File;
 use std::io::Read;
@@ -27,7 +27,7 @@ const NAME_BYTES: usize = 64;
 pub(super) struct Stat {
     /// Its name, printable.
     pub(super) name: String,
-    /// It has ended; somebody has yet to ask for its status.
+    /// It has ended; its parent has yet to collect its status.
     pub(super) ended: bool,
     /// -20 to 19.
     pub(super) nice: i8,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recent: a bounded memory that forgets what was longest not asked for.
+//! Recent: a bounded cache that drops the least recently used value.
 //!
 //! ```text
 //! newest ─▶ [4711] ⇄ [4712] ⇄ … ⇄ [93] ◀─ oldest: it goes when the memory is full
 //! ```
 //!
-//! The values lie in an array and are linked by their numbers in it; a table finds a key's number.
-//! To ask is to look once into the table and to move one value to the front: no allocation.
+//! The values are in an array and linked by index; a table finds a key's index. A lookup reads the
+//! table once and moves one value to the front: no allocation.
 //!
 //! R1  There are never more than `most` values.
 //! R2  The chain has every value once, the one asked for last in front.
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Does the longest unused go first, and whoever is asked for stay?
+    /// Does the least recently used go first, and a value that is looked up stay?
     #[test]
     fn the_longest_unused_goes_first() {
         let mut memory = Recent::new(2);

@@ -331,7 +331,8 @@ fn a_hit_costs_little() {
         }
         begun.elapsed() / times
     };
-    // Five tries: somebody else may have the processor just then. A look is some ten system calls.
+    // Five tries: another process may have the processor just then. A look is some ten system
+    // calls.
     let cheap = (0..5).any(|_| {
         let (hit, look) = (time(20_000, Duration::ZERO), time(200, TTL));
         eprintln!("from memory {hit:?}, with a look {look:?}");

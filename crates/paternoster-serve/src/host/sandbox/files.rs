@@ -35,7 +35,7 @@ const WRITTEN: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev});
 const SOCKETS: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeSock | RemoveFile | RemoveDir});
 const MADE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeReg | WriteFile | Truncate});
-/// Another file is made beside one, and renamed over it.
+/// Another file is made next to one, and renamed over it.
 const REPLACED: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | ReadDir | MakeReg | WriteFile | RemoveFile});
 

@@ -8,9 +8,9 @@
 //! [`calls`]    seccomp, all threads: no exec, no new ring, no socket but unix   before a client
 //! ```
 //!
-//! io_uring goes round seccomp: a ring does what it is asked in the kernel. So each ring is bound
-//! to its few operations and to the files that it knows (`device/uring/ring.rs`), and no new one
-//! can be made. What the kernel lacks is told in a line, and the server starts.
+//! io_uring bypasses seccomp: the kernel executes a ring's entries without system calls. So each
+//! ring is bound to its few operations and to the files that it knows (`device/uring/ring.rs`), and
+//! no new one can be made. What the kernel lacks is logged in a line, and the server starts.
 //!
 //! Landlock lets no process unmount. What `[server.fuse]` mounts is mounted and unmounted by a
 //! process that is forked before (`fuse/helper.rs`); where none can be, files are not bounded, and
@@ -27,7 +27,7 @@ use crate::config::Config;
 /// Whether files are bounded.
 static FILES: AtomicBool = AtomicBool::new(false);
 
-/// A sandbox, beside what the configuration says.
+/// A sandbox, besides what the configuration says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// Folders whose files may be read later, as that of the configuration.

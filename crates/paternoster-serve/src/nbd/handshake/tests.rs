@@ -124,7 +124,7 @@ fn greeting() {
     assert_eq!(out, b"NBDMAGICIHAVEOPT\0\x03");
 }
 
-/// Are client flags that nobody offered the end?
+/// Do client flags that were not offered end the handshake?
 #[test]
 fn client_flags_must_be_known() {
     for flags in [4_u32, 1 << 31] {
@@ -165,7 +165,7 @@ fn export_name_that_fails_ends() {
     }
 }
 
-/// Does GO tell what it was asked for, and the export always?
+/// Does GO return the requested information, and the export's always?
 #[test]
 fn go() {
     let (out, step) = say(&[option(7, &wish("tape", &[1, 2, 3, 3, 99]))]);
@@ -184,8 +184,8 @@ fn go() {
     assert!(negotiated.block_sizes_known && !negotiated.allocation);
 }
 
-/// Is the default export told under its own name, and are block sizes unknown to who has not
-/// asked, even if INFO told them before?
+/// Is the default export told under its own name, and are block sizes unknown to a client that has
+/// not requested them, even if INFO returned them before?
 #[test]
 fn default_export() {
     let info = option(6, &wish("", &[1, 3]));
@@ -240,7 +240,7 @@ fn errors_are_told_and_the_client_goes_on() {
     assert!(String::from_utf8_lossy(&out).contains("there is no export \"none\""));
 }
 
-/// Are options that nobody knows refused with UNSUP: PEEK_EXPORT (4), EXTENDED_HEADERS (11)?
+/// Are unknown options refused with UNSUP: PEEK_EXPORT (4), EXTENDED_HEADERS (11)?
 #[test]
 fn unknown_options() {
     let (out, step) = say(&[option(4, b"x"), option(11, b""), option(12, &[7; 20_000])]);
@@ -306,7 +306,7 @@ fn meta_contexts() {
         assert_eq!(told(9, queries), listed, "{queries:?}");
     }
     assert_eq!(told(9, &["x-y:z"]), answer(9, 1, b""));
-    // Number 1, and once, however often it is asked for.
+    // Number 1, and once, however often it is requested.
     let set = [answer(10, 4, b"\0\0\0\x01base:allocation"), answer(10, 1, b"")].concat();
     assert_eq!(told(10, &["base:allocation", "base:allocation"]), set);
     for queries in [&[][..], &["base:"], &["qemu:dirty-bitmap:b"]] {
@@ -365,7 +365,7 @@ fn required_tls_comes_first() {
     assert_eq!(why(step), "option 1 needs TLS here: send STARTTLS first");
 }
 
-/// Is TLS asked for, and is what was agreed before forgotten then?
+/// Is TLS started on request, and is what was agreed before forgotten then?
 #[test]
 fn tls_begins_anew() {
     for mode in [TlsMode::Offered, TlsMode::Required] {
@@ -407,7 +407,7 @@ fn no_tls_is_policy() {
     assert_eq!(kinds(&out), [(5, (1 << 31) + 3)]);
 }
 
-/// Can somebody in between put plain text in front of the session under TLS?
+/// Can an attacker in between put plain text in front of the session under TLS?
 #[test]
 fn plain_text_behind_starttls_is_the_end() {
     let injected = option(7, &wish("disk", &[]));

@@ -189,7 +189,7 @@ fn what_was_not_negotiated_is_refused() {
     assert_eq!(verdict(zero(command_flag::NO_HOLE), &slow), 0);
 }
 
-/// Are commands that nobody knows refused, RESIZE (8) among them, and is leaving always allowed?
+/// Are unknown commands refused, RESIZE (8) among them, and is disconnecting always allowed?
 #[test]
 fn unknown_commands_are_einval() {
     let with = negotiated();

@@ -25,7 +25,7 @@ fn call(kind: Kind, offset: u64, length: u32, payload: &[u8]) -> (Call, Told) {
     (call, told)
 }
 
-/// All that there is to be read, in pieces of so many bytes.
+/// All that can be read, in pieces of this many bytes.
 fn read_all(calls: &mut Calls, piece: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut buffer = vec![0; piece];
@@ -154,7 +154,7 @@ fn replies_to_nobody() {
     calls.push(call(Kind::Read, 100, 4, b"").0);
     read_all(&mut calls, 100);
     out.clear();
-    // Four bytes from 102 on do not lie within 100..104.
+    // Four bytes from 102 on are not within 100..104.
     reply::data(&mut out, 0, 102, 4, true);
     assert!(calls.write(&[IoSlice::new(&out)]).is_err());
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Do files need no socket, and come out with what was asked for and else the defaults?
+/// Do files need no socket, and get the values that are set, with defaults for the rest?
 #[test]
 fn volumes_as_files() {
     let with = |server: &str| sound(&format!("[server]\n{server}\n[volume.a]\npath = '/f'\n"));
