@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A client may ask for any byte; files are asked for whole blocks. A read reads whole blocks and
-//! returns the bytes asked for. A write that begins or ends within a block reads the block first;
+//! returns the bytes requested. A write that begins or ends within a block reads the block first;
 //! meanwhile, later changes of that block wait for it, and it waits for earlier ones: also those of
 //! another volume that shares the file, if it is on the same device. (Another device has a loop of
 //! its own; another server does not know of these clients.)

@@ -209,7 +209,7 @@ pub struct DeviceLoop {
     told: Option<u32>,
     /// Bytes that were read from connections.
     heard: u64,
-    /// How often the loop has asked for events.
+    /// How often the loop has polled for events.
     #[cfg(test)]
     looks: u64,
 

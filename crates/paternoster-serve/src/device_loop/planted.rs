@@ -20,7 +20,7 @@ pub(crate) enum Bug {
     LooksAtAll,
     /// A question for holes is answered whole (finding 6).
     TellsAllRuns,
-    /// A cap is charged for data that a refused request asked for (finding 7).
+    /// A cap is charged for data of a refused request (finding 7).
     ChargesRefused,
     /// A new server owes no flush for what the one before has left.
     OwesNothing,

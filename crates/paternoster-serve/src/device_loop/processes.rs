@@ -4,7 +4,7 @@
 //! ```text
 //! Call ── known caller ──────────────▶ its connection ──▶ wire of calls ──▶ intake, as of a socket
 //!      ── new caller ── rule, cgroups ──▶ a connection is made
-//!      ── nobody knows, or too many ────▶ the volume's common connection
+//!      ── unknown caller, or too many ──▶ the volume's common connection
 //! ```
 //!
 //! A connection belongs to a process *with* its ionice and its cgroup: when one of them changes,

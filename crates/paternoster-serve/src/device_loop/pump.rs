@@ -36,7 +36,7 @@ const ENDS: u32 = 4 * ROUND;
 /// 0.80 of its due with rounds of 32 commands, and 0.74 to 1.90 with 40 us; two clients with 32
 /// requests each lose 2 to 3 % of their throughput.
 const SPAN: Nanos = Nanos::from_micros(40);
-/// Answers, in pages, that are sent before the queue has been asked for everything.
+/// Answers, in pages, that are sent before the queue has been emptied.
 const ENOUGH: u32 = 32;
 
 impl DeviceLoop {

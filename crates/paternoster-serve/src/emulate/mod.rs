@@ -17,7 +17,7 @@
 //!   in time.
 //!
 //! # Invariants
-//! I1  No command is answered before the model is done with it, and the model is never asked for
+//! I1  No command is answered before the model is done with it, and the model never gets
 //!     it earlier than by one overhead before the file system has read it.
 //! I2  An emulation that is dropped, for any reason, leaves no mount behind.
 //! I3  No process waits for ever: what can no longer be answered gets EIO.

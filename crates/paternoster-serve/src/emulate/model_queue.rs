@@ -23,7 +23,7 @@
 //! I1  The model has at most its own depth of commands.
 //! I2  A request ends exactly once, and not before its time in the model.
 //! I3  Commands go to the model in the order of their requests, with times that never step
-//!     back: something asked for earlier than the model has lived begins when the model is now.
+//!     back: a request from before the model's present time begins at that time.
 
 use std::collections::VecDeque;
 

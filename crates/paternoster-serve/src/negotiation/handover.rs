@@ -179,7 +179,7 @@ mod tests {
     use crate::host::listen::Socket;
     use crate::nbd::{ExportFacts, Negotiated};
 
-    /// Has a tenant that comes from many addresses no more than 8 connections behind a hand-over
+    /// Has a tenant that comes from many addresses no more than 8 connections after a handover
     /// either, and is the ninth another tenant's?
     #[test]
     fn a_crowd_of_one_tenant_leaves_seats_behind_a_hand_over() {

@@ -25,7 +25,7 @@ fn who_does_not_listen_does_not_keep_the_memory() {
     let folder = Folder::in_memory("deaf");
     let file = folder.file("disk", SIZE);
     let mut config = config(&folder, device("bfq", &[("disk", &file)]));
-    // Nobody is thrown out: it must work while they are here.
+    // No client is disconnected: it must work while they are here.
     config.server.stall_timeout = Nanos::from_secs(3600);
     let server = start(config);
     let socket = folder.path("nbd.sock");

@@ -19,8 +19,8 @@ fn ends(server: Server) -> JoinHandle<Result<(), String>> {
     std::thread::spawn(move || server.wait())
 }
 
-/// Is a client under TLS answered what it has asked for, told the end as it should be, and let in
-/// again, while one beside it goes on by the same connection, with what it was counted?
+/// Are a TLS client's requests answered, its session ended properly, and the client accepted again,
+/// while another client keeps its connection and its counts?
 #[test]
 fn a_client_under_tls_is_told_to_reconnect() {
     let (folder, mut config, certificate) = secure_setting("handover-tls");

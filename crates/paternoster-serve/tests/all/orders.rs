@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does a running server do what it is told, and tell what it does?
+//! Does a running server follow orders, and report what it does?
 
 use std::path::Path;
 
@@ -27,8 +27,8 @@ fn level<'a>(explained: &'a Value, name: &str) -> &'a Value {
     levels.iter().find(|level| level["name"] == name).unwrap()
 }
 
-/// Are weights changed, with floors as they are, and is it said why? `low` has a floor of 20 %:
-/// beside 300 that is 75, on the fine scale 1000 and 250.
+/// Are weights changed, with floors as they are, and explained? `low` has a floor of 20 %: compared
+/// with 300 that is 75, on the fine scale 1000 and 250.
 #[test]
 fn weights_are_changed_and_explained() {
     let folder = Folder::in_memory("orders");

@@ -29,9 +29,8 @@ fn try_start(config: &Config, force: bool) -> Result<(Server, Folder), String> {
     Ok((Server::start(config, options, sockets)?, folder))
 }
 
-/// Starts one on a block device that another had until now: a process that a test beside this one
-/// is just starting may have that one's descriptors for a moment, and with them the kernel's own
-/// lock.
+/// Starts one on a block device that another had until now: a process just started by a concurrent
+/// test may have that one's descriptors for a moment, and with them the kernel's own lock.
 fn start_soon(config: &Config) -> Server {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -113,13 +112,13 @@ fn on_two_devices_and_one(folder: &Folder, volumes: &[Volume]) -> [Config; 2] {
     [serving(folder, volumes), one]
 }
 
-/// Do two servers keep off each other's files, in one process or in two, readers beside readers?
+/// Do two servers keep off each other's files, in one process or in two, except reader and reader?
 #[test]
 fn two_servers() {
     let folder = Folder::on_disk("two-servers");
     let image = folder.file("image", SIZE);
     for (first, second, together) in [
-        // (only reads, is shared): a table of who lives with whom.
+        // (only reads, is shared): a table of which may coexist.
         ((false, false), (false, false), false),
         ((false, false), (true, false), false),
         ((true, false), (true, false), true),
@@ -213,7 +212,7 @@ fn a_real_qemu_is_noticed_and_notices() {
         end(&server);
         succeeds(&mut qemu_io(&[], write).unwrap());
 
-        // qemu first: one that reads is in nobody's way, one that writes is, unless we share.
+        // qemu first: a reader is in no one's way, a writer is, unless we share.
         let reader = Open::image(&image, &["-r"]);
         end(&try_start(&served, false).unwrap().0);
         drop(reader);
@@ -259,7 +258,7 @@ impl Drop for Loop {
     }
 }
 
-/// Is a loop device beside its own file found, within a server and in two; is a second loop over
+/// Is a loop device used with its own file found, within a server and in two; is a second loop over
 /// another part of it none of our business; and does the kernel's own lock keep a second owner off
 /// a device, but not readers?
 #[test]
@@ -288,7 +287,7 @@ fn a_loop_and_its_file() {
     end(&server);
     drop(all);
 
-    // Two halves of one file, each a loop: nobody is in anybody's way.
+    // Two halves of one file, each a loop: neither is in the other's way.
     let half = SIZE / 2;
     let (offset, limit) = (format!("-o{half}"), format!("--sizelimit={half}"));
     let Some(front) = Loop::over(&image, &[&limit]) else { return };

@@ -112,7 +112,7 @@ fn settled(server: &Server, clients: usize) -> String {
     status(server)
 }
 
-/// Waits until a status is what it is to be: clients move when what they have asked for has ended.
+/// Waits until a status is as expected: clients move when their requests have ended.
 fn becomes(server: &Server, expected: &str, what: &str) {
     let begun = Instant::now();
     let mut found = status(server);
@@ -125,7 +125,7 @@ fn becomes(server: &Server, expected: &str, what: &str) {
 }
 
 /// Blocks that a client writes, and what may be in each: what was acknowledged last, and what was
-/// asked for since.
+/// sent since.
 const BLOCKS: usize = 4;
 const ESHUTDOWN: u32 = 108;
 
@@ -283,15 +283,15 @@ fn drawn(dice: &mut Dice, house: &Reloading, is_wrong: bool) -> Drawn {
             "[tenant.bad]\ncap = \"much\"",
         ][one_of(dice, 5)];
         let _fits = writeln!(text, "{wrong}");
-        // Behind the three lines that stand in front; the last one is it.
+        // After the three leading lines; the last one is it.
         text.lines().count() + 3
     });
     Drawn { text, line, volumes }
 }
 
 /// Does a server become, by each of a row of files, what a fresh start with it is, lose nothing
-/// that it has acknowledged meanwhile, and stay as it is by a file with a mistake, whose line is
-/// told? A third of the files have one; volumes come, go and change in the others.
+/// that it has acknowledged meanwhile, and stay as it is after a file with a mistake, whose line is
+/// reported? A third of the files have one; volumes come, go and change in the others.
 fn becomes_what_files_say(engine: &'static str, files: u64) {
     let seed = 29;
     eprintln!("seed {seed}");
@@ -398,8 +398,8 @@ fn what_cannot_be_changed_is_named() {
     end(&server);
 }
 
-/// Do rights that a reload brings count for newcomers, and do clients that are there keep theirs
-/// and count on, where so many may come?
+/// Do new rights after a reload apply to new clients, and do present ones keep theirs, and still
+/// count where the number is limited?
 #[test]
 fn rights_count_for_newcomers() {
     let house = Reloading::new("reload-rights");

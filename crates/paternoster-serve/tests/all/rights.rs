@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rights over real sockets: by user, for reading only, and so many clients at a time.
+//! Rights over real sockets: by user, for reading only, and by number of clients.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn ours() -> Who {
     Who { uid: Some(rustix::process::getuid().as_raw()), ..Who::default() }
 }
 
-/// `disk`, and `other` beside it that the change is about.
+/// `disk`, and next to it `other`, which the change is about.
 fn two(name: &str) -> (Folder, Config) {
     let (folder, mut config) = setting(name);
     let path = folder.file("other.img", 1 << 20);

@@ -136,7 +136,7 @@ impl Client {
         Ok(cookie)
     }
 
-    /// Reads what is told of one request: whichever comes first.
+    /// Reads the answer to one request: whichever comes first.
     pub(crate) fn told(&mut self) -> io::Result<Told> {
         let mut told = Told::default();
         loop {
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Asks and waits for what is told of it; data of simple replies too.
+    /// Asks and waits for the answer; data of simple replies, too.
     pub(crate) fn ask(
         &mut self,
         kind: u16,

@@ -4,8 +4,8 @@
 //! A millisecond a request, four at a time: the machine's own speed hardly matters. Shares are
 //! counted in requests between two snapshots of the server, a ratio, whatever the time it took. A
 //! machine that is busy with something else may still disturb one. So a figure is the median of
-//! three tries, and beside them a thread sleeps a millisecond at a time, as the device does, and
-//! tells by how much of it the machine wakes it late: that is the noise of the machine.
+//! three tries, and meanwhile a thread sleeps a millisecond at a time, as the device does, and
+//! measures by how much of it the machine wakes it late: that is the machine's noise.
 //!
 //! ```text
 //! 740 ..= 759 wanted, 20 thousandths of noise:  median 730  730 + 730 * 20 / 1000 >= 740: passes
@@ -58,7 +58,7 @@ const TOO_NOISY: u64 = 300;
 /// A wait that is longer than this is none.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// By how many thousandths of what it asked for is a thread that sleeps woken late?
+/// By how many thousandths of its sleep is a thread woken late?
 struct Noise {
     ends: Arc<AtomicBool>,
     sleeper: JoinHandle<Vec<u64>>,
@@ -94,7 +94,7 @@ impl Noise {
     }
 }
 
-/// Whether a figure is within its bounds, as far as noise of so many thousandths lets one see.
+/// Whether a figure is within its bounds, as far as this noise, in thousandths, lets one see.
 fn is_within(figure: u64, bounds: &RangeInclusive<u64>, noise: u64) -> bool {
     let unseen = figure * noise / 1000;
     figure + unseen >= *bounds.start() && figure.saturating_sub(unseen) <= *bounds.end()
@@ -126,7 +126,7 @@ pub(crate) fn median_is(
     assert!(are_within, "{what}: {medians:?} of {tries:?}, wanted {bounds:?}, noise {noise}");
 }
 
-/// Does noise widen bounds by so much of the figure, and no more? 730 * 20 / 1000 = 14.
+/// Does noise widen bounds by that part of the figure, and no more? 730 * 20 / 1000 = 14.
 #[test]
 fn noise_widens_bounds() {
     assert!(is_within(740, &(740..=759), 0) && !is_within(739, &(740..=759), 0));

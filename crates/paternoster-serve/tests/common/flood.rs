@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Floods: connections that always have so many random reads of 4 KiB outstanding.
+//! Floods: connections that always have a fixed number of random reads of 4 KiB outstanding.
 //!
-//! Replies are counted by their bytes, many with one call, so that the client costs little beside
-//! a server on the same two processors.
+//! Replies are counted by their bytes, many with one call, so that the client costs little compared
+//! with a server on the same two processors.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -84,7 +84,7 @@ fn flood(mut stream: UnixStream, depth: usize, blocks: u64, seed: u64) -> Vec<Du
     }
 }
 
-/// Marsaglia's xorshift: places need no more.
+/// Marsaglia's xorshift: that is enough for places.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

@@ -51,7 +51,7 @@ fn session(certificate: &CertificateDer<'static>) -> ClientConnection {
     ClientConnection::new(Arc::new(config), name).unwrap()
 }
 
-/// What a monitor is told of metrics, if it trusts the certificate.
+/// The metrics that a monitor gets, if it trusts the certificate.
 pub(crate) fn metrics(at: SocketAddr, certificate: &CertificateDer<'static>) -> io::Result<String> {
     let stream = TcpStream::connect(("127.0.0.1", at.port()))?;
     let mut stream = StreamOwned::new(session(certificate), stream);

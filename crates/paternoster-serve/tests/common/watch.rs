@@ -10,7 +10,7 @@ use paternoster_serve::server::Server;
 /// Long enough for any machine; a test that waits for ever tells nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How the only device of a server stands.
+/// The state of a server's only device.
 pub(crate) fn snapshot(server: &Server) -> Snapshot {
     let told = server.device_loops()[0].ask(Order::Snapshot).expect("an answer");
     serde_json::from_value(told).expect("a snapshot")
@@ -25,7 +25,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until only `connections` are connected, and nothing of anybody is under way or in memory.
+/// Waits until only `connections` are connected, and nothing is under way or in memory.
 pub(crate) fn until_quiet(server: &Server, connections: usize) {
     let mut last = None;
     let end = Instant::now() + PATIENCE;

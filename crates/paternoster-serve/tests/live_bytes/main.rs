@@ -10,9 +10,9 @@
 //!             140        N        2N       generations: the last two are equal, within SLACK
 //! ```
 //!
-//! A global allocator adds up what is live, in bytes and pieces, of all threads. No clock has a
-//! say: pages that the allocator keeps are not counted, so that a leak is told from what is only
-//! not given back. It is alone in its process because there is one allocator in each.
+//! A global allocator adds up what is live, in bytes and pieces, of all threads. No clock matters,
+//! and pages that the allocator keeps are not counted, so that a leak can be told from memory that
+//! is only kept. It is alone in its process because there is one allocator in each.
 
 #[path = "../common/mod.rs"]
 mod common;

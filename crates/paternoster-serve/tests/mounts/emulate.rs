@@ -19,7 +19,7 @@ fn can() -> Option<RwLockReadGuard<'static, ()>> {
     emulated::can().then(with_files)
 }
 
-/// Is it one file of its size, which stays what it is, whoever opens or truncates it?
+/// Is it one file of its size, which does not change when opened or truncated?
 #[test]
 fn it_is_a_device() {
     let Some(_turn) = can() else { return };

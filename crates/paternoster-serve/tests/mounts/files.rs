@@ -37,7 +37,7 @@ pub(super) fn turn() -> Option<RwLockReadGuard<'static, ()>> {
     can().then(with_files)
 }
 
-/// A server of one volume, `disk`, of so many bytes, shown below `folder`.
+/// A server of one volume, `disk`, of this many bytes, shown below `folder`.
 fn shown(folder: &Folder, bytes: u64, change: impl FnOnce(&mut Config)) -> (Server, PathBuf) {
     let (config, disk) = shown_by(folder, bytes, change);
     (start(config), disk)
@@ -309,8 +309,8 @@ fn rights_count_for_files() {
     }
 }
 
-/// Is a process one connection, whatever thread it asks from, and are all one where none are told
-/// apart?
+/// Is a process one connection, whichever thread makes the call, and are all one where none are
+/// told apart?
 #[test]
 fn processes_are_connections() {
     let Some(_turn) = can().then(with_processes) else { return };

@@ -8,8 +8,8 @@ use super::files::{MIB, shown_by, turn};
 use crate::common::client::READ;
 use crate::common::{Client, Folder, end, start, take_over};
 
-/// Is what a process wrote there when it opens the file again, which fails before; and does a
-/// client beside it notice nothing?
+/// Is what a process wrote there when it opens the file again, which fails before; and does another
+/// client notice nothing?
 #[test]
 fn processes_open_their_files_again() {
     let Some(_turn) = turn() else { return };

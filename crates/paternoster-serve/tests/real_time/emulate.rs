@@ -12,7 +12,8 @@ use paternoster_core::Nanos;
 
 use crate::common::emulated::{Rig, can, catalogued, two_at_a_time};
 
-/// A command is taken to have been asked at most so long before it was seen, with 1 us a KiB more.
+/// A command is assumed to have been issued at most this long before it was seen, with 1 us a KiB
+/// more.
 const OVERHEAD: Duration = Duration::from_micros(100);
 
 fn took(what: impl FnOnce()) -> Duration {
@@ -35,7 +36,7 @@ fn flushes_take_their_time() {
     assert!(took(|| file.sync_all().unwrap()) >= flush - OVERHEAD);
     let told = rig.kind("flush");
     assert_eq!(told.commands, 1);
-    // What is told is within 1/128.
+    // Reported values are within 1/128.
     assert!(told.set.p50.0 >= 3_200_000 * 127 / 128, "{}", told.set.p50);
     let mut lasting = OpenOptions::new();
     let lasting = lasting.write(true).custom_flags(libc::O_DSYNC).open(rig.emulation.file());
@@ -46,7 +47,7 @@ fn flushes_take_their_time() {
 }
 
 /// Do commands take as long as the model says, as many at a time as it says, and never less? 40 of
-/// 5 ms by two servers are 100 ms; who waits in line waits for longer than 5.
+/// 5 ms by two servers are 100 ms; a command that waits in line waits for longer than 5.
 #[test]
 fn the_model_says_how_long() {
     if !can() {

@@ -40,7 +40,7 @@ fn who_never_chooses_must_go() {
         more.extend(Client::connect(&socket, "disk").ok());
         more.len() == 3
     });
-    // It has been there for longer than anybody's handshake may take.
+    // It has been there for longer than any handshake may take.
     works(&mut chosen, 0, 1);
     end(&server);
 }
@@ -79,7 +79,7 @@ fn who_was_slow_once_may_be_silent() {
 }
 
 /// Do garbage where TLS should begin, half a handshake, plain text, and death in the middle of a
-/// record harm nobody else?
+/// record harm no other client?
 #[test]
 fn garbage_under_tls() {
     let (folder, mut config, certificate) = secure_setting("tls");

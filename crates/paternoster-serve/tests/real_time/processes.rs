@@ -66,7 +66,8 @@ impl Bench {
     fn new(change: impl FnOnce(&Folder, &mut Config)) -> Bench {
         let folder = Folder::in_memory("processes");
         let mut dev = device("bfq", &[("disk", &folder.file("data", SIZE))]);
-        // Raising the weight of who has just begun is meant for people who wait, not for floods.
+        // Raising the weight of a process that has just begun helps people who wait; it is not
+        // meant for floods.
         dev.attributes = vec![("low_latency".into(), "0".into())];
         let mount = folder.path("shown");
         fs::create_dir(&mount).expect("a folder to mount on");
@@ -116,7 +117,7 @@ impl Bench {
     }
 
     /// Processes that read as fast as they can, each started by some words before its own, such as
-    /// `ionice -c 3`. Each has got something before the next one comes: beside a realtime flood
+    /// `ionice -c 3`. Each has got something before the next one comes: next to a realtime flood
     /// others get nothing.
     fn floods(&self, before: &[Vec<String>]) -> Floods {
         let mut floods = Floods(Vec::new());
@@ -217,7 +218,7 @@ fn levels_of_ionice() {
     });
 }
 
-/// Does a realtime process get nearly all beside a best-effort one, and if its user may not be
+/// Does a realtime process get nearly all against a best-effort one, and if its user may not be
 /// realtime the share of level 0: weight 80 to the 40 of level 4, 2:1? Within 5 % of 2 is 1.9 to
 /// 2.1: 1.9 / 2.9 = 655 to 2.1 / 3.1 = 677 thousandths.
 #[test]
@@ -348,7 +349,7 @@ fn weights_of_cgroups() {
         let before = bench.shares(&floods, THREE);
         weigh(&first, 300);
         weigh(&second, 100);
-        // Believed so long at most: a thread's cgroup, and its weight.
+        // Cached this long at most: a thread's cgroup, and its weight.
         std::thread::sleep(TTL * 2);
         let after = bench.shares(&floods, THREE);
         drop(floods);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does everybody get the share that is configured, from a running server, over real sockets?
+//! Does each client get the share that is configured, from a running server, over real sockets?
 //!
 //! The device is a model in real time: a millisecond a request, four at a time, so that the
 //! machine's own speed hardly matters. Shares are counted in requests between two snapshots of the
@@ -7,7 +7,7 @@
 //! still disturb one, so a figure has five tries.
 //!
 //! ```text
-//! | settling: not counted | so many requests in all: who got which part? |
+//! | settling: not counted | a fixed number of requests: which part did each get? |
 //! ```
 //!
 //! Debug builds audit the queue at nearly every call and are slower than the device: there is
@@ -61,7 +61,7 @@ impl Bench {
         self.folder.path("nbd.sock")
     }
 
-    /// So many connections to an export, with 32 reads outstanding each.
+    /// This many connections to an export, with 32 reads outstanding each.
     fn floods(&self, export: &str, connections: u64) -> Vec<Flood> {
         (1..=connections).map(|seed| Flood::start(&self.socket(), export, 32, seed)).collect()
     }
@@ -177,7 +177,7 @@ fn a_crowd_is_one_tenant() {
     halves(BFQ, 16);
 }
 
-/// Two tenants of equal weight, one of so many connections and one of one.
+/// Two tenants of equal weight, one with several connections and one with one.
 fn halves(scheduler: &str, connections: u64) {
     let half = 480..=520;
     median_is(&format!("{scheduler}: {connections} against 1"), &[half.clone(), half], || {
@@ -224,7 +224,7 @@ fn weights_change_live_under_cfq() {
     weights_change_live(CFQ);
 }
 
-/// Does a group of two tenants share with a tenant beside it as one? 100:100 is a half for the
+/// Does a group of two tenants share with a sibling tenant as one? 100:100 is a half for the
 /// tenant, and 100:300 within the group an eighth and three eighths.
 #[test]
 fn a_group_shares_as_one() {
@@ -251,8 +251,8 @@ fn a_group_shares_as_one() {
     });
 }
 
-/// Does the background class get its minimum of a tenth and no more to speak of, beside a flood,
-/// and everything when it is alone?
+/// Does the background class get its minimum of a tenth and hardly more, next to a flood, and
+/// everything when it is alone?
 #[test]
 fn the_background_has_its_minimum() {
     median_is("background", &[95..=115, 990..=1000], || {
@@ -271,8 +271,8 @@ fn the_background_has_its_minimum() {
     });
 }
 
-/// Does a floor of 200 thousandths hold beside two of a hundred times the weight, which share the
-/// rest: 400 each?
+/// Does a floor of 200 thousandths hold against two tenants of a hundred times the weight, which
+/// share the rest: 400 each?
 #[test]
 fn a_floor_holds() {
     median_is("a floor", &[190..=215, 385..=415, 385..=415], || {

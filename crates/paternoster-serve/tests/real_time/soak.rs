@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Soak: clients of all manners and a device with faults, while somebody turns every knob.
+//! Soak: clients of all kinds and a device with faults, while every setting is changed.
 //!
 //! ```text
 //! careful × 3    writes, flushes and reads its own part; what was told as done must be there
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A few seconds; `PATERNOSTER_SOAK=600` makes it ten minutes, and looks at the memory of the
-//! process too (`--test real_time soak`). At the end nothing is in use, and nobody is there.
+//! process too (`--test real_time soak`). At the end nothing is in use, and no client is connected.
 
 use std::io::Write;
 use std::path::Path;
@@ -79,7 +79,7 @@ impl Part {
         }
     }
 
-    /// Does something, and holds what is told against what is known.
+    /// Does something, and compares the answer with what is known.
     fn act(&mut self, client: &mut Client, dice: &mut Dice) {
         let most = if dice.below(4) == 0 { 300_000 } else { 9000 };
         let length = usize::try_from(1 + dice.below(most)).unwrap();
@@ -144,7 +144,7 @@ impl Soak<'_> {
         }
     }
 
-    /// Its writes go to another part than anybody's who looks.
+    /// Its writes go to a part that no other client reads.
     fn dying(&self) {
         let mut dice = Dice(SEED + 10);
         while !self.is_over() {
@@ -278,7 +278,7 @@ fn all_of_it_at_once() {
     println!("{acts} acts in {seconds} s; {:?} … {:?} KiB", sizes.first(), sizes.last());
     assert!(acts > 0);
     if seconds >= 120 {
-        // Flat: the second half needs no more than the first, but for what an allocator keeps.
+        // Flat: the second half needs no more than the first, except what an allocator keeps.
         let (first, second) = sizes.split_at(sizes.len() / 2);
         let (first, second) = (first.iter().max(), second.iter().max());
         let grown = second.unwrap().saturating_sub(*first.unwrap());

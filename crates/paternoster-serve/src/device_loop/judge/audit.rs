@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Audit: what a loop has counted is counted again, from what is there.
 //!
-//! A count that goes wrong is seldom seen where it goes wrong: a connection, or a tenant, is held
-//! back a little sooner each time, and stands still when a server has lived for long. So each
-//! count is an invariant here, and holds between any two rounds.
+//! A wrong count is seldom noticed where it goes wrong: a connection, or a tenant, is held back a
+//! little sooner each time, and stops when a server has run for long. So each count is an invariant
+//! here, and holds between any two rounds.
 //!
 //! | counts | are of |
 //! |---|---|
@@ -114,7 +114,7 @@ fn is_same<T: PartialEq + std::fmt::Debug>(of: &str, counted: T, there: T) -> Re
     Err(format!("L3: {of}: counted {counted:?}, there {there:?}"))
 }
 
-/// Where everything stands that does not move.
+/// The state of everything that makes no progress.
 pub(super) fn standing(it: &DeviceLoop) -> String {
     let connections: Vec<_> = it
         .connections

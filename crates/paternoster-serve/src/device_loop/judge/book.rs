@@ -8,10 +8,11 @@
 //! C                                  |--R--|        may be told either, byte by byte
 //! ```
 //!
-//! A write is there from when it was sent. It is gone when another that was told as done began
-//! after it had ended. For a reader that other must have ended before the read began; for a cut it
-//! must be promised as well: by its own FUA, or a flush that was told as done and sent after its
-//! end. What failed, or was never answered, may be there or not; a trim may read as zeroes or not.
+//! A write may be visible from when it was sent. It is gone when another write, acknowledged, began
+//! after it had ended. For a reader that other must have ended before the read began; for a power
+//! cut it must be promised as well: by its own FUA, or an acknowledged flush that was sent after
+//! its end. What failed, or was never answered, may be there or not; a trim may read as zeroes or
+//! not.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -65,7 +66,7 @@ pub(super) fn bytes(id: u32, at: u64, length: usize) -> &'static [u8] {
     &noise[from..from + length]
 }
 
-/// So many zeroes.
+/// This many zeroes.
 pub(super) fn zeroes(length: usize) -> &'static [u8] {
     &ZEROES[..length]
 }
@@ -98,7 +99,7 @@ impl Book {
         id
     }
 
-    /// It was told as done, or as failed.
+    /// It was reported as done, or as failed.
     pub(super) fn end(&mut self, id: u32, beat: u64, good: bool, fua: bool) {
         let write = &mut self.writes[id as usize];
         write.end = Some(beat);
@@ -106,8 +107,8 @@ impl Book {
         write.promised = good && fua;
     }
 
-    /// A flush that was sent at `begin` was told as done. `oldest`: when the oldest read was sent
-    /// that is not answered; what only it could see is kept.
+    /// A flush that was sent at `begin` was acknowledged. `oldest`: when the oldest unanswered read
+    /// was sent; what only that could see is kept.
     pub(super) fn flushed(&mut self, begin: u64, oldest: u64) {
         for write in &mut self.writes {
             write.promised |= write.good && write.end.is_some_and(|end| end <= begin);

@@ -3,7 +3,7 @@
 //!
 //! | call | how it fails |
 //! |---|---|
-//! | read, write | an errno, some sectors moved all the same; less than was asked for |
+//! | read, write | an errno, some sectors moved all the same; less than requested |
 //! | durable write, sync | an errno; the kernel's of a write-back that failed, once |
 //! | fallocate | an errno; not known here at all, or not for this range |
 //! | lseek | an errno |
@@ -35,7 +35,7 @@ pub(super) struct Opened {
     bytes: Range<usize>,
     /// Flushes have a description of their own.
     alone: bool,
-    /// Of how many failed write-backs each description was told.
+    /// How many failed write-backs were reported to each description.
     seen: [AtomicU64; 2],
 }
 
@@ -133,7 +133,7 @@ impl Opened {
 }
 
 impl State {
-    /// Moves so many bytes.
+    /// Moves this many bytes.
     ///
     /// # Safety
     /// As [`Opened::transfer`].

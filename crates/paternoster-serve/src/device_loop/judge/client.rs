@@ -3,13 +3,13 @@
 //!
 //! Laws of the stream: S1 a reply is of a request that is outstanding, and the last of it; S2 a
 //! structured read has chunks alone, within its range, each byte once, all of them when it says
-//! done without an error; S3 what is wrong with a request is told with its errno, and nothing else;
-//! S4 an error is due, with this errno: something failed in its range while it was under way, or
+//! done without an error; S3 a bad request is answered with its errno, and nothing else; S4 an
+//! error has a cause, with its errno: something failed in its range while it was under way, or
 //! before, if what failed is a promise; S5 the bytes are admissible (`book`); S6 the server hangs
 //! up only on a read without structured replies of which something failed, and when a client has
-//! said that it goes and all is answered; S7 what is told of holes is in blocks, within the
-//! request, one run if one was wanted, and a hole may be zeroes; S8 a trim with FUA has a flush
-//! behind it; S10 a stop waits for what was accepted, as long as it has time.
+//! disconnected and all is answered; S7 reported holes are in blocks, within the request, one run
+//! if one was wanted, and a hole may be zeroes; S8 a trim with FUA is followed by a flush; S10 a
+//! stop waits for accepted requests, as long as it has time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read, Write};
@@ -29,7 +29,7 @@ use crate::nbd::reply::errno;
 
 /// Bytes that are taken at a time, at most.
 const ROOM: usize = 256 << 10;
-/// Bytes of answers that a narrow socket takes, as it is asked for; the kernel gives a few more.
+/// Bytes of answers that a narrow socket takes, as requested; the kernel gives a few more.
 const NARROW: usize = 4 << 10;
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
@@ -86,7 +86,7 @@ pub(super) struct Client {
     /// It has come, to this server.
     came: bool,
     shake: Option<Shake>,
-    /// It comes no more.
+    /// It does not come again.
     is_gone: bool,
     plan: ClientPlan,
     /// First byte of its volume in the medium.
@@ -114,7 +114,7 @@ pub(super) struct Client {
     pub(super) digest: u64,
 }
 
-/// What the judge knows beside the stream.
+/// What the judge knows besides the stream.
 pub(super) struct World<'a> {
     pub(super) book: &'a mut Book,
     pub(super) log: &'a [Failure],
@@ -181,7 +181,7 @@ impl Client {
         OwnedFd::from(theirs)
     }
 
-    /// Its server has gone. What was not answered is there or not, and comes no more.
+    /// Its server has gone. Unanswered changes are there or not, and answers come no more.
     pub(super) fn lose_server(&mut self, book: &mut Book, beat: u64) {
         self.is_gone |= self.is_done() || self.goes || self.is_lost;
         self.is_gone |= self.came && self.plan.shake.lie.is_some();
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    /// Its server hands over: who shakes hands has to come again.
+    /// Its server hands over: a client in handshake has to connect again.
     pub(super) fn is_passed_on(&mut self) {
         self.was_left = self.shake.is_some();
     }
@@ -220,7 +220,7 @@ impl Client {
         self.open.values().map(|open| open.ask).collect()
     }
 
-    /// Bytes of data and requests that it has asked for and has no answer to.
+    /// Bytes of data, and requests, without an answer yet.
     pub(super) fn waits_for(&self) -> [u64; 2] {
         let open = || self.open.values().map(|open| open.ask);
         let data = open().filter(|ask| ask.due == 0 && matches!(ask.kind, READ | WRITE));
@@ -553,7 +553,7 @@ fn holes(open: &Open, runs: &[(u32, u32)], world: &World<'_>) -> Result<(), Stri
     Ok(())
 }
 
-/// S8. Nobody knows whose discard is whose: one of this range has to be safe, if there are any.
+/// S8. Discards cannot be matched to requests: one of this range has to be safe, if there are any.
 fn is_durable(Open { ask, at, begin, .. }: &Open, world: &World<'_>) -> bool {
     let end = at + u64::from(ask.length);
     let mut own = world
@@ -563,17 +563,17 @@ fn is_durable(Open { ask, at, begin, .. }: &Open, world: &World<'_>) -> bool {
     own.clone().next().is_none() || own.any(|range| range.is_durable)
 }
 
-/// S4: whether something failed that an error is told of, with the errno that is told.
+/// S4: whether a reported error has a cause, with the same errno.
 fn is_due(open: &Open, world: &World<'_>, told: Option<u32>) -> bool {
     let ask = open.ask;
     let promises = ask.kind == FLUSH || ask.flags & FUA != 0;
-    // What stands around it in its blocks is read, too.
+    // The rest of its blocks is read, too.
     let (start, end) =
         (open.at / 4096 * 4096, (open.at + u64::from(ask.length)).next_multiple_of(4096));
     world.log.iter().any(|failure| {
         let beside = failure.beat >= open.begin;
         let touches = failure.start < end && start < failure.end;
-        // Of what others lost EIO is told, or what was told first.
+        // Losses of others are reported as EIO, or with the first report's errno.
         let is_told = |told| told == errno(failure.errno) || (failure.durable && told == 5);
         ((beside && touches) || (promises && failure.durable)) && told.is_none_or(is_told)
     })

@@ -11,8 +11,8 @@
 //!
 //! Laws: D3 a job is within its volume's file, and of each of its blocks a client has asked for
 //! that sort of work: nothing is read, written or forgotten on behalf of a neighbour unseen. E1 a
-//! job is told as failed with the errno of its call that failed, or because others' durability is
-//! lost; one of which a call failed for good is never told as done.
+//! job is reported as failed with the errno of its failed call, or because others' durability is
+//! lost; a job with a call that failed for good is never reported as done.
 
 use std::collections::VecDeque;
 use std::io;
@@ -168,7 +168,7 @@ unsafe impl Backend for Watched {
             let doing = state.doing[slot as usize].take();
             let doing = doing.unwrap_or_else(|| panic!("E1: job {slot} has ended twice"));
             state.ended += 1;
-            // What of others' is lost is told as EIO, or as it was told first.
+            // Losses of others are reported as EIO, or with the first report's errno.
             let is_told = |errno| error == EIO || error == errno;
             let is_right = match doing.failed {
                 Some(errno) => error == errno,
@@ -268,7 +268,7 @@ impl Loose {
         let Held { slot, work, file, offset, length, ref pieces, .. } = *held;
         let job = Job { slot, work, file, offset, length, pieces, sector: 0 };
         self.medium.state().at = Some(slot);
-        // SAFETY: the promise of who has submitted it.
+        // SAFETY: the submitter's promise.
         let error = unsafe { plain::perform(&self.files, &job) };
         self.medium.state().at = None;
         error

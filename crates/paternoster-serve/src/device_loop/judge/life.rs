@@ -7,9 +7,9 @@
 //! | power cut | the disk, and of the blocks that are dirty those that chance picks |
 //! | stop | everything that was acknowledged, on the disk (law D4), if it says that it ended well |
 //!
-//! Clients whose server has gone come again and go on with what they have not asked yet. Cases with
-//! an end have no failed write-backs: a server does not know what the one before was told, and
-//! docs/durability.md says so.
+//! Clients whose server has gone connect again and go on with the requests they have not sent yet.
+//! Cases with an end have no failed write-backs: a server does not know which errors the one before
+//! was given, and docs/durability.md says so.
 
 use paternoster_sim::chance::Chance;
 

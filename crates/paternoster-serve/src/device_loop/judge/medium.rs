@@ -12,7 +12,8 @@
 //! what is remembered of durability is theirs. A cut leaves what is on the disk, and of the blocks
 //! that are dirty those sectors that chance picks: a block may be torn.
 //!
-//! A disk that lies (`Flaw`) is beyond all promises: the judge has to see that something is wrong.
+//! With a disk that lies (`Flaw`) no promise can hold: the judge has to notice that something is
+//! wrong.
 
 use std::fmt;
 use std::ops::Range;
@@ -29,7 +30,7 @@ const SECTOR: usize = 512;
 /// What is made again, and is no failure.
 pub(super) const EINTR: i32 = 4;
 
-/// How often something fails, once in so many; 0: never.
+/// Something fails once in this many times; 0: never.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Faults {
     pub(super) reads: u64,
@@ -38,7 +39,7 @@ pub(super) struct Faults {
     pub(super) syncs: u64,
     pub(super) clears: u64,
     pub(super) seeks: u64,
-    /// Less is moved than was asked for.
+    /// Less is moved than requested.
     pub(super) shorts: u64,
     /// A call does not end before nothing else moves.
     pub(super) hangs: u64,
@@ -53,7 +54,7 @@ pub(super) enum Flaw {
     Misdirects,
     /// A sync says that it ended well, and has done nothing.
     SyncsNothing,
-    /// A write-back fails, and nobody is told.
+    /// A write-back fails, and the error is not reported.
     FailsQuietly,
     /// A write says that all was moved where some was.
     MovesLess,
@@ -67,7 +68,7 @@ pub(super) struct Lacks {
     pub(super) dsync: bool,
 }
 
-/// Something that failed, or was told as failed.
+/// Something that failed, or was reported as failed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failure {
     pub(super) beat: u64,
@@ -91,8 +92,8 @@ pub(super) struct Forgotten {
 #[derive(Debug, Clone)]
 pub(super) struct Doing {
     pub(super) work: Work,
-    /// What it is of. If one of its calls fails all of it is told as failed, also what is of
-    /// requests that were merged into it and that an earlier, short call has moved.
+    /// What it belongs to. If one of its calls fails, all of it is reported as failed, including
+    /// merged requests that an earlier, short call has moved.
     pub(super) range: Range<usize>,
     /// The errno of its last call, if that failed and was not made again.
     pub(super) failed: Option<i32>,
@@ -144,7 +145,7 @@ pub(super) struct State {
     pub(super) servers: Vec<Option<Gone>>,
     /// What hangs may end.
     pub(super) lets_go: bool,
-    /// One in so many looks for an end finds none.
+    /// One in this many checks for an end finds none.
     pub(super) lazy: u64,
     pub(super) beat: u64,
     pub(super) ended: u64,
@@ -216,7 +217,7 @@ impl State {
     /// D3.
     pub(super) fn was_asked_for(&self, work: Work, start: usize, end: usize) -> bool {
         let kinds: &[u16] = match work {
-            // What stands around a change is read, too.
+            // The blocks around a change are read, too.
             Work::Read => &[READ, WRITE, ZEROES],
             Work::Write { .. } => &[WRITE, ZEROES],
             Work::Zero { .. } => &[ZEROES],
@@ -324,7 +325,7 @@ impl State {
         self.dirty[start / self.block..end.div_ceil(self.block)].fill(true);
     }
 
-    /// So much of a change of `length` bytes is there when it fails: some sectors.
+    /// How much of a change of `length` bytes is there when it fails: some sectors.
     pub(super) fn torn(&mut self, length: usize) -> usize {
         let sectors = self.chance.below((length / SECTOR) as u64 + 1);
         usize::try_from(sectors).unwrap() * SECTOR

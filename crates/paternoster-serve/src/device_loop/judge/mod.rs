@@ -19,18 +19,18 @@
 //! log (silent). The rest is what serves (`house`).
 //!
 //! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
-//! it; a client is of one of each, comes when its time has come, and may lie (`shake`). The server
-//! is killed, loses power, is stopped, begins again, is given orders (`life`), reads its
-//! configuration again (`renewal`), and hands over to another one (`succession`).
+//! it; a client belongs to one of each, comes at its time, and may lie (`shake`). The server is
+//! killed, loses power, is stopped, starts again, gets orders (`life`), reads its configuration
+//! again (`renewal`), and hands over to another one (`succession`).
 //!
 //! Laws: H1 to H3 of the handshake (`shake`); S1 to S10 of the streams (`client`); D1 after a cut
-//! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 and E1 of
-//! what the backend is given and says (`engine`); D4 a server that has stopped well has everything
-//! on the disk; L1 nothing stands still while something is owed; L2 when all have gone nothing is
-//! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 what is
-//! counted is there, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same
-//! names (`succession`); R1 a reload leaves what it says (`renewal`); O1 an order is answered; P1
-//! no scheduler breaks what those of others are held to (`watchdog`); T1 and T2 of the tenants
+//! the disk has what was promised (`book`), D2 and what it had outside the volumes; D3 and E1 of
+//! the backend's jobs and reports (`engine`); D4 a server that has stopped well has everything on
+//! the disk; L1 while something is owed there is progress; L2 when all clients have gone nothing is
+//! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 counts
+//! are right, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same names
+//! (`succession`); R1 a reload leaves the state it reports (`renewal`); O1 an order is answered; P1
+//! no scheduler breaks the laws for external ones (`watchdog`); T1 and T2 of the tenants
 //! (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
@@ -452,7 +452,7 @@ fn shrink(mut plan: Plan, mut why: String) -> (Plan, String) {
     }
 }
 
-/// The first case from `seed` on that breaks a law, within so many requests.
+/// The first case from `seed` on that breaks a law, within this many requests.
 fn first_broken(seed: u64, requests: usize) -> Option<(Plan, String, usize)> {
     let (mut judged, mut seed) = (0, seed);
     while judged < requests {
@@ -545,7 +545,7 @@ fn what_was_wrong_is_found() {
     }
 }
 
-/// Is a disk found that breaks its word, whatever stands above it?
+/// Is a disk that lies detected, whatever is above it?
 #[test]
 fn a_disk_that_lies_is_found() {
     crate::log::SILENT.set(true);
@@ -556,7 +556,7 @@ fn a_disk_that_lies_is_found() {
 }
 
 thread_local! {
-    /// How the disks of this thread's cases lie.
+    /// The lie that the disks of this thread's cases tell.
     static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
 }
 

@@ -26,7 +26,7 @@ pub(super) const STATUS: u16 = 7;
 pub(super) const DISC: u16 = 2;
 /// Not of the protocol: the client hangs up.
 pub(super) const LEAVE: u16 = 100;
-/// Nor this: a request with an extended header, which nobody agreed on.
+/// Nor this: a request with an extended header, which was not negotiated.
 pub(super) const EXTENDED: u16 = 101;
 
 pub(super) const FUA: u16 = 1;
@@ -72,7 +72,7 @@ pub(super) struct VolumePlan {
     pub(super) file: usize,
     pub(super) start: usize,
     pub(super) size: usize,
-    /// What its configured length has beyond whole blocks: less than one, and nobody's.
+    /// What its configured length has beyond whole blocks: less than one, and in no volume.
     pub(super) odd: usize,
     pub(super) readonly: bool,
     /// Where in it its clients meet.
@@ -82,7 +82,7 @@ pub(super) struct VolumePlan {
 /// One tenant.
 #[derive(Debug, Clone)]
 pub(super) struct TenantPlan {
-    /// Nobody configured it.
+    /// It is not configured.
     pub(super) is_stranger: bool,
     /// Which of the groups it is in, if not the root.
     pub(super) group: Option<usize>,
@@ -93,7 +93,7 @@ pub(super) struct TenantPlan {
 }
 
 impl TenantPlan {
-    /// One that nobody configured, as most are.
+    /// A tenant that is not configured, as most are.
     fn plain() -> TenantPlan {
         TenantPlan {
             is_stranger: true,
@@ -123,7 +123,7 @@ pub(super) struct Plan {
     pub(super) groups: Vec<u32>,
     pub(super) tenants: Vec<TenantPlan>,
     pub(super) delay_bound: Option<Nanos>,
-    /// Zeroes may become holes, or none may: what the medium is asked for has to be that.
+    /// Whether zeroes may become holes: the calls to the medium have to respect that.
     pub(super) holes: bool,
     /// Bytes of the loop's memory that are left to it.
     pub(super) memory: usize,
@@ -135,7 +135,7 @@ pub(super) struct Plan {
     /// A ring takes the loop's memory.
     pub(super) registers: bool,
     pub(super) lacks: Lacks,
-    /// How the disk lies, if it does.
+    /// The disk's lie, if any.
     pub(super) flaw: Option<Flaw>,
     pub(super) faults: Faults,
     pub(super) lazy: u64,
@@ -162,7 +162,7 @@ impl Plan {
         Plan::of(seed, None)
     }
 
-    /// A case of so many clients, each with a few requests.
+    /// A case of this many clients, each with a few requests.
     pub(super) fn crowd(seed: u64, clients: u64) -> Plan {
         Plan::of(seed, Some(clients))
     }
@@ -220,7 +220,7 @@ impl Plan {
                 shorts: pick(chance, &[0, 0, 3, 20]),
                 hangs: pick(chance, &[0, 0, 0, 0, 30]),
                 refusals: pick(chance, &[0, 0, 5]),
-                // The next server does not know what the one before was told.
+                // The next server does not know which errors the one before was given.
                 write_backs: match fails && ends.is_empty() {
                     true => pick(chance, &[0, 2, 2, 3]),
                     false => 0,
@@ -286,7 +286,7 @@ impl Plan {
         Some(plan)
     }
 
-    /// The same without a volume that nobody has; its bytes stay, and are nobody's.
+    /// The same without a volume that no client uses; its bytes stay, in no volume.
     fn without_idle_volumes(&self) -> impl Iterator<Item = Plan> {
         let used = |volume| self.clients.iter().any(|client| client.volume == volume);
         let idle = (0..self.volumes.len()).filter(move |&volume| !used(volume));
@@ -311,8 +311,8 @@ impl Plan {
 /// around │ volume 0 ││ volume 1 │odd│   │ around │ around │ volume 2 (of another file) │ around
 /// ```
 ///
-/// A volume lies right behind the one before; or behind a block of which that one's configured
-/// length has a piece; or in a file of its own; or, both being shared, upon it.
+/// A volume directly follows the one before; or follows a block of which that one's configured
+/// length has a piece; or is in a file of its own; or, both being shared, overlaps it.
 fn lay_out(chance: &mut Chance, block: usize) -> (Vec<usize>, Vec<VolumePlan>, usize) {
     // Where all meet in a few blocks, changes of one block are often under way together; where
     // they meet at a border, so are those of its two sides.
@@ -382,7 +382,7 @@ fn tenant(chance: &mut Chance, groups: usize) -> TenantPlan {
 /// is not among thousands of others.
 struct Mix {
     kinds: Vec<u16>,
-    /// One change in so many is to last.
+    /// One change in this many is to last.
     fua: u64,
     is_wrong: bool,
 }
@@ -486,7 +486,7 @@ fn spoil(
 ) {
     let writes = matches!(ask.kind, WRITE | ZEROES);
     match chance.below(6) {
-        // One that nobody knows, or of other commands.
+        // An unknown one, or one of other commands.
         0 => {
             let own = match ask.kind {
                 READ => DF,

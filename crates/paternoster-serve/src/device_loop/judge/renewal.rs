@@ -35,7 +35,7 @@ const TOO_MANY: usize = 1_000;
 /// What a reload says.
 #[derive(Debug, Clone)]
 pub(super) struct Renewal {
-    /// Of each tenant, if it has so many.
+    /// Of each tenant, if it has this many.
     weights: Vec<u32>,
     caps: Vec<Caps>,
     /// The users of the first two tenants change places.
@@ -85,7 +85,7 @@ impl Renewal {
 
 /// What a loop has of a configuration.
 fn has(it: &DeviceLoop) -> String {
-    // Those that nobody configured come and go with their clients.
+    // Tenants that are not configured come and go with their clients.
     let configured = it.tenants.iter().filter(|(_, node)| !node.is_stranger);
     let tenants = configured.map(|(_, node)| {
         let (weight, floor, caps) = (node.weight, node.floor, node.cap.is_limited_to());

@@ -7,9 +7,9 @@
 //! lies: nothing at all, wrong flags, a wrong magic, too long an option, half an option
 //! ```
 //!
-//! Laws: H1 the greeting and every answer are what is due, in order; H2 the export that is told has
-//! the volume's size, and is read-only if that is; H3 a client that lies is hung up on, at the
-//! latest when its time for the handshake is over, and one that does not is not.
+//! Laws: H1 the greeting and every answer are as due, in order; H2 the reported export has the
+//! volume's size, and is read-only if the volume is; H3 a client that lies is disconnected, at the
+//! latest when its time for the handshake is over, and an honest one is not.
 
 use paternoster_sim::chance::Chance;
 
@@ -41,13 +41,13 @@ pub(super) enum Lie {
 /// One handshake.
 #[derive(Debug, Clone)]
 pub(super) struct ShakePlan {
-    /// It comes once so many rounds have passed.
+    /// It comes once this many rounds have passed.
     pub(super) comes: u64,
     pub(super) detours: Vec<Detour>,
     pub(super) lie: Option<Lie>,
     /// By EXPORT_NAME, not GO, with the zeroes behind the answer or without.
     pub(super) old: Option<bool>,
-    /// It sends requests before it has heard that it may.
+    /// It sends requests before the server has allowed it.
     pub(super) is_eager: bool,
 }
 
@@ -138,7 +138,7 @@ impl Shake {
             }
         }
         match plan.lie {
-            // Nothing is told from the middle of the last option on.
+            // Nothing is answered from the middle of the last option on.
             Some(Lie::Half | Lie::Leaves) => out.truncate(out.len() - 1),
             Some(Lie::Silence) => out.clear(),
             Some(Lie::Magic) => out[4] ^= 0x80,

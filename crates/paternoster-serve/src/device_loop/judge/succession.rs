@@ -7,10 +7,10 @@
 //! rival   may not have the names, at any of these moments
 //! ```
 //!
-//! Loop, negotiation, claims, and what they say of a connection are production's; what a connection
-//! was in the midst of goes over as the words that it is between processes. Replaced is the channel
-//! between the two, and the threads that wait: a verdict lies ready before it is waited for. So the
-//! negotiation that is paused resumes at once, and is not turned before the loop has answered.
+//! Loop, negotiation, claims, and their records of a connection are production code; a connection's
+//! current request is passed on in the format used between processes. Only the channel between the
+//! two, and the waiting threads, are replaced: a verdict is ready before it is waited for. So the
+//! paused negotiation resumes at once, and does not run before the loop has answered.
 //!
 //! Names are files of the kernel's memory, opened and locked by its calls: a rival is another
 //! server of this process, which the kernel's locks keep out as they would one of another process.
@@ -48,7 +48,7 @@ use crate::reload::Word;
 pub(super) enum End {
     /// The second one serves.
     Taken,
-    /// It says no, or dies, when it has heard of all.
+    /// It says no, or dies, when it has received everything.
     Refused,
     /// What is under way does not end in time.
     Late,
@@ -60,7 +60,8 @@ pub(super) struct How {
     end: End,
     /// Rounds that the second server takes to open everything.
     opens: u64,
-    /// A rival asks: of each refusal it is told by whom, for which all processes are looked at.
+    /// A rival asks: each refusal names the process that refuses, for which all processes are
+    /// examined.
     has_rival: bool,
 }
 
@@ -127,7 +128,7 @@ impl Names {
     }
 }
 
-/// Whether volumes of a file lie upon each other, which they may where they are shared.
+/// Whether volumes of a file overlap, which they may where they are shared.
 fn is_shared(plan: &Plan, file: usize) -> bool {
     let volumes: Vec<_> = plan.volumes.iter().filter(|volume| volume.file == file).collect();
     let end = |volume: usize| volumes[volume].start + volumes[volume].size + volumes[volume].odd;
@@ -136,7 +137,7 @@ fn is_shared(plan: &Plan, file: usize) -> bool {
     })
 }
 
-/// Where a hand-over stands.
+/// How far a handover has got.
 enum At {
     Files(Receiver<Result<Vec<Giving>, String>>),
     /// The second server opens everything.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tenants: those of a case, and what holds of each of them.
 //!
-//! Laws: T1 a tenant is counted what its clients asked for and nothing else: at least what they
-//! were answered, at most what they sent; T2 in all the time that has passed, and a tenth of a
-//! second, it gets what its caps allow, one request more, and for each client without structured
-//! replies the rest of a read whose first data have gone; L2 a tenant whose clients have gone has
-//! nothing under way, and one that nobody configured is gone with them.
+//! Laws: T1 a tenant's counts are of its clients' requests and nothing else: at least what was
+//! answered, at most what they sent; T2 in all the time that has passed, plus a tenth of a second,
+//! it gets at most what its caps allow, one request more, and for each client without structured
+//! replies the rest of a read whose first data were sent; L2 a tenant whose clients have gone has
+//! nothing under way, and one that is not configured has gone with them.
 //!
 //! ```text
 //! cap 200 requests a second, 0.3 s have passed:   at most 200 * (0.3 + 0.1) + 1 = 81
@@ -125,7 +125,7 @@ pub(super) fn are_kept_to_their_caps(
         // A read that is half sent in one piece is not held up.
         let begun = of().filter(|client| !client.structured);
         let longest = one + begun.map(|client| longest(client, &[READ])).sum::<u64>();
-        // What was asked for before may have been let pass before.
+        // Earlier requests may have passed earlier.
         let mut got_since = [0; 2];
         for (which, (client, planned)) in clients.iter().zip(&plan.clients).enumerate() {
             if now_of(plan, planned.tenant) != number {

@@ -12,7 +12,8 @@ use crate::nbd::transmission::HEADER;
 
 /// Do floods that are blocked keep little, though each has sent all that its socket takes? 200
 /// clients above their cap of one request a second: no more than an eighth of the memory, and a
-/// header each; and what is kept is told as memory in use. A blocked one is read from no more.
+/// header each; and what is kept is reported as memory in use. A blocked client is no longer read
+/// from.
 #[test]
 fn who_is_blocked_is_read_one_header_ahead() {
     let mut rig = Rig::new("noop", |config| {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks, as counted work: what each costs the server for each event of a client, and what a
-//! client beside it gets. The same attacks in real time: `benches/hostile`.
+//! Attacks, as counted work: what each costs the server for each event of a client, and what
+//! another client gets meanwhile. The same attacks in real time: `benches/hostile`.
 //!
 //! ```text
 //! a turn    the attackers send what they may; the victim, if it was answered, asks for a block
 //! an event  a request, a connect, an option; a command of the device; 8 KiB that moved
 //! ```
 //!
-//! Each attack is run with so many connections and with four times as many: the work for an event
-//! is below the same constants, and the victim is answered in nearly every turn.
+//! Each attack is run with a number of connections and with four times as many: the work for an
+//! event is below the same constants, and the victim is answered in nearly every turn.
 //!
 //! ```text
 //! calls    7   a read that finds it, one that finds no more, its answer; a full socket: one look
@@ -206,8 +206,8 @@ impl Town {
         new as u64
     }
 
-    /// Clients in handshake that list exports; one that has asked for as much as a handshake may
-    /// comes anew.
+    /// Clients in handshake that list exports; one that has reached the limit of a handshake
+    /// connects again.
     fn list(&mut self, which: usize, many: usize) -> u64 {
         for place in 0..many {
             let asks = |one: &mut UnixStream| {
@@ -260,7 +260,7 @@ struct Had {
     runs: u32,
 }
 
-/// So much of these attacks, all at once, beside a victim.
+/// Clients of these attacks, all at once, and a victim.
 fn run(chosen: &[(&str, usize, Act)], in_handshake: &[(&str, usize, Visit)], times: usize) -> Had {
     let mut town = Town::new();
     let mut victim = town.rig.connect("victim");

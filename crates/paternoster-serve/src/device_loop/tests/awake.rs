@@ -6,9 +6,9 @@ use paternoster_core::Nanos;
 use crate::device_loop::busy_poll::BusyPoll;
 use crate::device_loop::rig::{BLOCK, READ, Rig};
 
-/// Is a client of depth 1, beside a loop that is awake, asked for its next request by reading it?
-/// Without a look at which sockets have something: 100 requests are 100 calls that read them. A
-/// request of another client, and a message, are found by a look all the same.
+/// Does a loop that is awake get the next request of a client of depth 1 by reading at once?
+/// Without asking which sockets have data, 100 requests are 100 calls that read them. A request of
+/// another client, and a message, are found by a look all the same.
 #[test]
 fn a_lone_client_is_read_from_at_once() {
     let mut rig = Rig::new("noop", |_| ());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Caps that several share: what one of them asks for in vain, or moves no data for.
+//! Shared caps: requests of one tenant that are refused, or move no data.
 
 use paternoster_core::Nanos;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stop beside a device that ends nothing any more.
+//! A stop with a device that no longer ends any command.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;

@@ -24,9 +24,9 @@ fn many(config: &mut crate::config::Config) {
     config.server.connections = 2000;
 }
 
-/// Do 500 connections of one tenant that each begin a write of 32 MiB, and bring 1 kB of it, leave
-/// another tenant what is guaranteed to it, in whatever order they come? A victim beside which
-/// nobody is has an answer in each turn.
+/// Do 500 connections of one tenant that each begin a write of 32 MiB, and send 1 kB of it, leave
+/// another tenant its guarantee, in whatever order they come? A victim that is alone has an answer
+/// in each turn.
 #[test]
 fn begun_writes_leave_memory_to_others() {
     for first in [true, false] {
@@ -162,8 +162,8 @@ fn reads_beside_siblings(attack: impl Fn(&mut Client)) -> u32 {
     done
 }
 
-/// Does a client of the same tenant find memory beside 240 connections that each begin a write of
-/// 32 MiB and bring 1 kB of it? Each of 64 KiB at first would be 15 MiB of the 3 that there are.
+/// Does a client of the same tenant find memory while 240 connections each begin a write of 32 MiB
+/// and send 1 kB of it? Each of 64 KiB at first would be 15 MiB of the 3 that there are.
 #[test]
 fn begun_writes_leave_memory_to_siblings() {
     assert_eq!(
@@ -174,7 +174,7 @@ fn begun_writes_leave_memory_to_siblings() {
     );
 }
 
-/// And beside 240 that ask for 4 MiB and take no answer?
+/// And while 240 ask for 4 MiB and take no answer?
 #[test]
 fn answers_that_are_not_taken_leave_memory_to_siblings() {
     assert_eq!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nobody harms anybody: attacks of one client, and what a client beside it gets, as counted work.
+//! No client harms another: attacks of one, and what another gets meanwhile, as counted work.
 
 mod ahead;
 mod attacks;

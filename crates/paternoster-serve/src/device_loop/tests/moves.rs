@@ -9,7 +9,7 @@ use crate::config::{Config, Identity, Rule, Who};
 use crate::device_loop::reload::{Reload, Step};
 use crate::device_loop::rig::{READ, Rig};
 
-/// Reads the same configuration again, with a rule that makes everybody this tenant's.
+/// Reads the same configuration again, with a rule that puts all clients into this tenant.
 fn reload(rig: &mut Rig, config: &Config, tenant: &str) {
     let rules = vec![Rule { who: Who::default(), tenant: tenant.to_owned() }];
     let config = Arc::new(Config { rules, ..config.clone() });
@@ -20,9 +20,9 @@ fn reload(rig: &mut Rig, config: &Config, tenant: &str) {
     assert_eq!(taken.later, Vec::<String>::new());
 }
 
-/// Does a client that becomes another tenant's keep its tenant until what it has asked for has
-/// ended, ask for nothing meanwhile, and leave nothing behind there? Three reads are in the device,
-/// a fourth comes behind the reload.
+/// Does a client that is to move to another tenant keep its own until its requests have ended, is
+/// nothing read from it meanwhile, and does it leave nothing behind? Three reads are in the device,
+/// a fourth comes after the reload.
 #[test]
 fn a_client_moves_between_requests() {
     let mut config = Config::default();

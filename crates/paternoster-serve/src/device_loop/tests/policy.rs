@@ -209,7 +209,7 @@ fn serve(flaw: Flaw, after: u32, seed: u64) -> (u64, String) {
                 answered += 1;
             }
         }
-        // Nothing stands still for a second.
+        // Nothing stalls for a second.
         let still = since.get_or_insert(now);
         if answered != before {
             *still = now;
@@ -236,8 +236,8 @@ fn lend() {
 }
 
 /// Does a loop whose scheduler fails, in any of twelve ways and whenever, answer every request
-/// once, stand still for less than a second, go on under bfq, and say which law was broken? And is
-/// a sound one left alone?
+/// once, stall for less than a second, go on under bfq, and say which law was broken? And is a
+/// sound one left alone?
 #[test]
 fn a_scheduler_that_fails_is_replaced() {
     lend();
@@ -249,7 +249,7 @@ fn a_scheduler_that_fails_is_replaced() {
             let after = u32::try_from(chance.below(60)).unwrap();
             let (failures, said) = serve(flaw, after, seed + case);
             if flaw == Flaw::KeepsInDrain {
-                // It was told to go, and what it kept was handed over.
+                // It was replaced, and the requests it kept were handed over.
                 assert_eq!((failures, &*said), (0, "noop: "));
                 continue;
             }

@@ -11,7 +11,7 @@ use crate::device_loop::rig::{READ, Rig, WRITE};
 
 /// Does a flood of writes within one block leave places to others of its tenant? A loop of a test
 /// build has 256 for fragments, of which a lone tenant may have 192; a client that sends 300 such
-/// writes would take them, but no more than 128 may wait beside the one that is under way.
+/// writes would take them, but no more than 128 may wait in addition to the one under way.
 #[test]
 fn a_flood_within_a_block_leaves_places() {
     let mut rig = Rig::new("noop", |config| config.devices[0].memory = 64 << 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is told of those who wait.
+//! Reports about waiting requests.
 
 use std::sync::atomic::Ordering;
 

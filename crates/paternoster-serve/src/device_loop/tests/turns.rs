@@ -24,10 +24,10 @@ fn rig() -> (Rig, Vec<Client>, Client) {
     (rig, floods, victim)
 }
 
-/// Is a read heard in the next turn, and is a flood of 16 connections with 64 refused requests each
-/// answered at 32 steps a turn? Two tenants of the same weight have a half of 64 steps each; a look
-/// at a connection is a step. 1,024 requests and two looks at each of 16 connections are at least
-/// (1024 + 32) / 32 = 33 turns, in each of which another read of the victim's is answered.
+/// Is a read served in the next turn, and is a flood of 16 connections with 64 refused requests
+/// each answered at 32 steps a turn? Two tenants of the same weight have a half of 64 steps each; a
+/// look at a connection is a step. 1,024 requests and two looks at each of 16 connections are at
+/// least (1024 + 32) / 32 = 33 turns, in each of which another read of the victim's is answered.
 #[test]
 fn refused_requests_have_a_turn() {
     let (mut rig, mut floods, mut victim) = rig();
@@ -91,7 +91,7 @@ fn payloads_have_a_turn() {
     assert_eq!(read(&rig), 2 << 20);
 }
 
-/// Is what a device does at once, in the loop's own time, cut so that others are heard in between?
+/// Is what a device does at once, in the loop's own time, cut so that others are served in between?
 /// Reads, trims and zeroes of 8 MiB are commands of 256 KiB, one a turn: 1 + 504 / 16 = 32 is all
 /// the work of one.
 #[test]

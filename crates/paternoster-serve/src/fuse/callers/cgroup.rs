@@ -22,10 +22,10 @@
 //! Without either the weight is 100, the kernel's default; so is one that cannot be read. Lines for
 //! single devices (`8:16 200`) do not count here: the kernel's devices are not ours.
 //!
-//! C1 There are as many weights as the path has names: the root has none, and no weight. C2  At
-//! most [`LEVELS`] names: a deeper process belongs to the last of these. A path that is longer
-//!     than [`PATH_BYTES`], or leads out of the hierarchy (`/../x`: a cgroup that this namespace
-//!     does not see), counts as the root.
+//! C1  There are as many weights as the path has names: the root has none, and no weight.
+//! C2  At most [`LEVELS`] names: a deeper process belongs to the last of these. A path that is
+//!     longer than [`PATH_BYTES`], or leads out of the hierarchy (`/../x`: a cgroup that this
+//!     namespace does not see), counts as the root.
 //! C3  A folder's weight is believed for [`TTL`], for all callers: a hundred threads of a cgroup
 //!     cost one look a second. `Cgroups::version` counts the changes that were seen.
 

@@ -9,7 +9,7 @@
 //! table once and moves one value to the front: no allocation.
 //!
 //! R1  There are never more than `most` values.
-//! R2  The chain has every value once, the one asked for last in front.
+//! R2  The chain has every value once, the last one looked up in front.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;

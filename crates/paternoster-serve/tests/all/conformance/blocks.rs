@@ -38,7 +38,7 @@ unsafe impl Backend for LargeBlocks {
 
     unsafe fn submit(&mut self, now: Nanos, job: Job<'_>) -> Result<(), Full> {
         let block = u64::from(BLOCK);
-        // A hint may lie anywhere.
+        // A hint may have any range.
         if job.work != Work::Prefetch {
             let whole = job.offset.is_multiple_of(block) && job.length.is_multiple_of(block);
             assert!(whole, "{job:?}");
@@ -47,7 +47,7 @@ unsafe impl Backend for LargeBlocks {
             let at = piece.at.as_ptr() as usize;
             assert!(at.is_multiple_of(4096) && piece.length.is_multiple_of(4096), "{job:?}");
         }
-        // SAFETY: whoever calls keeps what the pieces point to, until the job has been reported.
+        // SAFETY: the caller keeps what the pieces point to until the job has been reported.
         unsafe { self.0.submit(now, job) }
     }
 
@@ -68,7 +68,7 @@ unsafe impl Backend for LargeBlocks {
     }
 
     unsafe fn register(&mut self, arena: NonNull<[u8]>) {
-        // SAFETY: whoever calls keeps the memory for longer than this, and this than what is in it.
+        // SAFETY: the caller keeps the memory longer than this, and this longer than what is in it.
         unsafe { self.0.register(arena) }
     }
 

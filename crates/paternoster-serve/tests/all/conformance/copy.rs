@@ -38,7 +38,7 @@ fn nbdcopy_loses_nothing() {
     assert!(std::fs::read(first).unwrap() == data && std::fs::read(second).unwrap() == data);
 }
 
-/// Do two volumes that lie side by side in one file stay out of each other's way, written at once?
+/// Do two adjacent volumes of one file not disturb each other when written at the same time?
 #[test]
 fn ranges_of_one_file_do_not_touch() {
     let Some(mut left) = tool("nbdcopy", "libnbd-bin") else { return };

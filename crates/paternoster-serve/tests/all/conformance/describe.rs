@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What clients are told before they ask for data: sizes, flags, block sizes, contexts, lists.
+//! What clients learn before they ask for data: sizes, flags, block sizes, contexts, lists.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::common::{Client, Folder, config, device, end, start};
 
 const SIZE: u64 = 4 << 20;
 
-/// Is one volume told with size, flags, block sizes, description and context, and is the other,
-/// which nobody may write, told as such?
+/// Is one volume reported with size, flags, block sizes, description and context, and the other as
+/// read-only?
 #[test]
 fn nbdinfo_tells_what_is_served() {
     let Some(mut nbdinfo) = tool("nbdinfo", "libnbd-bin") else { return };

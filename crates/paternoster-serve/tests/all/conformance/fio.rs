@@ -34,7 +34,7 @@ pub(crate) fn fio(folder: &Folder, range: &str) -> Option<()> {
         "--fsync=100",
         "--output-format=json",
     ]));
-    // Notes stand before the document.
+    // Notes come before the document.
     let document = &told[told.find('{').unwrap_or_else(|| panic!("{told}"))..];
     let report: Value = serde_json::from_str(document).unwrap_or_else(|_| panic!("{told}"));
     let jobs = report["jobs"].as_array().unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libnbd under Python: requests that no tool sends, above all those that nobody may.
+//! libnbd under Python: requests that no tool sends, above all illegal ones.
 //!
-//! What is asked and expected is in the scripts beside this file; here are the servers that they
+//! Requests and expectations are in the scripts next to this file; here are the servers that they
 //! speak to, and what must be in the files afterwards.
 
 use paternoster_serve::config::Config;

@@ -131,8 +131,8 @@ fn copies_under_tls_are_the_certificates() {
     assert!(std::fs::read(target).unwrap() == data, "what came back");
 }
 
-/// Is nobody let in without a certificate, with a forged one, or in plain text, and are they who
-/// are let in served well: small and large requests, many at a time, and illegal ones?
+/// Is no client accepted without a certificate, with a forged one, or in plain text, and are
+/// accepted ones served well: small and large requests, many at a time, and illegal ones?
 #[test]
 fn who_is_let_in() {
     let Some(mut script) = script("secure.py") else { return };

@@ -20,7 +20,7 @@ pub(crate) fn tool(name: &str, package: &str) -> Option<Command> {
     None
 }
 
-/// One of the scripts beside this file, with libnbd's Python module.
+/// One of the scripts next to this file, with libnbd's Python module.
 pub(crate) fn script(name: &str) -> Option<Command> {
     let found = Command::new(PYTHON).args(["-c", "import nbd"]).output();
     if !found.is_ok_and(|found| found.status.success()) {
@@ -29,7 +29,7 @@ pub(crate) fn script(name: &str) -> Option<Command> {
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/conformance");
     let mut command = limited(PYTHON);
-    // -B: nothing is written beside the scripts.
+    // -B: nothing is written next to the scripts.
     command.arg("-B").arg(folder.join(name));
     Some(command)
 }

@@ -55,8 +55,8 @@ fn who_dies_is_forgotten() {
     end(&server);
 }
 
-/// Must who takes no answers go in time, and give its memory back? And who does not bring what
-/// it has promised? While who is merely silent stays.
+/// Is a client that takes no answers disconnected in time, and its memory given back? And one that
+/// does not send the payload it announced? A merely silent one stays.
 #[test]
 fn who_stalls_must_go() {
     let (folder, mut config) = setting("stalls");
@@ -82,14 +82,14 @@ fn who_stalls_must_go() {
     end(&server);
 }
 
-/// Is who sends garbage, where a request should begin, hung up on, and nobody else?
+/// Is a client that sends garbage, where a request should begin, disconnected, and no other?
 #[test]
 fn garbage_ends_its_own_connection() {
     let (folder, config) = setting("garbage");
     let server = start(config);
     let mut other = connect(&folder);
     let too_long = request(WRITE, 0, 1, 0, 65 << 20, &[]);
-    // A reply where a request should be, and a write of more than anybody may.
+    // A reply where a request should be, and a write of more than is allowed.
     for garbage in [&[0x67, 0x44, 0x66, 0x98][..], &[0; 28], &[0xff; 4000], &too_long] {
         let mut client = connect(&folder);
         client.stream.write_all(garbage).unwrap();
@@ -102,7 +102,7 @@ fn garbage_ends_its_own_connection() {
     end(&server);
 }
 
-/// Does random garbage in the handshake harm nobody but its sender? The seed is fixed.
+/// Does random garbage in the handshake harm only its sender? The seed is fixed.
 #[test]
 fn garbage_in_the_handshake() {
     let (folder, config) = setting("handshakes");

@@ -67,7 +67,7 @@ fn a_thousand_at_once() {
     if limit.maximum.is_some_and(|most| most < needed) {
         return skipped(&format!("{needed} open files are needed, {limit:?} is the limit"));
     }
-    // The limit is the process's: the tests beside this one have files open, too.
+    // The limit is the process's: concurrent tests have files open, too.
     let wanted = limit.maximum.map_or(2 * needed, |most| most.min(2 * needed));
     if limit.current.is_some_and(|now| now < wanted) {
         let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };

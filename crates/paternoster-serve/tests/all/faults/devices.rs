@@ -65,7 +65,7 @@ fn a_long_read_fails_in_the_middle() {
         assert!(kinds.contains(&error.kind()), "{error}");
     }
     until_quiet(&server, 0);
-    // And if the first part fails, that is what is told, and the connection goes on.
+    // And if the first part fails, that is reported, and the connection goes on.
     let mut simple = Client::negotiate(&socket, "disk", false).unwrap();
     assert_eq!(simple.ask(READ, 0, 0, 4096).unwrap().errno, 0);
     assert_eq!(simple.ask(READ, 0, 0, 2 << 20).unwrap().errno, EIO);
@@ -146,7 +146,7 @@ fn a_full_device() {
     end(&server);
 }
 
-/// Is a flush that fails told to everybody who asked for one, and to nobody who did not?
+/// Is a failed flush reported to all clients that requested one, and to no other?
 #[test]
 fn a_failing_flush() {
     let (folder, config) = setting("flush");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sockets: who may open them, and what they make of what they do not understand.
+//! Sockets: who may open them, and how they answer unknown input.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -26,7 +26,7 @@ fn sockets_are_their_owners() {
     assert!(!folder.path("nbd.sock").exists() && !folder.path("control.sock").exists());
 }
 
-/// Is TCP in the clear refused beyond loopback, unless it is asked for by name?
+/// Is TCP in the clear refused beyond loopback, unless explicitly enabled?
 #[test]
 fn tcp_in_the_clear() {
     let (_folder, config) = setting("tcp");

@@ -25,8 +25,8 @@ fn writes_taken(server: &Server) -> u64 {
     taken.sum()
 }
 
-/// Does a drained volume end what was begun, refuse the rest with ESHUTDOWN, and go on when it is
-/// told to?
+/// Does a drained volume end what was begun, refuse the rest with ESHUTDOWN, and go on when
+/// resumed?
 #[test]
 fn a_volume_is_drained_and_resumed() {
     let (folder, config) = setting("drain");
@@ -131,7 +131,7 @@ fn serve_in_a_child(folder: &Folder) -> (Serving, Client) {
 }
 
 /// Is everything there that was flushed before the server was killed in the middle of writing; and
-/// is its socket, which nobody could remove, no hindrance to the next one?
+/// does its leftover socket not hinder the next one?
 #[test]
 fn what_was_flushed_is_there_after_a_kill() {
     const PLACES: u32 = 64;

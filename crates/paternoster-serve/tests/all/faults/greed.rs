@@ -12,7 +12,7 @@ use crate::common::disk::{SIZE, connect, setting, works};
 use crate::common::watch::{snapshot, until, until_quiet};
 use crate::common::{Client, end, slow, start, start_behind, tenant};
 
-/// Does who takes no answers leave memory to others, though it asked for as much as there is? No
+/// Does a client that takes no answers leave memory to others, though it asked for all there is? No
 /// connection has more than a quarter of the 4 MiB.
 #[test]
 fn one_connection_does_not_have_all_memory() {

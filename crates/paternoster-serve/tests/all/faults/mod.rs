@@ -9,11 +9,11 @@
 //! | a device | fails, refuses, returns short, is full | `devices` |
 //! | an administrator | drains, stops, kills, starts again | `ends` |
 //! | a client | does so under TLS | `secure` |
-//! | anybody | speaks to the wrong socket | `doors` |
+//! | a client | speaks to the wrong socket | `doors` |
 //! | a client | never chooses, or stalls, against the clock | `tests/real_time/patience.rs` |
 //!
-//! Beside each of them there is a client that behaves well and must not notice. At the end no
-//! memory is in use, nothing is under way, and nobody is connected who has gone.
+//! Next to each of them a client behaves well and must not notice. At the end no memory is in use,
+//! nothing is under way, and no departed client is connected.
 
 mod clients;
 mod crowd;

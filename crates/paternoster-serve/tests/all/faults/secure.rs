@@ -22,7 +22,7 @@ fn who_takes_nothing_must_go() {
     end(&server);
 }
 
-/// Does whoever leaves as it should hear the end of TLS, and not only that of the socket?
+/// Does a client that disconnects properly get the end of TLS, and not only that of the socket?
 #[test]
 fn the_end_is_told() {
     let (folder, config, certificate) = secure_setting("bye");
