@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorded queue: a queue, and a record of every call of it.
 //!
-//! A loop speaks to its queue through the recorded queue alone, so that what it did can be written
-//! down and done again elsewhere.
+//! A loop calls its queue only through the recorded queue, so that its calls can be recorded and
+//! replayed elsewhere.
 //!
 //! ```text
 //! loop ──call──▶ Recorded queue ──▶ RequestQueue
@@ -35,10 +35,10 @@ pub struct RecordedQueue<O: Observer> {
     queue: RequestQueue<O>,
     facts: DeviceFacts,
     limits: Limits,
-    /// A call has been made.
+    /// Whether a call has been made.
     begun: bool,
     record_writer: Option<Box<RecordWriter>>,
-    /// Of an elevator that is not ours.
+    /// The watchdog's verdict on an external elevator.
     verdict: Option<Verdict>,
 }
 
@@ -46,7 +46,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// A recorded queue of a new queue.
     ///
     /// # Errors
-    /// One of the limits that cannot work.
+    /// The limit that cannot work.
     pub fn new(
         facts: DeviceFacts,
         limits: Limits,
@@ -59,7 +59,7 @@ impl<O: Observer> RecordedQueue<O> {
     }
 
     /// A recorded queue of a new queue with the elevator of this name, which is watched if it is
-    /// not ours.
+    /// external.
     ///
     /// # Errors
     /// There is no such elevator, or one of the limits cannot work.
@@ -77,7 +77,7 @@ impl<O: Observer> RecordedQueue<O> {
         Ok(recorded_queue)
     }
 
-    /// Which law its elevator has broken, if it is watched and one is.
+    /// The law that its elevator has broken, if it is watched and has broken one.
     #[must_use]
     pub fn broken_law(&self) -> Option<&str> {
         self.verdict.as_ref()?.why()
@@ -92,8 +92,8 @@ impl<O: Observer> RecordedQueue<O> {
         self.record_at_most(sink, RECORD_BYTES_MAX)
     }
 
-    /// As [`RecordedQueue::record`], but the record ends, with a mark, before it has more than
-    /// `bytes` (the heads of its blocks, 13 bytes in 64 KiB, apart).
+    /// As [`RecordedQueue::record`], but the record ends, with a mark, before it exceeds `bytes`
+    /// (not counting the heads of its blocks, 13 bytes in 64 KiB).
     ///
     /// # Errors
     /// As there.
@@ -118,11 +118,11 @@ impl<O: Observer> RecordedQueue<O> {
         self.record_writer.as_ref().map(|record_writer| record_writer.state())
     }
 
-    /// Ends the record, if there is one, and waits for the disk. Dropping the recorded queue does,
-    /// too.
+    /// Ends the record, if there is one, and waits for the disk. Dropping the recorded queue does
+    /// the same.
     ///
     /// # Errors
-    /// What writing it failed with.
+    /// The error of writing it.
     pub fn finish_record(&mut self) -> io::Result<Option<RecordState>> {
         self.record_writer.as_mut().map(|record_writer| record_writer.finish()).transpose()
     }
@@ -132,7 +132,7 @@ impl<O: Observer> RecordedQueue<O> {
         &self.limits
     }
 
-    /// The queue, to look at.
+    /// The queue, read-only.
     pub const fn queue(&self) -> &RequestQueue<O> {
         &self.queue
     }
@@ -142,7 +142,7 @@ impl<O: Observer> RecordedQueue<O> {
         self.queue.observer_mut()
     }
 
-    /// The record writer, if one writes; and a call has been made now.
+    /// The queue and the record writer, if any; notes that a call has been made.
     #[inline]
     fn begin(&mut self) -> (&mut RequestQueue<O>, Option<&mut RecordWriter>) {
         self.begun = true;

@@ -10,8 +10,8 @@
 //!         |---|---|-------|                 split; the first is given out
 //! ```
 //!
-//! Single pages, which most requests want, are kept on a short stack first: the warmest goes out
-//! next and nothing is split or joined for them.
+//! Single pages, which most requests want, are kept on a short stack first: the one used last goes
+//! out next, and nothing is split or joined for them.
 //!
 //! # Invariants
 //! I1  Every page is in one block that is out, in one free list, or on the stack.
@@ -20,9 +20,9 @@
 //! I4  A block that is out is the only way to its bytes: its owner may read and write them, as with
 //!     a `Box<[u8]>`. A region of which blocks are out is never unmapped.
 //!
-//! I4 makes it sound by its types. A block cannot be copied, it does not borrow from the arena, and
-//! to lend it to a backend one gives it away ([`super::lender`]): while the kernel writes to it,
-//! there is nothing left to look at it with.
+//! The types ensure I4. A block cannot be copied, does not borrow from the arena, and is given away
+//! when it is lent to a backend ([`super::lender`]): while the kernel writes to it, no code has
+//! access to it.
 //!
 //! ```
 //! use paternoster_serve::device::arena::Arena;
@@ -36,8 +36,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! What was given back cannot be read any more, a block cannot be in two hands, and its bytes
-//! cannot be read by one and written by another:
+//! A block that was given back cannot be read any more, a block cannot have two owners, and its
+//! bytes cannot be read and written at the same time:
 //!
 //! ```compile_fail,E0382
 //! # let mut arena = paternoster_serve::device::arena::Arena::new(1 << 20)?;
@@ -81,7 +81,8 @@ pub const LARGEST: usize = PAGE << (ORDERS - 1);
 const STACK: usize = 256;
 const NONE: u32 = u32::MAX;
 
-/// Memory of the arena that has one owner (I4). What is dropped and not given back is out for good.
+/// Memory of the arena that has one owner (I4). A block that is dropped and not given back is lost
+/// for good.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a block that is not given back is out for good"]
 pub struct Block {
@@ -189,7 +190,7 @@ impl Arena {
     /// At least `bytes`, rounded up to whole largest blocks.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn new(bytes: usize) -> io::Result<Arena> {
         let length = bytes.div_ceil(LARGEST).max(1) * LARGEST;
         let pages = length / PAGE;
@@ -322,7 +323,7 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    /// I4: a block that is out can still be read. What a backend still writes to, too, stays.
+    /// I4: a block that is out can still be read. Memory that a backend still writes to also stays.
     fn drop(&mut self) {
         if self.used != 0 {
             std::mem::forget(Arc::clone(&self.region));
@@ -384,7 +385,7 @@ mod tests {
     }
 
     proptest! {
-        /// Do blocks that are out never overlap, and is what is used what is out?
+        /// Do blocks that are out never overlap, and is `used` their sum?
         #[test]
         fn blocks_do_not_overlap(
             steps in prop::collection::vec((1..=LARGEST, any::<bool>(), any::<usize>()), 1..300)

@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! It cannot be looked at by its owner of before:
+//! Its previous owner cannot read it:
 //!
 //! ```compile_fail,E0382
 //! # use paternoster_core::Nanos;
@@ -75,7 +75,7 @@ pub struct Loan {
     pub block: Block,
 }
 
-/// Two lists change places with their memory, so that no loan is moved and nothing allocated.
+/// Swaps two lists with their memory, so that no loan is moved and nothing allocated.
 /// (`std::mem::swap` of them is a call, at four times the price.)
 fn exchange(one: &mut Vec<Loan>, other: &mut Vec<Loan>) {
     let kept = std::mem::take(other);
@@ -89,7 +89,7 @@ pub struct Lender {
     /// By slot (I1).
     lent: Vec<Vec<Loan>>,
     finished: Vec<Finished>,
-    /// How many of these were told.
+    /// How many of these were reported.
     told: usize,
     /// Kept to be used again.
     pieces: Vec<Piece>,
@@ -128,7 +128,7 @@ impl Lender {
         }
     }
 
-    /// The backend, to be asked.
+    /// The backend, for queries.
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
@@ -175,7 +175,7 @@ impl Lender {
         self.backend.kick();
     }
 
-    /// Asks the backend what has ended by now; whether anything has that was not told yet.
+    /// Asks the backend what has ended by now; returns whether there is anything not reported yet.
     pub fn reap(&mut self, now: Nanos) -> bool {
         self.backend.reap(now, &mut self.finished);
         self.told < self.finished.len()
@@ -226,7 +226,7 @@ impl Lender {
         Some((self.surveyed.pop()?.error, self.runs.pop()?.1))
     }
 
-    /// Whether a survey has ended that was not told, and of which nothing rings.
+    /// Whether a survey has ended that was not reported yet; no event signals it.
     #[must_use]
     pub const fn has_surveyed(&self) -> bool {
         !self.surveyed.is_empty()
@@ -260,8 +260,8 @@ mod tests {
     use crate::device::arena::PAGE;
     use crate::device::{FileFacts, Work};
 
-    /// A file of two pages, whose jobs are done when it is asked what has ended: by addresses
-    /// alone, as a kernel does them.
+    /// A file of two pages, whose jobs are done when `reap` is called: by addresses alone, as a
+    /// kernel does them.
     struct Late {
         file: Vec<u8>,
         held: Vec<(u32, Work, Vec<Piece>)>,
@@ -365,7 +365,8 @@ mod tests {
         assert_eq!(arena.used(), 0);
     }
 
-    /// May arena and lender go in either order while a job is under way, and what is out be read?
+    /// May arena and lender be dropped in either order while a job is under way, and blocks that
+    /// are out still be read?
     #[test]
     fn memory_outlives_those_who_know_it() {
         for arena_first in [true, false] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Emulate: a modelled device in real time, as a file that anything can be set upon.
+//! Emulate: a modelled device in real time, as a file for any program.
 //!
 //! ```text
 //! process ──read, write, fsync──▶ kernel ──▶ file_system ──request, when asked──▶ model_thread
@@ -7,7 +7,7 @@
 //!    └────────────────── answer at the model's time ───── data in memory or file ────┘
 //! ```
 //!
-//! Two threads and nothing between them but a list, because precision wants the shortest way:
+//! Two threads with only a list between them, because precision needs the shortest path:
 //!
 //! * `file_system`: one file over FUSE. `fuse/mount.rs`: the folder it is in.
 //! * `model_thread`: lets the model live in real time. `model_queue`: which requests wait for the
@@ -62,7 +62,7 @@ const SECTOR: u64 = 512;
 pub struct Emulated {
     /// The device.
     pub device: Description,
-    /// The folder that is mounted on; it is there and empty.
+    /// The mount point: an existing, empty folder.
     pub mount: PathBuf,
     /// Where the data are: a file (made sparse if it is not there), or memory.
     pub data: Option<PathBuf>,
@@ -86,16 +86,16 @@ pub struct Spread {
 pub struct Precision {
     /// Commands that were measured.
     pub commands: u64,
-    /// How long they were to take.
+    /// How long they should take.
     pub set: Spread,
-    /// How long they took, from the kernel's asking to our answer.
+    /// How long they took, from the kernel's request to our answer.
     pub served: Spread,
     /// Served time beyond the set time, of each command.
     pub late: Spread,
     /// The time for the path through the kernel, measured at the start: a command is assumed to
     /// have been issued this long before it was read.
     pub overhead: Nanos,
-    /// The same for each kind of command that there was.
+    /// The same for each kind of command that occurred.
     pub kinds: Vec<KindPrecision>,
 }
 
@@ -106,7 +106,7 @@ pub struct KindPrecision {
     pub name: &'static str,
     /// How many.
     pub commands: u64,
-    /// How long they were to take.
+    /// How long they should take.
     pub set: Spread,
     /// How long they took.
     pub served: Spread,
@@ -221,7 +221,7 @@ impl Emulation {
         Ok(self.precision())
     }
 
-    /// Learns what the way through the kernel costs; from then on the model says how long.
+    /// Measures the path through the kernel; from then on the model sets the times.
     fn calibrate(&self) -> Result<(), String> {
         let overhead = Overhead::measure(&self.file, &self.shared.measuring)
             .map_err(|error| format!("{}: it cannot be read: {error}", self.file.display()))?;
@@ -251,7 +251,8 @@ impl Drop for Emulation {
             return self.end();
         }
         abandon(&self.mount);
-        // The file system stays until the last one has closed the file, and says EIO until then.
+        // The file system stays until the last user has closed the file, and answers EIO until
+        // then.
         self.front = None;
         self.end();
     }
@@ -276,7 +277,8 @@ fn size(emulated: &Emulated) -> Result<u64, String> {
     Ok(size)
 }
 
-/// What a device's file is called: its name, without what is odd in a file's or a mount's.
+/// The name of a device's file: the device's, without characters that are unsuitable in a file or
+/// mount name.
 fn file_name(device: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_+.".contains(letter);
     let name: String =
@@ -299,8 +301,8 @@ fn start_model_thread(
     Ok((thread, told.recv().unwrap_or(Urgency::Usual)))
 }
 
-/// The thread that reads from the kernel; above the model thread, which may be looking at a clock
-/// when a request comes.
+/// The thread that reads from the kernel; of higher priority than the model thread, which may be
+/// polling the clock when a request comes.
 fn start_front(shared: &Arc<Shared>, session: Session<FileSystem>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     thread::Builder::new().name("emulate-front".to_owned()).spawn(move || {
@@ -315,14 +317,14 @@ fn start_front(shared: &Arc<Shared>, session: Session<FileSystem>) -> io::Result
 mod tests {
     use super::*;
 
-    /// Is a file's name a file's name, whatever a device is called?
+    /// Is the file's name valid, whatever the device's name?
     #[test]
     fn names_are_files() {
         let names = ["hdd-7200", "my disk, 2", "../a", "..", ""].map(file_name);
         assert_eq!(names, ["hdd-7200", "my-disk--2", "..-a", "device", "device"]);
     }
 
-    /// Are sizes that a device cannot have refused, with what it has?
+    /// Are sizes that a device cannot have refused, with its real size?
     #[test]
     fn sizes_are_checked() {
         let device = paternoster_sim::catalog::by_name("lab-disk").unwrap().unwrap();

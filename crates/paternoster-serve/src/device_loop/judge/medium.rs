@@ -9,8 +9,8 @@
 //! ```
 //!
 //! It is below production's backends: `calls` makes it a file, `engine` a ring or threads, and
-//! what is remembered of durability is theirs. A cut leaves what is on the disk, and of the blocks
-//! that are dirty those sectors that chance picks: a block may be torn.
+//! these keep the state of durability. A power cut leaves what is on the disk, and random sectors
+//! of the dirty blocks: a block may be torn.
 //!
 //! With a disk that lies (`Flaw`) no promise can hold: the judge has to notice that something is
 //! wrong.
@@ -25,9 +25,9 @@ use super::plan::{CACHE, Plan, READ, TRIM, WRITE, ZEROES, pick};
 use crate::device::Work;
 use crate::locked::locked;
 
-/// Bytes that are there or not, whatever happens.
+/// The unit of atomic writes, in bytes.
 const SECTOR: usize = 512;
-/// What is made again, and is no failure.
+/// The errno of a call that is repeated, and is no failure.
 pub(super) const EINTR: i32 = 4;
 
 /// Something fails once in this many times; 0: never.
@@ -41,7 +41,7 @@ pub(super) struct Faults {
     pub(super) seeks: u64,
     /// Less is moved than requested.
     pub(super) shorts: u64,
-    /// A call does not end before nothing else moves.
+    /// A call does not end until nothing else makes progress.
     pub(super) hangs: u64,
     /// A ring takes nothing now, or not all.
     pub(super) refusals: u64,
@@ -52,11 +52,11 @@ pub(super) struct Faults {
 pub(super) enum Flaw {
     /// Now and then a write goes to the next block.
     Misdirects,
-    /// A sync says that it ended well, and has done nothing.
+    /// A sync reports success, and has done nothing.
     SyncsNothing,
     /// A write-back fails, and the error is not reported.
     FailsQuietly,
-    /// A write says that all was moved where some was.
+    /// A write reports that all was moved, but only some was.
     MovesLess,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Failure {
     pub(super) beat: u64,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// A sync or a durable write: others may be told of it.
+    /// A sync or a durable write: others may get its error.
     pub(super) durable: bool,
     pub(super) errno: i32,
 }
@@ -95,7 +95,7 @@ pub(super) struct Doing {
     /// What it belongs to. If one of its calls fails, all of it is reported as failed, including
     /// merged requests that an earlier, short call has moved.
     pub(super) range: Range<usize>,
-    /// The errno of its last call, if that failed and was not made again.
+    /// The errno of its last call, if that failed and was not repeated.
     pub(super) failed: Option<i32>,
     /// How many ranges had been forgotten when it began.
     pub(super) forgotten: usize,
@@ -125,7 +125,7 @@ pub(super) struct State {
     inodes: Vec<(Range<usize>, u64)>,
     /// By volume: which file it is in.
     pub(super) volumes: Vec<usize>,
-    /// By block: of which kinds requests were sent, a bit each.
+    /// By block: the kinds of requests that were sent, a bit each.
     asked: Vec<u16>,
     /// Whether zeroes may become holes.
     pub(super) holes: bool,
@@ -141,9 +141,9 @@ pub(super) struct State {
     pub(super) doing: Vec<Option<Doing>>,
     /// The job whose call is made.
     pub(super) at: Option<u32>,
-    /// Of each server that there was: how it has gone.
+    /// How each server so far has ended.
     pub(super) servers: Vec<Option<Gone>>,
-    /// What hangs may end.
+    /// Hanging calls may end.
     pub(super) lets_go: bool,
     /// One in this many checks for an end finds none.
     pub(super) lazy: u64,
@@ -200,7 +200,7 @@ impl Medium {
 }
 
 impl State {
-    /// Another server opens the files, and knows nothing of the one before; its number.
+    /// Another server opens the files, without knowledge of the one before; returns its number.
     pub(super) fn begin_again(&mut self) -> usize {
         self.doing = vec![None; self.depth as usize];
         self.servers.push(None);
@@ -306,7 +306,8 @@ impl State {
         }
     }
 
-    /// A sync of a range fails: some is written back; some may be lost, where a kernel tells that.
+    /// A sync of a range fails: some is written back; some may be lost, where a kernel reports
+    /// that.
     pub(super) fn fail_to_sync(&mut self, range: Range<usize>) {
         let may_lose = self.faults.write_backs != 0 && self.chance.once_in(2);
         for number in range.start / self.block..range.end.div_ceil(self.block) {
@@ -341,7 +342,7 @@ impl State {
         *self.servers.last_mut().expect("a server") = Some(Gone::HandedOver);
     }
 
-    /// The power fails; what is left of it all.
+    /// The power fails; returns what is left.
     pub(super) fn lose_power(&mut self) -> Vec<u8> {
         let left = self.cut();
         self.cache.clone_from(&left);
