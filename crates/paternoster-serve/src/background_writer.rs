@@ -158,7 +158,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
 
-    /// Keeps what it gets; takes a chunk only when it is told to.
+    /// Keeps what it gets; takes a chunk only on command.
     struct Slow {
         go: Receiver<()>,
         kept: Arc<Mutex<Vec<u8>>>,

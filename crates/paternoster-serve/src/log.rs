@@ -315,7 +315,7 @@ impl Log {
                 text.push_str(&own(style, format_args!("{dropped} lines were dropped: {why}")));
                 text.push('\n');
             }
-            // Nothing is left that could be told.
+            // There is no way left to report it.
             let _unheard = sink.write_all(text.as_bytes());
             state = self.lock();
         }

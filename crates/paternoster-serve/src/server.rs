@@ -73,7 +73,7 @@ pub struct Options {
     /// What the process gives up for good before the first client comes; `None`: nothing, as long
     /// as the process does something else, too.
     pub sandbox: Option<Sandbox>,
-    /// A service manager that wants to be told.
+    /// A service manager that wants messages.
     pub notify: Option<Notify>,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,

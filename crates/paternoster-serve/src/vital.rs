@@ -55,7 +55,7 @@ fn say(text: &str) {
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
     if poll(&mut polled, Some(&PATIENCE)).is_ok_and(|ready| ready != 0) {
         let bytes = text.as_bytes();
-        // Nothing is left that could be told.
+        // There is no way left to report it.
         let _unheard = rustix::io::write(&stderr, &bytes[..bytes.len().min(PIPE_BYTES)]);
     }
 }

@@ -90,7 +90,7 @@ impl Config {
         }
         let table = DeTable::parse(text).map_err(|error| source.syntax(&error))?;
         let mut root = Section::root(source, table.get_ref());
-        // First, so that a slip in a section's name is not told as one in what refers to it.
+        // First, so that a slip in a section's name is not reported as one in a reference to it.
         root.only(SECTIONS)?;
         let config = read(&mut root)?;
         config.settle().map_err(|complaint| source.complaint(table.get_ref(), &complaint))

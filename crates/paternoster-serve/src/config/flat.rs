@@ -235,7 +235,7 @@ mod tests {
         changes(&read(old), &read(new)).iter().map(ToString::to_string).collect()
     }
 
-    /// Is every difference told by its key, a section that comes or goes as one?
+    /// Is every difference reported by its key, a section that comes or goes as one?
     #[test]
     fn differences_are_told_by_key() {
         let tenant = "[tenant.gold]\nweight = 100\n";

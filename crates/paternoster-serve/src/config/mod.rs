@@ -162,7 +162,7 @@ pub struct Listen {
 /// Where a socket is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A unix socket and its mode (0600 unless told otherwise).
+    /// A unix socket and its mode (default 0600).
     Unix {
         /// Where.
         path: PathBuf,

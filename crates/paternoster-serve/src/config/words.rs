@@ -23,9 +23,9 @@ use super::{
 };
 use super::{near, rules};
 
-/// Permission bits of a unix socket unless told otherwise.
+/// Default permission bits of a unix socket.
 const SOCKET_MODE: u32 = 0o600;
-/// The scheduler of a device unless told otherwise; it takes over from others that fail.
+/// The default scheduler of a device; it takes over from others that fail.
 pub(crate) const DEFAULT_SCHEDULER: &str = "bfq";
 /// Inherited sockets begin here (the protocol of socket activation).
 pub(crate) const FIRST_INHERITED: i32 = 3;
@@ -423,7 +423,7 @@ mod tests {
         assert!(network("10.0.0.0/").is_err() && network("host").is_err());
     }
 
-    /// Is a rule of the command line the same as one of the file, and are its faults told?
+    /// Is a rule of the command line the same as one of the file, and are its faults reported?
     #[test]
     fn rules_in_one_line() {
         let rule: Rule = "uid=1000 export=db* tenant=db-$uid".parse().unwrap();

@@ -28,7 +28,7 @@ use super::request::LINE_LIMIT;
 
 /// Bytes of an answer at most: a snapshot of four thousand connections has about four million.
 const ANSWER_LIMIT: u64 = 64 << 20;
-/// How long an answer may take, unless told otherwise: a device has ten seconds for its own.
+/// How long an answer may take by default: a device has ten seconds for its own.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// The same for an order that waits for others' requests to end; the server gives up after a
 /// minute.

@@ -91,8 +91,7 @@ mod tests {
         assert!(of(slow).0);
     }
 
-    /// Is each thing that is not well told, in a sentence that says why, and nothing of those
-    /// devices that are?
+    /// Is each fault reported, in a sentence that says why, and nothing of those devices that are?
     #[test]
     fn what_is_not_well() {
         let why = "disk0: 27 commands have failed, the last one 59 s ago: vm1: read of 4096 bytes \

@@ -527,7 +527,7 @@ mod tests {
         assert!(answer.contains("\r\n\r\nok\ndisk0: "), "{answer}");
     }
 
-    /// Is who does not come to an end told so, and let go?
+    /// Is a client that never ends its request told so, and disconnected?
     #[test]
     fn who_stalls_is_let_go() {
         let address = "127.0.0.1:0".parse().expect("an address");

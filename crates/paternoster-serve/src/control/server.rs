@@ -6,12 +6,12 @@
 //! server: {"devices":[{"device":"disk0"}],"ok":true}
 //! ```
 //!
-//! A client that can open the socket's file (its mode is 0600 unless told otherwise) may query the
-//! state; one that may also give orders can change it, and each order is logged with the user that
-//! gave it. A line has at most 64 KiB and ten seconds to arrive, its answer ten more to be read; a
-//! client that is silent for five minutes is disconnected. A line that is not in the language gets
-//! an error, and the next line is read. After an endless line the connection is closed, since it is
-//! unknown where the next one begins.
+//! A client that can open the socket's file (by default its mode is 0600) may query the state; one
+//! that may also give orders can change it, and each order is logged with the user that gave it. A
+//! line has at most 64 KiB and ten seconds to arrive, its answer ten more to be read; a client that
+//! is silent for five minutes is disconnected. A line that is not in the language gets an error,
+//! and the next line is read. After an endless line the connection is closed, since it is unknown
+//! where the next one begins.
 //!
 //! Invariant: each line that is not blank has one answer, in the order of the lines.
 
@@ -38,7 +38,7 @@ use crate::host::peer::{self, Origin, PROC};
 use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
 use crate::log::Entry;
 
-/// Permission bits of the socket unless told otherwise.
+/// Default permission bits of the socket.
 const MODE: u32 = 0o600;
 /// Letters of an order that are logged.
 const SHOWN: usize = 200;

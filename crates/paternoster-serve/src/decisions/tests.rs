@@ -478,7 +478,7 @@ fn a_slow_disk_cuts_the_record() {
     assert_eq!((replayed.end, replayed.calls), (End::Cut(Cut::Slow), state.calls));
 }
 
-/// Is a disk that fails told of at the end, and does serving go on?
+/// Is a failing disk reported at the end, and does serving go on?
 #[test]
 fn a_failing_disk_is_told_of() {
     struct Failing;

@@ -325,7 +325,7 @@ impl Claims {
         Ok(())
     }
 
-    /// What cannot be locked is used all the same, and told.
+    /// What cannot be locked is used all the same, and reported.
     fn told(&mut self, span: &Span, taken: Result<(), Refusal>) -> Result<(), ClaimError> {
         match taken {
             Ok(()) => Ok(()),

@@ -30,7 +30,7 @@ trait World {
     fn holders(&self, of: Number) -> Vec<String>;
 }
 
-/// Why one should not write to `path`, in words; empty where nothing speaks against it.
+/// Why one should not write to `path`, in words; empty if there is no reason.
 ///
 /// # Errors
 /// What the system said of the path.

@@ -50,7 +50,7 @@ pub(super) struct Modelled {
     facts: DeviceFacts,
     model: Box<dyn paternoster_sim::Model>,
     slots: Vec<Slot>,
-    /// Ended in the model, to be told with the next reap.
+    /// Ended in the model, to be reported at the next reap.
     ended: Vec<Finished>,
     now: Nanos,
 }

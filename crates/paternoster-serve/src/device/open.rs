@@ -27,7 +27,7 @@ use super::uring::Uring;
 use super::{Backend, FileFacts, NewFile};
 use crate::config::{Device, Direct, Engine, Volume};
 
-/// Jobs at a time unless told otherwise.
+/// Jobs at a time by default.
 const DEPTH: u32 = 32;
 /// And where a job is done as soon as it is given.
 const DEPTH_INLINE: u32 = 128;

@@ -6,7 +6,7 @@
 //! what is written comes out of one pattern, random by a seed, from places that differ, so that a
 //! device that compresses or recognises data finds nothing.
 //!
-//! What an I/O cost is not told by a real device: the queue measures it.
+//! A real device does not report an I/O's cost: the queue measures it.
 
 use std::collections::VecDeque;
 use std::io;

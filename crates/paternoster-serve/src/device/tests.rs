@@ -176,7 +176,7 @@ fn a_flush_concerns_every_file() {
     }
 }
 
-/// Are holes told where they are, and does who asks stop it?
+/// Are holes reported where they are, and can the asker stop the survey?
 #[test]
 fn extents_tell_holes() {
     for (folder, engine, direct) in engines() {

@@ -77,7 +77,7 @@ pub(super) struct Fragment {
     pub span: u32,
     /// Memory, for reads and writes. A command that is in the device has it.
     pub block: Option<Block>,
-    /// Memory for what stands around a write that begins or ends within a block.
+    /// Memory for the edge blocks of a write that begins or ends within a block.
     pub edges: Option<Block>,
     /// Bytes of payload that have come.
     pub filled: u32,

@@ -280,7 +280,7 @@ impl DeviceLoop {
         self.pulse.clone()
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is ordered to stop.
     pub fn run(mut self) {
         let mut until = None;
         loop {

@@ -87,7 +87,7 @@ pub struct Newcomer {
     pub negotiated: Negotiated,
     /// Numbers connections since the start of the server, below 2^32.
     pub id: u64,
-    /// Who it is, in words.
+    /// The client, in words.
     pub peer: Peer,
     /// Its process, if known.
     pub pid: u32,
@@ -114,7 +114,7 @@ pub struct Opened {
     pub handle: DeviceLoopHandle,
     /// Where new clients are sent.
     pub slot: Slot<Message>,
-    /// What clients are told of its volumes.
+    /// Its volumes' facts for clients.
     pub exports: Vec<ExportFacts>,
     /// Notes for the operator who started the server.
     pub notes: Vec<String>,
@@ -365,7 +365,7 @@ fn set_attributes<O: Observer>(
     Ok(())
 }
 
-/// What clients are told of a volume.
+/// A volume's facts for clients.
 pub(super) fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
     ExportFacts {
         name: place.name.clone(),

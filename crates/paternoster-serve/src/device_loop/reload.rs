@@ -76,7 +76,7 @@ pub struct Take {
 pub struct Taken {
     /// Keys of the device that could not be changed after all.
     pub later: Vec<String>,
-    /// What clients are told of its volumes.
+    /// Its volumes' facts for clients.
     pub exports: Vec<ExportFacts>,
 }
 

@@ -108,7 +108,7 @@ pub(super) struct Rig {
     pub(super) device_loop: DeviceLoop,
     /// While it is set the device ends nothing.
     pub(super) holds: Arc<AtomicBool>,
-    /// Runs of hole and data that the device has told.
+    /// Runs of hole and data that the device has reported.
     pub(super) runs_told: Arc<AtomicU32>,
     /// Commands that the device was given.
     pub(super) commands: Arc<AtomicU32>,
@@ -122,7 +122,7 @@ pub(super) struct Rig {
     seats: Arc<AtomicU32>,
     pub(super) exports: Vec<crate::nbd::ExportFacts>,
     pub(super) config: Config,
-    /// Where a negotiation puts newcomers.
+    /// Where a negotiation puts new clients.
     pub(super) messages: Slot<Message>,
 }
 
@@ -203,7 +203,7 @@ impl Rig {
         Client { stream, last: Vec::new(), cookie: 0, input: Vec::new() }
     }
 
-    /// A turn of the loop, after so much time.
+    /// A turn of the loop, after this much time.
     pub(super) fn turn(&mut self, passes: Nanos) {
         let _more = self.turns_out(passes);
     }

@@ -49,7 +49,7 @@ impl DeviceLoop {
         there.into_iter()
     }
 
-    /// What clients are told of them.
+    /// Their facts for clients.
     pub(super) fn exports(&self) -> Vec<ExportFacts> {
         let facts = self.recorded_queue.queue().facts();
         self.volumes().map(|(place, _)| export_facts(place, facts)).collect()

@@ -165,7 +165,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// Are cells where the essay says, and told by their middle?
+    /// Are cells where the essay says, and reported by their middle?
     #[test]
     fn cells_by_hand() {
         // 2^20 + 3 * 16 384 is the beginning of the fourth cell; its middle is 8 192 further.
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(place(Nanos::MAX), CELLS - 1);
     }
 
-    /// Is every time told within 1/128?
+    /// Is every time reported within 1/128?
     #[test]
     fn nothing_is_told_wrongly() {
         let mut time = 1u64;

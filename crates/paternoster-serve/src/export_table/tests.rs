@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the export table: is a client told of, and does it open, what a table says?
+//! Tests of the export table: does a client see, and open, what a table says?
 
 use proptest::prelude::*;
 
@@ -234,7 +234,7 @@ fn told(
     (answers, step)
 }
 
-/// What the last answer says, and whether INFO told that nothing may be written.
+/// What the last answer says, and whether INFO reported read-only.
 fn outcome(answers: &[(u32, Vec<u8>)]) -> (u32, Option<bool>) {
     let info = answers.iter().find(|(kind, data)| *kind == 3 && data[..2] == [0, 0]);
     let flags = info.map(|(_, data)| u16::from_be_bytes([data[10], data[11]]));
@@ -242,8 +242,8 @@ fn outcome(answers: &[(u32, Vec<u8>)]) -> (u32, Option<bool>) {
 }
 
 proptest! {
-    /// Is a client told of, and does it open, what the table says and nothing else, by whichever
-    /// option it asks? Names in another case, with a NUL or none are no way round.
+    /// Does a client see, and open, what the table says and nothing else, by whichever option it
+    /// asks? Names in another case, with a NUL or none are no way round.
     #[test]
     fn every_option_keeps_to_the_table(
         rights in proptest::collection::vec(rights(), 1..4),

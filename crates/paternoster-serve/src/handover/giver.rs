@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants: I1 every way out but `mine` ends in resume, that of a panic, too: a verdict that
-//! never comes is one; I2 one hand-over at a time.
+//! never comes is one; I2 one handover at a time.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;

@@ -155,7 +155,7 @@ impl Takeover {
         self.say(record::READY).map_err(told)?;
         let connections = hear_connections(&self.other)?;
         self.say(record::HAVE).map_err(told)?;
-        // It may still say no. Whatever else it does, it has not been told that this one serves.
+        // It may still say no. In any case it does not know yet that this one serves.
         match next(&self.other, None) {
             Ok(frame) if frame.kind == record::GO => {
                 // If it does not hear it, it has died: it waits for this word alone.

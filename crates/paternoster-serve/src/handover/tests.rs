@@ -164,8 +164,8 @@ fn a_connection_has_one_volume() {
     }
 }
 
-/// Is what the other side says told shortly, and without what would change a terminal: a field that
-/// is not known, a reason of its own?
+/// Is the other side's message logged briefly, and without terminal control characters: a field
+/// that is not known, a reason of its own?
 #[test]
 fn foreign_words_are_told_shortly() {
     let long = "\u{1b}é".repeat(10_000);
@@ -208,7 +208,7 @@ fn what_a_head_promises_is_bounded() {
     assert_eq!(std::io::Read::read(&mut &mine, &mut [0]).unwrap(), 0);
 }
 
-/// Is a process that says nothing not waited for, and is its end told from that?
+/// Is a process that says nothing not waited for, and is its end recognised?
 #[test]
 fn silence_and_the_end_are_two() {
     let (one, other) = UnixStream::pair().unwrap();

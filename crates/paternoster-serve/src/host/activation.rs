@@ -121,7 +121,7 @@ mod tests {
         assert!(promised(Some("x"), Some("1"), 7).unwrap_err().contains("LISTEN_PID=x"));
     }
 
-    /// Is what was not inherited told?
+    /// Is what was not inherited reported?
     #[test]
     fn nothing_inherited() {
         let refusal = Inherited::default().socket(3).unwrap_err();

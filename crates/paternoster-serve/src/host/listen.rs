@@ -190,7 +190,7 @@ mod tests {
         Server { listen, ..Server::default() }
     }
 
-    /// Are sockets open at their places, and is the port told that the system chose?
+    /// Are sockets open at their places, and is the port that the system chose reported?
     #[test]
     fn sockets_are_open() {
         let scratch = Scratch::new();
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Is a port in use told, and nothing left open?
+    /// Is a port in use reported, and nothing left open?
     #[test]
     fn a_port_in_use() {
         let scratch = Scratch::new();

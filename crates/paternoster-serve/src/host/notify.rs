@@ -37,7 +37,7 @@ pub const VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PI
 /// Signs of life in the manager's time.
 const SIGNS: u64 = 3;
 
-/// A manager that wants to be told.
+/// A manager that wants messages.
 #[derive(Debug, Clone)]
 pub struct Notify {
     socket: Arc<UnixDatagram>,

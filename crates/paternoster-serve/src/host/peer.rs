@@ -66,7 +66,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A peer: in words, and whom it is counted as.
+/// A peer: in words, and the origin it is counted under.
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
     /// User and process, or address and port.
@@ -87,7 +87,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Where processes are told of.
+/// Where processes are listed.
 pub const PROC: &str = "/proc";
 /// More than that is not read of a file that tells of a process.
 const PROC_FILE_BYTES: u64 = 64 << 10;

@@ -96,7 +96,7 @@ impl Account {
         if !rustix::process::geteuid().is_root() {
             return self.verify();
         }
-        // SAFETY: the pointer is to so many group numbers, which live during the call.
+        // SAFETY: the pointer is to this many group numbers, which live during the call.
         if unsafe { libc::setgroups(self.groups.len(), self.groups.as_ptr()) } != 0 {
             return Err(told("its groups cannot be taken on"));
         }

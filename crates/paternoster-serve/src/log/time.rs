@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// Is a time told to the millisecond? 1,764,158,400 s are 20,418 days and 12 hours.
+    /// Is a time written to the millisecond? 1,764,158,400 s are 20,418 days and 12 hours.
     #[test]
     fn a_time_in_words() {
         let at = UNIX_EPOCH + Duration::from_millis(1_764_158_400_123);

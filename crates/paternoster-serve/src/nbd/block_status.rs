@@ -29,7 +29,7 @@ pub struct Descriptors {
     /// First byte of the request, and the one behind its last.
     start: u64,
     end: u64,
-    /// The run that is not told yet, as it may go on: where it begins, where it ends for now.
+    /// The run that is not reported yet, as it may go on: where it begins, where it ends for now.
     run: (u64, u64),
     hole: bool,
     /// Up to where descriptors tell.

@@ -239,7 +239,7 @@ impl Handshake {
             return (!self.fixed)
                 .then(|| format!("option {code} of a client without fixed newstyle"));
         }
-        // The one option to which no error can be told.
+        // The only option that cannot be answered with an error.
         self.unwelcome(Header { code, length }).map(|(_, why)| why)
     }
 

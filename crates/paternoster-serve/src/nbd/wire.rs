@@ -90,7 +90,7 @@ pub mod answer {
 
 /// What INFO and GO can ask and tell.
 pub mod info {
-    /// Size and transmission flags; always told.
+    /// Size and transmission flags; always sent.
     pub const EXPORT: u16 = 0;
     /// The name under which the server knows it.
     pub const NAME: u16 = 1;

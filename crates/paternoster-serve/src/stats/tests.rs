@@ -158,7 +158,7 @@ fn a_trace_has_clock_names_and_steps() {
     assert_eq!(reads, [(4711, 64, 4096), (nameless, 800, 4096), (4712, 128, 4096)]);
 }
 
-/// Does a trace end by itself before its file is too large, and can it be told afterwards?
+/// Does a trace end by itself before its file is too large, and is that reported afterwards?
 #[test]
 fn a_full_trace_ends_by_itself() {
     let folder = Folder::new("full");
@@ -176,7 +176,7 @@ fn a_full_trace_ends_by_itself() {
     view.start(&folder.0.join("full")).unwrap();
 }
 
-/// Is a link not followed, is another trace's further file not mixed in, is a folder told of?
+/// Is a link not followed, is another trace's further file not mixed in, is a folder reported?
 #[test]
 fn files_of_others_are_left_alone() {
     let folder = Folder::new("others");

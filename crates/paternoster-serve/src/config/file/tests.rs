@@ -299,7 +299,7 @@ fn every_key_is_documented() {
     assert_eq!(count, 21 + 3 + 5 + 7 + 11 + 5 + 8 + 8);
 }
 
-/// Is a file that cannot be read told by name?
+/// Is a file that cannot be read reported by name?
 #[test]
 fn files_that_are_not_there() {
     let error = Config::load(Path::new("/nowhere/a.toml")).unwrap_err().to_string();

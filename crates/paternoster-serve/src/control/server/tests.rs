@@ -180,7 +180,8 @@ fn who_stalls_is_let_go() {
     server.stop();
 }
 
-/// Are sixteen let in and the others told so, and is there room again when one goes?
+/// Are sixteen accepted and the others refused with a reason, and is there room again when one
+/// goes?
 #[test]
 fn twenty_connections() {
     let folder = Folder::new();
@@ -281,8 +282,7 @@ fn places_for_orders() {
     server.stop();
 }
 
-/// May root and the server's user give orders unless told otherwise, and those that are configured
-/// else?
+/// May root and the server's user give orders by default, and those that are configured else?
 #[test]
 fn clients_that_may_order() {
     let may = |orders: Option<&str>, uid: u32| {

@@ -159,7 +159,7 @@ impl Claim {
 
     fn ask_for(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
         let locks = Arc::clone(&self.locks);
-        // Held over both: a claim that goes would give back what is taken and not told yet.
+        // Held over both: a claim being dropped would release what is taken and not recorded yet.
         let mut uses = locked(&locks.uses);
         let taken = locks.file().map_or(Ok(()), |file| lock::take(file, wanted));
         let is_refused = matches!(taken, Err(Refusal::Taken(_))) && !force;

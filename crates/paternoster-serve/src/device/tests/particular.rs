@@ -53,7 +53,7 @@ fn errors_say_what_would_be_right() {
     assert_eq!(text, "device d: its depth is 0 where 1 to 10240 can be");
 }
 
-/// Does a model say when a job ends, and keeps it from being told before?
+/// Does a model say when a job ends, and is it not reported earlier?
 #[test]
 fn a_model_tells_the_time() {
     // A request of 4 KiB takes the card 1.116 ms + 4 * 46.04 us = 1.30016 ms (its device file);

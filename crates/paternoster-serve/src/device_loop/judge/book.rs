@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Book: which bytes are admissible, after what clients have sent and were told.
+//! Book: which bytes are admissible, after what clients have sent and received.
 //!
 //! ```text
 //! beats      1     2     3     4     5     6
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 
 /// Bytes of a medium at most.
 const MOST: usize = 512 << 10;
-/// Places in the noise where the medium's first byte may stand for a write.
+/// Places in the noise at which a write's first byte may begin.
 const START: u64 = 1 << 16;
 static ZEROES: [u8; MOST] = [0; MOST];
 

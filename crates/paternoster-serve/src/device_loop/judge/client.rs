@@ -43,7 +43,7 @@ struct Open {
     at: u64,
     begin: u64,
     write: Option<u32>,
-    /// Ranges that chunks have brought, and the error that one has told.
+    /// Ranges that chunks have brought, and the error that one has reported.
     got: BTreeMap<u64, u64>,
     told: u32,
     runs: Vec<(u32, u32)>,

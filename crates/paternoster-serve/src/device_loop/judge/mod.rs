@@ -126,7 +126,7 @@ struct Stage {
     names: Names,
     /// What the server has claimed of them.
     claims: Claimed,
-    /// A hand-over that goes on.
+    /// A handover in progress.
     passing: Option<Passing>,
     /// Servers that have handed over, until they end.
     elders: Vec<(House, Claimed)>,

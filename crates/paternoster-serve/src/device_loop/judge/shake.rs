@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shake: how a client comes in: what it says in the handshake, and what it must be told.
+//! Shake: how a client comes in: what it says in the handshake, and the answers it must get.
 //!
 //! ```text
 //! flags │ detours: LIST, unknown option, wrong name │ STRUCTURED_REPLY, SET_META_CONTEXT │ GO
@@ -222,7 +222,7 @@ fn string(text: &str) -> Vec<u8> {
     [&length.to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A name, and what is to be told of it.
+/// A name, and the expected answer about it.
 fn named(name: &str, asked: &[u16]) -> Vec<u8> {
     let mut data = string(name);
     data.extend(u16::try_from(asked.len()).unwrap().to_be_bytes());

@@ -43,7 +43,7 @@ use crate::host::ours::Ours;
 use crate::negotiation::Pause;
 use crate::reload::Word;
 
-/// How a hand-over ends.
+/// How a handover ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The second one serves.
@@ -54,7 +54,7 @@ pub(super) enum End {
     Late,
 }
 
-/// A hand-over.
+/// A handover.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     end: End,
@@ -146,7 +146,7 @@ enum At {
     Leaves(Heir, Receiver<Result<Leaving, String>>),
 }
 
-/// A hand-over that goes on.
+/// A handover in progress.
 pub(super) struct Passing {
     how: How,
     since: u64,
@@ -199,7 +199,7 @@ impl Stage {
         self.claims = self.names.claim(plan);
     }
 
-    /// A hand-over begins, goes on, or ends.
+    /// A handover begins, goes on, or ends.
     pub(super) fn pass_on(&mut self, plan: &Plan) -> Result<(), String> {
         let Some(Passing { how, since, at }) = self.passing.take() else {
             let due = plan.handovers.iter().find(|due| due.round == self.round);

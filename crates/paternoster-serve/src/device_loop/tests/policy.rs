@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedulers that fail, before a loop in told time.
+//! Schedulers that fail, with a loop in simulated time.
 //!
 //! ```text
 //! drawn: flaw, when ─▶ a FIFO that does wrong from its n-th opportunity on ─▶ loop

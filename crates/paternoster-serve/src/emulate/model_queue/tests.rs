@@ -196,7 +196,7 @@ fn writes_last() {
     assert_eq!(commands(true, false), ([&pieces(false)[..], &[flush]].concat(), 2));
 }
 
-/// Is a model's error told once, for the whole I/O?
+/// Is a model's error reported once, for the whole I/O?
 #[test]
 fn errors_are_told() {
     let mut rig = Rig::new(facts(8), |model| model.broken = Some(1280));

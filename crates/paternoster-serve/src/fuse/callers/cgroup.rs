@@ -99,7 +99,7 @@ impl Cgroups {
         Cgroups { root, version, weights: Recent::new(FOLDERS_MAX), changes: 0 }
     }
 
-    /// Another number than before: weights that were told earlier may have changed since.
+    /// If this number has changed, weights that were returned earlier may have changed, too.
     pub(super) fn version(&self) -> u64 {
         self.changes
     }

@@ -87,7 +87,7 @@ mod tests {
         (priority.class, priority.level)
     }
 
-    /// Is what was set told as it was set, whatever nice says?
+    /// Is a set priority reported as set, whatever nice is?
     #[test]
     fn set_by_ionice() {
         assert_eq!(is(1 << 13, 19, 0), (Class::Realtime, 0));

@@ -32,7 +32,7 @@ fn volumes_as_files() {
     assert!(nobody.realtime.is_empty());
 }
 
-/// Is what is wrong with files told with its line and what would be right?
+/// Are mistakes about files reported with the line and what would be right?
 #[test]
 fn refusals_of_files() {
     for (line, expected) in [
@@ -85,7 +85,7 @@ fn refusals_of_files() {
     assert!(message.starts_with(expected), "{message}");
 }
 
-/// Is a folder that is not there complained about, and told how to make it?
+/// Is a missing folder refused, with how to make it?
 #[test]
 fn folders_of_files() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
