@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Members: the disks of an array, and what waits in front of each.
 //!
-//! A member takes as many parts as it queues; the others wait here, those that somebody waits for
-//! before those that are read ahead, and those before what is written back:
+//! A member takes as many parts as its queue holds; the others wait here: reads that a command
+//! waits for before read-ahead, and read-ahead before write-back:
 //!
 //! ```text
 //! member 3    in the disk: a     waiting: b c (demanded), d (ahead), e f (destage)
 //! ```
 //!
-//! While the write buffer is nearly full, every second part of a member is one that is written
-//! back; or writers would starve behind readers.
+//! While the write buffer is nearly full, every second part of a member is a write-back; otherwise
+//! writers would starve behind readers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) enum Part {
     Demand(u32),
     /// A chunk into the cache.
     Chunk(u64),
-    /// So many sectors of the write buffer.
+    /// This many sectors of the write buffer.
     Destage(u32),
 }
 
@@ -38,7 +38,7 @@ struct Member {
     depth: u32,
     /// By rank: demanded, ahead, destage.
     waiting: [VecDeque<(Part, Task)>; RANKS],
-    /// Whether the part that was taken last is written back.
+    /// Whether the part taken last was a write-back.
     destaged: bool,
 }
 

@@ -11,19 +11,18 @@
 //!             └───────────────────────────────────┘
 //! ```
 //!
-//! What makes such a device differ from a disk: a single sequential reader cannot use it (each of
-//! its reads waits for the controller and the link), several together can, though they make the
-//! members seek between their streams; and a flush costs nothing, because the write buffer has a
-//! battery.
+//! Such a device differs from a disk: a single sequential reader cannot saturate it (each of its
+//! reads waits for the controller and the link), several together can, though they make the members
+//! seek between their streams; and a flush costs nothing, because the write buffer has a battery.
 //!
 //! # Invariants
 //! I1  Every command ends once; the link carries one at a time.
 //! I2  A read ends after every sector of it has come from a member or the cache.
-//! I3  What waits in the write buffer is at most its size, and every part of it is destaged once.
+//! I3  The write buffer never holds more than its size, and every part of it is destaged once.
 //!
 //! # Not here
-//! Parity and mirrors (a member fails never and a write costs one write), several controllers,
-//! reads of what is still in the write buffer (they go to the members).
+//! Parity and mirrors (a member never fails and a write costs one write), several controllers,
+//! reads from the write buffer (they go to the members).
 //!
 //! Source: own; `docs/rules/devices.md`. Where it stops being valid:
 //! `docs/models/array.md`.
@@ -76,11 +75,11 @@ pub struct ArrayParameters {
 struct Active {
     command: Command,
     entered: Nanos,
-    /// Parts that must come before it can go over the link.
+    /// Parts that must arrive before it can go over the link.
     awaited: u32,
     /// Which of its chunks it awaits from the cache, the first one in the lowest bit.
     chunks: u64,
-    /// When the controller has understood it.
+    /// When the controller has decoded it.
     ready: Nanos,
 }
 
@@ -97,7 +96,7 @@ pub struct Array {
     cache: ChunkCache,
     buffered: u64,
     link_free: Nanos,
-    /// Ends that are known: when, in which order they were computed, whose.
+    /// Ends that are known: when, in which order they were computed, of which command.
     ends: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     order: u64,
     clock: ServiceClock,
@@ -184,7 +183,7 @@ impl Array {
                     awaited += 1;
                     chunks |= bit;
                 }
-                // Also what is being read beyond the 64th chunk of a command.
+                // Also chunks being read beyond the 64th of a command.
                 _ => {
                     awaited += 1;
                     self.members.submit(now, Part::Demand(slot), Op::Read, piece);
@@ -213,7 +212,7 @@ impl Array {
         }
     }
 
-    /// Everything that a command awaited has come: over the link with it.
+    /// Everything that a command waited for has arrived: sends it over the link.
     fn send(&mut self, now: Nanos, slot: u32) {
         let Some(active) = self.active[slot as usize] else { return };
         let bytes = u64::from(active.command.sectors) * SECTOR;
@@ -227,7 +226,7 @@ impl Array {
         self.order += 1;
     }
 
-    /// A write: into the buffer if it has room, or after those that wait for it.
+    /// A write goes into the buffer if it has room, or queues behind the writes that wait for room.
     fn begin_write(&mut self, now: Nanos, slot: u32, command: &Command) {
         let sectors = u64::from(command.sectors);
         if self.parameters.write_buffer == 0 {
@@ -246,7 +245,7 @@ impl Array {
     }
 
     fn has_room(&self, sectors: u64) -> bool {
-        // What is larger than the buffer goes through it alone.
+        // A write larger than the buffer goes through it alone.
         self.buffered == 0 || self.buffered + sectors <= self.parameters.write_buffer
     }
 
@@ -288,7 +287,7 @@ impl Array {
         }
     }
 
-    /// A chunk that was read ahead is there: for those who came before it.
+    /// A chunk that was read ahead has arrived: completes the commands that wait for it.
     fn chunk_came(&mut self, at: Nanos, chunk: u64) {
         for slot in 0..self.facts.depth {
             let Some(active) = &mut self.active[slot as usize] else { continue };
@@ -341,7 +340,7 @@ impl Model for Array {
         match command.op {
             Op::Read => self.begin_read(now, slot, command),
             Op::Write => self.begin_write(now, slot, command),
-            // The buffer has a battery; what is discarded is a matter of tables.
+            // The buffer has a battery; a discard only changes tables.
             _ => self.end_at(ready, slot),
         }
         Ok(())

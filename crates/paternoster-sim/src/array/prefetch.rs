@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prefetch: what the controller reads ahead for sequential streams, and what it has of it.
+//! Prefetch: what the controller reads ahead for sequential streams, and which chunks it holds.
 //!
-//! A read that begins where an earlier one ended continues a stream. A stream that was continued
-//! keeps a window of chunks ahead of its reader:
+//! A read that begins where an earlier one ended continues a stream. The controller keeps a window
+//! of chunks ahead of the reader of such a stream:
 //!
 //! ```text
 //! reads      0──▶ 1──▶          continued: a stream
@@ -10,16 +10,16 @@
 //!            read read  reading ahead ─────▶
 //! ```
 //!
-//! Chunks stay until newer ones need their room. A table holds so many streams; the one that was
-//! used longest ago makes room for a new one. Random readers make streams that nobody continues.
+//! Chunks stay until newer ones need their room. A table holds a fixed number of streams; a new one
+//! replaces the least recently used. Random readers make streams that no read continues.
 //!
 //! # Invariants
-//! I1  A chunk is known once: being read or there.
-//! I2  At most `capacity` chunks are known, those being read apart.
+//! I1  A chunk is listed once: being read, or in the cache.
+//! I2  At most `capacity` chunks are listed, not counting those being read.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What there is of a chunk.
+/// The state of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkState {
     /// A member reads it.
@@ -32,7 +32,7 @@ pub(super) enum ChunkState {
 #[derive(Debug)]
 pub(super) struct ChunkCache {
     chunks: BTreeMap<u64, ChunkState>,
-    /// Those that are there, from the oldest.
+    /// Those in the cache, oldest first.
     ages: VecDeque<u64>,
     capacity: usize,
 }
@@ -52,7 +52,7 @@ impl ChunkCache {
         self.chunks.insert(chunk, ChunkState::Reading);
     }
 
-    /// It has come.
+    /// It has arrived.
     pub(super) fn arrive(&mut self, chunk: u64) {
         self.chunks.insert(chunk, ChunkState::There);
         self.ages.push_back(chunk);
@@ -69,7 +69,7 @@ impl ChunkCache {
 struct Stream {
     /// The sector behind its last read.
     next: u64,
-    /// The chunk up to which was read ahead, exclusive.
+    /// The end of the chunks that were read ahead, exclusive.
     ahead: u64,
     /// Whether a read has continued it.
     continued: bool,
@@ -89,8 +89,8 @@ impl Streams {
         Streams { streams: Vec::with_capacity(capacity), capacity: capacity.max(1), uses: 0 }
     }
 
-    /// A read of these sectors came. Returns the chunks to read ahead, up to `window` behind the
-    /// last that it touches, as `(first, end)`; empty for what continues nothing.
+    /// A read of these sectors came. Returns the chunks to read ahead, up to `window` past the last
+    /// that it touches, as `(first, end)`; empty if it continues no stream.
     pub(super) fn follow(
         &mut self,
         sector: u64,
@@ -100,7 +100,7 @@ impl Streams {
     ) -> (u64, u64) {
         self.uses += 1;
         let last = (end - 1) / chunk_sectors;
-        // A reader may jump over a little, or come again with a part.
+        // A reader may skip a little, or read a part again.
         let near = |stream: &Stream| {
             sector <= stream.next && stream.next <= sector + chunk_sectors && end > stream.next
         };
@@ -124,7 +124,7 @@ impl Streams {
             self.streams.push(stream);
             return;
         }
-        // Those that nobody continued leave first.
+        // Streams that were never continued are replaced first.
         let oldest = self.streams.iter_mut().min_by_key(|stream| (stream.continued, stream.used));
         if let Some(oldest) = oldest {
             *oldest = stream;
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(streams.follow(24, 32, 8, 3), (6, 7));
     }
 
-    /// Do random readers push out each other and not a stream that goes on?
+    /// Do random readers evict each other and not a stream that goes on?
     #[test]
     fn random_reads_do_not_push_out_a_stream() {
         let mut streams = Streams::new(2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stripe: which member holds which sector.
 //!
-//! Chunks of equal size go to the members by turns:
+//! Chunks of equal size go to the members in turn:
 //!
 //! ```text
 //! chunk     0 1 2 3 4 5 6 7      on 4 members
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! An array that scatters its chunks begins each row at another member, chosen by a hash of the
-//! row. Without it streams whose files are a multiple of a row apart meet on the same member again
+//! row. Without this, streams whose files are a multiple of a row apart hit the same member again
 //! and again, which arrays that place their segments freely do not show.
 //!
 //! # Invariants
@@ -70,7 +70,7 @@ impl Stripe {
         })
     }
 
-    /// The whole of a chunk.
+    /// A whole chunk.
     #[must_use]
     pub fn whole(self, chunk: u64) -> Option<Piece> {
         self.pieces(chunk * self.chunk, self.chunk).next()
