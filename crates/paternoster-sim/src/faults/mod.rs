@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults: errors, delays, stalls and refusals in front of any model, by rules.
 //!
-//! What a scheduler and its callers do when a device misbehaves is seen only if it does so when it
-//! is told. A rule says which commands and what happens to them (`rule.rs` has the language):
+//! To see what a scheduler and its callers do when a device misbehaves, it must misbehave on
+//! demand. A rule selects commands and says what happens to them (`rule.rs` has the language):
 //!
 //! ```text
-//! error every=100 op=write errno=5           each hundredth write ends with EIO
+//! error every=100 op=write errno=5           every hundredth write ends with EIO
 //! error range=1m-2m                          whatever touches the second MiB
-//! delay probability=0.01 time=50ms           one in a hundred is told 50 ms late
+//! delay probability=0.01 time=50ms           one in a hundred completes 50 ms late
 //! stall every=1000 time=1s count=3           the whole device stands still for a second
 //! refuse every=10 from=2s to=3s              the device takes no command; it is requeued
 //! slow factor=10 from=2s to=3s               answers take ten times as long
-//! throttle rate=50MiB from=2s                no more than so many bytes a second are answered
+//! throttle rate=50MiB from=2s                at most this many bytes a second are answered
 //! ```
 //!
 //! # Idea
-//! The model behind knows nothing of it. A command that fails takes its time all the same. A delay
-//! holds back the answer, not the work. A stall stops the clock of the model: everything that is
-//! in it, and what comes meanwhile, happens later by the length of the stall. What is slow or
-//! throttled is held back like what is delayed: its place in the device stays taken, so that a
-//! full device does less, and later.
+//! The model behind knows nothing of it. A command that fails still takes its time. A delay holds
+//! back the answer, not the work. A stall stops the clock of the model: everything that is in it,
+//! and what comes meanwhile, happens later by the length of the stall. A slow or throttled command
+//! is held back like a delayed one: its place in the device stays taken, so that a full device does
+//! less, and later.
 //!
 //! ```text
 //! outer time   0    10 stall of 50              60   65
@@ -27,12 +27,13 @@
 //! ```
 //!
 //! # Order
-//! A command passes the rules in their order. Refusing rules see every attempt; the others see
-//! what the device has taken. The first error is the error; delays add, the larger of two factors
-//! counts, and the later of two throttles; overlapping stalls are one that ends with the later.
+//! A command passes the rules in their order. Refusing rules see every attempt; the others see only
+//! commands that the device has taken. The first error is the error; delays add, the larger of two
+//! factors counts, and the later of two throttles; overlapping stalls are one that ends with the
+//! later.
 //!
 //! # Invariants
-//! I1  What was taken is told exactly once, with the model's device time.
+//! I1  Every command taken completes exactly once, with the model's device time.
 //! I2  The same rules, seed and commands give the same faults: chance comes from each rule's own
 //!     generator and is drawn only for commands that the rest of the rule selects.
 
@@ -49,16 +50,16 @@ use crate::model::{Figure, Model};
 
 pub use self::rule::{Effect, Rule, Watch};
 
-/// What is in store for a command that the device has taken.
+/// What will happen to a command that the device has taken.
 #[derive(Debug, Clone, Copy, Default)]
 struct Verdict {
     /// 0 for none.
     errno: i32,
     delay: Nanos,
-    /// When it came, and by how many times its time it is late, in the time of the model.
+    /// When it came, in the time of the model, and how many times its own time it is late.
     came: Nanos,
     longer: u64,
-    /// A throttle lets it go then.
+    /// When a throttle lets it go.
     not_before: Nanos,
 }
 
@@ -107,13 +108,13 @@ pub struct Faulty {
     held: BinaryHeap<Reverse<Held>>,
     held_ever: u64,
     inside: u32,
-    /// How long the model has stood still in all, a stall under way counted to its end.
+    /// Total time that the model has stood still, with a current stall counted to its end.
     stood: Nanos,
     stalled_until: Nanos,
 }
 
 impl Faulty {
-    /// `inner` with the faults of `rules`; `seed` decides what they leave to chance.
+    /// `inner` with the faults of `rules`; `seed` determines their random choices.
     #[must_use]
     pub fn new(inner: Box<dyn Model>, rules: &[Rule], seed: u64) -> Faulty {
         let depth = inner.facts().depth as usize;
@@ -132,8 +133,8 @@ impl Faulty {
         }
     }
 
-    /// One more rule; it sees what comes from now on. `place` and `seed` decide what it leaves to
-    /// chance.
+    /// Adds a rule, which sees the commands from now on. `place` and `seed` determine its random
+    /// choices.
     pub fn add(&mut self, rule: &Rule, seed: u64, place: u64) {
         let watch = Watch::new(rule, seed, place);
         if watch.effect() == Effect::Refuse {
@@ -143,8 +144,8 @@ impl Faulty {
         }
     }
 
-    /// The power has failed and is back: `inner` is there instead, and nothing is inside. What the
-    /// rules have seen and done stays.
+    /// The power has failed and is back: `inner` replaces the model, and no command is inside. The
+    /// rules keep their counts.
     pub fn restart(&mut self, inner: Box<dyn Model>) {
         self.inner = inner;
         self.held.clear();
@@ -187,7 +188,7 @@ impl Faulty {
         }
         let place = command.tag.index() as usize;
         if place >= self.verdicts.len() {
-            // Only behind a queue that has tags for more than this device.
+            // Only behind a queue whose tags serve more than this device.
             self.verdicts.resize(place + 1, Verdict::default());
         }
         self.verdicts[place] = verdict;
@@ -196,7 +197,7 @@ impl Faulty {
         }
     }
 
-    /// The model's answer, as it is told; or `None` when it is held back.
+    /// The model's answer as reported; `None` while it is held back.
     fn answer(&mut self, mut completion: Completion) -> Option<Completion> {
         let verdict = self.verdicts[completion.tag.index() as usize];
         if verdict.errno != 0 && completion.outcome.status == Status::Ok {

@@ -11,14 +11,15 @@
 //!           | from=1s | to=2s                 comes at or after, comes before
 //!           | every=100                       of those so far the 100th, the 200th …
 //!           | probability=0.01                of those so far, by chance
-//!           | count=3                         at most so many times
+//!           | count=3                         at most this many times
 //! ```
 //!
-//! Selections apply in this order, whatever the order in the text: `every` counts what operation,
-//! range and time have selected, chance is drawn for what `every` leaves. Sizes are as in fio (`k`,
-//! `m`, `g`, `t`, powers of 1024) or with units (`1 MiB` without the blank); times need a unit.
+//! Selections apply in this order, whatever the order in the text: `every` counts the commands that
+//! operation, range and time have selected, and chance is drawn for those that `every` leaves.
+//! Sizes are as in fio (`k`, `m`, `g`, `t`, powers of 1024) or with units (`1 MiB` without the
+//! blank); times need a unit.
 //!
-//! A rule that refuses for ever would stop a run in its tracks, so that one must leave something
+//! A rule that always refuses would stop a run for good, so a refusing rule must let something
 //! through: `every` of at least 2, a probability below 1, a `count`, or a `to`.
 
 use std::fmt;
@@ -33,7 +34,7 @@ use crate::quantity;
 const ERRNO_DEFAULT: i32 = 5;
 /// Linux has no larger errno.
 const ERRNO_MAX: i32 = 4095;
-/// Longer delays and stalls would only hide that a run never ends.
+/// Longer delays and stalls would make a run look as if it never ends.
 const TIME_MAX: Nanos = Nanos::from_secs(24 * 3600);
 /// Probabilities are counted in billionths.
 const CERTAIN: u64 = 1_000_000_000;
@@ -55,28 +56,28 @@ const REMEDY: &str = "a rule is error, delay, stall, refuse, slow or throttle, t
 pub enum Effect {
     /// It fails with this errno.
     Error(i32),
-    /// It is answered so much later.
+    /// It is answered this much later.
     Delay(Nanos),
-    /// The device stands still from when it comes.
+    /// The device stands still from its arrival on.
     Stall(Nanos),
     /// It is not taken.
     Refuse,
-    /// It takes so many times as long.
+    /// It takes this many times as long.
     Slow(u64),
-    /// So many bytes a second are answered, counted in the order in which they come.
+    /// This many bytes a second are answered, counted in the order of arrival.
     Throttle(u64),
-    /// If the power fails, it may be there by sectors. Not the affair of a model.
+    /// A power failure may leave only some of its sectors. Models ignore this.
     Torn,
-    /// It is written to another place. Not the affair of a model.
+    /// It is written to another place. Models ignore this.
     Misdirect,
 }
 
 /// Which commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Selection {
-    /// All of [`OPS`] unless said otherwise.
+    /// All of [`OPS`] unless the rule says otherwise.
     ops: [bool; OPS.len()],
-    /// First byte and the one behind the last.
+    /// First byte, and the one after the last.
     range: Option<(u64, u64)>,
     from: Nanos,
     to: Nanos,
@@ -86,7 +87,7 @@ struct Selection {
     count: u64,
 }
 
-/// One line of what goes wrong.
+/// One fault rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     text: String,
@@ -101,16 +102,15 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// Also the effects on what is written, which a model knows nothing of: for a disk that keeps
-    /// data, and asks [`Watch`] about each write.
+    /// Also accepts the effects on written data, which a model ignores: for a disk that keeps data
+    /// and asks [`Watch`] about each write.
     ///
-    /// # Errors
-    /// What is wrong, with the rule's text and what would be right.
+    /// # Errors What is wrong, with the rule's text and what would be valid.
     pub fn with_data(text: &str) -> Result<Rule, String> {
         parse(text).map_err(|why| format!("the rule `{}`: {why}", text.trim()))
     }
 
-    /// Whether it concerns what is written, and not when and how commands end.
+    /// Whether it changes written data, and not when and how commands end.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self.effect, Effect::Torn | Effect::Misdirect)
@@ -120,7 +120,7 @@ impl Rule {
 impl FromStr for Rule {
     type Err = String;
 
-    /// What is wrong is said with the rule's text and what would be right.
+    /// The error has the rule's text and what would be valid.
     fn from_str(text: &str) -> Result<Rule, String> {
         let rule = Rule::with_data(text)?;
         if rule.is_about_data() {
@@ -211,7 +211,7 @@ fn parse(text: &str) -> Result<Rule, String> {
     Ok(Rule { text: text.trim().to_owned(), effect, selection })
 }
 
-/// Sets one part of a selection. The error says what would be right; it is none if there is no
+/// Sets one part of a selection. The error says what would be valid; it is `None` if there is no
 /// such part.
 fn select(selection: &mut Selection, key: &str, value: &str) -> Result<(), Option<String>> {
     let whole = || {
@@ -271,7 +271,7 @@ pub struct Watch {
     seen: u64,
     done: u64,
     chance: Chance,
-    /// When what a throttle has let go of so far has gone.
+    /// When everything that a throttle has released so far is out.
     gone: Nanos,
 }
 
@@ -284,7 +284,7 @@ impl Watch {
         Watch { effect, selection, seen: 0, done: 0, chance, gone: Nanos::ZERO }
     }
 
-    /// When a throttle of `rate` bytes a second lets go of a command that came at `came`.
+    /// When a throttle of `rate` bytes a second releases a command that came at `came`.
     pub(super) fn let_go(&mut self, came: Nanos, command: &Command, rate: u64) -> Nanos {
         let bytes = u128::from(command.sectors) * 512;
         let takes = (bytes * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
@@ -292,13 +292,13 @@ impl Watch {
         self.gone
     }
 
-    /// What happens to what it selects.
+    /// What happens to the commands it selects.
     #[must_use]
     pub const fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// Whether the rule's effect is on this command, which comes at `now`.
+    /// Whether the rule applies to this command, which comes at `now`.
     pub fn selects(&mut self, now: Nanos, command: &Command) -> bool {
         let Selection { every, probability, count, .. } = self.selection;
         if self.done >= count || !self.concerns(now, command) {
@@ -328,7 +328,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Are rules read as they are meant?
+    /// Are rules parsed as meant?
     #[test]
     fn rules_are_read() {
         let rule: Rule = "error every=100 op=write,flush errno=28".parse().unwrap();

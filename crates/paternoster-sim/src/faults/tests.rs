@@ -91,8 +91,8 @@ fn failed(ends: &[End]) -> Vec<usize> {
     (0..ends.len()).filter(|&place| ends[place].1 != 0).collect()
 }
 
-/// Q1. Exactly every third, counted from one: the 3rd, 6th and 9th of ten; two at most with
-/// `count=2`; only reads count where only reads are meant.
+/// Q1. Exactly every third, counted from one: the 3rd, 6th and 9th of ten; at most two with
+/// `count=2`; with `op=read` only reads count.
 #[test]
 fn every_nth_exactly() {
     let ends = run(serial(), &["error every=3"], 0, &reads(10));
@@ -102,7 +102,7 @@ fn every_nth_exactly() {
     let mixed: Vec<_> = (0..10)
         .map(|place| (if place % 2 == 0 { Op::Write } else { Op::Read }, place * 8, 8))
         .collect();
-    // The reads are at 1, 3, 5, 7, 9: the second and fourth of them.
+    // The reads are at 1, 3, 5, 7, 9: the second and fourth of them fail.
     assert_eq!(failed(&run(serial(), &["error every=2 op=read errno=7"], 0, &mixed)), [3, 7]);
 }
 
@@ -112,9 +112,9 @@ fn ranges_by_hand() {
     let places = [(2040, 8), (2040, 9), (2048, 1), (4095, 1), (4095, 100), (4096, 8), (2000, 2200)];
     let bios: Vec<_> =
         places.iter().map(|&(sector, sectors)| (Op::Read, sector, sectors)).collect();
-    // Up to 2047: not; one sector more: yes; …; from 4096: not; all of it: yes.
+    // Up to 2047: no; one sector more: yes; …; from 4096: no; all of it: yes.
     assert_eq!(failed(&run(serial(), &["error range=1m-2m"], 0, &bios)), [1, 2, 3, 4, 6]);
-    // A flush is nowhere.
+    // A flush has no place.
     let flush = [(Op::Flush, 0, 0)];
     assert_eq!(failed(&run(serial(), &["error range=0-1t"], 0, &flush)), Vec::<usize>::new());
     assert_eq!(failed(&run(serial(), &["error op=flush"], 0, &flush)), [0]);
@@ -129,7 +129,8 @@ fn windows_of_time() {
     assert_eq!(failed(&ends), [34, 35]);
 }
 
-/// Q2. Delays add exactly, and hold up nobody else: 1 ms + 10 us + 20 us for the second of three.
+/// Q2. Delays add exactly, and hold up no other command: 1 ms + 10 us + 20 us for the second of
+/// three.
 #[test]
 fn delays_add() {
     let rules = ["delay every=2 time=10us count=1", "delay range=4k-8k time=20us"];
@@ -140,21 +141,21 @@ fn delays_add() {
     assert_eq!(ends, [(1000, 0), (7000, 0), (3000, 0)]);
 }
 
-/// Q2. A stall holds up everything by its length. The third of four stalls when it comes, at zero:
-/// 1 to 4 ms become 51 to 54. One that comes at 1 ms (the 33rd) spares the first.
+/// Q2. A stall holds up everything by its length. The third of four reads stalls the device as it
+/// comes, at zero: 1 to 4 ms become 51 to 54. A stall at 1 ms (the 33rd read) spares the first.
 #[test]
 fn stalls_stop_the_device() {
     let ends = run(serial(), &["stall every=3 time=50ms"], 0, &reads(4));
     assert_eq!(ends, [(51_000, 0), (52_000, 0), (53_000, 0), (54_000, 0)]);
     let ends = run(serial(), &["stall every=33 time=50ms"], 0, &reads(33));
     assert_eq!((ends[0], ends[1], ends[32]), ((1000, 0), (52_000, 0), (83_000, 0)));
-    // Two at one instant are one, the longer.
+    // Two stalls at one instant are one, the longer.
     let rules = ["stall every=1 count=1 time=50ms", "stall every=1 count=1 time=20ms"];
     assert_eq!(run(serial(), &rules, 0, &reads(1)), [(51_000, 0)]);
 }
 
-/// Q2. A refused command goes out again, and nothing is lost. Alone at the device it is asked
-/// again after 3 ms (BLK-9): 3 refusals and 1 ms of work.
+/// Q2. A refused command is issued again, and nothing is lost. With nothing else in the device the
+/// retry comes after 3 ms (BLK-9): 3 refusals and 1 ms of work.
 #[test]
 fn refused_commands_come_again() {
     assert_eq!(run(serial(), &["refuse count=3"], 0, &reads(1)), [(10_000, 0)]);
@@ -162,19 +163,20 @@ fn refused_commands_come_again() {
     assert!(failed(&ends).is_empty());
 }
 
-/// Q2. Slow is so many times as long, from when it came, and the larger factor counts: on one
-/// server reads that come at zero end after 1, 2 and 3 ms, of which the second is told at 2 * 5.
+/// Q2. A slow command takes that many times as long, counted from its arrival, and the larger
+/// factor counts: on one server reads that come at zero end after 1, 2 and 3 ms; the second
+/// completes at 2 * 5.
 #[test]
 fn slow_is_a_multiple() {
     let rules = ["slow factor=3 every=2", "slow factor=5 every=2"];
     assert_eq!(run(serial(), &rules, 0, &reads(3)), [(1000, 0), (10_000, 0), (3000, 0)]);
-    // At depth 32 the places stay taken: the 33rd begins when the first is told, at 10 ms.
+    // At depth 32 the places stay taken: the 33rd begins when the first completes, at 10 ms.
     let ends = run(parallel(), &["slow factor=10"], 0, &reads(33));
     assert_eq!((ends[0], ends[31], ends[32]), ((10_000, 0), (10_000, 0), (20_000, 0)));
 }
 
-/// Q2. A throttle lets go of 4 KiB each 2 ms at 2,048,000 bytes a second, and makes nothing
-/// earlier: the first would be let go of at 2 ms, the n-th at 2n, though the device takes 1 ms.
+/// Q2. A throttle of 2,048,000 bytes a second releases 4 KiB every 2 ms, and makes nothing earlier:
+/// the first is released at 2 ms, the n-th at 2n, though the device takes 1 ms.
 #[test]
 fn a_throttle_is_a_rate() {
     let ends = run(parallel(), &["throttle rate=2048000"], 0, &reads(4));
@@ -190,8 +192,8 @@ fn the_first_error_counts() {
     assert_eq!(ends, [(1000, 5), (2000, 28)]);
 }
 
-/// Q3. One in ten of 2000, by chance: 200 within four standard deviations (13.4 each), the same
-/// on every run of a seed, others on another seed; and a count is the most.
+/// Q3. One in ten of 2000, by chance: 200 within four standard deviations (13.4 each), the same on
+/// every run of a seed, others on another seed; and a count is an upper bound.
 #[test]
 fn chance_is_fair_and_repeatable() {
     let rule = ["error probability=0.1"];
@@ -204,8 +206,8 @@ fn chance_is_fair_and_repeatable() {
 }
 
 proptest! {
-    /// Q4. Whatever the rules: every I/O ends once (the run asserts it), at a time not before its
-    /// own, and only errors of the rules come out.
+    /// Q4. Whatever the rules: every I/O ends once (the run asserts it), never before it came, and
+    /// only with errors of the rules.
     #[test]
     fn nothing_is_lost(
         rules in prop::collection::vec(prop::sample::select(vec![
