@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bus: what a disk on a shared bus spends to leave it while the mechanism works, and to come
-//! back.
+//! Bus: the time a disk on a shared bus spends to leave it while the mechanism works, and to
+//! return.
 //!
-//! A SCSI disk of the 1990s shared its bus, so it left it between command and data. Leaving goes
-//! on beside the mechanism; coming back does too, but data wait for it, and the end waits for
-//! both:
+//! A SCSI disk of the 1990s shared its bus, so it left it between command and data. Leaving
+//! overlaps with the mechanism's work; coming back does too, but data wait for it, and the end
+//! waits for both:
 //!
 //! ```text
 //! read     command | leave                 come back | data ─────────▶ | done
@@ -24,15 +24,15 @@
 
 use paternoster_core::Nanos;
 
-/// What is spent on the bus beside the transfer.
+/// Time spent on the bus in addition to the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bus {
     /// How much of a read must have come from the medium before the link begins, in thousandths. 0:
-    /// it is passed on as it comes; old disks gathered first, to hold the bus for a short time.
+    /// data are passed on as they come; old disks gathered first, to hold the bus only briefly.
     pub read_mark: u32,
     /// To leave before a read from the medium: after a read, after a write.
     pub read_leave: [Nanos; 2],
-    /// To come back and make ready when there is something to pass on.
+    /// To come back and prepare when there are data to transfer.
     pub read_return: Nanos,
     /// To say that a read is done.
     pub read_done: Nanos,
@@ -40,7 +40,7 @@ pub struct Bus {
     pub write_data: Nanos,
     /// To leave when they have come.
     pub write_leave: Nanos,
-    /// To come back when a write is on the medium, and to say so.
+    /// To come back when a write is on the medium, and to report it.
     pub write_done: Nanos,
 }
 
@@ -56,29 +56,29 @@ pub(crate) struct FromMedium {
 }
 
 impl Bus {
-    /// How long data gather before the link begins, of a read that takes the medium `read`.
+    /// How long data gather before the link begins, for a read that takes the medium `read`.
     pub(crate) fn gathers(&self, read: u64) -> u64 {
         read * u64::from(self.read_mark.min(1000)) / 1000
     }
 
-    /// When a read that the controller has understood at `ready` has left the bus.
+    /// When a read that the controller has decoded at `ready` has left the bus.
     pub(crate) fn read_leaves(&self, ready: u64, after_write: usize) -> u64 {
         ready + self.read_leave[after_write].0
     }
 
-    /// When a read has ended, of which the link passes on the last sector in `last` and all in
-    /// `all`.
+    /// When a read ends; the link transfers its last sector in `last` and all of it in `all`.
     pub(crate) fn read_ends(&self, read: FromMedium, last: u64, all: u64) -> u64 {
         let link = read.gathered.max(read.left) + self.read_return.0 + all;
         link.max(read.end + last) + self.read_done.0
     }
 
-    /// When the medium may begin with a write: `gathered` is how long the data for that take.
+    /// When the medium may begin a write; `gathered` is how long the data needed to begin take to
+    /// come.
     pub(crate) fn write_begins(&self, ready: u64, gathered: u64) -> u64 {
         ready + self.write_data.0 + gathered
     }
 
-    /// When a write has ended that is on the medium at `end` and whose data take `all`.
+    /// When a write ends that is on the medium at `end` and whose data take `all` to come.
     pub(crate) fn write_ends(&self, ready: u64, end: u64, all: u64) -> u64 {
         let left = ready + self.write_data.0 + all + self.write_leave.0;
         end.max(left) + self.write_done.0
@@ -89,11 +89,12 @@ impl Bus {
 mod tests {
     use super::*;
 
-    /// Do the times of the drawing add up? A read whose command is understood at 100, leaves until
-    /// 130; half is gathered at 500, all at 600; it comes back in 20 and the link takes 200: 720,
-    /// and 5 to say so. Gathered at 110 it waits until it has left: 130 + 20 + 200 = 350, and the
-    /// medium is later: 600 + 10 + 5. Half of a medium's 300 is 150. A write's data come from
-    /// 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's 900; 7 to come back.
+    /// Do the times of the drawing add up? A read whose command is decoded at 100 has left at 130;
+    /// half is gathered at 500, all at 600; it comes back in 20 and the link takes 200: 720, and 5
+    /// to report it. If half is gathered at 110, it waits until it has left: 130 + 20 + 200 = 350,
+    /// and the medium is later: 600 + 10 + 5. Half of a medium's 300 is 150. A write's data come
+    /// from 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's 900; 7 to come
+    /// back.
     #[test]
     fn the_steps_add_up() {
         let bus = Bus {

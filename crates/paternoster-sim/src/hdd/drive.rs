@@ -10,23 +10,24 @@
 //! ```
 //!
 //! The mechanism does one thing at a time. Whenever it is free it *decides*: an overdue command, a
-//! flush's dirty extent, the nearest pending command, a dirty extent if the cache is half full
-//! or nothing came for a while. What it begins it ends. What has been decided has its end computed
-//! at once; between decisions the head reads ahead, which costs nobody anything (`segments.rs`).
+//! flush's dirty extent, the nearest pending command, a dirty extent if the cache is half full or
+//! nothing came for a while. It finishes what it begins, and its end is computed at the decision;
+//! between decisions the head reads ahead, which delays no command (`segments.rs`).
 //!
 //! A flush that cannot be queued (`flush_queueable = false`, ATA's FLUSH CACHE) is refused while
-//! anything else is inside, and until it has ended the drive refuses whatever comes; a completion
-//! tells the driver to come again.
+//! anything else is inside, and until it has ended the drive refuses every command; on a completion
+//! the driver tries again.
 //!
 //! # Device time
-//! A command is in service from the decision for it to its end; those answered from the cache, for
-//! as long as controller and link take; a flush from its beginning. Waiting inside the drive and
-//! draining in the background are charged to nobody. But while writes wait for room, draining is no
-//! background: the first of them is in service as long as the mechanism drains (see `drain.rs`).
+//! A command is in service from the decision to serve it to its end; one answered from the cache,
+//! for as long as controller and link take; a flush from its beginning. Waiting inside the drive
+//! and background draining are charged to no command. But while writes wait for room, draining is
+//! not in the background: the first of them is in service as long as the mechanism drains (see
+//! `drain.rs`).
 //!
 //! # Invariants
 //! I1  Every command that was not refused ends once.
-//! I2  Decisions and ends come in the order of time.
+//! I2  Decisions and ends come in order of time.
 //! I3  A flush ends after everything that was acknowledged before it is on the medium.
 //! I4  The device times add up to the time that something was in service.
 //!
@@ -56,8 +57,8 @@ const SECTOR: u64 = 512;
 /// What the controller costs for one kind of command: after a read, after a write.
 pub type AfterReadWrite = [Nanos; 2];
 
-/// What the controller costs before anything else happens. A disk that is not known so well has
-/// the same everywhere.
+/// What the controller costs before anything else happens. A disk that is less well known has the
+/// same value everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overheads {
     /// A read that the cache answers.
@@ -71,7 +72,7 @@ pub struct Overheads {
 }
 
 impl Overheads {
-    /// One for hits, one for what needs the mechanism.
+    /// One cost for hits, one for commands that need the mechanism.
     #[must_use]
     pub const fn even(hit: Nanos, miss: Nanos) -> Overheads {
         let (hit, miss) = ([hit, hit], [miss, miss]);
@@ -92,11 +93,11 @@ pub struct DriveParameters {
     pub segments: SegmentSizes,
     /// Its write cache.
     pub room: WriteRoom,
-    /// How long nothing must have come before it drains without need.
+    /// How long the drive must be idle before it drains without need.
     pub drain_delay: Nanos,
     /// How many of the oldest dirty extents compete.
     pub drain_window: u32,
-    /// What a flush costs beside draining, if anything was written since the last.
+    /// What a flush costs in addition to draining, if anything was written since the last.
     pub flush_base: Nanos,
     /// Whether other commands are taken while it flushes.
     pub flush_queueable: bool,
@@ -106,11 +107,11 @@ pub struct DriveParameters {
     pub link: Transfer,
     /// The same for what is written.
     pub write_link: Transfer,
-    /// What a shared bus costs beside it.
+    /// What a shared bus costs in addition.
     pub bus: Bus,
 }
 
-/// What a drive is to do.
+/// A task for a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     /// What is done.
@@ -126,7 +127,7 @@ pub struct Task {
 /// A task that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended<T> {
-    /// As it was named.
+    /// The name it was given.
     pub id: T,
     /// When.
     pub at: Nanos,
@@ -139,11 +140,11 @@ pub struct Ended<T> {
 struct Slot<T> {
     id: T,
     task: Task,
-    /// When the controller has understood it.
+    /// When the controller has decoded it.
     ready: u64,
-    /// The clock's reading at its start.
+    /// The clock's reading when its service began.
     entered: Nanos,
-    /// Device time that it had before that: of what was drained to make room for it.
+    /// Device time it had before that: of the drains that made room for it.
     had: Nanos,
 }
 
@@ -151,7 +152,7 @@ struct Slot<T> {
 #[derive(Debug, Clone, Copy)]
 struct Flush {
     slot: u32,
-    /// What is older must drain.
+    /// Extents older than this must drain.
     mark: u64,
     stage: FlushStage,
 }
@@ -177,7 +178,7 @@ pub struct Drive<T> {
     /// Writes that wait for room, in the order of their arrival.
     stalled: VecDeque<u32>,
     flushes: VecDeque<Flush>,
-    /// Ends that are computed: when, in which order they were, whose.
+    /// Ends that are computed: when, in which order they were computed, of which task.
     ends: BinaryHeap<Reverse<(u64, u64, u32)>>,
     order: u64,
     segments: Segments,
@@ -191,11 +192,11 @@ pub struct Drive<T> {
     link_free: u64,
     /// When the last task came or was acknowledged.
     last_task: u64,
-    /// Index into pairs of overheads: the last task was a write.
+    /// Index into pairs of overheads: 1 if the last task was a write.
     after_write: usize,
     /// Until then the mechanism drains.
     drains_until: u64,
-    /// The write that waits for room and is in service, since that is made.
+    /// The waiting write that is in service because room is being made for it.
     makes_room_for: Option<u32>,
     /// When the mechanism decides next; kept up to date by `plan`.
     decision: u64,
@@ -203,7 +204,7 @@ pub struct Drive<T> {
 }
 
 impl<T: Copy> Drive<T> {
-    /// A drive that has done nothing yet; its arm stands over the outermost track.
+    /// A fresh drive; its arm is over the outermost track.
     #[must_use]
     pub fn new(parameters: Arc<DriveParameters>) -> Drive<T> {
         let depth = parameters.depth.max(1);
@@ -237,11 +238,11 @@ impl<T: Copy> Drive<T> {
         self.parameters.mechanism.geometry.capacity()
     }
 
-    /// Takes a task at `now`, which is not before anything it was told earlier.
+    /// Takes a task at `now`, which is not before the time of any earlier call.
     ///
     /// # Errors
-    /// [`Refused`] when it is full; while a flush runs that cannot be queued; for such a flush,
-    /// while anything else is inside.
+    /// [`Refused`] when it is full, or while a flush that cannot be queued runs; such a flush
+    /// itself, while anything else is inside.
     pub fn submit(&mut self, now: Nanos, id: T, task: Task) -> Result<(), Refused> {
         let alone = task.op == Op::Flush && !self.is_empty();
         if !self.parameters.flush_queueable && (alone || !self.flushes.is_empty()) {
@@ -261,7 +262,7 @@ impl<T: Copy> Drive<T> {
                 self.begin_flush(now);
             }
             _ => {
-                // A discard changes a table of the controller at most.
+                // A discard at most changes a table of the controller.
                 let overhead = self.parameters.overheads.write_hit[self.after_write];
                 self.answer(now, slot, now, overhead, 0);
             }
@@ -318,7 +319,7 @@ impl<T: Copy> Drive<T> {
         let from = match found {
             Found::All(ready) => {
                 if ready > now {
-                    // The head must come that far before it does anything else.
+                    // The head must get that far before it does anything else.
                     self.free_at = self.free_at.max(ready);
                 }
                 let sectors = extent.1 - extent.0;
@@ -352,8 +353,8 @@ impl<T: Copy> Drive<T> {
             return self.make_room(now);
         }
         let ready = now + overheads.write_miss[after].0;
-        // The head must not overtake the data: where the link is slower, so much must be there
-        // before it begins that the last sector comes in time.
+        // The head must not overtake the data: where the link is slower, enough must have arrived
+        // before it begins for the last sector to come in time.
         let place = mechanism.geometry.place(extent.0);
         let sector = mechanism.geometry.passing(&place, 1);
         let (first, all) = (self.write_time(sectors.min(1)), self.write_time(sectors));
@@ -362,7 +363,7 @@ impl<T: Copy> Drive<T> {
         self.await_mechanism(now, slot, extent, true, ready, earliest);
     }
 
-    /// Puts a command before the mechanism.
+    /// Queues a command for the mechanism.
     fn await_mechanism(
         &mut self,
         now: u64,
@@ -391,7 +392,7 @@ impl<T: Copy> Drive<T> {
         self.answer(now, slot, now, overhead, sectors);
     }
 
-    /// Controller and link do a command whose data are there at `ready`.
+    /// Controller and link answer a command whose data are ready at `ready`.
     fn answer(&mut self, now: u64, slot: u32, ready: u64, overhead: Nanos, sectors: u64) {
         let start = now.max(self.link_free) + overhead.0;
         let writes =
@@ -460,7 +461,7 @@ impl<T: Copy> Drive<T> {
         }
     }
 
-    /// Says at `now` when the mechanism decides next.
+    /// Works out at `now` when the mechanism decides next.
     fn plan(&mut self, now: u64) {
         let mut at = NEVER;
         if let Some(first) = self.pending.iter().map(|candidate| candidate.ready).min() {
@@ -531,13 +532,13 @@ impl<T: Copy> Drive<T> {
         let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
         let sectors = u64::from(task.sectors);
         if write {
-            // What is on the medium now need not be drained; that makes room.
+            // Sectors now on the medium need not be drained; that makes room.
             self.writes.forget(&mechanism.geometry, sector, end);
             self.admit_stalled(now);
             let end = parameters.bus.write_ends(ready, access.end, self.write_time(sectors));
             return self.end_at(end, slot);
         }
-        // Data are passed on as they come; whichever is slower, medium or link, counts whole.
+        // Data are passed on as they come; the slower of medium and link counts in full.
         let read = access.end.saturating_sub(access.begin);
         let gathered = access.begin.max(ready) + parameters.bus.gathers(read);
         let read = FromMedium { left: earliest, gathered, end: access.end };

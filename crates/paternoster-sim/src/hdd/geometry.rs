@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Geometry: which track a sector lies on, and at which angle.
 //!
-//! Sectors are numbered along a track, then along the other surfaces of the cylinder, then
-//! inwards. Outer tracks are longer, so the disk is cut into zones of equal tracks. While the head
-//! goes from one track to the next the disk turns on; each track therefore begins a *skew* later
-//! than its predecessor, so that a long transfer loses the switch and not a revolution:
+//! Sectors are numbered along a track, then along the other surfaces of the cylinder, then inwards.
+//! Outer tracks are longer, so the disk is cut into zones of equal tracks. While the head goes from
+//! one track to the next the disk turns on; each track therefore begins a *skew* later than its
+//! predecessor, so that a long transfer loses only the time of the switch, not a revolution:
 //!
 //! ```text
 //! angle        0         1/4        1/2        3/4         1
@@ -12,18 +12,18 @@
 //! track 1      | ... 29 30 31 |16 17 18 19 20 21 22 ...    |    16 lies a skew behind 15's end
 //! ```
 //!
-//! Angles are told in the nanoseconds that the index mark has passed: an angle of 0.7 ms is where
-//! the head is 0.7 ms after the mark. Time and angle then need no conversion, and a place is
-//! reached at `angle - now` modulo the revolution.
+//! Angles are given in nanoseconds since the index mark passed: an angle of 0.7 ms is where the
+//! head is 0.7 ms after the mark. Time and angle then need no conversion, and a place is reached at
+//! `angle - now` modulo the revolution.
 //!
 //! # Invariants
 //! I1  Every sector below the capacity has one place, and no two share one.
 //! I2  The boundary behind sector i of a track is the boundary before sector i + 1, to the
-//!     nanosecond: who reads on misses nothing.
+//!     nanosecond: a transfer that goes on misses nothing.
 //!
 //! # Not here
 //! Spare sectors, defects, serpentine layouts (bands of one surface before the next): a disk that
-//! has them differs in which track a sector lies on, hardly in how long a transfer takes.
+//! has them differs in which track a sector lies on, but hardly in how long a transfer takes.
 //!
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994);
 //! `docs/rules/devices.md`.
@@ -32,7 +32,7 @@ use paternoster_core::Nanos;
 
 use crate::transfer::Transfer;
 
-/// Fifty times what the largest disks have; a sum of so many skews fits in 64 bits.
+/// Fifty times what the largest disks have; a sum of this many skews fits in 64 bits.
 const TRACKS_MAX: u64 = 1 << 28;
 
 /// Cylinders whose tracks are equally long.
@@ -42,7 +42,7 @@ pub struct Zone {
     pub cylinders: u32,
     /// Sectors on a track, at least 1.
     pub track_sectors: u32,
-    /// Sectors in use; less than all there are where some are spares. 0 means all.
+    /// Sectors in use, fewer than exist where some are spares. 0 means all.
     pub sectors: u64,
     /// How much later the next track of a cylinder begins.
     pub track_skew: Nanos,
@@ -61,7 +61,7 @@ pub struct Place {
     pub index: u32,
     /// How many sectors the track has.
     pub track_sectors: u32,
-    /// Sectors of the track from this one on that follow each other.
+    /// How many sectors are left on the track, from this one on.
     pub left: u32,
     /// Angle of the track's first sector, in nanoseconds behind the index mark.
     pub track_angle: u64,
@@ -69,7 +69,7 @@ pub struct Place {
     pub angle: u64,
 }
 
-/// A zone with what is computed from those outside it.
+/// A zone, with what is computed from the zones outside it.
 #[derive(Debug, Clone, Copy)]
 struct Band {
     first_sector: u64,
@@ -130,12 +130,12 @@ impl Geometry {
 
     /// Zones whose tracks shrink evenly between two sustained rates, just enough for a capacity.
     ///
-    /// A cylinder of h tracks takes h revolutions and its skews, so a rate tells the sectors of a
+    /// A cylinder of h tracks takes h revolutions and its skews, so a rate gives the sectors of a
     /// track: with 210 MB/s, 4 heads, 8.33 ms and skews of 1 ms it is 210 MB/s * (33.3 + 4) ms / 4
     /// = 1.96 MB.
     ///
     /// # Errors
-    /// A text if no such disk can be: a track without sectors, or more tracks than there can be.
+    /// A text if no such disk can exist: a track without sectors, or too many tracks.
     pub fn even(revolution: Nanos, even: &EvenZones) -> Result<Geometry, String> {
         let heads = u64::from(even.heads.max(1));
         let skews = even.track_skew.0 * (heads - 1) + even.cylinder_skew.0;
@@ -195,7 +195,7 @@ impl Geometry {
         self.revolution
     }
 
-    /// Where `sector` lies. One behind the end is taken for the last.
+    /// Where `sector` lies. One beyond the end counts as the last.
     #[must_use]
     pub fn place(&self, sector: u64) -> Place {
         let sector = sector.min(self.capacity.saturating_sub(1));
@@ -211,7 +211,7 @@ impl Geometry {
         let track_angle = skew % self.revolution;
         let angle = (track_angle + index * self.revolution / track_sectors) % self.revolution;
         let left = (track_sectors - index).min(zone.sectors - inside);
-        // What is left of a division by a u32 fits in one.
+        // The remainder of a division by a u32 fits in one.
         let narrow = |wide: u64| u32::try_from(wide).unwrap_or(u32::MAX);
         Place {
             cylinder: band.first_cylinder + narrow(cylinder),

@@ -9,7 +9,7 @@
 //!
 //! The platters' angle is time modulo the revolution, so it is never stored. A read of 2 sectors at
 //! angle 3.0 ms of a disk that turns in 8.0 ms: at time 81.0 ms the angle is 1.0; a seek of 4.0 ms
-//! ends at angle 5.0; 3.0 comes by 6.0 ms later, at 91.0 ms.
+//! ends at angle 5.0; angle 3.0 comes 6.0 ms later, at 91.0 ms.
 //!
 //! # Invariants
 //! I1  A sweep that begins where the last ended, at the time it ended, waits for nothing on the
@@ -17,8 +17,8 @@
 //! I2  Positioning is less than the move and one revolution.
 //!
 //! # Not here
-//! Spindle speed varies by a few parts in a thousand in a real disk; here it is exact. An arm
-//! under way is not turned back.
+//! Spindle speed varies by a few parts in a thousand in a real disk; here it is exact. A moving arm
+//! is never turned back.
 
 use paternoster_core::Nanos;
 
@@ -34,7 +34,7 @@ pub struct Mechanism {
     pub seek: SeekTable,
     /// To another surface of the same cylinder.
     pub head_switch: Nanos,
-    /// What a write waits longer than a read after each move, in nanoseconds; less than 0 where
+    /// How much longer than a read a write settles after each move, in nanoseconds; negative where
     /// the seek curve was measured with writes.
     pub write_settle: i64,
     /// Whether a transfer begins with whichever of its sectors comes first, so that a track never
@@ -42,7 +42,7 @@ pub struct Mechanism {
     pub zero_latency: bool,
 }
 
-/// Where the arm stands.
+/// Where the arm is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arm {
     cylinder: u32,
@@ -54,7 +54,7 @@ pub struct Arm {
 pub struct Sweep {
     /// The sector that comes next.
     pub next: u64,
-    /// When the one before it had passed, or when the way began.
+    /// When the one before it had passed, or when the sweep began.
     pub at: u64,
     /// Where the arm is.
     pub arm: Arm,
@@ -67,8 +67,8 @@ pub struct Access {
     pub begin: u64,
     /// When the last had passed.
     pub end: u64,
-    /// How long the head waited over the first track: what passes meanwhile can be read for
-    /// nothing.
+    /// How long the head waited over the first track: sectors that pass meanwhile can be read for
+    /// free.
     pub waited: u64,
 }
 
@@ -88,15 +88,15 @@ impl Mechanism {
         moving + self.waiting(time + moving, place)
     }
 
-    /// How long until `place` comes by a head that is over its track at `arrival`.
+    /// How long until `place` passes a head that is over its track at `arrival`.
     fn waiting(&self, arrival: u64, place: &Place) -> u64 {
         let revolution = self.geometry.revolution();
         let angle = arrival % revolution;
         if place.angle >= angle { place.angle - angle } else { place.angle + revolution - angle }
     }
 
-    /// Reads or writes `[sector, end)` from `now` on; `earliest` is when there is something to
-    /// write. Leaves the arm where it ends.
+    /// Reads or writes `[sector, end)` from `now` on; `earliest` is when there are data to write.
+    /// Leaves the arm where it ends.
     pub fn access(
         &self,
         arm: &mut Arm,
@@ -183,9 +183,9 @@ mod tests {
         }
     }
 
-    /// Is the essay's example right? Cylinder 10, head 0 is track 20: its skew is 20 ms = angle
-    /// 4.0; sector 70 of it lies 7.0 ms behind, at 11.0 = angle 3.0. From angle 1.0 at time 81 ms
-    /// the head is there at 91.0 and two sectors later at 91.2.
+    /// Is the example above right? Cylinder 10, head 0 is track 20: its skew is 20 ms = angle 4.0;
+    /// sector 70 of it lies 7.0 ms behind, at 11.0 = angle 3.0. From angle 1.0 at time 81 ms the
+    /// head is there at 91.0 and two sectors later at 91.2.
     #[test]
     fn seek_then_wait_for_the_angle() {
         let mechanism = mechanism();
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(access.begin, 99 * MS);
     }
 
-    /// Does a write come sooner where the settling is negative, and never before it set out? The
+    /// Does a write arrive sooner where the settling is negative, but never before it started? The
     /// move of 4 ms takes 1 ms less; one of 1 ms takes none at -2 ms.
     #[test]
     fn writes_may_settle_faster() {
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!((access.begin, access.end), (8 * MS, 11 * MS));
     }
 
-    /// Does a sweep in any steps come to the same as in one (I1)? 240 sectors end at 26 ms; in
+    /// Does a sweep in any steps reach the same place as in one (I1)? 240 sectors end at 26 ms; in
     /// between it stops inside a track, at its end, and during a switch.
     #[test]
     fn a_sweep_in_steps_is_a_sweep() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameters: a disk's section of a device file.
 //!
-//! `docs/models/hdd.md` has the table of names, meanings and defaults. A curve is told in one of
-//! three ways, and the first that is there counts:
+//! `docs/models/hdd.md` has the table of names, meanings and defaults. A seek curve is given in one
+//! of three ways; the first that is present counts:
 //!
 //! ```text
 //! seek_points                                         measured
@@ -10,8 +10,8 @@
 //! track_to_track, average_seek                        square root
 //! ```
 //!
-//! Every number has bounds, so that no sum of the model overflows: whoever writes 85 s where 8.5 ms
-//! was meant is told so here.
+//! Every number has bounds, so that no sum of the model overflows: 85 s where 8.5 ms was meant is
+//! refused here.
 
 use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
@@ -33,9 +33,9 @@ const HOUR: Nanos = Nanos::from_secs(3600);
 const MINUTE: u64 = 60_000_000_000;
 /// Firmware does not let a command starve: `docs/rules/devices.md`.
 const AGE_LIMIT: Nanos = Nanos::from_millis(500);
-/// More dirty extents than any firmware's table holds would only take memory.
+/// A table larger than any firmware's would only take memory.
 const EXTENTS_MAX: u64 = 65_536;
-/// The same for segments, each of which is looked at for each read.
+/// The same for segments; each read looks at all of them.
 const SEGMENTS_MAX: u64 = 1024;
 /// The least of a segment and of a drained chunk: one sector.
 const SECTOR: u64 = 512;
@@ -109,7 +109,7 @@ fn mechanism(fields: &mut Fields<'_>, facts: &DeviceFacts) -> Result<Mechanism, 
     Ok(Mechanism { geometry, seek, head_switch, write_settle, zero_latency })
 }
 
-/// A time of the mechanism or the controller: more than a second is a slip of the pen.
+/// A time of the mechanism or the controller: more than a second is a typing error.
 fn bounded(
     fields: &mut Fields<'_>,
     name: &'static str,
@@ -198,7 +198,7 @@ fn segments(fields: &mut Fields<'_>) -> Result<SegmentSizes, DeviceFileError> {
     Ok(SegmentSizes { count, sectors, read_ahead, written, keep_before })
 }
 
-/// Where reading ahead stops, by its word.
+/// Where reading ahead stops, from its keyword.
 fn until(word: &str) -> Result<Until, String> {
     let found = Until::WORDS.iter().find(|(known, _)| *known == word);
     let words = || Until::WORDS.map(|(known, _)| format!("`{known}`")).join(", ");
@@ -216,7 +216,7 @@ mod tests {
         Description::parse("disk.toml", &DISK.replacen(from, to, 1)).unwrap_err().message
     }
 
-    /// Is what no disk can be refused, with the reason?
+    /// Are impossible disks refused, with the reason?
     #[test]
     fn impossible_disks_are_refused() {
         for (from, to, why) in [
@@ -233,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Can a write settle faster than a read, and is another kind of read-ahead taken? Neither is
-    /// a slip of the pen.
+    /// Can a write settle faster than a read, and is another kind of read-ahead taken? Neither is a
+    /// mistake.
     #[test]
     fn kinds_and_signs_are_read() {
         let line = DISK.lines().find(|line| line.starts_with("read_ahead ")).expect("a read-ahead");
@@ -258,7 +258,7 @@ mod tests {
         assert!(with("--1 ms").is_err());
     }
 
-    /// Are the three ways to tell a seek curve read, and their slips refused?
+    /// Are the three ways to give a seek curve read, and mistakes in them refused?
     #[test]
     fn seek_curves_are_read() {
         let source = "source = \"a test\"";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Read-ahead: how far the head reads on behind what was asked for.
+//! Read-ahead: how far the head reads on beyond the requested sectors.
 //!
 //! Firmware differs in where it stops. A read of sectors 20 to 28 of a track that has 100, with a
 //! segment of 60:
@@ -13,11 +13,11 @@
 //!                                                   the one before
 //! ```
 //!
-//! Whichever it is, no more than `most` sectors are read ahead, and where what was asked for must
-//! stay in its segment, the segment has room for so much less.
+//! Whatever the kind, at most `most` sectors are read ahead; where the requested sectors must stay
+//! in their segment, they take up part of its room.
 //!
 //! # Invariants
-//! I1  The limit is not before the end of what was asked for, and not behind the disk's.
+//! I1  The limit is neither before the end of the requested sectors nor beyond the disk's.
 //!
 //! Source: the kinds that DiskSim's reference manual names ("Buffer continuous read", "Maximum
 //! read-ahead", "Read-ahead over requested", "Read-ahead on idle hit"); `docs/models/hdd.md`.
@@ -27,7 +27,7 @@ use super::geometry::Geometry;
 /// Where reading ahead stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Until {
-    /// It does not begin.
+    /// There is no read-ahead.
     Nothing,
     /// At the end of the track.
     Track,
@@ -41,7 +41,7 @@ pub enum Until {
 }
 
 impl Until {
-    /// All, with the words of a device file.
+    /// All, with their keywords in a device file.
     pub const WORDS: [(&str, Until); 5] = [
         ("nothing", Until::Nothing),
         ("track", Until::Track),
@@ -56,23 +56,23 @@ impl Until {
 pub struct ReadAhead {
     /// Where it stops.
     pub until: Until,
-    /// Sectors behind what was asked for, at most; no more than a segment.
+    /// Sectors beyond the requested ones, at most; no more than a segment.
     pub most: u64,
-    /// Whether what was asked for may be pushed out of its segment.
+    /// Whether the requested sectors may be evicted from their segment.
     pub over_requested: bool,
-    /// Whether a read that the cache answers makes the head go on.
+    /// Whether a read hit makes the head read on.
     pub on_hit: bool,
 }
 
 impl ReadAhead {
-    /// Until the segment is full, as far as `most` sectors.
+    /// Until the segment is full, but at most `most` sectors.
     #[must_use]
     pub const fn of(most: u64) -> ReadAhead {
         ReadAhead { until: Until::Segment, most, over_requested: true, on_hit: true }
     }
 
     /// The sector before which the head stops after a read of `[sector, end)`, in a segment of
-    /// `room` sectors. `came` tells of a range of sectors whether a segment holds any of them.
+    /// `room` sectors. `came` says whether a segment holds any of a range of sectors.
     pub(crate) fn limit(
         &self,
         geometry: &Geometry,
@@ -139,7 +139,7 @@ mod tests {
 
     /// Where does each kind stop? [120, 128) lies on the second track of the first cylinder, whose
     /// end is 200; the next track ends at 300. The segment of 60 is full at 188 with a `most` of
-    /// 60, and at 180 if what was asked for must stay. [90, 110) comes from the track before.
+    /// 60, and at 180 if the requested sectors must stay. [90, 110) comes from the track before.
     #[test]
     fn kinds_stop_where_they_say() {
         let geometry = geometry();
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(limit(Until::Segment, 60, false, read, false), 180);
     }
 
-    /// Does no kind leave the disk, or stop before what was asked for (I1)? Its last sector is
+    /// Does no kind leave the disk, or stop before the end of the request (I1)? Its last sector is
     /// 1999; [1990, 2000) fills more than a segment of 5.
     #[test]
     fn the_limit_lies_on_the_disk() {

@@ -2,22 +2,21 @@
 //! Schedule: which of the queued commands the disk does next (NCQ).
 //!
 //! The disk knows its angle, so it can choose by *positioning time*, seek and rotation together,
-//! where a host sees only addresses. Of 32 random commands the nearest lies about a third as far
-//! as one of them does on average; the price is that a command far from the others may wait
-//! forever. Hence two limits: only the oldest few compete (the *window*; some firmware looks at
-//! four), and one that has waited longer than an age limit goes first.
+//! where a host sees only addresses. Of 32 random commands the nearest is about a third as far away
+//! as the average one; the price is that a command far from the others may wait forever. Hence two
+//! limits: only the oldest few compete (the *window*; some firmware looks at four), and one that
+//! has waited longer than an age limit goes first.
 //!
 //! ```text
 //! window 3    A 11 ms, B 4 ms, C 7 ms | D 1 ms        B, although D is nearer
-//! A waits since 500 ms                                A
+//! A has waited 500 ms                                A
 //! ```
 //!
 //! # Invariants
 //! I1  Once the oldest has waited longer than the limit, it is chosen.
 //!
-//! Source: `docs/rules/devices.md`:
-//! "shortest positioning time first over the oldest N, with an age limit
-//! (500 ms)"; what it gains on two disks.
+//! Source: `docs/rules/devices.md`: "shortest positioning time first over the oldest N, with an age
+//! limit (500 ms)"; and its gain on two disks.
 
 use super::geometry::Place;
 use super::mechanism::{Arm, Mechanism};
@@ -25,21 +24,22 @@ use super::mechanism::{Arm, Mechanism};
 /// A command that waits for the mechanism.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate {
-    /// Whose it is.
+    /// The slot of its task.
     pub slot: u32,
-    /// Where the mechanism has to go: with part of a read in the cache, behind that part.
+    /// Where the mechanism has to go: if part of a read is in the cache, the sector after that
+    /// part.
     pub sector: u64,
     /// Where it ends.
     pub end: u64,
-    /// Of `sector`.
+    /// The place of `sector`.
     pub place: Place,
     /// Whether it writes.
     pub write: bool,
     /// When it came.
     pub arrived: u64,
-    /// When the controller has understood it.
+    /// When the controller has decoded it.
     pub ready: u64,
-    /// When there is something to write; of a read, when it has left the bus.
+    /// When a write has data to write; when a read has left the bus.
     pub earliest: u64,
 }
 
@@ -61,8 +61,7 @@ pub struct Choice {
     pub positioning: u64,
 }
 
-/// The candidate to do next at `now`; they stand in the order of their arrival. `None` if none is
-/// ready.
+/// The candidate to do next at `now`; candidates are in order of arrival. `None` if none is ready.
 #[must_use]
 pub fn choose(
     mechanism: &Mechanism,
@@ -137,7 +136,7 @@ mod tests {
     }
 
     /// Does the nearest in angle and arm win, within the window? From angle 0 on cylinder 0: sector
-    /// 70 comes by in 7 ms; sector 15 of cylinder 1 after 1 ms of seek in 1.5 ms; sector 5 of
+    /// 70 passes in 7 ms; sector 15 of cylinder 1 after 1 ms of seek in 1.5 ms; sector 5 of
     /// cylinder 1 is at 0.5 ms, missed, 8.5 ms; sector 10 of cylinder 0 in 1 ms.
     #[test]
     fn nearest_in_the_window_wins() {
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!(index(32, 500 * MS, 504 * MS, &waiting), Some(0));
     }
 
-    /// Does one that the controller has not understood not compete?
+    /// Is a command that the controller has not decoded left out?
     #[test]
     fn only_what_is_ready_competes() {
         let mut waiting = candidates(&mechanism(), &[70, 10]);

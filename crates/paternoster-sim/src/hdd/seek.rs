@@ -2,7 +2,7 @@
 //! Seek: how long the arm takes over a distance.
 //!
 //! Over a short distance the arm speeds up and slows down, and the time grows with the root of the
-//! distance; over a long one it coasts, and the time grows with the distance. A curve is told in
+//! distance; over a long one it coasts, and the time grows with the distance. A curve is given in
 //! one of three ways:
 //!
 //! ```text
@@ -12,11 +12,11 @@
 //! points         measured times, straight lines between them
 //! ```
 //!
-//! Asking for a time must be cheap: the chooser asks for 32 commands at each decision. So the curve
-//! is tabulated when it is made: every distance up to `NEAR`, where it bends, and beyond that
-//! steps so wide that the whole fits in a few ten KiB, with straight lines between.
+//! Looking up a time must be cheap: each decision looks up 32 commands. So the curve is tabulated
+//! when it is made: every distance up to `NEAR`, where it bends, and beyond that in steps wide
+//! enough for the whole table to fit in a few tens of KiB, with straight lines between.
 //!
-//! No floating point: roots are integer roots of d * 2^32, good to 2^-16 of a root.
+//! No floating point: roots are integer roots of d * 2^32, exact to 2^-16.
 //!
 //! Source: `docs/rules/devices.md`.
 
@@ -24,12 +24,12 @@ use paternoster_core::Nanos;
 
 /// Distances with an entry of their own.
 const NEAR: u32 = 1024;
-/// Most entries beyond.
+/// At most this many entries beyond `NEAR`.
 const FAR_ENTRIES: u32 = 8192;
 /// Fraction bits of a root.
 const ROOT_BITS: u32 = 16;
 
-/// How the curve is told.
+/// How the curve is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Curve {
     /// `short_base + short_root * sqrt(d)` for d up to the knee, `long_base + long_slope * d`
@@ -37,7 +37,7 @@ pub enum Curve {
     ThreeParts {
         /// A short seek's fixed part.
         short_base: Nanos,
-        /// What the root of one cylinder costs.
+        /// The factor of the root of the distance.
         short_root: Nanos,
         /// The last short distance, in cylinders.
         knee: u32,
@@ -46,7 +46,7 @@ pub enum Curve {
         /// What each cylinder of a long seek costs.
         long_slope: Nanos,
     },
-    /// The root of the distance over the whole stroke.
+    /// In proportion to the root of the distance, over the whole stroke.
     SquareRoot {
         /// To the next cylinder.
         track_to_track: Nanos,
@@ -63,7 +63,7 @@ fn root(distance: u32) -> u64 {
 }
 
 impl Curve {
-    /// The time over `distance` on a disk of so many cylinders, in nanoseconds.
+    /// The time over `distance` on a disk of `cylinders`, in nanoseconds.
     fn time(&self, distance: u32, cylinders: u32) -> u64 {
         if distance == 0 {
             return 0;
@@ -122,7 +122,7 @@ pub struct SeekTable {
 }
 
 impl SeekTable {
-    /// Tabulates `curve` for a disk of so many cylinders.
+    /// Tabulates `curve` for a disk of `cylinders`.
     #[must_use]
     pub fn new(curve: &Curve, cylinders: u32) -> SeekTable {
         let time =
@@ -166,8 +166,8 @@ mod tests {
         Nanos::from_micros(us)
     }
 
-    /// Is the HP 97560's published curve what comes out? d = 100: 3.24 + 0.4*10 = 7.24 ms;
-    /// d = 383: 3.24 + 0.4*19.5704 = 11.06816 ms; d = 1000: 8 + 8 = 16 ms; d = 1961: 23.688 ms.
+    /// Does the HP 97560's published curve come out? d = 100: 3.24 + 0.4*10 = 7.24 ms; d = 383:
+    /// 3.24 + 0.4*19.5704 = 11.06816 ms; d = 1000: 8 + 8 = 16 ms; d = 1961: 23.688 ms.
     #[test]
     fn hp_97560() {
         let curve = Curve::ThreeParts {
@@ -186,8 +186,7 @@ mod tests {
     }
 
     /// Does the square root keep track-to-track and average, over all pairs of cylinders? Weights
-    /// 2(C - d) for each distance d; one part in a thousand is what the sum differs from the
-    /// integral.
+    /// 2(C - d) for each distance d; the sum differs from the integral by one part in a thousand.
     #[test]
     fn square_root_keeps_the_average() {
         let curve = Curve::SquareRoot { track_to_track: us(1_500), average: us(12_000) };

@@ -2,31 +2,31 @@
 //! Segments: what was read, and what the disk reads ahead.
 //!
 //! The cache is cut into a few segments of equal size, one for each stream that the disk can
-//! follow. A segment holds sectors that follow each other. After a read the head reads on behind
-//! it as long as nobody wants it elsewhere: the *stream*. It is computed lazily, a sweep that is
-//! brought up to date when somebody looks:
+//! follow. A segment holds sectors that follow each other. After a read the head reads on as long
+//! as no command needs it elsewhere: the *stream*. It is computed lazily, as a sweep that is
+//! brought up to date when needed:
 //!
 //! ```text
 //! segment   first ─────────── end        stream.limit
 //!           |== read =|== ahead ==|..........|
-//!             asked for            ▲ head now   the asked-for end + read-ahead
+//!             requested            ▲ head now   the requested end + read-ahead
 //! ```
 //!
-//! A read of what is in a segment is a *hit*; one that begins in the streaming segment and goes
-//! on behind its end waits until the head has come there, which is why a sequential reader at
-//! depth 1 gets the rate of the medium. A stream that has come to its limit goes on when the
-//! reader has followed it, unless a hit moves no head (`read_ahead.rs` says how far it goes).
+//! A read of what is in a segment is a *hit*; one that begins in the streaming segment and goes on
+//! beyond its end waits until the head gets there, which is why a sequential reader at depth 1 gets
+//! the rate of the medium. A stream that has reached its limit goes on when the reader has followed
+//! it, unless hits do not move the head (`read_ahead.rs` says how far it goes).
 //!
-//! What is *written* takes a segment too where a disk says so ([`Written`]), answers reads from
-//! there, and pushes out what was read.
+//! On some disks *written* data take a segment too ([`Written`]), answer reads from there, and
+//! evict what was read.
 //!
 //! # Invariants
 //! I1  A segment is never longer than its size.
 //! I2  Only one segment is streaming, and its end is the stream's next sector.
-//! I3  No more segments hold what was written than may.
+//! I3  Segments with written data are never more than allowed.
 //!
 //! # Not here
-//! Segments that change their size, or that are split when many streams come.
+//! Segments that change size, or that are split when there are many streams.
 
 use super::mechanism::{Mechanism, Sweep};
 use super::read_ahead::ReadAhead;
@@ -47,7 +47,7 @@ struct Segment {
 struct Stream {
     segment: usize,
     sweep: Sweep,
-    /// When what was asked for had been read.
+    /// When the requested sectors had been read.
     since: u64,
     /// Where it stops.
     limit: u64,
@@ -56,9 +56,9 @@ struct Stream {
 /// What the cache has of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// All of it, or it is about to come: complete at this time.
+    /// All of it, now or soon: complete at this time.
     All(u64),
-    /// What lies before this sector.
+    /// The part before this sector.
     Until(u64),
     /// Nothing of its beginning.
     Nothing,
@@ -67,12 +67,12 @@ pub enum Found {
 /// Which segments take what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Written {
-    /// None: the write cache is memory of its own, and what has drained is no longer held.
+    /// None: the write cache is separate memory, and drained data are no longer held.
     #[default]
     Apart,
-    /// So many that take nothing else.
+    /// This many, which take nothing else.
     Own(u32),
-    /// Any, but no more than so many at a time.
+    /// Any, but at most this many at a time.
     Shared(u32),
 }
 
@@ -83,7 +83,7 @@ pub struct SegmentSizes {
     pub count: u32,
     /// Sectors in each.
     pub sectors: u64,
-    /// How the disk reads ahead of what was asked for.
+    /// How the disk reads ahead.
     pub read_ahead: ReadAhead,
     /// Which of them take what is written.
     pub written: Written,
@@ -126,8 +126,8 @@ impl Segments {
         self.stream.take().map(|stream| stream.sweep)
     }
 
-    /// What there is of `[sector, end)` at `now`. If `may_stream`, sectors that the stream has not
-    /// come to may be waited for, and it goes on behind them.
+    /// What the cache has of `[sector, end)` at `now`. If `may_stream`, the read may wait for
+    /// sectors that the stream has not reached, and the stream goes on beyond them.
     pub fn find(
         &mut self,
         mechanism: &Mechanism,
@@ -173,11 +173,11 @@ impl Segments {
         Some((place, *segment))
     }
 
-    /// When the stream has passed all before `end`.
+    /// When the stream has passed everything before `end`.
     fn reach(&mut self, mechanism: &Mechanism, now: u64, end: u64) -> u64 {
         let Some(stream) = &mut self.stream else { return now };
         if stream.sweep.next >= stream.limit {
-            // It had stopped: the head has stayed over the track since.
+            // It had stopped, and the head has stayed over the track since.
             stream.sweep.at = stream.sweep.at.max(now);
         }
         let mut sweep = stream.sweep;
@@ -185,7 +185,7 @@ impl Segments {
         sweep.at
     }
 
-    /// The reader has come to the end of `extent`: read ahead of that.
+    /// The reader has reached the end of `extent`: reads ahead from there.
     fn follow(&mut self, mechanism: &Mechanism, now: u64, extent: (u64, u64)) {
         let limit = self.limit(mechanism, extent);
         let Some(stream) = &mut self.stream else { return };
@@ -286,8 +286,8 @@ impl Segments {
         eligible.min_by_key(|&place| self.segments[place].used).unwrap_or(first)
     }
 
-    /// `[sector, end)` was overwritten at `now`: what is held of it is void. Returns where the head
-    /// is if that ends the stream.
+    /// `[sector, end)` was overwritten at `now`: the segments forget it. Returns where the head is
+    /// if that ends the stream.
     pub fn forget(
         &mut self,
         mechanism: &Mechanism,
@@ -366,9 +366,9 @@ mod tests {
         assert_eq!(segments.find(&mechanism, 100 * MS, (45, 55), true), Found::Until(50));
     }
 
-    /// Does a reader who follows get what the head comes to, when it comes there? At 2 ms sectors
-    /// 20 to 30 are 1 ms away; then the limit moves to 30 + 40, and 50 to 65 are there at 6.5 ms;
-    /// the segment holds 60, so what lies before 5 is gone.
+    /// Does a reader that follows get sectors as the head reaches them? At 2 ms sectors 20 to 30
+    /// are 1 ms away; then the limit moves to 30 + 40, and 50 to 65 are there at 6.5 ms; the
+    /// segment holds 60, so everything before 5 is gone.
     #[test]
     fn a_follower_waits_for_the_head() {
         let (mechanism, mut segments) = (mechanism(), segments(1));
@@ -395,10 +395,10 @@ mod tests {
         assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::Nothing);
     }
 
-    /// Does what is written push out what was read, answer reads, and grow where it is appended
-    /// to? With 2 segments of which one may hold writes: the read of 0 was used longest ago, so a
-    /// write of 500 takes its place; the next write takes the place of the last, as only one may;
-    /// what follows it on the disk joins it.
+    /// Do writes evict what was read, answer reads, and grow when appended to? With 2 segments, of
+    /// which one may hold writes: the read of 0 was used longest ago, so a write of 500 takes its
+    /// place; the next write replaces that write, as only one segment may hold writes; a write that
+    /// follows it on the disk joins it.
     #[test]
     fn writes_share_the_segments() {
         let (mechanism, mut segments) = (mechanism(), segments(2));
@@ -419,8 +419,8 @@ mod tests {
         assert_eq!(written, 1);
     }
 
-    /// Does a segment of its own for writes leave the reads theirs? Of 2 segments the second is
-    /// the writes', so the only one for reads holds the last of them.
+    /// Does a segment reserved for writes leave reads theirs? Of 2 segments the second is for
+    /// writes, so the only one for reads holds the last read.
     #[test]
     fn writes_have_their_own_segment() {
         let (mechanism, mut segments) = (mechanism(), segments(2));
@@ -435,9 +435,9 @@ mod tests {
         assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::All(MS));
     }
 
-    /// Does a write that takes the streaming segment stop the head, and a hit move it only where
-    /// hits do? At 2 ms the head has come to 20; it would stop at 50, and stops there although a
-    /// read of [10, 20) was answered.
+    /// Does a write that takes the streaming segment stop the head, and does a hit move the head
+    /// only where configured? At 2 ms the head has come to 20; it would stop at 50, and stops there
+    /// although a read of [10, 20) was answered.
     #[test]
     fn hits_and_writes_and_the_stream() {
         let (mechanism, mut segments) = (mechanism(), segments(1));
@@ -451,7 +451,7 @@ mod tests {
         assert!(segments.stream.is_none());
     }
 
-    /// Does overwriting void what was held, and end the stream if it was its segment?
+    /// Does overwriting invalidate what was held, and end the stream if that was its segment?
     #[test]
     fn overwritten_sectors_are_void() {
         let (mechanism, mut segments) = (mechanism(), segments(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Write cache: what was promised and is not yet on the medium.
+//! Write cache: data that were acknowledged and are not yet on the medium.
 //!
 //! A write that finds room is acknowledged at once and drains later. Dirty sectors are kept as
 //! *extents*; a write that touches or overlaps extents becomes one with them, so overwriting costs
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! They drain in the order of the positioning time among the oldest few (the *window*), as queued
-//! commands do (`schedule.rs`): one that looked at all of them would starve none only by luck. A
-//! long extent drains in chunks, so that a read need not wait for all of it.
+//! commands do (`schedule.rs`): without a window only luck would prevent starvation. A long extent
+//! drains in chunks, so that a read need not wait for all of it.
 //!
-//! Room is limited twice, in sectors and in extents: a real disk's table of what is dirty has an
-//! end, and 64 MiB of scattered 4 KiB would take it minutes to write.
+//! Room is limited both in sectors and in extents: a real disk's table of dirty extents is finite,
+//! and 64 MiB of scattered 4 KiB would take it minutes to write.
 //!
 //! # Invariants
 //! I1  Extents do not overlap or touch.
@@ -23,7 +23,8 @@
 //! I3  Both orders hold the same extents.
 //!
 //! # Not here
-//! Data: only their places. Power: nothing fails here, what a flush would have saved is not told.
+//! Data: only their places are kept. Power failures: the model does not say what a flush would have
+//! saved.
 
 use super::geometry::{Geometry, Place};
 
@@ -35,9 +36,9 @@ const NONE: u32 = u32::MAX;
 struct Extent {
     first: u64,
     end: u64,
-    /// Of its first sector.
+    /// The place of its first sector.
     place: Place,
-    /// Counted up with every new extent.
+    /// A counter that grows with every new extent.
     born: u64,
     older: u32,
     newer: u32,
@@ -100,13 +101,13 @@ impl WriteCache {
         self.by_sector.is_empty()
     }
 
-    /// Whether so many sectors could ever be held.
+    /// Whether this many sectors could ever be held.
     #[must_use]
     pub const fn can_hold(&self, sectors: u64) -> bool {
         sectors <= self.room.sectors && self.room.extents > 0
     }
 
-    /// Whether so many more fit now, as an extent of their own.
+    /// Whether this many more fit now, as an extent of their own.
     #[must_use]
     pub fn has_room(&self, sectors: u64) -> bool {
         self.sectors + sectors <= self.room.sectors && !self.free.is_empty()
@@ -125,13 +126,13 @@ impl WriteCache {
         self.born
     }
 
-    /// Whether anything is dirty that was so at `mark`.
+    /// Whether anything that was dirty at `mark` still is.
     #[must_use]
     pub fn has_older(&self, mark: u64) -> bool {
         self.oldest != NONE && self.extents[self.oldest as usize].born < mark
     }
 
-    /// The place in `by_sector` of the first extent that ends at `sector` or behind it.
+    /// The place in `by_sector` of the first extent that ends at `sector` or beyond it.
     fn first_ending_from(&self, sector: u64) -> usize {
         self.by_sector.partition_point(|&(_, at)| self.extents[at as usize].end < sector)
     }
@@ -157,7 +158,7 @@ impl WriteCache {
             self.sectors -= other.end - other.first;
             (first, last) = (first.min(other.first), last.max(other.end));
             self.by_sector.remove(at);
-            // One of them stays, the oldest, so that data that are rewritten still drain.
+            // The oldest of them stays, so that data that are rewritten still drain.
             let goes = match kept {
                 NONE => {
                     kept = extent;
@@ -182,8 +183,8 @@ impl WriteCache {
         self.sectors += last - first;
     }
 
-    /// `[sector, end)` is on the medium or void: what is dirty of it is not any more. The middle of
-    /// an extent stays dirty, to be written once too often.
+    /// `[sector, end)` is on the medium or discarded: it is no longer dirty. The middle of an
+    /// extent stays dirty, and is written once more than needed.
     pub fn forget(&mut self, geometry: &Geometry, sector: u64, end: u64) {
         let mut at = self.first_ending_from(sector);
         while let Some(&(first, extent)) = self.by_sector.get(at) {
@@ -220,7 +221,7 @@ impl WriteCache {
             .map(|at| Dirty { extent: at, place: self.extents[at as usize].place })
     }
 
-    /// Takes an extent, or its first chunk, to write it: `[first, end)`.
+    /// Removes an extent, or its first chunk, to write it: `[first, end)`.
     pub fn take(&mut self, geometry: &Geometry, extent: u32) -> (u64, u64) {
         let dirty = self.extents[extent as usize];
         let end = dirty.end.min(dirty.first + self.room.chunk);
@@ -298,7 +299,7 @@ mod tests {
         cache.window(8, u64::MAX).map(|dirty| dirty.place.index).collect()
     }
 
-    /// Does the essay's example come out: three writes, one extent, as old as the oldest?
+    /// Does the example above come out: three writes, one extent, as old as the oldest?
     #[test]
     fn neighbours_become_one() {
         let (geometry, mut cache) = (geometry(), cache());
@@ -327,7 +328,7 @@ mod tests {
         assert!(cache.is_clean());
     }
 
-    /// Does a mark part what was dirty before from what came later?
+    /// Does a mark separate what was dirty before from what came later?
     #[test]
     fn a_mark_parts_before_from_after() {
         let (geometry, mut cache) = (geometry(), cache());

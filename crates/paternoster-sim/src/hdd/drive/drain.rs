@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drain: what the mechanism writes of a full or an idle drive's write cache, and for whom.
+//! Drain: what the mechanism writes from the write cache when that is full or the drive is idle,
+//! and which command is charged.
 //!
-//! The nearest of the oldest dirty extents goes. In the background that is nobody's device time;
+//! The nearest of the oldest dirty extents goes. In the background that is charged to no command;
 //! while writes wait for room, the first of them is in service as long as the mechanism drains:
 //!
 //! ```text
 //! full cache    drain a   read      drain b   drain c
-//! write 1       =======             |= ended                  told: a, and the controller
-//! write 2                            =======  |= ended        told: b, and the controller
+//! write 1       =======             |= ended                  charged: a, and the controller
+//! write 2                            =======  |= ended        charged: b, and the controller
 //! ```
 //!
 //! # Invariants
@@ -27,7 +28,7 @@ impl<T: Copy> Drive<T> {
         window.map(|dirty| (dirty, away(&dirty))).min_by_key(|&(_, away)| away)
     }
 
-    /// Writes a dirty extent, or a chunk of it, and lets in who waited for the room.
+    /// Writes a dirty extent, or a chunk of it, and admits the writes that waited for the room.
     pub(super) fn drain(&mut self, now: u64, dirty: Dirty) {
         let mechanism = &self.parameters.mechanism;
         let extent = self.writes.take(&mechanism.geometry, dirty.extent);
@@ -38,7 +39,7 @@ impl<T: Copy> Drive<T> {
         self.make_room(now);
     }
 
-    /// What is drained while writes wait for room is drained for the first of them.
+    /// While writes wait for room, draining is charged to the first of them.
     pub(super) fn make_room(&mut self, now: u64) {
         if let (Some(&slot), None) = (self.stalled.front(), self.makes_room_for)
             && now < self.drains_until
@@ -48,8 +49,8 @@ impl<T: Copy> Drive<T> {
         }
     }
 
-    /// The mechanism has drained what it began with: until it does so again whoever waits for room
-    /// is not in service.
+    /// The mechanism has finished its drain: until the next one, no write that waits for room is in
+    /// service.
     pub(super) fn room_was_made(&mut self, now: u64) {
         let Some(slot) = self.makes_room_for.take() else { return };
         if let Some(entry) = &mut self.slots[slot as usize] {
@@ -57,7 +58,7 @@ impl<T: Copy> Drive<T> {
         }
     }
 
-    /// Lets in who waited for room, as far as there is some.
+    /// Admits writes that wait for room, as far as it goes.
     pub(super) fn admit_stalled(&mut self, now: u64) {
         while let Some(&slot) = self.stalled.front() {
             let Some(Slot { task, .. }) = self.slots[slot as usize] else { break };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A whole drive: what it acknowledges when, what it refuses, and that it loses nothing.
+//! A whole drive: when it acknowledges what, what it refuses, and that it loses nothing.
 
 use super::super::geometry::{Geometry, Zone};
 use super::super::read_ahead::ReadAhead;
@@ -58,7 +58,7 @@ fn task(op: Op, sector: u64, sectors: u32) -> Task {
     Task { op, sector, sectors, fua: false }
 }
 
-/// All that ends, in its order, when nothing more comes: name and time in us.
+/// All that ends when nothing more comes, in order: name and time in us.
 fn ends(drive: &mut Drive<u32>) -> Vec<(u32, u64)> {
     let mut ends = Vec::new();
     while let Some(event) = drive.next_event() {
@@ -79,7 +79,7 @@ fn a_read_by_hand() {
 }
 
 /// Is a write acknowledged before it is on the medium, a read of it answered by the cache, and a
-/// write with FUA not? 0.1 ms and 8 sectors of 1 us; the read stands behind it at controller and
+/// write with FUA not? 0.1 ms and 8 sectors of 1 us; the read queues behind it at controller and
 /// link. With FUA sectors 40 to 48 end at 4.8 ms.
 #[test]
 fn writes_are_promised() {
@@ -92,7 +92,7 @@ fn writes_are_promised() {
     assert_eq!(ends(&mut drive), [(3, 4_800)]);
 }
 
-/// Is a flush refused while anything else is inside, and whatever comes while it drains? The write
+/// Is a flush refused while anything else is inside, and every command while it drains? The write
 /// ends at 0.108 ms and the flush begins; 5 ms of base later the angle is 5.108 ms; sector 40 comes
 /// by at 12.0 ms and has passed at 12.8 ms. A flush of a clean cache takes the controller's time.
 #[test]
@@ -109,7 +109,7 @@ fn a_flush_is_alone() {
     assert_eq!(ends(&mut drive), [(4, 20_100)]);
 }
 
-/// Does the drive write of itself when nothing came for 20 ms, and not before? The write is
+/// Does the drive write on its own when nothing came for 20 ms, and not before? The write is
 /// acknowledged at 0.108 ms; the decision comes at 20.108 ms.
 #[test]
 fn draining_waits_for_quiet() {
@@ -137,12 +137,12 @@ fn a_full_cache_stalls_writes() {
     assert!(ends[3].1 < 500 && ends[4].1 < 1_000, "{ends:?}");
 }
 
-/// Is what drains while writes wait for room the time of the first of them? There is room for one
+/// Is draining while writes wait for room charged to the first of them? There is room for one
 /// extent. Write 1 is acknowledged at 0.108 ms, and sectors 40 to 48 drain until 4.8 ms; write 2
-/// has its room from 1 to 1.108 ms. Write 3 comes at 1.2 ms and waits until 4.8 ms; then sectors 60
-/// to 68 drain until 6.8 ms, and that is done for write 4, which came at 2 ms. Both are in service
-/// while 3 is answered, 0.108 ms, of which each has half.
-/// Write 3 has 3.6 + 0.054 ms, write 4 0.054 + (6.8 - 4.908) + 0.108 ms = 2.054 ms.
+/// takes that room from 1 to 1.108 ms. Write 3 comes at 1.2 ms and waits until 4.8 ms; then sectors
+/// 60 to 68 drain until 6.8 ms, and that is done for write 4, which came at 2 ms. Both are in
+/// service while 3 is answered, 0.108 ms, of which each has half. Write 3 has 3.6 + 0.054 ms, write
+/// 4 0.054 + (6.8 - 4.908) + 0.108 ms = 2.054 ms.
 #[test]
 fn a_full_cache_drains_for_who_waits() {
     let mut parameters = parameters();
@@ -163,7 +163,7 @@ fn a_full_cache_drains_for_who_waits() {
     assert_eq!(drive.clock.busy().as_micros(), 108 + 108 + 5_708);
 }
 
-/// Is a sequential reader given the rate of the medium? 40 reads of 8 sectors, each 10 us after the
+/// Does a sequential reader get the rate of the medium? 40 reads of 8 sectors, each 10 us after the
 /// last: 320 sectors of 0.1 ms and three switches of 1 ms; the first waits for its controller and
 /// misses sector 0, which costs it a turn of 8 ms.
 #[test]
@@ -183,8 +183,8 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u8, u64, u32)>> {
 }
 
 proptest! {
-    /// Does everything that was taken end once, in the order of time, whatever comes; is what a
-    /// flush follows clean at its end (I3); and do the device times add up to the busy time, to a
+    /// Does every task taken end once, in order of time, whatever comes; is everything written
+    /// before a flush clean at its end (I3); and do the device times add up to the busy time, to a
     /// nanosecond for each time that one is in service (I4)?
     #[test]
     fn nothing_is_lost(steps in steps(), queueable in any::<bool>(), cache in any::<bool>()) {
