@@ -3,8 +3,8 @@
 //!
 //! A write *lands* in the cache at some time, and is *hardened* on the medium at another. Landings
 //! are numbered, so that of two writes to one sector the later landing wins, whenever they are
-//! hardened. What a sector holds is the affair of the [`Medium`]: the crash test's has no bytes but
-//! the *serial* of the command that wrote it; 0 is what was there when the disk was new:
+//! hardened. The [`Medium`] decides what a sector holds: the crash test's medium stores no bytes,
+//! only the *serial* of the command that wrote it; 0 is the content of a new disk:
 //!
 //! ```text
 //! sector      0 1 2 3 4 5 6 7
@@ -19,8 +19,8 @@
 //! ```
 //!
 //! # Invariants
-//! I1  A sector of the medium never goes back to an earlier landing (but for a flaw).
-//! I2  A write is in the cache as long as it landed later than the medium in some of its sectors.
+//! I1  A sector of the medium never goes back to an earlier landing (except by a flaw).
+//! I2  A write is in the cache as long as some of its sectors are newer than on the medium.
 //! I3  At most `ROOM` writes are in the cache.
 
 use crate::chance::Chance;
@@ -28,7 +28,7 @@ use crate::chance::Chance;
 /// Numbers the commands that a disk has taken, from 1; 0 is no command.
 pub type Serial = u64;
 
-/// Writes in the cache; the oldest is hardened for one more.
+/// Writes in the cache; the oldest is hardened to make room for another.
 const ROOM: usize = 256;
 
 /// What is durable, by sector.
@@ -39,7 +39,7 @@ pub trait Medium {
     /// The number of the landing that this sector holds, 0 for none.
     fn landed(&self, sector: u64) -> u64;
 
-    /// The sector takes what `write` carries for it.
+    /// Stores what `write` carries for the sector.
     fn take(&mut self, sector: u64, write: &Cached<Self::Load>);
 }
 
@@ -50,13 +50,13 @@ pub struct Cached<L> {
     landed: u64,
     first: u64,
     end: u64,
-    /// How many writes had ended before it; none while it has not.
+    /// How many writes had ended before it; `None` until it ends.
     ended: Option<u64>,
     load: L,
 }
 
 impl<L> Cached<L> {
-    /// A write of the sectors from `first` up to `end`, which has not landed.
+    /// A write of the sectors from `first` up to `end` that has not landed.
     #[must_use]
     pub const fn new(serial: Serial, first: u64, end: u64, load: L) -> Cached<L> {
         Cached { serial, landed: u64::MAX, first, end, ended: None, load }
@@ -80,7 +80,7 @@ impl<L> Cached<L> {
         self.first
     }
 
-    /// The sector behind its last.
+    /// The sector after its last.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.end
@@ -97,12 +97,12 @@ impl<L> Cached<L> {
     }
 }
 
-/// How much of what is volatile a cut leaves.
+/// How much of the volatile data a cut leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Survival {
     /// Nothing.
     Nothing,
-    /// Everything, also what is still on its way.
+    /// Everything, even writes that have not landed.
     Everything,
     /// Each write is there, absent or torn.
     SomeWrites,
@@ -111,7 +111,7 @@ pub enum Survival {
 }
 
 impl Survival {
-    /// Every second cut leaves nothing, which asks most of a flush.
+    /// Every second cut leaves nothing, which is the hardest test of a flush.
     #[must_use]
     pub fn draw(chance: &mut Chance) -> Survival {
         match chance.below(8) {
@@ -145,7 +145,7 @@ pub struct Contents<M: Medium> {
     cached: Vec<Cached<M::Load>>,
     landed: u64,
     ended: u64,
-    /// The flaw `DrainsStale`: what was overtaken is not forgotten.
+    /// The flaw `DrainsStale`: overtaken writes are not forgotten.
     keeps_stale: bool,
 }
 
@@ -194,7 +194,7 @@ impl<M: Medium> Contents<M> {
         self.cached.push(Cached { landed: self.landed, ended: None, ..write });
     }
 
-    /// A write has ended well; hardened, if it is to be.
+    /// A write has ended well, and is hardened if `durable`.
     pub fn end(&mut self, serial: Serial, durable: bool) {
         let place = self.cached.iter().position(|cached| cached.serial == serial);
         if let Some(place) = place {
@@ -203,7 +203,7 @@ impl<M: Medium> Contents<M> {
                 self.harden(place);
             }
         }
-        // Also if it is on the medium by now, or overtaken.
+        // Even if it is on the medium by now, or overtaken.
         self.ended += 1;
     }
 
@@ -217,7 +217,7 @@ impl<M: Medium> Contents<M> {
         }
         if !self.keeps_stale {
             let medium = &self.medium;
-            // I2 held before, so that only what this one touches can be overtaken by it.
+            // I2 held before, so only writes that this one touches can be overtaken by it.
             self.cached.retain(|cached| {
                 !cached.touches(write.first, write.end)
                     || (cached.first..cached.end).any(|at| medium.landed(at) < cached.landed)
@@ -225,7 +225,7 @@ impl<M: Medium> Contents<M> {
         }
     }
 
-    /// Drains one write, whichever, in the background.
+    /// Drains one write, any of them, in the background.
     pub fn drain_one(&mut self, chance: &mut Chance) {
         let Some(place) = self.draw_one(chance) else { return };
         if self.keeps_stale {
@@ -243,9 +243,9 @@ impl<M: Medium> Contents<M> {
             .filter(|&place| place < self.cached.len())
     }
 
-    /// What a flush has done at its end: every write is on the medium that was among the first
-    /// `mark` to end; of the others, which came while it was under way, some are by chance.
-    /// `misses_one` is the flaw of that name.
+    /// What a flush has done at its end: each of the first `mark` writes to end is on the medium;
+    /// of the others, which ended while the flush was under way, some are, by chance. `misses_one`
+    /// is the flaw `FlushMissesOne`.
     pub fn flush(&mut self, mark: u64, misses_one: bool, chance: &mut Chance) {
         let covered = |cached: &&Cached<M::Load>| cached.ended.is_some_and(|ended| ended < mark);
         let count = self.cached.iter().filter(covered).count() as u64;
@@ -261,16 +261,16 @@ impl<M: Medium> Contents<M> {
             }
         }
         for serial in due {
-            // It may have left with one that overtook it.
+            // A write that overtook it may have removed it.
             if let Some(place) = self.cached.iter().position(|cached| cached.serial == serial) {
                 self.harden(place);
             }
         }
     }
 
-    /// What a cut leaves beside the medium: `left` is told each sector that becomes a write's,
-    /// in the order in which it does. `flying` are writes that have not landed. Of one that
-    /// `tears` some sectors may be left; any other is left whole, or not at all.
+    /// What a cut leaves in addition to the medium: calls `left` for each sector that takes a
+    /// write's data, in order. `flying` are writes that have not landed. Of a write that `tears`
+    /// only some sectors may be left; any other is left whole, or not at all.
     pub fn cut(
         &self,
         survival: Survival,

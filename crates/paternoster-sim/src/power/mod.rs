@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! power: a disk that can lose its power at any event, and tells what is left on the medium.
+//! power: a disk that can lose power at any event, and shows what is left on the medium.
 //!
-//! Made for the crash test, not for figures: it is as wild as a disk may be that keeps its word.
-//! It keeps content (`contents.rs`), completes in any order, drains in any order, and a cut leaves
-//! of its cache what the seed says.
+//! Made for the crash test, not for figures: it behaves as badly as a disk may without breaking its
+//! promises. It keeps content (`contents.rs`), completes in any order, drains in any order, and the
+//! seed decides what a cut leaves of its cache.
 //!
 //! ```text
 //!           taken        lands                    ends              drained
@@ -14,12 +14,12 @@
 //!
 //! A disk with a volatile cache promises this and nothing else:
 //!
-//! * A *flush* that ends well has made durable every write that had ended when the flush was
-//!   taken. Of a write that ends while the flush is inside, the seed says whether it was covered:
-//!   nobody may count on it.
-//! * A write with *FUA*, if the disk knows it, is durable when it ends. If the disk does not, the
-//!   flag is nothing to it.
-//! * Of two writes to one sector that are inside together either may be the later one. Data that
+//! * A *flush* that ends well has made durable every write that had ended when the flush was taken.
+//!   Of a write that ends while the flush is inside, the seed decides whether it was covered: no
+//!   caller may rely on it.
+//! * A write with *FUA* is durable when it ends, if the disk supports FUA. If not, it ignores the
+//!   flag.
+//! * Of two writes to one sector that are inside at the same time, either may land later. Data that
 //!   are overtaken in the cache never come back.
 //!
 //! Without a volatile cache a write is durable when it ends. A command that fails promises
@@ -29,16 +29,16 @@
 //! a flush is.
 //!
 //! # Cuts
-//! [`VolatileDisk::cut`] leaves the run alone: it draws what the medium would be had the power
-//! failed now. So one run can be judged at every one of its events.
+//! [`VolatileDisk::cut`] does not disturb the run: it draws what the medium would hold had the
+//! power failed now. So one run can be checked at each of its events.
 //!
 //! # Commands and content
 //! Commands carry no data. The disk numbers those that it takes; a sector holds the number of the
-//! command that wrote it ([`VolatileDisk::last_taken`]), and who gave the command knows whose bios
-//! it carried.
+//! command that wrote it ([`VolatileDisk::last_taken`]), and the caller knows which bios that
+//! command carried.
 //!
 //! # Not here
-//! Discards take time and leave the content alone. Reads return nothing to compare.
+//! Discards take time and leave the content unchanged. Reads return nothing to compare.
 //!
 //! Source: FLUSH-1 to FLUSH-3, FLUSH-16.
 
@@ -58,23 +58,23 @@ pub use self::flaw::Flaw;
 /// A read or write takes this long at least, and at most `SPREAD` more.
 const LEAST: Nanos = Nanos::from_micros(40);
 const SPREAD: Nanos = Nanos::from_micros(800);
-/// A flush takes so long for each write in the cache beside that.
+/// A flush takes this much more for each write in the cache.
 const FLUSH_EACH: Nanos = Nanos::from_micros(60);
 /// The next write is drained within this time.
 const DRAIN_WITHIN: Nanos = Nanos::from_millis(4);
 /// EIO.
 const ERRNO: i32 = 5;
 
-/// What a disk leaves to chance, and what is wrong with it.
+/// A disk's random behaviour, and its flaw.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Habits {
     /// Decides times, orders, errors and drains.
     pub seed: u64,
-    /// One command in so many fails; 0 for none.
+    /// One command in this many fails; 0 for none.
     pub error_every: u64,
-    /// One command in so many is refused, for no reason that a queue could know; 0 for none.
+    /// One command in this many is refused, for no reason that a queue could know; 0 for none.
     pub refuse_every: u64,
-    /// It breaks its word so.
+    /// How it breaks its word, if it does.
     pub flaw: Option<Flaw>,
 }
 
@@ -115,9 +115,9 @@ struct Inside {
     fua: bool,
     first: u64,
     end: u64,
-    /// For a flush: it covers the first so many writes to end.
+    /// For a flush: it covers this many writes, the first to end.
     mark: u64,
-    /// When a write reaches the cache; none once it has, or if it never does.
+    /// When a write reaches the cache; `None` once it has, or if it never does.
     lands: Option<Nanos>,
     ends: Nanos,
     fails: bool,
@@ -131,7 +131,7 @@ enum Due {
     Drain,
 }
 
-/// A disk with a volatile cache, or without; see the essay.
+/// A disk with a volatile cache, or without; see the module's documentation.
 #[derive(Debug)]
 pub struct VolatileDisk {
     facts: DeviceFacts,
@@ -179,7 +179,7 @@ impl VolatileDisk {
         self.events
     }
 
-    /// Whether a cut could leave one thing or another.
+    /// Whether more than one outcome of a cut is possible.
     #[must_use]
     pub fn is_at_risk(&self) -> bool {
         self.contents.cached() != 0 || self.inside.iter().any(|inside| inside.op == Op::Write)
@@ -192,8 +192,8 @@ impl VolatileDisk {
     }
 
     /// What would be on the medium had the power failed now: for each sector the number of the
-    /// command that wrote it, 0 for none. Another `seed` draws another of the possible ends.
-    /// Returns how much it let survive.
+    /// command that wrote it, 0 for none. Another `seed` draws another of the possible outcomes.
+    /// Returns how much survived.
     pub fn cut(&self, seed: u64, image: &mut Vec<Serial>) -> Survival {
         let mut chance = Chance::new(seed, 1);
         let survival = Survival::draw(&mut chance);
@@ -219,7 +219,7 @@ impl VolatileDisk {
         full || (alone && !self.inside.is_empty())
     }
 
-    /// The first thing to happen. At one instant landings are before ends, ends before drains.
+    /// The next thing to happen. At one instant landings come before ends, ends before drains.
     fn first_due(&self) -> Option<(Nanos, Due)> {
         let landings = self.inside.iter().enumerate();
         let landings =
@@ -295,7 +295,7 @@ impl VolatileDisk {
     }
 
     fn end_flush(&mut self, done: &Inside) {
-        // A flush that fails may have drained whatever it likes, or nothing.
+        // A flush that fails may have drained anything, or nothing.
         let does_nothing = self.has(Flaw::FlushDoesNothing);
         let mark = if done.fails || does_nothing { 0 } else { done.mark };
         if !does_nothing {

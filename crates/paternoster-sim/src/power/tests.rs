@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the disk keep the word that its essay gives, and no more than that?
+//! Does the disk keep the promises of its documentation, and no more than those?
 
 use super::*;
 use paternoster_core::{Bio, ClientId, ClientSpec, Output, RequestQueue, Status, elevators};
@@ -21,8 +21,8 @@ fn facts(write_cache: bool, fua: bool) -> DeviceFacts {
 impl Bench {
     fn new(facts: DeviceFacts, seed: u64) -> Bench {
         let disk = VolatileDisk::new(facts, Habits { seed, ..Habits::default() });
-        // The queue believes in a disk without a cache: it passes on what it is given, and the
-        // tests say which commands the disk sees.
+        // The queue takes the disk for one without a cache: it passes on what it gets, and the
+        // tests choose the commands that the disk sees.
         let plain = DeviceFacts { write_cache: false, ..facts };
         let noop = elevators::by_name("noop").unwrap();
         let mut queue = RequestQueue::builder(plain, noop).build().expect("its limits work");
@@ -41,7 +41,7 @@ impl Bench {
                 other => panic!("{other:?}"),
             }
         };
-        // It was needed for its tag alone.
+        // It was needed only for its tag.
         self.queue.complete(self.now, command.tag, Outcome::OK).unwrap();
         let (sector, sectors) = if op == Op::Flush { (0, 0) } else { (sector, 8) };
         Command { op, sector, sectors, flags, ..command }
@@ -56,7 +56,7 @@ impl Bench {
         self.take(Op::Write, sector, Flags::NONE).unwrap()
     }
 
-    /// Until `count` commands have ended.
+    /// Runs until `count` commands have ended.
     fn run(&mut self, count: usize) -> Vec<Completion> {
         let mut ended = Vec::new();
         while ended.len() < count {
@@ -66,8 +66,8 @@ impl Bench {
         ended
     }
 
-    /// Over many cuts: whether each of the 8 sectors from `sector` held what `asked` asks, always;
-    /// and whether one did, ever.
+    /// Over many cuts: whether all 8 sectors from `sector` always satisfied `asked`, and whether
+    /// any ever did.
     fn cuts(&self, sector: usize, asked: impl Fn(Serial) -> bool) -> (bool, bool) {
         let mut image = Vec::new();
         let (mut always, mut ever) = (true, false);
@@ -99,8 +99,8 @@ fn a_flush_covers_what_had_ended() {
     }
 }
 
-/// Is a write that ends while the flush is inside covered in some runs, and in others not? Both,
-/// or nobody would learn not to count on it.
+/// Is a write that ends while the flush is inside covered in some runs, and in others not? Both
+/// must occur, so that callers learn not to rely on it.
 #[test]
 fn a_write_beside_a_flush_may_be_covered() {
     let (mut covered, mut left) = (0, 0);
@@ -118,8 +118,8 @@ fn a_write_beside_a_flush_may_be_covered() {
     assert!(covered > 10 && left > 10, "{covered} covered, {left} left");
 }
 
-/// Is FUA durable at its end where the disk knows it, and nothing where it does not? Is every
-/// write durable without a cache?
+/// Is FUA durable at its end where the disk supports it, and ignored where not? Is every write
+/// durable without a cache?
 #[test]
 fn fua_is_durable_where_it_is_known() {
     for (write_cache, fua, flags, durable) in [
@@ -139,7 +139,7 @@ fn fua_is_durable_where_it_is_known() {
     }
 }
 
-/// Does a write that is under way tear, and does a durable one beneath it stay otherwise?
+/// Can a write under way tear, with the durable one beneath it kept elsewhere?
 #[test]
 fn a_write_under_way_tears() {
     let mut bench = Bench::new(facts(true, true), 1);
@@ -158,7 +158,7 @@ fn a_write_under_way_tears() {
     assert_eq!(kinds, [true; 3], "absent, torn, there");
 }
 
-/// Do newer data never make room for older ones? 30 writes to the same sectors, one behind the
+/// Do newer data never make room for older ones? 30 writes to the same sectors, one after the
 /// other; at any time each sector holds one that is not older than the last flush.
 #[test]
 fn a_sector_never_goes_back() {
@@ -191,8 +191,8 @@ fn a_flush_that_cannot_be_queued_is_alone() {
     bench.write(8);
 }
 
-/// Do commands end in another order than they came, in some runs? And is what is not asked for,
-/// an error, never seen, what is asked for at times?
+/// Do commands end in another order than they came, in some runs? And do errors never occur without
+/// `error_every`, and sometimes with it?
 #[test]
 fn ends_come_in_any_order() {
     let mut reordered = 0;
