@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Read-ahead: what a drive fetches of a stream before it is asked.
+//! Read-ahead: what a drive fetches of a stream in advance.
 //!
-//! A read that begins where a recent one ended is a stream's, and the drive fetches what comes
-//! next, in whole units, side by side from its dies. What has been fetched goes over the link at
-//! once; what is on its way is waited for:
+//! A read that begins where a recent one ended belongs to a stream, and the drive fetches what
+//! comes next, in whole units, in parallel from its dies. Fetched data go over the link at once; a
+//! read waits for those on their way:
 //!
 //! ```text
 //! reads   |a|b|c|d|e|f|        a is the first of its kind, b goes on where it ended: fetch 32 KiB
-//! asked       ^^^^^^^|^^^^^^^  c to f find all they want; by the middle of what is asked the next
+//! asked       ^^^^^^^|^^^^^^^  c to f find all their data; at the middle of what is asked the next
 //! come    ───────▲             d waits if it reaches beyond what has come
 //! ```
 //!
 //! # Invariants
-//! I1  A read waits at most for sectors that were asked for, and each of those comes.
-//! I2  Of a stream no more than twice the read-ahead and a unit is asked for beyond its last read.
+//! I1  A read waits only for sectors that were requested, and each of those comes.
+//! I2  At most twice the read-ahead and a unit is requested beyond a stream's last read.
 //! I3  A stream that a read waits for is kept.
 //!
 //! # Where it stops being valid
-//! Pieces come in any order and are counted as if they came in that of their sectors. Nothing is
-//! kept behind a stream, and a write does not change what was fetched: models hold no data.
+//! Pieces come in any order and are counted as if they came in sector order. Data that a stream has
+//! passed are not kept, and a write does not change what was fetched: models hold no data.
 
 use std::ops::Range;
 
@@ -45,13 +45,13 @@ struct Stream {
     times: u32,
     /// Where the next read begins, if the stream goes on.
     next: u64,
-    /// The sector behind the last that was asked for, and that has come.
+    /// The sector after the last one requested, and after the last one that has come.
     asked: u64,
     come: u64,
     waiting: u32,
 }
 
-/// A read that waits for what is on its way.
+/// A read that waits for data on their way.
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     id: StreamId,
@@ -60,12 +60,12 @@ struct Waiter {
     sectors: u32,
 }
 
-/// What becomes of a read.
+/// What the read-ahead does for a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// Sectors at its beginning that were fetched, or are on their way.
     pub(super) sectors: u32,
-    /// Those of them have come.
+    /// Whether these have come already.
     pub(super) is_here: bool,
     /// What is to be fetched, for which stream.
     pub(super) fetch: Option<(StreamId, Range<u64>)>,
@@ -103,7 +103,7 @@ impl ReadAhead {
         let until = stream.asked.min(end);
         let found = u32::try_from(until.saturating_sub(sector)).unwrap_or(0);
         stream.next = end;
-        // What it reads by itself counts as asked and come.
+        // What the read fetches itself counts as requested and come.
         if stream.asked < end {
             stream.come += end - stream.asked;
             stream.asked = end;
@@ -160,9 +160,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Does the drawing hold? Reads of 8 sectors, 64 ahead in units of 32: the second one asks for
-    /// 16 to 96 (80 in whole units), the third finds its own on their way. When 24 have come, it
-    /// and the fourth have theirs. The eighth leaves 32 of what is asked, and asks on to 128.
+    /// Does the drawing hold? Reads of 8 sectors, 64 ahead in units of 32: the second one requests
+    /// 16 to 96 (80 in whole units), the third finds its sectors on their way. When 24 have come,
+    /// the third and the fourth have theirs. The eighth leaves 32 requested sectors, and requests
+    /// on to 128.
     #[test]
     fn a_stream_is_fetched_ahead() {
         let mut ahead = ReadAhead::new(64, 32, 1 << 20, 4);
@@ -182,16 +183,16 @@ mod tests {
             assert_eq!(ahead.read(2, nth * 8, 8).fetch, None);
         }
         assert_eq!(ahead.read(2, 56, 8).fetch.map(|(_, range)| range), Some(96..128));
-        // Not where it went on: a stream of its own, which knows nothing yet.
+        // Not where the stream went on: this begins a stream of its own.
         assert_eq!(ahead.read(3, 1000, 8), nothing);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-        /// Whatever is read, and in whatever pieces it comes: does every read that waits become
-        /// ready once all that was asked for has come (I1), is never more asked for than it should
-        /// (I2), and never a sector twice while the stream goes on?
+        /// Whatever is read, and in whatever pieces it comes: does every waiting read become ready
+        /// once all requested sectors have come (I1), is never more requested than allowed (I2),
+        /// and no sector twice while the stream goes on?
         #[test]
         fn every_read_gets_its_sectors(
             sectors in 1u64..512, unit in 1u64..65,

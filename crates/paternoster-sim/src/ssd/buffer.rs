@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Write buffer: a write is done once it is in here; full units go to the dies.
 //!
-//! Writes collect in two open units, those that continue a recent stream and the others. A full
-//! unit is programmed on the die that has been without a program for longest. In the steady
-//! state of a full drive room for it must be made first: units are read together and programmed
-//! elsewhere. That is the *write amplification*: so many programs for each unit of random
-//! writes. A stream overwrites whole erase blocks and needs its own program only. A drive with a
+//! Writes collect in two open units, one for those that continue a recent stream and one for the
+//! others. A full unit is programmed on the die that has been without a program for longest. In the
+//! steady state of a full drive, room for it must be made first: valid data are read and programmed
+//! elsewhere. That is the *write amplification*: the number of programs for each unit of random
+//! writes. A stream overwrites whole erase blocks and needs only its own program. A drive with a
 //! mapping of its own (`collection`) has no such factor: it says what each write owes.
 //!
 //! ```text
@@ -16,29 +16,29 @@
 //! ```
 //!
 //! A unit leaves the buffer when its own program has ended. A write that finds no room waits, and
-//! those behind it.
+//! so do those behind it.
 //!
 //! # Invariants
 //! I1  Bytes used = bytes of open units + of units that wait + of units in programming.
-//! I2  Programs begun = units + collections owed, rounded down, + units of what was moved.
+//! I2  Programs begun = units + collections owed, rounded down, + units moved.
 //!
 //! # Not here
-//! Garbage collection as a process that goes on in idle time, SLC caching, wear, and reads from
-//! the buffer. Data of an open unit stay until it is full or a flush closes it.
+//! Garbage collection in idle time, SLC caching, wear, and reads from the buffer. Data of an open
+//! unit stay until it is full or a flush closes it.
 //!
-//! Source: `docs/rules/devices.md` (WAF, buffer). Assumed: what continues one of the last
-//! [`STREAMS`] writes is a stream.
+//! Source: `docs/rules/devices.md` (WAF, buffer). Assumed: a write that continues one of the last
+//! [`STREAMS`] writes belongs to a stream.
 
 use std::collections::VecDeque;
 
 use super::collection::Bill;
 use super::durable::{Durability, Epoch};
 
-/// Streams that are told from random writes at a time.
+/// Streams that can be distinguished from random writes at a time.
 const STREAMS: usize = 8;
 /// Amplification is counted in thousandths of a program.
 pub(super) const ONE_PROGRAM: u64 = 1000;
-/// Units for which room is made ahead; more than this many are seldom in a buffer.
+/// Units for which room is allocated ahead; a buffer seldom holds more.
 const UNITS_AHEAD: u64 = 1 << 14;
 
 /// A full unit that waits for its programs.
@@ -50,22 +50,22 @@ struct Unit {
     epoch: Epoch,
 }
 
-/// What a die is to do with its cells.
+/// What a die does with its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Program a unit of the host.
+    /// Program a unit of host data.
     Host,
-    /// Program a unit that is moved.
+    /// Program a unit of moved data.
     Move,
     /// Erase a block.
     Erase,
 }
 
-/// What a die is to program.
+/// A program for a die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Program {
     pub(super) work: Work,
-    /// Of the buffer; 0 unless it is the host's.
+    /// Its bytes in the buffer; 0 unless the data are the host's.
     pub(super) bytes: u64,
     /// When the unit was closed.
     pub(super) epoch: Epoch,
@@ -78,11 +78,11 @@ pub(super) struct WriteBuffer {
     size: u64,
     amplification: u64,
     used: u64,
-    /// Bytes in the open units: of streams, of random writes.
+    /// Bytes in the two open units: of streams, of random writes.
     open: [u64; 2],
     /// Thousandths of a program.
     owed: u64,
-    /// What the collection moved and erased, and no unit carries yet: bytes, blocks.
+    /// What the collection moved and erased that no program accounts for yet: bytes, blocks.
     bill: Bill,
     full: VecDeque<Unit>,
     in_programming: u32,
@@ -112,7 +112,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether a write of `bytes` has room. One that is larger than the buffer has it all alone.
+    /// Whether a write of `bytes` has room. One larger than the buffer gets it all to itself.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.used == 0 || self.used.saturating_add(bytes) <= self.size
     }
@@ -129,7 +129,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether a write goes on where a recent one ended; remembers where this one ends.
+    /// Whether a write begins where a recent one ended; remembers where this one ends.
     fn continues(&mut self, sector: u64, sectors: u32) -> bool {
         let end = sector + u64::from(sectors);
         if let Some(stream) = self.streams.iter_mut().find(|stream| **stream == sector) {
@@ -155,13 +155,13 @@ impl WriteBuffer {
         self.full.push_back(Unit { collections, erases, bytes, epoch });
     }
 
-    /// What a collection moved and erased for a write: it goes before the next full unit.
+    /// Takes what a collection moved and erased for a write: it goes before the next full unit.
     pub(super) const fn owe(&mut self, bill: Bill) {
         self.bill.moved += bill.moved;
         self.bill.erased += bill.erased;
     }
 
-    /// Closes the open units, so that everything in the buffer is on its way to the dies.
+    /// Closes the open units, so that everything in the buffer goes to the dies.
     pub(super) fn close_all(&mut self) {
         for kind in 0..self.open.len() {
             let bytes = std::mem::take(&mut self.open[kind]);
@@ -171,12 +171,12 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether nothing is on its way to a die, so that no room will come by itself.
+    /// Whether nothing is on its way to a die, so that room would never become free by itself.
     pub(super) fn is_resting(&self) -> bool {
         self.full.is_empty() && self.in_programming == 0
     }
 
-    /// What the next free die programs.
+    /// The program for the next free die.
     pub(super) fn next_program(&mut self) -> Option<Program> {
         let unit = self.full.front_mut()?;
         self.in_programming += 1;
@@ -202,7 +202,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Command `slot` waits until everything that was closed is programmed; false if it is.
+    /// Command `slot` waits until every closed unit is programmed; false if they all are.
     pub(super) fn wait_durable(&mut self, slot: u32) -> bool {
         self.durability.wait(slot)
     }
@@ -227,8 +227,8 @@ mod tests {
         std::iter::from_fn(|| buffer.next_program().map(|program| program.bytes)).collect()
     }
 
-    /// Does the essay's example hold? Units of four random writes, amplification 2.5: one
-    /// collection before the first unit, two before the second.
+    /// Does the example above hold? Units of four random writes, amplification 2.5: one collection
+    /// before the first unit, two before the second.
     #[test]
     fn random_writes_owe_collections() {
         let mut buffer = buffer(2500);
@@ -238,8 +238,9 @@ mod tests {
         assert_eq!(programs(&mut buffer), [0, UNIT, 0, 0, UNIT]);
     }
 
-    /// Does a stream owe none but for its first write? That one is 4 KiB of random, 12 KiB of the
-    /// stream follow, 16 KiB more fill a unit: one program without collection; 12 KiB stay open.
+    /// Does a stream owe no collection except for its first write? That one counts as 4 KiB of
+    /// random, 12 KiB of the stream follow, 16 KiB more fill a unit: one program without
+    /// collection; 12 KiB stay open.
     #[test]
     fn streams_owe_nothing() {
         let mut buffer = buffer(2500);
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(buffer.open, [12 << 10, 4 << 10]);
     }
 
-    /// Are two streams told apart, and does the ninth forget the first?
+    /// Are two streams told apart, and does the ninth replace the first?
     #[test]
     fn so_many_streams_and_no_more() {
         let mut buffer = buffer(1000);
@@ -276,7 +277,7 @@ mod tests {
         assert!(buffer.has_room(UNIT) && !buffer.has_room(UNIT + 512));
     }
 
-    /// Does closing give part of a unit its share of what it owes? 8 KiB of 16 at amplification 3:
+    /// Does closing charge a partial unit its share of collection? 8 KiB of 16 at amplification 3:
     /// one collection.
     #[test]
     fn a_part_of_a_unit_owes_its_part() {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calendar: what will happen inside the device, in the order of its time.
+//! Calendar: what will happen inside the device, in order of time.
 //!
 //! Every stage of a command that takes time is one entry. A shared thing (a die, a channel, the
-//! link) is granted when an entry comes up and never in advance, so that nobody waits for
-//! somebody who is not there yet:
+//! link) is granted when an entry comes up and never in advance, so that no command waits for one
+//! that has not arrived yet:
 //!
 //! ```text
 //! read A, die busy until 700 us    |---- waits ----|=tR=|>channel
-//! read B, die idle                 |=tR=|>channel                    A holds no place before B
+//! read B, die idle                 |=tR=|>channel                    A reserves nothing ahead of B
 //! ```
 //!
 //! # Invariants
-//! I1  Entries come out in the order of their time; those of one instant in the order in which
-//!     they were made.
+//! I1  Entries come out in order of time; those of one instant in the order in which they were
+//!     made.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,7 @@ use super::ahead::StreamId;
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
-    /// The controller has understood the command, and has the data of a write.
+    /// The controller has decoded the command, and has the data of a write.
     Understood {
         /// Whose.
         slot: u32,
@@ -47,26 +47,26 @@ pub(super) enum Happening {
     },
     /// A die has sectors of a unit in its register that no command asked for yet.
     Fetched {
-        /// Whose, if it goes on.
+        /// The stream, if it still exists.
         stream: StreamId,
         /// Which die, and with it the channel.
         die: u32,
         /// How many.
         sectors: u32,
     },
-    /// Those are in the controller.
+    /// Such sectors are in the controller.
     Buffered {
         /// Whose.
         stream: StreamId,
         /// How many.
         sectors: u32,
     },
-    /// A part of a command has ended; the command with its last part.
+    /// A part of a command has ended; the command ends with its last part.
     Ended {
         /// Whose.
         slot: u32,
     },
-    /// A die may have finished its program (it has not, if reads put it off).
+    /// A die may have finished its program (it has not if reads delayed it).
     Programmed {
         /// Which.
         die: u32,
@@ -88,7 +88,7 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// An empty one with room for so many entries; it grows to the most that were ever needed.
+    /// An empty calendar with room for `entries`; it grows to the most ever needed.
     pub(super) fn with_capacity(entries: usize) -> Calendar {
         Calendar { entries: BinaryHeap::with_capacity(entries), made: 0 }
     }

@@ -2,8 +2,8 @@
 //! Die: reads a unit in tR, programs one in tPROG, one thing at a time.
 //!
 //! Reads are served in the order in which they come. A read that finds a program under way waits
-//! for its end; with program suspend it waits only for the next point at which the program can
-//! be put aside, and the program ends later by what the reads took:
+//! for its end; with program suspend it waits only until the program can be suspended, and the
+//! program ends later by the time that the reads took:
 //!
 //! ```text
 //! without suspend   program |==============================|      with: program 700, tR 75,
@@ -12,8 +12,8 @@
 //!                   read             ^ waits|==75==|
 //! ```
 //!
-//! A program is put off by at most as long as it takes itself; reads that come later wait for it.
-//! Without that bound a busy reader would keep data in the write buffer for ever.
+//! A program is delayed by at most its own duration; reads that come later wait for it. Without
+//! that bound a busy reader would keep data in the write buffer forever.
 //!
 //! # Read modes
 //! A cell of three bits is read in one, two or four steps, depending on which of its bits the page
@@ -32,19 +32,19 @@ use paternoster_core::Nanos;
 
 use super::layout::Piece;
 
-/// What a die's work takes.
+/// How long a die's work takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DieTimes {
     /// tR for each kind of page, at least one.
     pub(super) reads: Vec<Nanos>,
     /// tPROG.
     pub(super) program: Nanos,
-    /// Until a program can be put aside; zero if it cannot be.
+    /// Until a program is suspended; zero if it cannot be.
     pub(super) suspend: Nanos,
 }
 
 impl DieTimes {
-    /// The tR of a piece: its pages are read at the same time, the slowest decides.
+    /// The tR of a piece: its pages are read at the same time, so it is that of the slowest.
     pub(super) fn read(&self, piece: &Piece) -> Nanos {
         if let [only] = self.reads.as_slice() {
             return *only;
@@ -62,7 +62,7 @@ impl DieTimes {
     }
 }
 
-/// Which of `kinds` a page is: its address, well stirred (the finalizer of splitmix64).
+/// Which of `kinds` a page is: a hash of its address (the finalizer of splitmix64).
 fn kind(page: u64, kinds: usize) -> usize {
     let mut mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -95,9 +95,9 @@ impl Die {
         self.reads_until
     }
 
-    /// When a read that finds a program on the die may begin before its end, if it may.
+    /// When a read that finds a program on the die may begin before the program ends, if it may.
     fn read_during_program(&mut self, now: Nanos, time: Nanos, suspend: Nanos) -> Option<Nanos> {
-        // While other reads run, the program has not begun or lies aside already.
+        // While other reads run, the program has not begun or is already suspended.
         let aside = self.reads_until > now && self.reads_until < self.program_until;
         let (begin, put_off) = match (suspend, aside) {
             (Nanos::ZERO, _) => return None,
@@ -112,7 +112,7 @@ impl Die {
         Some(begin)
     }
 
-    /// A program begins as soon as the reads are done; returns when it ends unless it is put off.
+    /// A program begins as soon as the reads are done; returns when it ends unless reads delay it.
     pub(super) fn program(&mut self, now: Nanos, time: Nanos) -> Nanos {
         debug_assert!(self.program_until <= now, "a die programs one unit at a time");
         let begin = now.max(self.reads_until);
@@ -135,8 +135,8 @@ mod tests {
         Nanos::from_micros(us)
     }
 
-    /// Do reads wait for each other and for a program, in the order of their coming? 75 us each:
-    /// the second at 10 ends at 150; one at 200 during a program until 850 ends at 925.
+    /// Do reads wait for each other and for a program, in order of arrival? 75 us each: the second
+    /// at 10 ends at 150; one at 200 during a program until 850 ends at 925.
     #[test]
     fn one_thing_at_a_time() {
         let mut die = Die::default();
@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(die.program_until(), us(870));
     }
 
-    /// Does a program end by twice its time (I2), however many reads come? 700 us of putting off
-    /// are 7 reads of 20 + 75 = 95 us each, 665; the eighth waits.
+    /// Does a program end by twice its time (I2), however many reads come? 700 us of delay allow 7
+    /// reads of 20 + 75 = 95 us each, 665; the eighth waits.
     #[test]
     fn a_program_is_not_put_off_for_ever() {
         let mut die = Die::default();
@@ -186,7 +186,7 @@ mod tests {
         assert!(count.iter().all(|count| (870..=1130).contains(count)), "{count:?}");
     }
 
-    /// Does the slowest page of a piece decide?
+    /// Does the slowest page of a piece set its time?
     #[test]
     fn the_slowest_page_decides() {
         let times =

@@ -11,9 +11,10 @@
 //! ```
 //!
 //! # Invariants
-//! I1  Every epoch but the last was ended by a command that still waits, so that there are at
-//!     most one more than commands in the device.
-//! I2  A command that waited is told exactly once, after all units of its epoch and those before.
+//! I1  Every epoch but the last was ended by a command that still waits, so there is at most one
+//!     epoch more than commands in the device.
+//! I2  A command that waited is released exactly once, after all units of its epoch and those
+//!     before.
 
 use std::collections::VecDeque;
 
@@ -25,7 +26,7 @@ pub(super) struct Durability {
     /// Units closed and not programmed, by epoch, the oldest first.
     outstanding: VecDeque<u32>,
     oldest: Epoch,
-    /// Who waits, in the order of the epochs that they ended.
+    /// Commands that wait, in the order of the epochs that they ended.
     waiting: VecDeque<u32>,
 }
 
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     /// Does the drawing hold? F waits for three units, G for these and two more, in whatever order
-    /// they end; the unit behind G concerns neither.
+    /// they end; the unit after G concerns neither.
     #[test]
     fn flushes_wait_for_what_was_before_them() {
         let mut durable = Durability::new(4);

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! # Invariants
-//! I1  The pieces of a run are in order, without gaps, and together as long as the run.
+//! I1  The pieces of a run are in order, without gaps, and add up to its length.
 //!
 //! # Not here
 //! The mapping of a flash translation layer: real drives place sectors where they were written,
@@ -41,7 +41,7 @@ pub(super) struct Piece {
 }
 
 impl Layout {
-    /// `page` in bytes, at least one sector; the others at least 1.
+    /// `page` is in bytes, at least one sector; the others are at least 1.
     pub(super) fn new(page: u64, planes: u32, dies: u32, channels: u32) -> Layout {
         let page_sectors = u32::try_from(page / 512).unwrap_or(u32::MAX).max(1);
         let unit_sectors = page_sectors.saturating_mul(planes.max(1));
@@ -53,7 +53,7 @@ impl Layout {
         self.unit_sectors as u64 * 512
     }
 
-    /// The channel that a die hangs on.
+    /// The channel that a die is on.
     pub(super) const fn channel(&self, die: u32) -> u32 {
         die % self.channels
     }
@@ -87,7 +87,7 @@ impl Iterator for Pieces {
         self.sector = end;
         let page = |sector: u64| sector / u64::from(page_sectors);
         Some(Piece {
-            // Both fit: a remainder of a u32, and at most a unit.
+            // Both fit: a remainder modulo a u32, and at most a unit.
             die: u32::try_from(unit % u64::from(dies)).unwrap_or(0),
             sectors: u32::try_from(end - first).unwrap_or(unit_sectors),
             pages: (page(first), page(end - 1)),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// Are the pieces of any run together as long as the run, each on a die that is there (I1)?
+        /// Do the pieces of any run add up to its length, each on a die that exists (I1)?
         #[test]
         fn pieces_add_up(
             sector in 0u64..1 << 40, sectors in 0u32..5000, pages in 1u64..64, planes in 1u32..5,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ssd: channels, dies and a write buffer behind a link.
 //!
-//! A flash drive is fast because many slow things work side by side. A die needs 50 to 100 us for a
-//! page and more for a program, but there are 16 to 64 of them; what they have in common, the
-//! channels and the link, bounds the rate. A write is done once it is in the buffer; the bill
-//! comes later, when full pages keep dies busy in which reads wait:
+//! A flash drive is fast because many slow parts work in parallel. A die needs 50 to 100 us to read
+//! a page and more for a program, but there are 16 to 64 dies; what they share, the channels and
+//! the link, bounds the rate. A write is done once it is in the buffer; its cost comes later, when
+//! full pages keep dies busy and reads wait for them:
 //!
 //! ```text
 //!               controller           a die of each piece        its channel   link
@@ -21,27 +21,27 @@
 //! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels and
 //! link), `ahead` (streams), `buffer` (write buffer, amplification), `collection` (where pages lie,
 //! what collecting them costs), `slc` (a cache of fast cells), `durable` (what flushes wait for),
-//! `calendar` (events), `quantiles` (times that are drawn), `tally` (what is told at the end),
-//! `numbers` (the section of a device file). This file is the way of a command through them.
+//! `calendar` (events), `quantiles` (times that are drawn), `tally` (what is reported at the end),
+//! `numbers` (the section of a device file). This file leads a command through them.
 //!
 //! # Flush
 //! A drive whose flush cannot be queued (SATA; the fact `flush_queueable`) refuses a flush while
-//! anything is in it, and everything else while it flushes: the driver requeues, as libata does.
-//! Without power-loss protection a write with forced unit access ends when its unit is
-//! programmed. A flush with nothing written since the last one costs only its way over the link.
-//! A drive may be busy with its flush so that a read that comes meanwhile takes longer
-//! (`flush_read_delay`). A discard that cannot be queued (`discard_queueable`) is alone likewise.
+//! any command is inside, and everything else while it flushes: the driver requeues, as libata
+//! does. Without power-loss protection a write with forced unit access ends when its unit is
+//! programmed. A flush with nothing written since the last one costs only its transfer over the
+//! link. A read that comes while the drive flushes may take longer (`flush_read_delay`). A discard
+//! that cannot be queued (`discard_queueable`) must be alone, too.
 //!
 //! # Invariants
 //! I1  At most `depth` commands are in the device; each ends exactly once.
-//! I2  A resource is granted when it is asked for, in the order of time: see `calendar`.
+//! I2  A resource is granted when it is requested, in order of time: see `calendar`.
 //! I3  Everything in the device is in service, and k commands share the passing time: the device
 //!     times of all commands add up to the time that at least one was inside.
 //! I4  Programs go on while no command is inside, but make no events then: the next command finds
 //!     them as far as they have come.
 //!
 //! # Where it stops being valid
-//! `docs/models/ssd.md` says it, with measured beside published figures. In short: no garbage
+//! See `docs/models/ssd.md`, which compares measured with published figures. In short: no garbage
 //! collection in idle time, no reads from the buffer, no mapping misses.
 //!
 //! Source: own; `docs/rules/devices.md`.
@@ -85,7 +85,7 @@ use self::wire::{Link, Wire};
 struct Inside {
     command: Command,
     entered: Nanos,
-    /// Parts that have not ended; of a read, its pieces.
+    /// Parts that have not ended; for a read, its pieces.
     parts: u32,
     /// No part of it has gone over the link to the host.
     untold: bool,
@@ -105,21 +105,21 @@ pub struct Ssd {
     channels: Vec<Wire>,
     dies: Vec<Die>,
     programs: Vec<Option<Program>>,
-    /// Dies without a program, the one that has been so for longest first.
+    /// Dies without a program, the one idle for longest first.
     resting: VecDeque<u32>,
     buffer: WriteBuffer,
     /// Where pages lie, if the drive collects them.
     collection: Option<Collection>,
     /// Cells of one bit in front of the others, if it has them.
     slc: Option<Slc>,
-    /// Streams of which more is fetched than was asked for, if it does that.
+    /// Streams that it reads ahead, if it does.
     ahead: Option<ReadAhead>,
     /// Since when no command is inside.
     quiet_since: Nanos,
     tally: Tally,
-    /// Draws what dies take, where that is not the same each time.
+    /// Draws the times of dies, where they vary.
     chance: Chance,
-    /// In slots of its own: who has several devices behind one queue has tags of them all.
+    /// By slots of its own: a queue in front of several devices has tags for all of them.
     inside: Vec<Option<Inside>>,
     free: Vec<u32>,
     /// Writes that found no room.
@@ -222,7 +222,7 @@ impl Ssd {
         None
     }
 
-    /// Every piece of a read goes to its die.
+    /// Sends every piece of a read to its die.
     fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
         let (mut parts, mut sector, mut sectors) = (0, command.sector, command.sectors);
         if self.ahead.is_some() {
@@ -273,7 +273,7 @@ impl Ssd {
         self.dies[piece.die as usize].read(now, time, times.suspend)
     }
 
-    /// A write goes into the buffer. Whether that is all: it has no need to wait for durability.
+    /// A write goes into the buffer. Returns whether that is all: it need not wait for durability.
     fn store(&mut self, now: Nanos, slot: u32) -> bool {
         let Some(Inside { command, .. }) = self.inside[slot as usize] else { return false };
         if let Some(collection) = self.collection.as_mut() {
@@ -313,7 +313,7 @@ impl Ssd {
         }
     }
 
-    /// Pages that are trimmed need not be moved any more.
+    /// Trims pages: they need not be moved any more.
     fn discard(&mut self, now: Nanos, slot: u32, command: &Command) {
         if let (Op::Discard, Some(collection)) = (command.op, self.collection.as_mut()) {
             collection.trim(command.sector, command.sectors);
@@ -350,7 +350,7 @@ impl Ssd {
                 let slc = self.slc.as_mut().and_then(|slc| slc.take(program.bytes, unused));
                 (program.bytes, slc.unwrap_or(program_time))
             }
-            // A factor is fitted to what comes out with it, reads of collection among that.
+            // The factor is fitted to measured results, which include the reads of collection.
             (Work::Move, None) => (unit, program_time),
             (Work::Move, Some(_)) => {
                 self.tally.moved += unit;
@@ -367,7 +367,7 @@ impl Ssd {
     fn programmed(&mut self, now: Nanos, die: u32) {
         let at = self.dies[die as usize].program_until();
         if at > now {
-            // Reads have put it off.
+            // Reads have delayed it.
             self.calendar.enter(at, Happening::Programmed { die });
             return;
         }
@@ -381,14 +381,14 @@ impl Ssd {
         self.feed(now);
     }
 
-    /// What a command still takes when everything it has waited for is programmed.
+    /// How long a command still takes once everything it waited for is programmed.
     fn after_durable(&self, slot: u32) -> Nanos {
         let is_flush =
             self.inside[slot as usize].is_some_and(|inside| inside.command.op == Op::Flush);
         if is_flush { self.numbers.flush } else { Nanos::ZERO }
     }
 
-    /// Lets blocked writes in, in their order, while they have room.
+    /// Admits blocked writes, in their order, while there is room.
     fn make_room(&mut self, now: Nanos) {
         while let Some(&slot) = self.blocked.front() {
             let Some(Inside { command, .. }) = self.inside[slot as usize] else { return };
@@ -424,7 +424,7 @@ impl Ssd {
     }
 }
 
-/// What fetches ahead, if the drive does.
+/// The read-ahead, if the drive has any.
 fn ahead(numbers: &Numbers, layout: &Layout, facts: &DeviceFacts) -> Option<ReadAhead> {
     let (sectors, unit) = (numbers.read_ahead / 512, layout.unit_bytes() / 512);
     (sectors > 0).then(|| ReadAhead::new(sectors, unit, facts.capacity, facts.depth))
@@ -449,7 +449,7 @@ impl Model for Ssd {
             return Err(Refused);
         }
         if self.is_empty() {
-            // Programs have gone on while nothing was inside; no command can end by them.
+            // Programs have gone on while no command was inside, so no command can end here.
             while let Some((at, what)) = self.calendar.due(now) {
                 let _none_inside = self.happen(at, what);
             }
@@ -462,7 +462,7 @@ impl Model for Ssd {
         let inside = Inside { command: *command, entered, parts: 1, untold: true, flushes: false };
         self.inside[slot as usize] = Some(inside);
         self.alone = alone;
-        // A read's cost on the link is paid with its data, on their way back.
+        // A read pays for the link with its data, on the way back.
         let arrives = match command.op {
             Op::Read => now,
             Op::Write => self.link.carry_in(now, bytes(command)),

@@ -11,7 +11,7 @@
 //! read_quantiles = { value = ["50 % 75 us", "99 % 90 us"], source = "…" }    # tR, drawn
 //! program = { value = "700 us", source = "…" }        # tPROG of a unit (a page on each plane)
 //! program_quantiles = { value = ["50 % 700 us"], source = "…" }   # instead of `program`
-//! suspend = { value = "20 us", source = "…" }         # until a program lies aside; 0: never
+//! suspend = { value = "20 us", source = "…" }         # until a program is suspended; 0: never
 //! channel_rate = { value = "800 MB/s", source = "…" }
 //! link_rate = { value = "560 MB/s", source = "…" }
 //! link_command = { value = "3 us", source = "…" }     # of the link, for each command
@@ -20,11 +20,11 @@
 //! buffer = { value = "32 MB", source = "…" }
 //! amplification = { value = "7.3", source = "…" }     # programs for each unit of random writes
 //! power_loss_protection = { value = true, source = "…" }
-//! flush = { value = "15 us", source = "…" }           # beside the programs it waits for
-//! flush_read_delay = { value = "0 us", source = "…" } # of a read that comes while one runs
-//! discard = { value = "0 us", source = "…" }          # beside link and controller
+//! flush = { value = "15 us", source = "…" }           # after the programs it waits for
+//! flush_read_delay = { value = "0 us", source = "…" } # added to a read during a flush
+//! discard = { value = "0 us", source = "…" }          # besides link and controller
 //! read_ahead = { value = "128 KiB", source = "…" }    # of a stream; 0 B: none
-//! discard_queueable = { value = true, source = "…" }  # whether it is queued beside others
+//! discard_queueable = { value = true, source = "…" }  # whether it is queued with others
 //! ```
 
 use std::sync::{Arc, OnceLock};
@@ -46,18 +46,18 @@ use super::quantiles::Quantiles;
 use super::slc::SlcNumbers;
 use super::wire::LinkCosts;
 
-/// Kinds of pages: bits of a cell, and some.
+/// Kinds of pages: bits of a cell, with some to spare.
 const KINDS_MAX: usize = 16;
 /// A factor beyond this is a mistake.
 const AMPLIFICATION_MAX: u64 = 1000 * ONE_PROGRAM;
-/// More would be the buffer of some other drive.
+/// More than any drive's buffer would hold.
 const READ_AHEAD_MAX: u64 = 1 << 26;
-/// The place of a drive among what draws from a run's seed.
+/// The place of a drive among the users of a run's seed.
 const DRAWS: u64 = 0x55d;
-/// A larger page would not fit the arithmetic of sectors, nor any drive.
+/// Larger pages would overflow the arithmetic of sectors, and no drive has them.
 const PAGE_BYTES_MAX: u64 = 1 << 26;
 
-/// What an SSD is made of and what it takes.
+/// The parts of an SSD and their times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) channels: u32,
@@ -66,7 +66,7 @@ pub(super) struct Numbers {
     /// In bytes.
     pub(super) page: u64,
     pub(super) times: DieTimes,
-    /// Of what tR and tPROG are drawn, if they are not the same each time.
+    /// The distributions of tR and tPROG, if they vary.
     pub(super) read_spread: Option<Quantiles>,
     pub(super) program_spread: Option<Quantiles>,
     pub(super) channel: Transfer,
@@ -81,7 +81,7 @@ pub(super) struct Numbers {
     pub(super) flush_read_delay: Nanos,
     pub(super) discard: Nanos,
     pub(super) discard_queueable: bool,
-    /// What it fetches of a stream before it is asked, in bytes; zero: nothing.
+    /// How far it reads a stream ahead, in bytes; zero: not at all.
     pub(super) read_ahead: u64,
     /// Where pages lie and what collecting them costs, if the drive has no fixed amplification.
     pub(super) collection: Option<CollectionNumbers>,
@@ -89,7 +89,7 @@ pub(super) struct Numbers {
     pub(super) slc: Option<SlcNumbers>,
 }
 
-/// A drive as its file describes it; with a past, that is made once.
+/// A drive as its file describes it; its past, if any, is computed once.
 #[derive(Debug)]
 struct Described {
     numbers: Numbers,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantiles: times that are drawn, from a distribution of which some points are published.
+//! Quantiles: times drawn from a distribution of which some points are published.
 //!
-//! A data sheet says "99.9 %: 300 us", a measurement a dozen of such points. Between two of them
-//! time grows evenly; below the first and beyond the last it stays as they are, so that nothing is
-//! made up that no source says:
+//! A data sheet says "99.9 %: 300 us", a measurement a dozen of such points. Between two points
+//! time grows linearly; below the first and beyond the last it is constant, so that nothing is made
+//! up that no source says:
 //!
 //! ```text
 //! ["1 % 65 us", "50 % 77 us", "99 % 92 us", "100 % 632 us"]
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! # Invariants
-//! I1  Points grow in both, and a larger part has no smaller time.
-//! I2  Integers alone: the same seed draws the same times on every machine.
+//! I1  Points grow in part and time, and a larger part never has a smaller time.
+//! I2  Only integers: the same seed draws the same times on every machine.
 
 use paternoster_core::Nanos;
 use toml::Value;
@@ -23,7 +23,7 @@ use crate::chance::Chance;
 use crate::quantity;
 use crate::sections::{DeviceFileError, Fields};
 
-/// Parts are counted in ten-millionths, so that five nines are whole.
+/// Parts are counted in ten-millionths, so that 99.999 % is exact.
 const WHOLE: u64 = 10_000_000;
 const POINTS_MAX: usize = 64;
 
@@ -61,7 +61,7 @@ impl Quantiles {
         self.at(WHOLE / 2)
     }
 
-    /// The time below which this part lies.
+    /// The time below which this part of the draws lies.
     fn at(&self, part: u64) -> Nanos {
         let above = self.points.partition_point(|(point, _)| *point <= part);
         match (above.checked_sub(1).map(|below| self.points[below]), self.points.get(above)) {
@@ -127,9 +127,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-        /// Are the quantiles of what is drawn those of the points, both ways: of 20,000 draws, as
-        /// many lie at or below each point as its part says, within five deviations? And does a
-        /// larger part never have a smaller time (I1)?
+        /// Do the quantiles of the draws match the points, both ways: of 20,000 draws, does each
+        /// point's part lie at or below it, within five deviations? And does a larger part never
+        /// have a smaller time (I1)?
         #[test]
         fn draws_have_the_quantiles(
             parts in prop::collection::btree_set(1u64..WHOLE, 1..8),

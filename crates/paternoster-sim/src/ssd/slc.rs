@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SLC: cells that hold one bit for a while, and the cliff behind them.
+//! SLC: cells that hold one bit for a while, and the cliff when they are full.
 //!
 //! A cell of one bit is programmed in a fraction of the time that one of three or four bits takes.
-//! So a consumer's drive keeps some cells for that, and more out of those that hold no data; what
-//! the host writes goes there, and is *folded* into ordinary cells while the host is quiet:
+//! So a consumer drive reserves some cells for that, and uses more while they hold no data; host
+//! writes go there, and are *folded* into ordinary cells while the host is quiet:
 //!
 //! ```text
 //! rate   530 |==========|                     |=====|
@@ -16,7 +16,7 @@
 //! ```toml
 //! [slc]
 //! size = { value = "6 GB", source = "…" }         # always there
-//! dynamic = { value = "72 GB", source = "…" }     # more, as far as cells hold no data
+//! dynamic = { value = "72 GB", source = "…" }     # more, while cells hold no data
 //! bits = { value = 4, source = "…" }              # a cell holds otherwise: 4 bytes for one of SLC
 //! program = { value = "200 us", source = "…" }    # of a unit
 //! drain = { value = "160 MB/s", source = "…" }    # folded, while no command is inside
@@ -24,13 +24,13 @@
 //! ```
 //!
 //! # Invariants
-//! I1  No more is held than the size and what of the dynamic part is free when it comes.
+//! I1  No more is held than the size and the part of the dynamic cells that is free at the write.
 //! I2  Held + folded = taken.
 //!
 //! # Where it stops being valid
-//! What dies do while they fold delays no command: the first one ends it. Nothing is folded beside
-//! commands, so that a drive that is never quiet stays behind its cliff. How much of the dynamic
-//! part is free is known of drives that collect (`collection`); of others all of it is.
+//! Folding delays no command: the first one ends it. Nothing is folded while commands are inside,
+//! so a drive that is never quiet stays past its cliff. How much of the dynamic part is free is
+//! known only for drives that collect (`collection`); for others all of it is.
 
 use paternoster_core::Nanos;
 
@@ -83,8 +83,8 @@ impl Slc {
         Slc { numbers, held: 0, folded: 0 }
     }
 
-    /// Takes bytes, if they have room beside `unused` bytes of ordinary cells; how long a unit's
-    /// program takes then.
+    /// Takes bytes, if there is room with `unused` bytes of ordinary cells; returns how long a
+    /// unit's program takes then.
     pub(super) fn take(&mut self, bytes: u64, unused: Option<u64>) -> Option<Nanos> {
         let SlcNumbers { size, dynamic, bits, program, .. } = self.numbers;
         let dynamic = unused.map_or(dynamic, |unused| dynamic.min(unused / u64::from(bits)));
@@ -95,7 +95,7 @@ impl Slc {
         Some(program)
     }
 
-    /// No command was inside for so long.
+    /// No command was inside for `span`.
     pub(super) fn quiet(&mut self, span: Nanos) {
         let Transfer { nanos, bytes } = self.numbers.drain;
         let span = span.0.saturating_sub(self.numbers.rest.0);
@@ -127,9 +127,9 @@ mod tests {
         }
     }
 
-    /// Does it hold what it may, and have room again when it was quiet? 8,000 unused bytes are
-    /// 2,000 of SLC: with the 6,000 eight units of 1,000. After 3.5 s 2.5 s were
-    /// folded: two units more.
+    /// Does it hold what it may, and have room again after a quiet time? 8,000 unused bytes are
+    /// 2,000 of SLC: with the 6,000 eight units of 1,000. Of 3.5 s of quiet, 2.5 s were used to
+    /// fold: two units more.
     #[test]
     fn it_is_full_and_drains() {
         let mut slc = Slc::new(numbers());
@@ -150,7 +150,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-        /// Whatever comes: is no more held than there is room (I1), and nothing lost (I2)?
+        /// Whatever comes: does it never hold more than it may (I1), and lose nothing (I2)?
         #[test]
         fn nothing_is_lost(
             size in 0u64..10_000, dynamic in 0u64..10_000, bits in 2u32..9,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tally: what a drive that collects or folds tells of itself when a run has ended.
+//! Tally: the figures of a drive that collects or folds, at the end of a run.
 //!
 //! ```text
 //! host 1.0 GB, moved 4.3 GB, folded 1.0 GB:  write amplification (1.0 + 4.3 + 1.0) / 1.0 = 6.3
 //! ```
 //!
-//! Moved bytes are counted when a die begins with them, so that what is still owed is in none of
-//! them.
+//! Moved bytes are counted when a die begins with them, so what is still owed is not counted.
 
 use crate::model::Figure;
 
@@ -22,8 +21,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// For the report: what part of the capacity holds data, if the drive collects, and what its
-    /// SLC holds and has folded, if it has one. Nothing of other drives.
+    /// For the report: the part of the capacity that holds data, if the drive collects, and what
+    /// its SLC holds and has folded, if it has one. Nothing for other drives.
     pub(super) fn figures(&self, occupied: Option<f64>, slc: Option<(u64, u64)>) -> Vec<Figure> {
         let mut told = Vec::new();
         let mut tell = |name, value| told.push(Figure { name, value });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Q1 does a command take what its stages take?  Q2 what waits for what?  Q3 what is refused?
+//! Q1 does a command take as long as its stages? Q2 what waits for what? Q3 what is refused?
 //! Q4 when is a flush done?  Q5 is nothing lost, whatever comes?
 
 use super::*;
@@ -50,7 +50,7 @@ fn facts() -> DeviceFacts {
     DeviceFacts { write_cache: false, flush_queueable: false, ..DeviceFacts::default() }
 }
 
-/// Commands by hand, with the tags that a queue gives them.
+/// Commands made by hand, with tags from a queue.
 struct Rig {
     device: Simulated<Ssd>,
     queue: RequestQueue,
@@ -61,7 +61,7 @@ impl Rig {
     fn new(numbers: &Numbers, facts: DeviceFacts) -> Rig {
         let device = Simulated::new(Ssd::new(facts, numbers));
         let noop = elevators::by_name("noop").unwrap();
-        // The queue only gives tags, and more than the device takes.
+        // The queue only provides tags, and more than the device takes.
         let seen = DeviceFacts { depth: 64, ..facts };
         let mut queue = RequestQueue::builder(seen, noop).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").unwrap();
@@ -105,8 +105,8 @@ fn a_command_takes_what_its_stages_take() {
     assert_eq!(rig.end().0, 74_288 + 20_192 + 17_000);
 }
 
-/// Q1. 64 KiB on four dies, two a channel: both channels take 16.384 us twice, at 60 and behind;
-/// the link begins at 76.384 with 2 + 32.768 us, and 3 times 32.768 follow.
+/// Q1. 64 KiB on four dies, two a channel: both channels take 16.384 us twice, from 60 on; the link
+/// begins at 76.384 with 2 + 32.768 us, and 3 times 32.768 follow.
 #[test]
 fn a_long_read_uses_all_dies() {
     let mut rig = Rig::new(&numbers(), facts());
@@ -114,8 +114,8 @@ fn a_long_read_uses_all_dies() {
     assert_eq!(rig.end().0, 76_384 + 2_000 + 4 * 32_768);
 }
 
-/// Q2. Two reads of one die follow each other there, one of another die goes on meanwhile: 74.288,
-/// on the link behind it 84.480, and 50 us later than the first 124.288.
+/// Q2. Two reads of one die follow each other there; one of another die goes on meanwhile: 74.288,
+/// behind it on the link 84.480, and 50 us after the first 124.288.
 #[test]
 fn reads_wait_for_their_die() {
     let mut rig = Rig::new(&numbers(), facts());
@@ -154,7 +154,7 @@ fn writes_wait_for_room() {
     let tags: Vec<Tag> = (0..5).map(|unit| rig.send(Op::Write, unit * 1000, 32)).collect();
     let ends: Vec<(u64, Tag)> = (0..5).map(|_| rig.end()).collect();
     assert_eq!(ends.iter().map(|end| end.1).collect::<Vec<_>>(), tags);
-    // The link is the bound of the first four: 34.768 each.
+    // The link bounds the first four: 34.768 each.
     assert_eq!(ends[3].0, 4 * 34_768 + 10_000);
     assert_eq!(ends[4].0, 544_768);
 }
@@ -190,8 +190,8 @@ fn a_flush_that_cannot_be_queued_is_alone() {
     assert_eq!(rig.device.submit(read), Ok(()));
 }
 
-/// Q3. So is a discard that cannot be queued; one that can be goes beside a read. 2 us on the link,
-/// 10 in the controller, 5 for itself; a read of 4 KiB takes 74.288 us.
+/// Q3. So is a discard that cannot be queued; one that can be runs alongside a read. 2 us on the
+/// link, 10 in the controller, 5 for itself; a read of 4 KiB takes 74.288 us.
 #[test]
 fn a_discard_that_cannot_be_queued_is_alone() {
     let mut rig = Rig::new(&Numbers { discard_queueable: false, ..numbers() }, facts());
@@ -212,7 +212,7 @@ fn a_discard_that_cannot_be_queued_is_alone() {
     assert_eq!(rig.end(), (74_288, read));
 }
 
-/// Q3. No more commands than the depth are taken, and again one when one has ended.
+/// Q3. No more commands than the depth are taken, and another one when one has ended.
 #[test]
 fn the_depth_is_the_most() {
     let mut rig = Rig::new(&numbers(), facts());
@@ -247,7 +247,7 @@ fn a_running_flush_slows_reads_down() {
 }
 
 /// Q4. With power-loss protection a flush costs 2 us of link and its time; with nothing new only
-/// the link; where it can be queued, reads go on beside it.
+/// the link; where it can be queued, reads go on meanwhile.
 #[test]
 fn flushes_cost_what_they_must() {
     let safe = Numbers { power_loss_protection: true, flush: Nanos::from_micros(15), ..numbers() };
@@ -265,7 +265,7 @@ fn flushes_cost_what_they_must() {
     let flush = rig.send(Op::Flush, 0, 0);
     // On die 1: the open unit is programmed on die 0.
     let read = rig.send(Op::Read, 32, 8);
-    // It sits on the link behind nothing: 20.192 + 74.288.
+    // Nothing is before it on the link: 20.192 + 74.288.
     assert_eq!(rig.end(), (94_480, read));
     assert_eq!(rig.end(), (20_192 + 2_000 + 500_000 + 3_000_000, flush));
 }
@@ -332,7 +332,7 @@ proptest! {
 
     /// Q5. Whatever comes: every command ends once, never more than the depth are inside, time
     /// never steps back, the device times add up to the busy time (but for 2 ns a command, the
-    /// rest of a division).
+    /// remainder of a division).
     #[test]
     fn nothing_is_lost(
         numbers in any_numbers(), steps in steps(), depth in 1u32..9,
@@ -343,7 +343,7 @@ proptest! {
         let mut run = Run::default();
         let mut last = 0;
         for (pause, op, sector, sectors, fua) in steps {
-            // Half of them go on where the last one ended.
+            // Half of them begin where the last one ended.
             let sector = if sector < 2500 { sector } else { last };
             last = sector + u64::from(sectors);
             let until = rig.device.now() + Nanos::from_micros(pause);
@@ -390,7 +390,7 @@ proptest! {
         let link = numbers.link.command + numbers.link.rate.time(u64::from(sectors) * 512);
         let floor = 60 * (numbers.controller + link).0;
         prop_assert!(with >= floor - 60 * 8, "{with} is below {floor}");
-        // What is fetched beyond may be in the way of one read at each turn of the fetching.
+        // Each fetch may delay one read.
         prop_assert!(with <= without + without / 10, "{with} with, {without} without");
     }
 }

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! # Invariants
-//! I1  What is carried never overlaps in one direction.
+//! I1  Transfers in one direction never overlap.
 
 use paternoster_core::Nanos;
 
@@ -38,7 +38,7 @@ pub(super) struct LinkCosts {
     pub(super) rate: Transfer,
     /// Every command.
     pub(super) command: Nanos,
-    /// Whether both directions are used at a time.
+    /// Whether both directions can be used at the same time.
     pub(super) duplex: bool,
 }
 
@@ -61,7 +61,7 @@ impl Link {
         self.to_device.carry(now, time)
     }
 
-    /// Data go to the host; the first of a command bring its cost with them.
+    /// Data go to the host; the first data of a command pay its cost.
     pub(super) fn carry_out(&mut self, now: Nanos, bytes: u64, first: bool) -> Nanos {
         let command = if first { self.costs.command } else { Nanos::ZERO };
         let time = command + self.costs.rate.time(bytes);
@@ -79,8 +79,8 @@ mod tests {
         Link::new(LinkCosts { rate, command: Nanos::from_micros(3), duplex })
     }
 
-    /// Does the essay's arithmetic hold? 4096 / 0.56 = 7314 ns, 3000 ns more for the command; what
-    /// comes at the same time waits; a later part of a command has only its bytes.
+    /// Does the arithmetic above hold? 4096 / 0.56 = 7314 ns, 3000 ns more for the command; what
+    /// comes at the same time waits; a later part of a command costs only its bytes.
     #[test]
     fn bytes_and_commands_cost_time() {
         let mut link = link(false);
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(link.carry_in(Nanos::ZERO, 0), Nanos(20_628));
     }
 
-    /// Do both directions of a duplex link run side by side?
+    /// Do both directions of a duplex link run at the same time?
     #[test]
     fn directions_of_a_duplex_link() {
         let mut link = link(true);

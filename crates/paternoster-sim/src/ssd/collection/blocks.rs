@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks: where each page of the address space lies, and which block is erased next.
 //!
-//! Flash programs pages and erases blocks, so that a page which is written again goes to another
-//! place and leaves an *invalid* copy behind. When few erased blocks are left, the closed block
-//! with the fewest valid pages (the *greedy* choice) is the **victim**: its valid pages are moved
-//! behind those of other victims, and it is erased.
+//! Flash programs pages and erases blocks, so a page that is written again goes to another place
+//! and leaves an *invalid* copy behind. When few erased blocks are left, the closed block with the
+//! fewest valid pages (the *greedy* choice) is the **victim**: its valid pages are moved into a
+//! block with those of other victims, and it is erased.
 //!
 //! ```text
 //! host writes ──▶ [open block of the host]        victim: 5 of 8 valid
-//!                                                 v . v v . v . v      8 - 5 = 3 pages are won
+//!                                                 v . v v . v . v      8 - 5 = 3 pages gained
 //! moved pages ──▶ [open block of collection] ◀────┘ 5 moves for 3 writes: amplification 8/3
 //! ```
 //!
-//! Moves are spread over the writes for which they make room: each write brings `valid` parts of a
-//! move, `pages - valid` of which are one. A block is won as soon as its pages are written.
+//! Moves are spread over the writes for which they make room: each write does `valid` parts of a
+//! move, and `pages - valid` parts are one move. So a block is free once the pages it gains are
+//! written.
 //!
 //! # Invariants
-//! I1  A page that was written and not trimmed has one place, whose owner it is; others have none.
+//! I1  A page that was written and not trimmed has one place, and is that place's owner; others
+//!     have none.
 //! I2  The valid pages of all blocks are the pages that have a place.
-//! I3  A block is erased, open, closed or the victim; closed blocks are in the row of their valid
-//!     pages, the one that came first in front.
+//! I3  A block is erased, open, closed or the victim; closed blocks are in the row for their number
+//!     of valid pages, oldest first.
 //! I4  Erased blocks are never fewer than the reserve.
 //! I5  Pages programmed = pages written by the host + pages moved.
 //!
 //! Source: greedy choice: Bux and Iliadis (Performance Evaluation 67, 2010), Van Houdt (SIGMETRICS
-//! 2013). Assumed: hosts' pages and moved ones have open blocks of their own; the pace.
+//! 2013). Assumed: separate open blocks for host pages and moved pages; the pace of moves.
 
 /// No page, no block.
 const NONE: u32 = u32::MAX;
 /// Collection begins when fewer than this many blocks beyond the reserve are erased: one is taken
-/// by the host and one by collection before the victim is won, and one more in the worst order.
+/// by the host and one by collection before the victim is erased, and one more in the worst order.
 pub(super) const AHEAD: u32 = 3;
 /// Blocks that are open: the host's and the collection's.
 pub(super) const OPEN: u32 = 2;
@@ -48,8 +50,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The fewest blocks with which a full drive can still win pages: those of its data, those that
-    /// are erased or open, and one.
+    /// The fewest blocks with which collection can still gain pages on a full drive: those of its
+    /// data, those that are erased or open, and one.
     pub(super) const fn fewest(logical: u32, pages: u32, reserve: u32) -> u64 {
         logical.div_ceil(pages) as u64 + (reserve + AHEAD + OPEN + 1) as u64
     }
@@ -63,11 +65,11 @@ struct Victim {
     cursor: u32,
     /// Its valid pages when it was chosen.
     valid: u32,
-    /// Parts of a move that are due.
+    /// Parts of moves that are due.
     due: u32,
 }
 
-/// What a write brought with it.
+/// The collection work done with a write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Work {
     /// Pages moved.
@@ -80,13 +82,13 @@ pub(super) struct Work {
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     shape: Shape,
-    /// Of a page of the address space, where it lies.
+    /// For each page of the address space, its place.
     place: Vec<u32>,
-    /// Of a page of the flash, whose it is.
+    /// For each page of the flash, its owner.
     owner: Vec<u32>,
-    /// Of a block, its valid pages.
+    /// For each block, its valid pages.
     valid: Vec<u32>,
-    /// Erased blocks, the one that was erased last on top.
+    /// Erased blocks, the last erased on top.
     erased: Vec<u32>,
     /// Closed blocks by their valid pages: first and last of each row, links between them.
     first: Vec<u32>,
@@ -104,7 +106,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Erased blocks alone. The shape has enough of them (see [`Shape::fewest`]).
+    /// A flash whose blocks are all erased. The shape has enough of them (see [`Shape::fewest`]).
     pub(super) fn new(shape: Shape) -> Blocks {
         let Shape { logical, pages, blocks, .. } = shape;
         let rows = vec![NONE; pages as usize + 1];
@@ -139,7 +141,7 @@ impl Blocks {
         self.collect()
     }
 
-    /// The host has no more need of a page.
+    /// The host no longer needs a page.
     pub(super) fn trim(&mut self, page: u32) {
         self.forget(page);
     }
@@ -193,7 +195,7 @@ impl Blocks {
         self.valid[block as usize] += 1;
         self.open[kind].1 += 1;
         if used + 1 == self.shape.pages {
-            // The shape leaves more than the two that can be taken before one is won (I4).
+            // The shape leaves more than the two that can be taken before one is erased (I4).
             let fresh = self.erased.pop().unwrap_or(block);
             debug_assert!(fresh != block, "no erased block is left");
             self.open[kind] = (fresh, 0);
@@ -272,7 +274,7 @@ impl Blocks {
         }
     }
 
-    /// Pages of the flash that are erased, or of blocks that are open and not yet used.
+    /// Pages of the flash that can be programmed: in erased blocks, or unused in open ones.
     #[cfg(test)]
     pub(super) fn erased_pages(&self) -> u64 {
         let pages = u64::from(self.shape.pages);
@@ -280,7 +282,7 @@ impl Blocks {
         self.erased.len() as u64 * pages + rest
     }
 
-    /// Whether the invariants hold; which does not.
+    /// Checks the invariants; says which one fails.
     #[cfg(test)]
     pub(super) fn audit(&self) -> Result<(), String> {
         let fail = |what: String| Err(what);

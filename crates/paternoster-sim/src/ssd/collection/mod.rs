@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Collection: what a write costs beside itself, by how full the drive is.
+//! Collection: what a write costs in addition to itself, depending on how full the drive is.
 //!
-//! `blocks` knows where pages lie and chooses what is erased; here commands become pages, and pages
-//! that were moved become programs and erases that dies are busy with.
+//! `blocks` knows where pages lie and chooses what is erased; here commands become pages, and moved
+//! pages become programs and erases that keep dies busy.
 //!
 //! ```text
 //! write 4 KiB ──▶ page 17 ──▶ blocks: 4 pages moved ──▶ 16 KiB owed ──▶ a unit: 1 program
-//! trim 1 MiB  ──▶ pages 256..512 have no place: their blocks are cheaper to win
+//! trim 1 MiB  ──▶ pages 256..512 have no place: their blocks are cheaper to free
 //! ```
 //!
 //! # A sample
 //! A table of every page of a terabyte would take a gigabyte, and what collection costs depends on
-//! ratios alone: of flash to data, of blocks to pages. So a large drive is mapped by one page of
-//! each `sample` neighbours, drawn once by a hash; blocks shrink alike, and each moved page stands
-//! for `sample` of them. Its debt is paid over as many writes, so that it comes in no lumps. A
-//! drive of up to 2^18 pages (1 GiB) is mapped whole.
+//! ratios alone: of flash to data, of blocks to pages. So for a large drive one page of each
+//! `sample` neighbours is mapped, chosen by a hash; blocks shrink in proportion, and each moved
+//! page counts as `sample` pages. Its cost is spread over as many writes, so that it does not come
+//! in lumps. A drive of up to 2^18 pages (1 GiB) is mapped in full.
 //!
 //! # Age
-//! A drive comes with its past: a part of it was written from front to back, then pages of that
-//! part were overwritten at random, as often as the file says. That is done once a device file;
+//! A drive comes with a past: a part of it was written from front to back, then pages of that part
+//! were overwritten at random, as often as the file says. This is computed once per device file;
 //! every run begins with the same drive.
 //!
 //! # Invariants
@@ -26,9 +26,9 @@
 //! I2  A page is trimmed only if all of its sectors are.
 //!
 //! # Where it stops being valid
-//! Nothing is collected in idle time, no data are told hot from cold, no wear is levelled. Areas
-//! that are small beside `sample` pages have no amplification of their own: they are a part of the
-//! whole.
+//! There is no collection in idle time, no separation of hot and cold data, no wear levelling.
+//! Areas that are small compared with `sample` pages have no amplification of their own, only that
+//! of the whole.
 //!
 //! Judged: `tests.rs`, by the published formulas for greedy collection under uniform random writes.
 
@@ -42,15 +42,15 @@ use crate::chance::Chance;
 use self::blocks::Blocks;
 pub(super) use self::numbers::CollectionNumbers;
 
-/// Draws a drive's past; the same for every run.
+/// The seed of a drive's past; the same for every run.
 const PAST: u64 = 0x5eed_0fa9_a570;
 
 /// What a write owes to the dies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bill {
-    /// Bytes that are read and programmed elsewhere.
+    /// Bytes to read and to program elsewhere.
     pub(super) moved: u64,
-    /// Blocks of dies that are erased.
+    /// Blocks to erase.
     pub(super) erased: u64,
 }
 
@@ -59,9 +59,9 @@ pub(super) struct Bill {
 pub(super) struct Collection {
     numbers: CollectionNumbers,
     blocks: Blocks,
-    /// Pages moved, times the sample, that are not billed yet.
+    /// Pages moved and not yet billed, times `sample`.
     owed: u64,
-    /// Bytes of blocks erased and not billed yet.
+    /// Bytes of blocks erased and not yet billed.
     erased: u64,
 }
 
@@ -98,7 +98,7 @@ impl Collection {
         Bill { moved: paid * page * 512, erased }
     }
 
-    /// The host has no more need of sectors.
+    /// The host no longer needs sectors.
     pub(super) fn trim(&mut self, sector: u64, sectors: u32) {
         let page = u64::from(self.numbers.page_sectors);
         let (first, end) = (sector.div_ceil(page), (sector + u64::from(sectors)) / page);
@@ -107,7 +107,7 @@ impl Collection {
         }
     }
 
-    /// Which part of the capacity holds data.
+    /// The fraction of the capacity that holds data.
     pub(super) fn occupied(&self) -> f64 {
         f64::from(self.blocks.mapped()) / f64::from(self.numbers.shape.logical.max(1))
     }

@@ -4,8 +4,8 @@
 //!
 //! ```toml
 //! [collection]
-//! over_provisioning = { value = "7.4 %", source = "…" } # of flash beyond the capacity
-//! block = { value = "12 MiB", source = "…" }            # that a die erases at a time
+//! over_provisioning = { value = "7.4 %", source = "…" } # flash beyond the capacity
+//! block = { value = "12 MiB", source = "…" }            # what a die erases at a time
 //! erase = { value = "3.5 ms", source = "…" }            # of such a block
 //! map = { value = "4 KiB", source = "…" }               # a page of the mapping table
 //! reserve = { value = 2, source = "…" }                 # erased rows of blocks, never touched
@@ -24,25 +24,25 @@ use super::blocks::Shape;
 
 /// Larger drives are mapped by a sample of their pages (see `collection`).
 const PAGES_MAX: u64 = 1 << 18;
-/// Blocks of a sample have at least so many pages: fewer would change what collection costs.
+/// Blocks of a sample have at least this many pages: fewer would change what collection costs.
 const BLOCK_PAGES_MIN: u64 = 64;
-/// Parts of a whole in per cent with three decimals.
+/// A whole, in thousandths of a per cent.
 const WHOLE: u64 = 100_000;
-/// More flash than three times the capacity, or more overwriting than this, is a mistake.
+/// More flash than three times the capacity is a mistake, and so is more overwriting than this.
 const OVER_PROVISIONING_MAX: u64 = 200_000;
 const OVERWRITTEN_MAX: u64 = 20_000;
-/// Of the flash beside those that the shape needs: with fewer nothing is told of a real drive.
+/// A larger reserve is a mistake.
 const RESERVE_MAX: u64 = 64;
 
-/// What collection is made of.
+/// The numbers of a drive's collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ssd) struct CollectionNumbers {
     pub(super) shape: Shape,
     /// Sectors of a page of the map.
     pub(super) page_sectors: u32,
-    /// One page in so many is mapped.
+    /// One page in this many is mapped.
     pub(super) sample: u32,
-    /// Bytes that are erased together.
+    /// Bytes erased together.
     pub(super) row_bytes: u64,
     /// Of a block on one die.
     pub(super) block_bytes: u64,

@@ -8,16 +8,17 @@ use proptest::prelude::*;
 use super::blocks::{Blocks, Shape, Work};
 use super::*;
 
-/// Per cent by which amplification may be off the formula for greedy collection, either way.
+/// How far amplification may be from the formula for greedy collection, in per cent, either way.
 const OFF_PER_CENT: f64 = 2.0;
 
-/// The greedy choice among infinitely many blocks of `pages` pages, of which `spread` times as many
-/// are in use as hold data (mean field: Van Houdt, SIGMETRICS 2013; here by balance of flows).
+/// The amplification of the greedy choice among infinitely many blocks of `pages` pages; `spread`
+/// is pages in use divided by pages that hold data (mean field: Van Houdt, SIGMETRICS 2013; here by
+/// balance of flows).
 ///
-/// Every write makes one valid page invalid, each with the same chance. So the blocks with j valid
-/// pages are worth 1/j of the flow through them, from a full one down to the first row m that is
-/// chosen from, whose blocks are chosen with m or, after one more loss, m - 1 valid pages, `v` on
-/// average: spread = pages * (1/(m+1) + … + 1/pages + (m - v)/m) / (pages - v).
+/// Every write makes one valid page invalid, each with the same chance. So the number of blocks
+/// with j valid pages is in proportion to 1/j, from full ones down to the first row m from which
+/// victims are chosen; these have m or, after one more loss, m - 1 valid pages, `v` on average:
+/// spread = pages * (1/(m+1) + … + 1/pages + (m - v)/m) / (pages - v).
 fn greedy(pages: u32, spread: f64) -> f64 {
     let pages = f64::from(pages);
     let mut harmonic = 0.0;
@@ -39,14 +40,14 @@ fn greedy(pages: u32, spread: f64) -> f64 {
     1.0
 }
 
-/// Collection in the order of writing, which large greedy blocks come near to: of the pages of the
-/// oldest block u = exp(-spread (1 - u)) are still valid (Xiang and Kurkoski, arXiv 1110.4245;
-/// Desnoyers, SYSTOR 2012).
+/// Amplification of collection in the order of writing, which greedy choice among large blocks
+/// approaches: of the pages of the oldest block the fraction u = exp(-spread (1 - u)) is still
+/// valid (Xiang and Kurkoski, arXiv 1110.4245; Desnoyers, SYSTOR 2012).
 fn oldest_first(spread: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0 - 1e-12);
     for _ in 0..200 {
         let u = f64::midpoint(low, high);
-        // Left of the root below 1 the exponential lies above u.
+        // Left of the root below 1 the exponential is above u.
         if (-spread * (1.0 - u)).exp() > u { low = u } else { high = u }
     }
     1.0 / (1.0 - low)
@@ -56,8 +57,8 @@ fn real(number: impl TryInto<u32>) -> f64 {
     f64::from(number.try_into().ok().expect("below 2^32"))
 }
 
-/// Writes pages at random until the past is forgotten, then measures: amplification, how many pages
-/// of the flash were in use for each that held data, and how many of all did.
+/// Writes pages at random until the past no longer matters, then measures: amplification, pages of
+/// the flash in use divided by pages that held data, and the fraction of all that did.
 fn measure(blocks: &mut Blocks, shape: Shape, step: impl Fn(&mut Blocks)) -> (f64, f64, f64) {
     let flash = u64::from(shape.pages) * u64::from(shape.blocks);
     for _ in 0..4 * flash {
@@ -91,9 +92,8 @@ fn shape(logical: u32, pages: u32, over_per_cent: u32) -> Shape {
     Shape { logical, pages, blocks: u32::try_from(blocks).unwrap(), reserve: 1 }
 }
 
-/// Q2. Are the two formulas what their papers say? At 30 % more flash than data: 2.36
-/// (arXiv 1110.4245, where simulated was 2.35); and greedy with large blocks comes near to it from
-/// below.
+/// Q2. Are the two formulas what their papers say? At 30 % more flash than data: 2.36 (arXiv
+/// 1110.4245, whose simulation gave 2.35); and greedy with large blocks approaches it from below.
 #[test]
 fn the_formulas_are_the_published_ones() {
     near("oldest first, 1.3", oldest_first(1.3), 2.36, 0.3);
@@ -103,8 +103,8 @@ fn the_formulas_are_the_published_ones() {
     }
 }
 
-/// Q4. Does a stream over the whole drive, again and again, move nothing? Each block is invalid as
-/// a whole when it is the victim, but for the first round's start.
+/// Q4. Does a stream over the whole drive, again and again, move nothing? Each block is entirely
+/// invalid when it becomes the victim, except at the start of the first round.
 #[test]
 fn a_stream_moves_nothing() {
     let shape = shape(20_000, 64, 10);
@@ -116,8 +116,8 @@ fn a_stream_moves_nothing() {
     blocks.audit().unwrap();
 }
 
-/// Q1. Is a drive whose shape is the smallest allowed still able to take everything, full as it
-/// is? 100,000 writes to 2,000 pages in blocks of 64: 32 blocks of data, 1 + 3 erased, 2 open, one.
+/// Q1. Can a drive of the smallest shape allowed still take every write when it is full? 100,000
+/// writes to 2,000 pages in blocks of 64: 32 blocks of data, 1 + 3 erased, 2 open, one.
 #[test]
 fn the_smallest_shape_works_when_full() {
     let fewest = u32::try_from(Shape::fewest(2000, 64, 1)).unwrap();
@@ -154,13 +154,13 @@ proptest! {
         prop_assert!(blocks.audit().is_ok(), "{:?}", blocks.audit());
         let what = format!("{over} % over, {occupied} % occupied, blocks of {pages}");
         near(&what, found, greedy(pages, spread), OFF_PER_CENT);
-        // What collects in the order of writing moves no less.
+        // Collection in the order of writing moves at least as much.
         prop_assert!(found <= oldest_first(spread) * 1.02, "{found} {}", oldest_first(spread));
     }
 
-    /// Q3. Of random writes anywhere and trims of what is there, a part q of trims, how much is
-    /// occupied, and what does collecting it cost? At balance a write that finds no data comes as
-    /// often as a trim: q = (1 - q)(1 - s), so that s = (1 - 2q)/(1 - q) (Frankie, Hughes and
+    /// Q3. With random writes anywhere and trims of existing data, a fraction q of trims, how much
+    /// is occupied, and what does collection cost? At balance, writes to empty pages come as often
+    /// as trims: q = (1 - q)(1 - s), so that s = (1 - 2q)/(1 - q) (Frankie, Hughes and
     /// Kreutz-Delgado, 2012); amplification is greedy's with that much data.
     #[test]
     fn trims_save_what_they_should(
@@ -194,7 +194,8 @@ proptest! {
         prop_assert!(blocks.audit().is_ok(), "{:?}", blocks.audit());
         let q = real(per_mille) / 1000.0;
         // Steps of one page up or down, each q of the time, drift back by (1 - q)/24,000 a page:
-        // the variance is 24,000 q/(1 - q). Five deviations, though it is a mean over some time.
+        // the variance is 24,000 q/(1 - q). Five deviations are allowed, though it is a mean over
+        // some time.
         let expected = (1.0 - 2.0 * q) / (1.0 - q);
         let deviation = (q / (1.0 - q) / 24_000.0).sqrt();
         near("occupied", occupied, expected, 500.0 * deviation / expected);
@@ -206,9 +207,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Q1. Whatever is written and trimmed, in whatever order: valid pages are those written and
-    /// not trimmed, a naive set's; every moved page is counted; erased blocks stay above the
-    /// reserve at every step.
+    /// Q1. Whatever is written and trimmed, in whatever order: the valid pages are those written
+    /// and not trimmed, as in a naive set; every moved page is counted; erased blocks stay above
+    /// the reserve at every step.
     #[test]
     fn whatever_comes_the_books_are_right(
         logical in 100u32..1500, pages in 1u32..40, more in 0u32..20, reserve in 0u32..4,
@@ -237,8 +238,8 @@ proptest! {
             }
         }
         prop_assert_eq!(blocks.programmed(), (written, u64::from(sum.moved)));
-        // Every page of the flash that was programmed is in a block that is not erased, or in one
-        // that was: flash - erased = programmed - pages of the erased blocks.
+        // Every page ever programmed is in a block in use or in one erased since: pages in use =
+        // pages programmed - pages of the blocks erased.
         let flash = u64::from(pages) * u64::from(shape.blocks);
         let programmed = written + u64::from(sum.moved);
         let won = u64::from(sum.erased) * u64::from(pages);
@@ -270,15 +271,15 @@ fn pages_of_commands() {
     collection.trim(7, 17);
     let mapped: Vec<u32> = (0..4096).filter(|&page| collection.blocks.is_mapped(page)).collect();
     assert_eq!(mapped, [0]);
-    // Beyond the last page nothing is there to be told.
+    // Beyond the last page there is nothing.
     collection.write(u64::MAX >> 16, 8);
     collection.trim(u64::MAX >> 16, 8);
     assert_eq!(collection.unused_bytes(), 4095 * 4096);
 }
 
-/// Q5. Does a drive mapped by one page of 16 owe what one mapped whole owes? 1.2 million random
-/// writes of 4 KiB on each, the same part of both full: bills within 4 %, and bill + rest is what
-/// was moved (I1).
+/// Q5. Does a drive with one page of 16 mapped owe as much as one mapped in full? 1.2 million
+/// random writes of 4 KiB on each, both equally full: bills within 4 %, and bill + rest is what was
+/// moved (I1).
 #[test]
 fn a_sample_owes_what_the_whole_owes() {
     let bills = [1u32, 16].map(|sample| {
@@ -291,7 +292,7 @@ fn a_sample_owes_what_the_whole_owes() {
             bill += collection.write(page * 8, 8).moved;
         }
         let moved = (collection.blocks.programmed().1 - before) * u64::from(sample);
-        // What the past left is a debt, too.
+        // The debt left by the past counts, too.
         assert_eq!(bill / 4096 + collection.owed, moved);
         real(bill / 4096) / real(writes)
     });
@@ -333,7 +334,8 @@ fn described(over: u32, filled: u32, more: &str) -> crate::Description {
     crate::Description::parse("drawn.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Writes or trims 4 KiB pages one after the other; what the drive tells then, and the time in us.
+/// Writes or trims 4 KiB pages one after the other; the drive's figures afterwards, and the time in
+/// us.
 fn told(
     device: &mut crate::Simulated<Box<dyn crate::Model>>,
     commands: impl Iterator<Item = (paternoster_core::Op, u64)>,
@@ -354,12 +356,12 @@ fn told(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Q2, Q3. Does a whole drive tell the formula's amplification, within 4 % either way, and take
-    /// the time of its programs: each unit one, each moved one with its read, each erased block its
-    /// time, on four dies, within 4 %? And less than half of the moves when half of its
+    /// Q2, Q3. Does a whole drive report the formula's amplification, within 4 % either way, and
+    /// take the time of its programs, within 4 %: one for each unit, each moved one with a read,
+    /// each erased block its time, on four dies? And does it move less than half when half of its
     /// data were trimmed?
     ///
-    /// 65,536 pages in rows of 64; of the rows the reserve, two more and half of two open ones hold
+    /// 65,536 pages in rows of 64; the rows of the reserve, two more and half of two open ones hold
     /// nothing. Four dies at 400 us take 16 KiB each, 4 writes; moved ones 450 us.
     #[test]
     fn a_drive_tells_the_formulas_amplification(
@@ -382,7 +384,7 @@ proptest! {
             + units(figures["moved_bytes"]) * 450.0
             + figures["blocks_erased"] * 3000.0;
         near("time in us", took, busy / 4.0, 4.0);
-        // Blocks won hold what was programmed: 16 pages of each die.
+        // As many pages were erased as programmed: 16 pages of each die.
         let programmed = figures["host_bytes"] + figures["moved_bytes"];
         near("erased", figures["blocks_erased"], programmed / 65_536.0, 2.0);
 
@@ -396,7 +398,7 @@ proptest! {
     }
 }
 
-/// Are files that cannot be refused with what would be right: too little flash, a factor beside
+/// Are impossible files refused with what would be valid: too little flash, a factor in addition to
 /// the section, parts beyond the whole?
 #[test]
 fn wrong_files_are_refused() {
