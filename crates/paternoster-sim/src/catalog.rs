@@ -37,8 +37,7 @@ pub const FILES: &[(&str, &str)] = &[
 
 /// The device of this name, if there is one.
 ///
-/// # Errors
-/// [`DeviceFileError`] if its file is wrong, which a test excludes.
+/// # Errors [`DeviceFileError`] if its file is wrong; a test makes sure that none is.
 pub fn by_name(name: &str) -> Option<Result<Description, DeviceFileError>> {
     let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
     Some(Description::parse(&format!("devices/{name}.toml"), text))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chance: a small generator of numbers (splitmix64), the same on every machine.
 //!
-//! Everything here that is left to chance draws from one of its own, so that what one does shifts
-//! nothing for another.
+//! Every random choice in this crate draws from a generator of its own, so that one never shifts
+//! the numbers of another.
 
 /// Numbers that follow from a seed.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ impl Chance {
     #[must_use]
     pub fn new(seed: u64, place: u64) -> Chance {
         let mut chance = Chance { state: seed };
-        // Seeds that lie near each other, and places of one seed, part ways here.
+        // Here nearby seeds, and places of one seed, diverge.
         chance.state = chance.next() ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93);
         chance
     }

@@ -7,7 +7,7 @@
 //! summary = "flash card without command queueing"
 //! valid = "random reads of 4 to 64 KiB"
 //!
-//! [facts]                     # what the device says of itself
+//! [facts]                     # what the device reports about itself
 //! capacity = { value = "4 GiB", source = "assumed" }
 //! depth = { value = 1, source = "seed 000: non-ncq" }
 //!
@@ -16,15 +16,15 @@
 //! base = { value = "1.116 ms", source = "fitted" }
 //! rate = { value = "46.04 us/KiB", source = "fitted" }
 //!
-//! [faults]                    # what goes wrong, if anything does: see `faults`
+//! [faults]                    # injected faults, if any: see `faults`
 //! rules = { value = ["error every=1000 op=write"], source = "assumed" }
 //!
 //! [host]                      # of the experiment, not of the device
 //! submit_cost = { value = "20 us", source = "assumed" }
 //! ```
 //!
-//! How sections are read, and what is refused: `sections.rs`. A model says which sections it has
-//! and what they hold in its own file; `MODELS` lists them all.
+//! `sections.rs` reads the sections and refuses mistakes. Each model's file says which sections the
+//! model has and what they hold; `MODELS` lists them all.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub use crate::sections::DeviceFileError;
 
 /// Larger files are refused before they are parsed.
 const FILE_BYTES_MAX: usize = 1 << 20;
-/// What is said when a file is not even of the right shape.
+/// The remedy named when a file does not even have the right shape.
 const REMEDY: &str = "a device file has name, model, summary, valid and sections of numbers, \
                       each as `name = { value = …, source = \"…\" }`";
 
@@ -75,13 +75,13 @@ pub struct Parameter {
 /// A device file, read and checked.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// What it is chosen by.
+    /// The name that selects it.
     pub name: String,
     /// One sentence.
     pub summary: String,
     /// Where the model stops being valid.
     pub valid: String,
-    /// What the device says of itself.
+    /// What the device reports about itself.
     pub facts: DeviceFacts,
     /// CPU time between a completion and the next submission.
     pub submit_cost: Nanos,
@@ -142,8 +142,8 @@ impl Description {
         self.faulty_model(&[], 0)
     }
 
-    /// A fresh device of this kind, with the faults of its file and `more`; `seed` decides what
-    /// it and they leave to chance.
+    /// A fresh device of this kind, with the faults of its file and `more`; `seed` determines the
+    /// random choices of both.
     #[must_use]
     pub fn faulty_model(&self, more: &[Rule], seed: u64) -> Box<dyn Model> {
         if self.faults.is_empty() && more.is_empty() {
@@ -153,8 +153,8 @@ impl Description {
         }
     }
 
-    /// A fresh device of this kind behind what injects the faults of its file and `more`, to which
-    /// further rules can be added.
+    /// A fresh device of this kind behind an injector with the faults of its file and `more`, to
+    /// which further rules can be added.
     #[must_use]
     pub fn faulty(&self, more: &[Rule], seed: u64) -> Faulty {
         let rules = [self.faults.as_slice(), more].concat();
@@ -174,7 +174,7 @@ impl Description {
     }
 }
 
-/// The section of what a device says of itself.
+/// The section with what a device reports about itself.
 fn facts(sections: &mut Sections<'_>) -> Result<DeviceFacts, DeviceFileError> {
     let default = DeviceFacts::default();
     let mut fields = sections.open("facts");
@@ -196,7 +196,7 @@ fn facts(sections: &mut Sections<'_>) -> Result<DeviceFacts, DeviceFileError> {
     Ok(facts)
 }
 
-/// The section of what goes wrong.
+/// The section of faults.
 fn faults(sections: &mut Sections<'_>) -> Result<Vec<Rule>, DeviceFileError> {
     let mut fields = sections.open("faults");
     let rules = fields.list("rules", |rule| {
@@ -207,7 +207,7 @@ fn faults(sections: &mut Sections<'_>) -> Result<Vec<Rule>, DeviceFileError> {
     Ok(rules.unwrap_or_default())
 }
 
-/// Every number: what the device says, the model's own, what goes wrong, the host's.
+/// Every number: the device's facts, the model's own, the faults, the host's.
 fn parameters(raw: &RawDescription) -> Vec<Parameter> {
     let rank = |section: &str| match section {
         "facts" => 0,

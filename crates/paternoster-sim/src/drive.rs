@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drive: a queue and a model, until nothing is left to do.
+//! Drive: runs a queue and a model until nothing is left to do.
 //!
 //! The loop that every caller of the library writes, for tests and first trials: commands go to the
-//! model, what ends goes back, time is the model's. The program's own loop, with processes, traces
-//! and changes of settings, is in `paternoster-workload`.
+//! model, completions go back, and the model sets the time. The program's own loop, with processes,
+//! traces and changes of settings, is in `paternoster-workload`.
 //!
 //! ```text
-//! drive ── next ──▶ queue ── Issue ──▶ model        a client that is told Busy waits for its Wake
+//! drive ── next ──▶ queue ── Issue ──▶ model        a client that gets Busy waits for its Wake
 //!   ▲                 │◀── complete ─────┘
 //!   └─ submit ◀─ done ┘
 //! ```
@@ -31,10 +31,11 @@ pub struct Done {
     pub at: Nanos,
 }
 
-/// Lets `model` do what is in `queue` and what comes of it: `done` is asked after each bio which
-/// are submitted next, one, many or none. The time at which the last bio has ended.
+/// Lets `model` serve what is in `queue`. After each bio `done` returns the bios to submit next:
+/// one, many or none. Returns when the last bio ended.
 ///
-/// Two readers, one of them with the triple weight, on a disk with one command at a time:
+/// Two readers, one with three times the other's weight, on a disk that takes one command at a
+/// time:
 ///
 /// ```
 /// use paternoster_core::{Bio, ClientSpec, GroupSpec, Nanos, Op, RequestQueue, elevators};
@@ -67,8 +68,7 @@ pub struct Done {
 /// assert!((0.70..0.80).contains(&share), "{share}");
 /// ```
 ///
-/// # Errors
-/// What the queue says of a bio that it does not take.
+/// # Errors The queue's error for a bio that it does not accept.
 pub fn drive<O: Observer, Next: IntoIterator<Item = Bio>>(
     queue: &mut RequestQueue<O>,
     model: impl Model,
@@ -127,7 +127,7 @@ fn submit<O: Observer>(
     }
 }
 
-/// A client is awake: it submits what it has, until it is told again that there is no room.
+/// A client is awake: it submits what it has, until there is no room again.
 fn retry<O: Observer>(
     queue: &mut RequestQueue<O>,
     now: Nanos,
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use crate::null::Null;
 
-    /// Does every bio end once, also of clients that slept: 3 clients with 12 bios each in a queue
-    /// that has room for 16, on a device of 10 us and one command at a time?
+    /// Does every bio end once, even those of clients that slept: 3 clients with 12 bios each in a
+    /// queue that has room for 16, on a device that takes 10 us a command, one at a time?
     #[test]
     fn sleepers_get_their_turn() {
         let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
@@ -169,7 +169,7 @@ mod tests {
             queue.submit(Nanos::ZERO, bio(0)).expect("room for one");
             let mut ends = [0; 36];
             let model = Null::new(facts, Nanos::from_micros(10));
-            // Behind the first all others come at once, twice as many as have room.
+            // After the first all others come at once, twice as many as there is room for.
             let end = drive(&mut queue, model, |done| {
                 ends[usize::try_from(done.cookie).expect("small")] += 1;
                 (1..36).filter(move |_| done.cookie == 0).map(bio)

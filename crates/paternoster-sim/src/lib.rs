@@ -9,9 +9,10 @@
 //! * [`model`]: what a model is, and the virtual clock in front of it.
 //! * [`null`], [`linear`], [`hdd`], [`ssd`], [`mod@array`]: the models.
 //! * [`faults`]: errors, delays and stalls in front of any of them.
-//! * [`power`]: a disk whose power fails, for the crash test; [`chance`]: what is left to chance.
+//! * [`power`]: a disk whose power fails, for the crash test; [`chance`]: random numbers.
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
-//! * [`mod@drive`]: a queue and a model, until nothing is left to do: for tests and first trials.
+//! * [`mod@drive`]: runs a queue and a model until nothing is left to do, for tests and first
+//!   trials.
 //! * [`schedulers`]: elevators by name, ours and those that a program registers.
 #![forbid(unsafe_code)]
 

@@ -2,9 +2,9 @@
 //! linear: n servers, each command costs `base + bytes / rate`, and a penalty if it does not
 //! continue the last.
 //!
-//! The simplest model that has a cost for size and one for place. With one server it is a flash
-//! card without queueing or an emulated disk; with several, parallel flash. Commands wait in the
-//! order of their arrival for a server:
+//! The simplest model with a cost for size and one for location. With one server it is a flash card
+//! without queueing or an emulated disk; with several, parallel flash. Commands wait for a server
+//! in order of arrival:
 //!
 //! ```text
 //! depth 4, servers 2       in service A B     waiting C D     A ends: C starts
@@ -56,7 +56,7 @@ impl Blueprint for LinearCosts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct InService {
     end: Nanos,
-    /// Ties end in the order of their start.
+    /// Breaks ties: commands end in the order of their start.
     order: u64,
     tag: Tag,
     entered: Nanos,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Model: a device as a state machine in virtual time; and the clock in front of it.
 //!
-//! A model says when its next event is and is told when that time has come. [`Simulated`] makes a
-//! [`Device`] of it: waiting is nothing but setting the clock forward, so an hour of I/O passes
-//! as fast as its events are computed, and always in the same way.
+//! A model says when its next event is, and is called when that time has come. [`Simulated`] makes
+//! a [`Device`] of it: to wait is to set the clock forward, so an hour of I/O passes as fast as its
+//! events are computed, and always in the same way.
 //!
 //! # Invariants
 //! I1  Time never steps back: a model's next event is not before the last one.
@@ -13,10 +13,10 @@ use std::fmt::Debug;
 
 use paternoster_core::{Command, Completion, Device, DeviceFacts, Nanos, Refused};
 
-/// Something that a model counted and no request shows.
+/// A figure that a model counts and requests do not show.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
-    /// In words joined by `_`, the last of which may be `bytes`, or `part` of a whole.
+    /// Words joined by `_`; the last may be `bytes`, or `part` for a fraction of a whole.
     pub name: &'static str,
     /// How much.
     pub value: f64,
@@ -24,7 +24,7 @@ pub struct Figure {
 
 /// A device as a state machine. Calls come in order of time.
 pub trait Model: Debug + Send {
-    /// What it says of itself.
+    /// What it reports about itself.
     fn facts(&self) -> DeviceFacts;
 
     /// Takes a command at `now`.
@@ -40,7 +40,7 @@ pub trait Model: Debug + Send {
     /// until it returns `None`.
     fn advance(&mut self, now: Nanos) -> Option<Completion>;
 
-    /// What it counted so far that no request shows, for the report of a run.
+    /// What it has counted so far that requests do not show, for the report of a run.
     fn figures(&self) -> Vec<Figure> {
         Vec::new()
     }
@@ -48,10 +48,10 @@ pub trait Model: Debug + Send {
 
 /// A model's numbers, read and checked, from which any number of fresh devices are made.
 pub trait Blueprint: Debug + Send + Sync {
-    /// A device that has done nothing yet and says `facts` of itself.
+    /// A fresh device that reports `facts`.
     fn build(&self, facts: DeviceFacts) -> Box<dyn Model>;
 
-    /// The same, where `seed` decides what the device leaves to chance.
+    /// The same; `seed` determines the device's random choices.
     fn build_seeded(&self, facts: DeviceFacts, _seed: u64) -> Box<dyn Model> {
         self.build(facts)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! null: every command completes after a fixed latency, any number at a time.
 //!
-//! For measuring what schedulers and the simulation itself cost. Commands do not hinder each
-//! other; k of them share the passing time as device time all the same.
+//! For measuring what schedulers and the simulation itself cost. Commands do not hinder each other;
+//! even so, k of them share the passing time as device time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Null {
     facts: DeviceFacts,
     latency: Nanos,
     clock: ServiceClock,
-    /// In the order of their ends, which is that of their submission.
+    /// In order of their ends, which is the order of submission.
     under_way: VecDeque<(Nanos, Tag, Nanos)>,
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quantities of device files: `1.116 ms`, `4 GiB`, `150 MB/s`, `46.04 us/KiB`.
 //!
-//! A number, a blank if one likes, a unit. Decimals are exact to the nanosecond or byte: they are
-//! read as digits, not as floating point. SI prefixes are powers of 1000, KiB and its kin powers
-//! of 1024.
+//! A number, an optional blank, a unit. Decimals are exact to the nanosecond or byte: they are read
+//! as digits, not as floating point. SI prefixes are powers of 1000, KiB and the like powers of
+//! 1024.
 
 use paternoster_core::Nanos;
 
@@ -30,7 +30,7 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     })
 }
 
-/// A span of time that may be less than nothing, in nanoseconds.
+/// A span of time that may be negative, in nanoseconds.
 pub(crate) fn signed_time(text: &str) -> Result<i64, String> {
     let (sign, text) = match text.trim_start().strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -77,14 +77,14 @@ pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     read(text, units).map(|(value, _)| value)
 }
 
-/// As a device file's quantities, but nothing is rounded, and no point stands without a digit
-/// behind it: `None` if it is not a whole number of the table's smallest unit.
+/// Like a device file's quantities, but nothing is rounded, and a point needs a digit after it:
+/// `None` if it is not a whole number of the table's smallest unit.
 #[must_use]
 pub fn exact(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     read(text, units).and_then(|(value, is_exact)| is_exact.then_some(value))
 }
 
-/// The number, rounded down, and whether it is as it was written.
+/// The number, rounded down, and whether it is exact.
 fn read(text: &str, units: &[(&str, u64)]) -> Option<(u64, bool)> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(transfer("150 MB/s"), Ok(Transfer { nanos: 1_000_000_000, bytes: 150_000_000 }));
     }
 
-    /// Is nonsense refused with what would be right, without a panic?
+    /// Is nonsense refused with what would be valid, without a panic?
     #[test]
     fn nonsense_is_refused() {
         for text in ["", "ms", "1", "-1 ms", "1.2.3 ms", "99999999999999999999 s", ".5 ms", "1 µs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedulers: every elevator that a program can choose by name, a stranger's too.
+//! Schedulers: every elevator that a program can choose by name, third-party ones included.
 //!
 //! ```text
 //! paternoster_core::elevators ───┐
@@ -8,13 +8,13 @@
 //! lend(name, what makes it) ────────────────▶ by_name ───────┘
 //! ```
 //!
-//! The library itself keeps no state beside its queues; what a process has registered is here,
-//! beside the catalog of devices, where every crate that chooses by name can see it.
+//! The library itself keeps no state except its queues; what a process has registered is kept here,
+//! next to the catalog of devices, where every crate that chooses by name can see it.
 //!
 //! # Invariants
 //! I1  A name means one elevator: `register` refuses one that is taken.
-//! I2  What can be chosen does not change once it was registered; without it `all` is `ALL`. What
-//!     is lent is no part of `all`, and may be lent anew: a class that a notebook defines again.
+//! I2  The choices do not change after `register`; without it `all` is `ALL`. A lent elevator is
+//!     not in `all`, and may be replaced: a class that a notebook defines again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use paternoster_core::Elevator;
 use paternoster_core::elevators::{ALL, Entry, by_name as known, choices as choices_of_ours};
 
-/// What makes an elevator that is lent.
+/// Makes an elevator that is lent.
 pub type Lent = Arc<dyn Fn() -> Box<dyn Elevator> + Send + Sync>;
 
 static OWN: OnceLock<Vec<Entry>> = OnceLock::new();
@@ -31,8 +31,8 @@ static LENT: RwLock<BTreeMap<String, Lent>> = RwLock::new(BTreeMap::new());
 /// Lets these elevators be chosen by name, in this process, from now on.
 ///
 /// # Errors
-/// What is wrong with a name: it is empty, holds what separates names on a command line, is taken,
-/// or is not what the elevator says of itself; or this process has registered before.
+/// What is wrong with a name: it is empty, contains a separator of names on a command line, is
+/// taken, or is not the elevator's own name; or this process has registered before.
 pub fn register(own: Vec<Entry>) -> Result<(), String> {
     for (place, entry) in own.iter().enumerate() {
         let name = entry.name;
@@ -45,7 +45,8 @@ pub fn register(own: Vec<Entry>) -> Result<(), String> {
     OWN.set(own).map_err(|_| "schedulers are registered once in a process".to_owned())
 }
 
-/// Lets what `make` makes be chosen by this name, in place of what was lent under it before.
+/// Lets the elevator that `make` makes be chosen by this name, in place of the one lent under it
+/// before.
 ///
 /// # Errors
 /// What is wrong with the name.
@@ -55,7 +56,7 @@ pub fn lend(name: &str, make: Lent) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether an elevator can have this name beside ours and these.
+/// Whether an elevator can have this name in addition to ours and these.
 fn check<'a>(name: &str, mut others: impl Iterator<Item = &'a Entry>) -> Result<(), String> {
     let separates = |c: char| c.is_whitespace() || matches!(c, ':' | ',' | '=' | '/');
     if name.is_empty() || name.contains(separates) {
@@ -72,12 +73,12 @@ pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
     ALL.iter().chain(OWN.get().into_iter().flatten())
 }
 
-/// All that, and `none`, which is no elevator.
+/// All of those, and `none`, which is no elevator.
 pub fn choices() -> impl Iterator<Item = &'static Entry> + Clone {
     choices_of_ours().chain(OWN.get().into_iter().flatten())
 }
 
-/// Makes what is chosen by this name.
+/// Makes the elevator of this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Elevator>> {
     let own = || all().find(|entry| entry.name == name).map(|entry| (entry.make)());
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Is a name that cannot be chosen refused, and nothing registered then?
+    /// Is a name that cannot be chosen refused, without registering anything?
     #[test]
     fn a_name_means_one_elevator() {
         let entry = |name| Entry { name, summary: "", make: || Box::new(Noop::new()) };
@@ -110,7 +111,7 @@ mod tests {
         assert!(by_name("none").is_some() && by_name("mine").is_none());
     }
 
-    /// Is what was lent chosen by its name, the last one under it, and not in place of ours?
+    /// Is a lent elevator chosen by its name, the last lent under it, and never in place of ours?
     #[test]
     fn elevators_are_lent() {
         let noop: Lent = Arc::new(|| Box::new(Noop::new()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sections: the numbers of a device file, taken one by one, each with its source.
 //!
-//! A model takes the sections that it knows, and from each the numbers that it knows; what is left
+//! A model takes the sections that it knows, and from each the numbers that it knows; anything left
 //! over at the end is unknown and refused with its line:
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! bose = { value = "1 ms", source = "assumed" }      .finish()?   `linear.bose` is not known here
 //! ```
 //!
-//! A number without a source is refused: a reproduced figure is worth what the numbers behind it
-//! are. Say "assumed" or "fitted" where that is the truth.
+//! A number without a source is refused: a reproduced figure is only as good as the numbers behind
+//! it. Say "assumed" or "fitted" where that is the truth.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,21 +26,21 @@ use toml::{Spanned, Value};
 use crate::quantity;
 use crate::transfer::Transfer;
 
-/// A device with more tags would need tables that nobody wants (blk-mq's own limit, BLK-8).
+/// A device with more tags would need very large tables (blk-mq's own limit, BLK-8).
 pub(crate) const DEPTH_MAX: u64 = 10_240;
 /// The longest span of time in a device file: sums of them must stay far from the end of time.
 const LONGEST: Nanos = Nanos::from_secs(3600);
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 
-/// A device file cannot be used: where, what, and what would be right.
+/// A device file cannot be used: where, what is wrong, and what would be valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct DeviceFileError {
-    /// The file, as it was named.
+    /// The file's name as given.
     pub file: String,
-    /// Counted from 1; 0 if it concerns the whole file.
+    /// Counted from 1; 0 if the error concerns the whole file.
     pub line: usize,
-    /// What is wrong and what would be right.
+    /// What is wrong and what would be valid.
     pub message: String,
 }
 
@@ -78,8 +78,7 @@ impl<'de> Deserialize<'de> for RawDescription {
     }
 }
 
-/// Words are read as words and everything else as a section, so that each keeps its place in the
-/// text.
+/// Reads words as words and everything else as a section, so that each keeps its place in the text.
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
@@ -146,10 +145,10 @@ impl<'a> Sections<'a> {
         self.sections.contains_key(name)
     }
 
-    /// Every section was opened by somebody.
+    /// Checks that every section was opened.
     ///
     /// # Errors
-    /// [`DeviceFileError`] at the first that nobody knows.
+    /// [`DeviceFileError`] at the first that is unknown.
     pub fn finish(self, model: &str) -> Result<(), DeviceFileError> {
         let known = |name: &str| self.opened.contains(&name);
         match self.sections.iter().find(|(name, _)| !known(name)) {
@@ -350,10 +349,10 @@ impl<'a> Fields<'a> {
         all.map(Some).map_err(|why| self.wrong(name, &why))
     }
 
-    /// Every field was taken.
+    /// Checks that every field was taken.
     ///
     /// # Errors
-    /// [`DeviceFileError`] at the first that nobody knows.
+    /// [`DeviceFileError`] at the first that is unknown.
     pub fn finish(self) -> Result<(), DeviceFileError> {
         let mut fields = self.raw.into_iter().flat_map(|raw| raw.as_ref());
         match fields.find(|(name, _)| !self.taken.contains(&name.as_str())) {

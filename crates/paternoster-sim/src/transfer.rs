@@ -8,7 +8,7 @@ use paternoster_core::Nanos;
 pub struct Transfer {
     /// Nanoseconds ...
     pub nanos: u64,
-    /// ... for so many bytes, at least 1.
+    /// ... for this many bytes, at least 1.
     pub bytes: u64,
 }
 
