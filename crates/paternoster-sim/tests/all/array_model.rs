@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The array model by hand and by properties; beside published figures it stands in the program's
-//! tests (`array_figures.rs`), because they need buffered readers.
+//! The array model by hand and by properties; the program's tests compare it with published figures
+//! (`array_figures.rs`), because those need buffered readers.
 
 use paternoster_core::{Bio, Device, Nanos, Op, Output, RequestQueue, Status, elevators};
 use paternoster_core::{ClientId, ClientSpec};
@@ -8,7 +8,7 @@ use paternoster_sim::model::Model;
 use paternoster_sim::{Description, Simulated};
 use proptest::prelude::*;
 
-/// Four members of 6 000 rpm without seeks worth the name, chunks of 64 KiB, a link of 100 MB/s, a
+/// Four members of 6 000 rpm with negligible seeks, chunks of 64 KiB, a link of 100 MB/s, a
 /// millisecond of controller.
 const ARRAY: &str = r#"
 name = "small"
@@ -99,7 +99,7 @@ fn writes_end_in_the_buffer() {
 
 /// Must a write wait when the buffer is full? Sixteen writes of 64 KiB fill 1 MiB; the seventeenth
 /// waits until a member has one of them, which takes at least 64 KiB at 50 MB/s, 1.3 ms; and all
-/// end within the time that members need for what does not fit.
+/// end within the time that members need for what the buffer cannot hold.
 #[test]
 fn a_full_buffer_makes_writes_wait() {
     let mut bench = Bench::new();
@@ -115,8 +115,8 @@ fn a_full_buffer_makes_writes_wait() {
 }
 
 /// Is a stream read ahead? The third read of 64 KiB in a row finds its chunk in the cache or on its
-/// way: it takes the controller and the link, 1.655 ms, and no more than a turn of the disk, where
-/// a random one waits for a seek and half a turn on average.
+/// way: it takes controller and link, 1.655 ms, and at most one turn of the disk, where a random
+/// read waits for a seek and half a turn on average.
 #[test]
 fn a_stream_is_read_ahead() {
     let mut bench = Bench::new();
@@ -133,7 +133,8 @@ fn a_stream_is_read_ahead() {
     assert!(bench.ends()[0].1 > 2200, "a random read waits for the platter");
 }
 
-/// Does a flush cost the controller alone? The device declares no cache, so the queue elides it.
+/// Does a flush cost only the controller's time? The device declares no cache, so the queue elides
+/// it.
 #[test]
 fn a_flush_costs_nothing() {
     let mut bench = Bench::new();
@@ -153,7 +154,7 @@ proptest! {
         let count = commands.len() as u64;
         for (cookie, (kind, sector, sectors)) in (0..).zip(commands) {
             let op = [Op::Read, Op::Write, Op::Discard][usize::from(kind)];
-            // The queue has room for them all; some come while others are under way.
+            // The queue has room for all of them; some come while others are under way.
             prop_assert!(bench.submit(op, sector, sectors, cookie));
             if cookie % 7 == 3 {
                 ended.extend(bench.ends());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Device files from strangers: refused with their place, or sound; never a panic.
+//! Untrusted device files: refused with the place of the error, or sound; never a panic.
 
 use std::path::Path;
 
@@ -33,13 +33,13 @@ fn corpus_is_read() {
     }
 }
 
-/// Rules of faults from strangers.
+/// Untrusted rules of faults.
 const RULES: &str = include_str!("../../../../fuzz/corpus/device_file/faults");
 
 const CARD: &str = include_str!("../../devices/flash-card-2010.toml");
 
 proptest! {
-    /// Is arbitrary text never more than refused?
+    /// Is arbitrary text refused without a panic?
     #[test]
     fn arbitrary_text_never_panics(text in "(\\PC|\n){0,200}") {
         check(&text);
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// Are times and rates refused whose sums would come near the end of all time?
+/// Are times and rates refused whose sums would come close to overflow?
 #[test]
 fn endless_times_are_refused() {
     let ssd = include_str!("../../devices/ssd-870evo.toml");

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the model answer as seven real disks did?
+//! Does the model respond as seven real disks did?
 //!
 //! DiskSim's authors measured some 10 000 requests on each of these disks, one at a time, and
 //! published how long each took, together with the disks' geometry, seek curves and controller
-//! times. Here each becomes a [`Drive`], the same requests are put to it, and the two
-//! distributions are compared by the *demerit figure*: the root mean square of the differences of
-//! the sorted response times, in ms (Ruemmler and Wilkes 1994). Beside it stands what DiskSim
-//! itself reaches (`runvalid` in that folder).
+//! times. Here each becomes a [`Drive`] that gets the same requests, and the two distributions are
+//! compared by the *demerit figure*: the root mean square of the differences of the sorted response
+//! times, in ms (Ruemmler and Wilkes 1994). DiskSim's own figure is given for comparison
+//! (`runvalid` in that folder).
 //!
 //! The last number of a trace line is the time from the *end* of a request to the issue of the
 //! next: with that reading DiskSim's own output for the atlas10k has exactly the figure that its
 //! authors state ([`disksims_own_figure`]). So each request here is issued that long after the
 //! end of its predecessor in the simulation.
 //!
-//! Every number is stated in DiskSim's files, and none is ours: what the controller takes, the
-//! kind of read-ahead, which segments a write takes, the settling that may be negative, the steps
-//! on the bus. Nothing is fitted to the times that are compared.
+//! Every number comes from DiskSim's files, and none is ours: controller times, the kind of
+//! read-ahead, which segments a write takes, the settling that may be negative, the steps on the
+//! bus. Nothing is fitted to the times that are compared.
 //!
-//! Without the folder of measurements the test says so and passes.
+//! Without the folder of measurements the test prints a message and passes.
 
 use std::fs;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ struct Disk {
     name: &'static str,
     model: &'static str,
     specs: &'static str,
-    /// The demerit figure that DiskSim reaches, if its authors say.
+    /// The demerit figure that DiskSim reaches, if its authors state it.
     disksim: Option<f64>,
-    /// What we reach, to the third digit.
+    /// Ours, to the third digit.
     ours: f64,
 }
 
-/// The youngest first.
+/// Newest first.
 #[expect(clippy::approx_constant, reason = "0.318 is a measured figure, not 1/pi")]
 const DISKS: [Disk; 7] = [
     disk("atlas10k", "atlas10k", "atlas10k", Some(0.268), 0.101),
@@ -60,7 +60,7 @@ const fn disk(
     Disk { name, model, specs, disksim, ours }
 }
 
-/// Puts the requests to a drive, each its gap after the end of the last; their response times in
+/// Sends the requests to a drive, each its gap after the end of the last; returns response times in
 /// ms.
 fn replay(parameters: DriveParameters, requests: &[Measured]) -> Vec<f64> {
     let write_back = parameters.room.sectors > 0;
@@ -68,7 +68,7 @@ fn replay(parameters: DriveParameters, requests: &[Measured]) -> Vec<f64> {
     let mut now = Nanos::ZERO;
     let mut responses = Vec::with_capacity(requests.len());
     for (place, request) in requests.iter().enumerate() {
-        // What drains behind an acknowledged write, until now.
+        // Lets acknowledged writes drain, until now.
         assert_eq!(drive.advance(now), None, "nothing else is under way");
         let op = if request.write { Op::Write } else { Op::Read };
         let fua = request.write && !write_back;
@@ -104,8 +104,8 @@ fn measured(requests: &[Measured]) -> Vec<f64> {
     requests.iter().map(|request| request.response_us / 1000.0).collect()
 }
 
-/// How far are we from what was measured, and how far is DiskSim? And does it stay so, to the
-/// third digit in both directions? We are nearer on two of six.
+/// How far are we from the measurements, and how far is DiskSim? And does our figure stay the same,
+/// to the third digit in both directions? We are closer on two of six.
 #[test]
 fn seven_real_disks() {
     let Some(folder) = disksim::folder() else { return };
@@ -123,9 +123,9 @@ fn seven_real_disks() {
     assert_eq!(nearer, 2);
 }
 
-/// Do we read the traces as their authors do? The set holds when DiskSim issued each of the
-/// atlas10k's requests. If the last number of a line is the gap from end to issue, then its own
-/// response times are the differences less the gaps, and their demerit is the 0.268 ms that
+/// Do we read the traces as their authors do? The set has the times when DiskSim issued each of the
+/// atlas10k's requests. If the last number of a line is the gap from end to issue, then DiskSim's
+/// response times are the differences minus the gaps, and their demerit is the 0.268 ms that
 /// `runvalid` states.
 #[test]
 fn disksims_own_figure() {
@@ -145,8 +145,7 @@ fn disksims_own_figure() {
     assert!((figure - 0.268).abs() < 0.0005, "{figure}");
 }
 
-/// Is the demerit what it should be? Sorted, [1, 2, 4] against [1, 3, 6] differ by 0, 1, 2: the
-/// root of 5/3.
+/// Is the demerit right? Sorted, [1, 2, 4] and [1, 3, 6] differ by 0, 1, 2: the root of 5/3.
 #[test]
 fn demerit_by_hand() {
     let figure = demerit(&[4.0, 1.0, 2.0], &[3.0, 6.0, 1.0]);

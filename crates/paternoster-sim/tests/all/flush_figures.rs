@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a flush costs, on flash and after idle time: `docs/rules/devices.md` beside the models.
+//! What a flush costs, on flash and after idle time: `docs/rules/devices.md` compared with the
+//! models.
 //!
 //! The disks' own figures (28 + 9.4 N ms, 73 and 335 ms, a full cache) are in `hdd_figures.rs`,
-//! synced writes a second in `ssd_figures.rs`. Here commands go to the model itself, without a
+//! synced writes per second in `ssd_figures.rs`. Here commands go directly to the model, without a
 //! queue that might hold them back while a flush is under way.
 
 use paternoster_core::{
@@ -11,12 +12,12 @@ use paternoster_core::{
 };
 use paternoster_sim::{Model, Simulated, catalog};
 
-/// A device, and a queue that only gives tags.
+/// A device, and a queue that only provides tags.
 struct Rig {
     device: Simulated<Box<dyn Model>>,
     queue: RequestQueue,
     client: ClientId,
-    /// Of a linear congruence (Knuth's MMIX), so that the places are the same everywhere.
+    /// From a linear congruential generator (Knuth's MMIX), so that places are the same everywhere.
     random: u64,
 }
 
@@ -60,14 +61,14 @@ impl Rig {
         command.tag
     }
 
-    /// The next command that ends until `until`; its tag is free again.
+    /// The next command to end, up to `until`; its tag is free again.
     fn end(&mut self, until: Option<Nanos>) -> Option<Tag> {
         let done = self.device.wait(until)?;
         self.queue.complete(done.at, done.tag, done.outcome).expect("it was issued");
         Some(done.tag)
     }
 
-    /// Does one thing alone: how long it takes, in us.
+    /// Does one operation alone; how long it takes, in us.
     fn alone_us(&mut self, op: Op) -> f64 {
         let began = self.now();
         self.send(op);
@@ -86,8 +87,8 @@ fn us(time: Nanos) -> f64 {
     time.0 as f64 / 1000.0
 }
 
-/// What does a flush take behind one write? 1.8: a consumer's SATA drive 3 to 4 ms, one with
-/// power-loss protection 14 to 40 us, a consumer's NVMe drive 0.38 ms.
+/// How long does a flush take after one write? 1.8: a consumer SATA drive 3 to 4 ms, one with
+/// power-loss protection 14 to 40 us, a consumer NVMe drive 0.38 ms.
 #[test]
 fn a_flush_behind_one_write() {
     for (name, least, most) in
@@ -101,7 +102,7 @@ fn a_flush_behind_one_write() {
     }
 }
 
-/// And one with nothing written since the last? Its way over the link; the disk's controller.
+/// And one with nothing written since the last? Its transfer over the link; the disk's controller.
 #[test]
 fn a_clean_flush() {
     for name in ["ssd-870evo", "ssd-pm883", "nvme-kc3000", "hdd-7200", "hdd-7200-enterprise"] {
@@ -134,8 +135,8 @@ fn a_sata_flush_is_alone() {
     assert!(rig.device.submit(again).is_err(), "a read is inside");
 }
 
-/// Reads that one reader gets done in so long at depth 1, beside one who writes and flushes all
-/// the time, or alone; and how much of that time a flush was under way, in hundredths.
+/// Reads that one reader completes in `time` at depth 1, alone or with a client that writes and
+/// flushes all the time; and for how much of that time a flush was under way, in per cent.
 fn reads(rig: &mut Rig, time: Nanos, beside_flushes: bool) -> (u32, u64) {
     let (began, mut done, mut flushed, mut since) = (rig.now(), 0, Nanos::ZERO, None);
     let mut read = rig.send(Op::Read);
@@ -155,8 +156,8 @@ fn reads(rig: &mut Rig, time: Nanos, beside_flushes: bool) -> (u32, u64) {
 }
 
 /// Does a flush slow a reader down by 80 % while it runs (1.8, KC3000; fitted)? In a quarter of a
-/// second at depth 1, beside a client that writes 4 KiB and flushes, again and again, so that a
-/// flush is under way 96 % of the time.
+/// second at depth 1, with a client that writes 4 KiB and flushes, again and again, so that a flush
+/// is under way 96 % of the time.
 #[test]
 fn a_flush_slows_reads_down() {
     let time = Nanos::from_millis(250);
@@ -170,10 +171,9 @@ fn a_flush_slows_reads_down() {
     assert!((77.0..83.0).contains(&lost), "{lost} %");
 }
 
-/// Does a disk that was idle have less to flush? Sixteen scattered writes cost 28 + 9.4 * 16 = 178
-/// ms at once. The drive begins to write them 50 ms after the last command, 9.4 ms each: after 100
-/// ms of idling about five are written and the flush takes 47 ms less; after 2 s nothing is left
-/// but the 28.
+/// Has a disk less to flush after idle time? Sixteen scattered writes cost 28 + 9.4 * 16 = 178 ms
+/// at once. The drive begins to write them 50 ms after the last command, 9.4 ms each: after 100 ms
+/// of idling about five are written and the flush takes 47 ms less; after 2 s only the 28 are left.
 #[test]
 fn idle_time_drains_the_cache() {
     let flush_ms = |idle: u64| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the disks that come with the program behave as their originals were measured?
 //!
-//! Each test names the published figure, where it stands in the project's list of facts
-//! (`devices.md`) and how far off we may be. Where the disk's own file says that a number was
-//! fitted to a figure, the test shows that the fit holds; the rest follows.
+//! Each test names the published figure, its section in the project's list of facts (`devices.md`)
+//! and how far off we may be. Where the disk's file says that a number was fitted to a figure, the
+//! test shows that the fit holds; the other figures follow.
 //!
 //! Bios go through the library's queue under noop, without merging: a small loop below.
 
@@ -13,7 +13,7 @@ use paternoster_core::{
 };
 use paternoster_sim::{Model, Simulated, catalog};
 
-/// A disk behind a queue, and somebody who uses it.
+/// A disk behind a queue, and a client.
 struct Bench {
     device: Simulated<Box<dyn Model>>,
     queue: RequestQueue<NoObserver>,
@@ -49,7 +49,7 @@ impl Bench {
         self.queue.submit(self.device.now(), bio).expect("there is room");
     }
 
-    /// Lets time pass until a bio ends, at most until `until`; its cookie.
+    /// Lets time pass until a bio ends, at most until `until`; returns its cookie.
     fn wait(&mut self, until: Nanos) -> Option<u64> {
         loop {
             let wake = loop {
@@ -77,7 +77,7 @@ impl Bench {
         }
     }
 
-    /// Random 4 KiB at a depth, for a minute: how many a second.
+    /// Random 4 KiB at a depth, for a minute: I/Os per second.
     fn random_iops(&mut self, op: Op, depth: u32) -> f64 {
         for _ in 0..depth {
             let sector = self.anywhere();
@@ -121,7 +121,7 @@ fn seconds(time: Nanos) -> f64 {
     std::time::Duration::from_nanos(time.0).as_secs_f64()
 }
 
-/// Says what came out beside what was published, and holds it to a tolerance in percent.
+/// Prints our figure with the published one, and checks it to a tolerance in percent.
 fn hold(what: &str, published: f64, tolerance: f64, ours: f64) {
     let off = (ours / published - 1.0) * 100.0;
     println!("{what}: published {published}, here {ours:.1} ({off:+.1} %)");
@@ -142,8 +142,8 @@ fn random_reads_at_depth_1() {
     hold("hdd-mhx2300bt, depth 1", 52.0, 3.0, random("hdd-mhx2300bt", Op::Read, 1));
 }
 
-/// What a queue of 32 gains. 1.1: 2.4 times on the enterprise disk, typically 80 to about 200;
-/// 1.6 to 1.7 times on the BarraCuda (to which the window of `hdd-7200` was fitted).
+/// The gain of a queue of 32. 1.1: 2.4 times on the enterprise disk, typically 80 to about 200; 1.6
+/// to 1.7 times on the BarraCuda (to which the window of `hdd-7200` was fitted).
 #[test]
 fn random_reads_at_depth_32() {
     let gain = |disk| random(disk, Op::Read, 32) / random(disk, Op::Read, 1);
@@ -153,9 +153,9 @@ fn random_reads_at_depth_32() {
     hold("hdd-7200-enterprise, depth 32", 200.0, 8.0, enterprise);
 }
 
-/// Does a sequential reader at depth 1 get the rate that the file promises, outside and inside,
-/// and a writer as much? 1.2: 45 and 22 MB/s for the laptop disk; the rest is assumed. Zones are
-/// steps: the outermost is half a step below the outer rate.
+/// Does a sequential reader at depth 1 get the rate in the file, outermost and innermost, and a
+/// writer as much? 1.2: 45 and 22 MB/s for the laptop disk; the rest is assumed. Zones are steps:
+/// the outermost is half a step below the outer rate.
 #[test]
 fn sequential_rates() {
     for (disk, outer, inner) in [
@@ -173,14 +173,14 @@ fn sequential_rates() {
         let end = bench.device.facts().capacity - 256 * 500;
         let ours = bench.sequential_mb(Op::Read, end, 256, 500);
         hold(&format!("{disk}, inner MB/s"), inner, 5.0, ours);
-        // The cache takes its size at once, which counts less the more is written.
+        // The cache takes its size at once, which matters less the more is written.
         let ours = Bench::new(disk).sequential_mb(Op::Write, 0, 1024, 6000);
         hold(&format!("{disk}, outer MB/s, writes"), outer, 12.0, ours);
     }
 }
 
 /// Sequential 4 KiB reads at depth 1 from the cache. 1.6: iocost's default disk reads 41 708 a
-/// second (the controller's time was fitted to it); here without a host's time between them.
+/// second (the controller's time was fitted to it); here without host time between them.
 #[test]
 fn small_sequential_reads() {
     let mb = Bench::new("hdd-7200").sequential_mb(Op::Read, 0, 8, 5000);
@@ -201,8 +201,8 @@ fn flush_grows_with_the_writes() {
 }
 
 /// The same on the enterprise disk. 1.8: 8 writes 73 ms, 64 writes 335 ms. The second comes out a
-/// sixth too long: taking the nearest leaves a few far ones for the end, where a firmware that
-/// plans a tour would not.
+/// sixth too long: taking the nearest leaves a few distant ones for the end; firmware that plans a
+/// tour would not.
 #[test]
 fn flush_of_the_enterprise_disk() {
     for (writes, published, tolerance) in [(8, 73.0, 5.0), (64, 335.0, 18.0)] {
@@ -228,9 +228,8 @@ fn flush_of_a_clean_cache_is_cheap() {
     assert!(bench.flush_ms(0) < 0.1);
 }
 
-/// The ublk-disksim README: a reader at depth 1 beside one that writes 4 KiB and flushes, on
-/// the 7K8: from 80 to 41
-/// reads a second. They take turns at the arm, which halves it.
+/// The ublk-disksim README: a reader at depth 1 with a client that writes 4 KiB and flushes, on the
+/// 7K8: from 80 to 41 reads a second. They take turns at the arm, which halves the rate.
 #[test]
 fn reader_beside_write_and_flush() {
     let mut bench = Bench::new("hdd-7200-enterprise");

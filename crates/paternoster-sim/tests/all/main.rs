@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of the models from outside, in one program: each links everything there is, and one is
-//! linked sooner than a dozen.
+//! All external tests of the models, in one program: each test program links everything, and
+//! linking one is faster than linking a dozen.
 //!
-//! A new file of tests goes in here, with a line below. What may not share a process with others
-//! has a program of its own: `no_allocation` counts what the whole process allocates.
+//! A new file of tests gets a line below. A test that may not share a process with others has a
+//! program of its own: `no_allocation` counts what the whole process allocates.
 
 mod common;
 

@@ -2,24 +2,23 @@
 //! Does the crash test notice a bug of the flush sequencer? The test of the test.
 //!
 //! For each bug of `paternoster_core::planted` that concerns flushes the workloads of `power_cuts`
-//! run
-//! on queues that are sick with it: it strikes once in each, at the n-th opportunity. The search
-//! has to find it, and to make a case of it that a person can follow.
+//! run on queues that have it: it strikes once in each, at the n-th opportunity. The search has to
+//! find it, and shrink it to a case that a person can follow.
 
 use paternoster_core::planted::Bug;
 
 use crate::power_cuts::search::search;
 use crate::power_cuts::workload::Ills;
 
-/// What the bugs look like from outside.
+/// How the bugs show from outside.
 const BUGS: [(Bug, &[&str]); 4] = [
-    // A flush that was no command covers nothing.
+    // A flush that never became a command covers nothing.
     (Bug::ElidedFlush, &["lost", "P3"]),
-    // FUA data that nothing flushed.
+    // FUA data that no flush covered.
     (Bug::EarlyPostflush, &["lost"]),
-    // A write that ended while the flush was inside, and who was told that it is covered.
+    // A write that ended while the flush was inside, and was reported as covered.
     (Bug::SharedTooLate, &["lost", "P3"]),
-    // Something waits, and the disk is empty.
+    // A request waits, and the disk is empty.
     (Bug::LostRestart, &["S1"]),
 ];
 
@@ -29,7 +28,7 @@ const FOUND_WITHIN: u64 = 60_000;
 /// Steps of the smallest case, at most.
 const STEPS: usize = 8;
 
-/// Is each of the bugs noticed, early or late in a run, as what it is?
+/// Is each of the bugs found, early or late in a run, with its own symptom?
 #[test]
 fn every_bug_of_the_sequencer_is_found() {
     for (bug, signs) in BUGS {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cliff behind an SLC cache: of a drive whose figures are published, and of drawn drives.
+//! The cliff past an SLC cache: of a drive with published figures, and of drawn drives.
 
 use paternoster_core::{ClientId, Command, Device, Flags, Nanos, Op, Tag};
 use paternoster_sim::{Description, Model, Simulated};
@@ -10,7 +10,7 @@ use crate::ssd_figures::near;
 
 type Drive = Simulated<Box<dyn Model>>;
 
-/// Writes so many MB in commands of 512 KiB, two at a time; how long that takes, in us.
+/// Writes `mb` MB in commands of 512 KiB, two at a time; how long that takes, in us.
 fn write(drive: &mut Drive, from_mb: u64, mb: u64) -> f64 {
     let began = drive.now();
     let command = |nth: u64| Command {
@@ -37,10 +37,10 @@ fn figure(drive: &Drive, name: &str) -> f64 {
     figures.iter().find(|figure| figure.name == name).expect(name).value
 }
 
-/// Does an 870 QVO of 4 TB write as published (kitguru.net, 2020)? *Fitted*: 530 MB/s stated in
-/// the cache of 78 GB, 160 behind it. *Judge*: 487 and 169 MB/s were measured. After a
-/// minute without commands it folded 59 s of 160 MB/s, 9.4 GB: the next 9.4 GB are fast again,
-/// which no source says.
+/// Does an 870 QVO of 4 TB write as published (kitguru.net, 2020)? *Fitted*: 530 MB/s stated in the
+/// cache of 78 GB, 160 past it. *Compared*: 487 and 169 MB/s were measured. After a minute without
+/// commands it folded 59 s of 160 MB/s, 9.4 GB: the next 9.4 GB are fast again, which no source
+/// says.
 #[test]
 fn the_cliff_of_an_870_qvo() {
     let mut drive = Simulated::new(device("ssd-870qvo").model());
@@ -58,7 +58,7 @@ fn the_cliff_of_an_870_qvo() {
     near("870 QVO folded, GB", figure(&drive, "slc_folded_bytes") / 1e9, 59.0 * 0.16, 1.0);
 }
 
-/// A drive whose link is no bound: 4 dies, units of 64 KiB.
+/// A drive whose link is no bottleneck: 4 dies, units of 64 KiB.
 fn drawn(size_mb: u64, slow_us: u64, fast_us: u64, drain: u64, rest_ms: u64) -> Description {
     let text = format!(
         r#"
@@ -94,9 +94,9 @@ fn drawn(size_mb: u64, slow_us: u64, fast_us: u64, drain: u64, rest_ms: u64) -> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// Do drawn drives take the time of their programs before and behind the cliff, both ways
-    /// within 2 % and what a buffer of 2 MB holds back; and after a quiet time as much is fast as
-    /// was folded? Four dies at 64 KiB each: a MB takes 1e6 / 65,536 / 4 = 3.815 programs.
+    /// Do drawn drives take the time of their programs before and past the cliff, within 2 % either
+    /// way plus what a buffer of 2 MB holds back; and is as much fast after a quiet time as was
+    /// folded? Four dies at 64 KiB each: a MB takes 1e6 / 65,536 / 4 = 3.815 programs.
     #[test]
     fn time_is_that_of_both_rates(
         size_mb in 100u64..400, fast_us in 100u64..300, times in 2u64..9, drain in 50u64..500,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published figures of SSDs beside those of the models, each with its tolerance and its source.
+//! Published figures of SSDs compared with the models', each with its tolerance and its source.
 //!
 //! Three kinds, and each row says which it is:
 //!
-//! * *fitted*: a number of the device file was chosen for this very figure. The row shows that
-//!   the arithmetic holds, no more.
-//! * *follows*: the figure comes out of numbers that were chosen for something else.
-//! * *short*: the model cannot show it; the row says what it shows instead, and
+//! * *fitted*: a number of the device file was chosen for this very figure. The row shows only that
+//!   the arithmetic holds.
+//! * *follows*: the figure results from numbers that were chosen for other figures.
+//! * *short*: the model cannot reproduce it; the row says what it shows instead, and
 //!   `docs/models/ssd.md` says why.
 //!
 //! Figures of data sheets are those that `docs/rules/devices.md`'s source compares its own
@@ -20,7 +20,7 @@ use crate::common::closed_loop::{Load, Times, device, run};
 /// Reads need no warming up; random writes first fill the buffer.
 const READS: Times = (5, 60);
 const WRITES: Times = (150, 250);
-/// Data sheets know no host; what was measured on a host has its CPU time.
+/// Data sheets leave out the host; figures measured on a host include its CPU time.
 const NO_HOST: Nanos = Nanos::ZERO;
 const HOST: Nanos = Nanos::from_micros(3);
 
@@ -51,7 +51,7 @@ const READ_32: Load = Load::random(Op::Read, 4, 32);
 const WRITE_1: Load = Load::random(Op::Write, 4, 1);
 const WRITE_32: Load = Load::random(Op::Write, 4, 32);
 
-/// Does the drive of seed 002 read as the seed says (`docs/rules/devices.md`; `none` is 110 MB/s)?
+/// Does the drive of seed 002 read as stated there (`docs/rules/devices.md`; `none` is 110 MB/s)?
 #[test]
 fn px256m5s() {
     let name = "ssd-px256m5s";
@@ -60,7 +60,7 @@ fn px256m5s() {
     // Fitted: 25 MB/s with an emptied queue, 110 MB/s with five processes.
     near("PX-256M5S 4K read, 1", reads(&[READ_1]), 6100.0, 2.0);
     near("PX-256M5S 4K read, 5 processes", reads(&[READ_1; 5]), 26_900.0, 2.0);
-    // Fitted, to figures that devices.md recalls.
+    // Fitted, to figures quoted from memory in devices.md.
     near("PX-256M5S 4K read, 32", reads(&[READ_32]), 73_000.0, 2.0);
     near("PX-256M5S 128K read", mb_per_second(name, Op::Read), 520.0, 2.0);
     near("PX-256M5S 128K write", mb_per_second(name, Op::Write), 390.0, 2.0);
@@ -68,7 +68,7 @@ fn px256m5s() {
     near("PX-256M5S 4K write, 32", writes, 70_000.0, 2.0);
 }
 
-/// Does a consumer's drive come out (`docs/rules/devices.md`)?
+/// Do the figures of a consumer drive come out (`docs/rules/devices.md`)?
 #[test]
 fn evo_870() {
     let name = "ssd-870evo";
@@ -86,7 +86,7 @@ fn evo_870() {
     near("870 EVO 4K write + flush", synced, 279.5, 11.0);
 }
 
-/// Does a server's SATA drive come out (`docs/rules/devices.md`)?
+/// Do the figures of a server's SATA drive come out (`docs/rules/devices.md`)?
 #[test]
 fn pm883() {
     let name = "ssd-pm883";
@@ -102,7 +102,7 @@ fn pm883() {
     near("PM883 4K write + flush", synced, 15_500.0, 8.0);
 }
 
-/// Does a server's NVMe drive come out (`docs/rules/devices.md`)?
+/// Do the figures of a server's NVMe drive come out (`docs/rules/devices.md`)?
 #[test]
 fn pm9a3() {
     let name = "nvme-pm9a3";
@@ -120,17 +120,17 @@ fn pm9a3() {
     near("PM9A3 4K write + flush", synced, 70_000.0, 7.0);
 }
 
-/// Does TLC with its kinds of pages come out (`docs/rules/devices.md`)? The data sheet says
-/// 90 us. Short:
-/// the real drive needed 88, 116 and 165 us, 117 on average, through a host that is not known; and
-/// it took 163 K random writes a second when empty, which the model, always full, does not show.
+/// Do the figures of TLC with its kinds of pages come out (`docs/rules/devices.md`)? The data sheet
+/// says 90 us. Short: the real drive needed 88, 116 and 165 us, 117 on average, through an unknown
+/// host; and it took 163 K random writes a second when empty, which the model, always full, does
+/// not show.
 #[test]
 fn micron_7300() {
     let name = "nvme-7300";
     let load = Load::random(Op::Read, 4, 1);
     let figures = &run(&device(name), NO_HOST, (0, 200), &[load])[0];
     near("7300 4K read us", figures.mean(), 90.0, 2.0);
-    // 23.6 + 5.1 + 1.4 = 30.1 us beside tR: 25, 51 and 103, a third each.
+    // 23.6 + 5.1 + 1.4 = 30.1 us plus tR: 25, 51 and 103, a third each.
     for (percent, expected) in [(15, 55.1), (50, 81.1), (85, 133.1)] {
         near("7300 4K read us, a kind of page", figures.percentile(percent), expected, 0.2);
     }
@@ -139,13 +139,13 @@ fn micron_7300() {
     near("7300 4K write, steady", steady, 73_500.0, 7.0);
 }
 
-/// How much does a reader lose beside a client that flushes after each write?
+/// How much does a reader lose to a client that flushes after each write?
 ///
 /// Follows on the drive with power-loss protection: 41 % were published for the same parameters.
-/// Short on the other: a real 850 EVO went from 10.7 K to 612 reads a second (-94 %, p99 6.7 ms),
-/// the published model of an 870 EVO lost 96 % (p99 3.8 ms); here it is 98 %, since the queue
-/// holds back everything from the moment on which a flush waits, so that one read is done between
-/// two flushes and not two.
+/// Short on the other drive: a real 850 EVO went from 10.7 K to 612 reads a second (-94 %, p99 6.7
+/// ms), the published model of an 870 EVO lost 96 % (p99 3.8 ms); here it is 98 %, since the queue
+/// holds everything back from the moment a flush waits, so that one read is done between two
+/// flushes and not two.
 #[test]
 fn a_reader_beside_synced_writes() {
     let beside = |name: &str, times: Times| {

@@ -12,16 +12,16 @@ fn figures(name: &str, millis: (u64, u64), load: Load) -> Figures {
     run(&device(name), Nanos::ZERO, millis, &[load]).remove(0)
 }
 
-/// Does an S4500 do what its specification states (2017)? Short: a random write of 52 us has 36
-/// here, since nothing is known of what the other 16 are.
+/// Does an S4500 do what its specification states (2017)? Short: a random write of 52 us takes 36
+/// here, since the cause of the other 16 is unknown.
 #[test]
 fn an_s4500() {
     let name = "ssd-s4500";
     let sequential = figures(name, (10, 500), Load::sequential(Op::Read, 4, 1));
-    // Fitted (controller): the sum of link and controller, if all was read ahead.
+    // Fitted (controller): the sum of link and controller, if everything was read ahead.
     near("S4500 4K sequential read us, median", sequential.percentile(50), 36.0, 1.0);
     let random = figures(name, (0, 12_000), Load::random(Op::Read, 4, 1));
-    // Fitted, points of the device file.
+    // Fitted: points of the device file.
     near("S4500 4K read us, median", random.percentile(50), 110.0, 1.0);
     near("S4500 4K read us, 99.9 %", random.quantile(999, 1000), 300.0, 3.0);
     let deep = figures(name, (5, 60), Load::random(Op::Read, 4, 32));
@@ -38,10 +38,10 @@ fn an_s4500() {
     near("S4500 4K writes/s, steady", steady.per_second, 33_000.0, 2.0);
 }
 
-/// Does a stream of one read at a time come near to what the link carries, 4 KiB and 128 KiB, on a
-/// drive that reads ahead? An 870 QVO's reads of 128 KiB at depth 1 are "bumping against the limits
-/// of the SATA interface" (AnandTech, 2020): 17.5 us of the controller beside 237 of the link are
-/// 7 % less. *Follows*: no number was chosen for it.
+/// Does a stream of one read at a time come close to the link's rate, 4 KiB and 128 KiB, on a drive
+/// that reads ahead? An 870 QVO's reads of 128 KiB at depth 1 are "bumping against the limits of
+/// the SATA interface" (AnandTech, 2020): 17.5 us of the controller on top of 237 of the link are 7
+/// % less. *Follows*: no number was chosen for it.
 #[test]
 fn a_stream_at_depth_1() {
     let alone = figures("ssd-870qvo", (20, 400), Load::sequential(Op::Read, 128, 1));

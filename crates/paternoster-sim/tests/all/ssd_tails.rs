@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tails of single reads beside those that were measured or stated.
+//! Tails of single reads compared with measured or stated ones.
 //!
-//! *Fitted*: points of the device file were made of these figures, so that the row shows that the
+//! *Fitted*: points of the device file were made from these figures, so the row shows that the
 //! arithmetic holds. *Follows*: no number was chosen for it.
 
 use paternoster_core::{Nanos, Op};
@@ -16,9 +16,8 @@ fn single_reads(name: &str, millis: u64) -> Figures {
     run(&description, description.submit_cost, (0, millis), &[READ_1]).remove(0)
 }
 
-/// Do a Micron 9100's reads have the distribution that was measured (MicronSSD/unvme, issue 18)?
-/// A hundred thousand reads: p99.9 rests on a hundred of them, p99.99 would on ten
-/// and is not judged.
+/// Do a Micron 9100's reads have the measured distribution (MicronSSD/unvme, issue 18)? A hundred
+/// thousand reads: p99.9 rests on a hundred of them; p99.99 would rest on ten and is not checked.
 #[test]
 fn the_reads_of_a_9100() {
     let figures = single_reads("nvme-9100", 10_500);
@@ -36,13 +35,13 @@ fn the_reads_of_a_9100() {
         let what = format!("9100 4K read us, {part} of {of}");
         near(&what, figures.quantile(part, of), published, 1.0);
     }
-    // Follows, from the points alone: between them the distribution is not known.
+    // Follows from the points alone: between them the distribution is not known.
     near("9100 4K read us, mean", figures.mean(), 104.17, 1.0);
     near("9100 4K read us, deviation", figures.deviation(), 7.09, 10.0);
     near("9100 4K reads/s", figures.per_second, 9567.0, 1.0);
 }
 
-/// Does a seed decide the draws, and nothing else: the same again for the same, others for another?
+/// Does the seed alone determine the draws: the same seed the same draws, another one others?
 #[test]
 fn a_seed_decides_the_draws() {
     use paternoster_core::{ClientId, Command, Device, Flags, Tag};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CFQ-53: does `slice_idle` climb to where a device moves most?
+//! CFQ-53: does `slice_idle` climb to the value with the highest throughput?
 //!
 //! Kara's idea from seed 001, on models of the two devices that it was about: an array that several
-//! readers keep busier than one, and a disk that they only make seek. Readers go on where they
-//! were, 128 KiB at a time, the next request 20 us behind each end, in files of 1 GiB side by side.
-//! (All over the disk, four of them complete fewer than the 100 requests a second that the climber
-//! wants to see before it judges.) A window of the climber is 1 s.
+//! readers keep busier than one, and a disk that they only make seek. Readers are sequential, 128
+//! KiB at a time, the next request 20 us after each end, in adjacent files of 1 GiB. (All over the
+//! disk, four of them complete fewer than the 100 requests a second that the climber wants to see
+//! before it judges.) A window of the climber is 1 s.
 
 use paternoster_core::{ClientSpec, Device, Limits, Nanos};
 
@@ -14,7 +14,7 @@ use crate::readers::World;
 const SECTORS: u32 = 256;
 const FILE: u64 = 1 << 21;
 
-/// So many readers of a device under cfq.
+/// `count` readers of a device under cfq.
 fn readers_of(device: &str, elevator: &str, count: u64) -> World {
     let mut world = World::new(device, elevator, Limits::default());
     for number in 0..count {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readers of one stream on the model of a disk: what paternoster makes of them, and what bfq does.
+//! Several readers of one stream on the model of a disk: how paternoster serves them, and how bfq
+//! does.
 //!
-//! Two or four readers take pieces of one file by turns, as the processes of a dump do, beside one
-//! who reads another file from its start:
+//! Two or four readers take turns at the pieces of one file, as the processes of a dump do, while
+//! another client reads another file from its start:
 //!
 //! ```text
-//! dump 0     0       2       4          64 KiB a piece, the next request 20 us behind each end;
+//! dump 0     0       2       4          64 KiB a piece, the next request 20 us after each end;
 //! dump 1         1       3       5      the other reader's file lies 200 GB further on
 //! ```
 //!
-//! Each of the readers alone makes the disk seek. What is compared is what all get together.
+//! Switching between readers makes the disk seek. The test compares their total throughput.
 
 use paternoster_core::{ClientSpec, GroupSpec, Limits, Nanos};
 
 use crate::readers::World;
 
-/// Where the other file lies, in sectors: 200 GB.
+/// Where the other file begins, in sectors: 200 GB.
 const FAR: u64 = 200_000_000_000 / 512;
 
 /// A disk under an elevator, with 64 requests.
@@ -27,14 +28,14 @@ fn disk(elevator: &str) -> World {
     };
     set("nr_requests", "64");
     if elevator == "bfq" {
-        // With it all of them together have been seen to get 12 MiB/s: no measure.
+        // With it all of them together got 12 MiB/s at times: no baseline.
         set("low_latency", "0");
     }
     world
 }
 
 impl World {
-    /// So many who read one stream by turns; each in a group of its own if they are strangers.
+    /// `count` readers that take turns at one stream; each in a group of its own if `strangers`.
     fn dump(&mut self, count: u64, sectors: u32, strangers: bool) {
         for number in 0..count {
             let mut spec = ClientSpec::new();
@@ -47,7 +48,7 @@ impl World {
         }
     }
 
-    /// KiB a second of each reader, in the `seconds` behind the first `warm`.
+    /// KiB a second of each reader, in the `seconds` after the first `warm`.
     fn rates(&mut self, warm: u64, seconds: u64) -> Vec<u64> {
         self.run(Nanos::from_secs(warm));
         self.readers.iter_mut().for_each(|reader| reader.read = 0);
@@ -56,7 +57,7 @@ impl World {
     }
 }
 
-/// What a dump of `count` and another reader get together under an elevator, in MiB a second.
+/// Total throughput of a dump of `count` and another reader under an elevator, in MiB a second.
 fn beside(elevator: &str, count: u64, sectors: u32, strangers: bool) -> u64 {
     let mut world = disk(elevator);
     world.dump(count, sectors, strangers);
@@ -66,10 +67,10 @@ fn beside(elevator: &str, count: u64, sectors: u32, strangers: bool) -> u64 {
     rates.iter().sum::<u64>() / 1024
 }
 
-/// Do two and four readers of one stream, and another reader beside them, get at least 95 % of what
-/// they get with bfq (`low_latency` 0), which makes one queue of the two or four? And much less, at
-/// most three quarters, if they may not be found, being of several groups? (Measured: 179
-/// and 182 MiB/s beside bfq's 172 and 172, as strangers 105 and 64.)
+/// Do two and four readers of one stream, together with another reader, get at least 95 % of what
+/// they get with bfq (`low_latency` 0), which merges the two or four into one queue? And much less,
+/// at most three quarters, if they cannot be merged because they are in different groups?
+/// (Measured: 179 and 182 MiB/s, bfq 172 and 172; in different groups 105 and 64.)
 #[test]
 fn a_dump_beside_a_reader() {
     for count in [2, 4] {
@@ -81,8 +82,8 @@ fn a_dump_beside_a_reader() {
     }
 }
 
-/// Have two readers of one stream and a third, of another, a third of the disk each, within a
-/// tenth, where bfq's shared queue and the third have a half?
+/// Do two readers of one stream and a third of another get a third of the disk each, within a
+/// tenth, where with bfq the shared queue and the third get a half each?
 #[test]
 fn everybody_has_his_own_share() {
     let mut world = disk("paternoster");
@@ -93,7 +94,7 @@ fn everybody_has_his_own_share() {
     assert!(rates.iter().all(|rate| rate.abs_diff(third) <= third / 10), "{rates:?} KiB/s");
 }
 
-/// Alone on the disk, do two and four of them read as fast as the platters turn: 95 % of what bfq
+/// Alone on the disk, do two and four of them read at the rate of the medium: 95 % of what bfq
 /// gets, with pieces of 64 KiB and of 16?
 #[test]
 fn a_dump_alone() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdicts on what elevators do on a model over many seconds of its time. `cargo test` passes this
-//! by; `./test --judges` runs it in release:
+//! Checks of what elevators do on a model over many seconds of virtual time. `cargo test` skips
+//! this; `./test --judges` runs it in release:
 //!
 //! ```text
 //! cargo test --release -p paternoster-sim --test judges

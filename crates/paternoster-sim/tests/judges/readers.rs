@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readers: clients that go on in steps, one request at a time, on a model under an elevator.
+//! Readers: clients that advance in steps, one request at a time, on a model under an elevator.
 //!
-//! The next request of each comes 20 us behind the end of its last.
+//! The next request of each comes 20 us after the end of its last.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use paternoster_sim::{Simulated, catalog};
 
 const THINK: Nanos = Nanos::from_micros(20);
 
-/// Who reads, from where on, in which steps; and sectors read.
+/// One reader: its client, where it reads next, its step; and sectors read.
 pub(crate) struct Reader {
     client: ClientId,
     at: u64,
@@ -32,7 +32,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A device of ours under an elevator of ours, and nobody yet.
+    /// A device of ours under an elevator of ours, without readers.
     pub(crate) fn new(device: &str, elevator: &str, limits: Limits) -> World {
         let description = catalog::by_name(device).expect("a device of ours").expect("sound");
         let device = Simulated::new(description.model());
@@ -44,14 +44,14 @@ impl World {
         World { device, queue, readers: Vec::new(), due: BinaryHeap::new() }
     }
 
-    /// One who begins now.
+    /// Adds a reader that begins now.
     pub(crate) fn join(&mut self, spec: ClientSpec, at: u64, sectors: u32, step: u64) {
         let client = self.queue.attach(Nanos::ZERO, spec).expect("room");
         self.due.push(Reverse((self.device.now(), self.readers.len())));
         self.readers.push(Reader { client, at, sectors, step, read: 0 });
     }
 
-    /// Until `end`.
+    /// Runs until `end`.
     pub(crate) fn run(&mut self, end: Nanos) {
         while self.device.now() < end {
             let now = self.device.now();
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Until when nothing more is to be had.
+    /// Issues what it can; returns until when nothing more can be issued.
     fn issue(&mut self, now: Nanos) -> Option<Nanos> {
         loop {
             match self.queue.next(now) {

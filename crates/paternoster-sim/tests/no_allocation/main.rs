@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does a device allocate once it is warm? A global allocator counts what this thread asks for
+//! Does a device allocate once it is warm? A global allocator counts this thread's allocations
 //! inside the calls of the device: 20,000 commands, reads, writes, discards and flushes of many
 //! sizes, on the SSDs of the catalog, with faults in front.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closed loop: clients that keep so many commands under way, on one device, under noop.
+//! Closed loop: clients that each keep a number of commands under way, on one device, under noop.
 //!
 //! What a data sheet measures: each client submits the next I/O as soon as one has ended (and its
-//! CPU has spent `cpu` on it). Merging is off, so that what was asked for is what the device
-//! gets. The first part of the time is not counted.
+//! CPU has spent `cpu` on it). Merging is off, so that the device gets the I/Os as submitted. The
+//! first part of the time is not counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ pub(crate) struct Load {
     pub(crate) kib: u32,
     pub(crate) sequential: bool,
     pub(crate) depth: u32,
-    /// After each write a flush, which belongs to it.
+    /// Whether each write is followed by a flush that counts as part of it.
     pub(crate) synced: bool,
 }
 
@@ -38,7 +38,7 @@ impl Load {
     }
 }
 
-/// What became of one client's load.
+/// The results of one client's load.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
     pub(crate) per_second: f64,
@@ -58,7 +58,7 @@ impl Figures {
         self.quantile(percent, 100)
     }
 
-    /// The latency in us that `part` of so many of the latencies reach.
+    /// The quantile `part / of` of the latencies, in us.
     pub(crate) fn quantile(&self, part: usize, of: usize) -> f64 {
         let place = (self.latencies.len() * part / of).min(self.latencies.len() - 1);
         self.latencies[place].0 as f64 / 1000.0
@@ -87,7 +87,7 @@ pub(crate) fn device(name: &str) -> Description {
     catalog::by_name(name).expect("a device of ours").expect("sound")
 }
 
-/// How long a run is warming up, and how long it is measured, in ms.
+/// How long a run warms up and how long it is measured, in ms.
 pub(crate) type Times = (u64, u64);
 
 /// A run of the loads on a fresh device; `cpu` is what each I/O costs its client.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads what others measured on real disks: DiskSim's validation set.
+//! Reads measurements of real disks: DiskSim's validation set.
 //!
 //! A disk there is three files and a trace:
 //!
 //! ```text
 //! NAME.model       zones (cylinders, sectors a track, skews), heads, rpm, head switch, settle
 //! NAME.seek        "distance, ms" lines: the measured seek curve
-//! NAME.diskspecs   what the controller takes, the cache's segments, the bus
+//! NAME.diskspecs   controller times, the cache's segments, the bus
 //! NAME.parv        the bus of the older disks
 //! NAME.trace       R|W Hit|Miss lba sectors response_us gap_us
 //! ```
 //!
-//! They are `name = value` lists; the names that are used here are looked up, the rest is left. No
-//! general reader of DiskSim's language, and nothing of its code.
+//! They are `name = value` lists; only the names used here are looked up. This is no general reader
+//! of DiskSim's language, and uses none of its code.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ use paternoster_sim::hdd::segments::{SegmentSizes, Written};
 use paternoster_sim::hdd::write_cache::WriteRoom;
 use paternoster_sim::transfer::Transfer;
 
-/// Where the set lies; `None`, and a line that says so, if it is not here.
+/// The set's folder; `None`, with a printed line that says so, if it is not here.
 pub(crate) fn folder() -> Option<PathBuf> {
     let shared = "../../../shared/data/traces-public/disksim-valid";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(shared);
@@ -81,7 +81,7 @@ fn read(file: &Path) -> String {
     lines.join("\n")
 }
 
-/// The number behind `name =`, the first time it occurs.
+/// The number after `name =` at its first occurrence.
 fn number(text: &str, name: &str) -> Option<f64> {
     let mut from = text;
     loop {
@@ -106,7 +106,7 @@ pub(crate) fn ms(value: f64) -> Nanos {
     Nanos(format!("{:.0}", value * 1e6).parse().expect("not negative"))
 }
 
-/// A time in milliseconds that may be less than nothing, in nanoseconds.
+/// A time in milliseconds that may be negative, in nanoseconds.
 fn signed(value: f64) -> i64 {
     format!("{:.0}", value * 1e6).parse().expect("a time")
 }
@@ -115,7 +115,7 @@ fn time(text: &str, name: &str) -> Nanos {
     ms(number(text, name).unwrap_or_else(|| panic!("{name} is not there")))
 }
 
-/// The zones; where sectors are spare, every zone has its share of them.
+/// The zones; spare sectors are shared evenly among them.
 fn geometry(model: &str, revolution: Nanos) -> Geometry {
     let heads = whole(model, "Number of data surfaces");
     let blocks = u64::from(whole(model, "Block count"));
@@ -147,7 +147,7 @@ fn geometry(model: &str, revolution: Nanos) -> Geometry {
     Geometry::new(heads, revolution, &zones)
 }
 
-/// The seek curve: measured, or three parts with ten measured ones before.
+/// The seek curve: measured, or three parts with ten measured distances before them.
 fn curve(folder: &Path, model: &str) -> Curve {
     if model.contains("= extracted") {
         let name = model.split("Full seek curve = ").nth(1).expect("a file");
@@ -203,7 +203,7 @@ fn written(specs: &str) -> Written {
     }
 }
 
-/// What leaving the bus and coming back takes.
+/// The times to leave the bus and to come back.
 ///
 /// A disk with the extra disconnect leaves it between the command of a write and its data, too.
 fn shared_bus(specs: &str) -> Bus {
@@ -242,7 +242,7 @@ pub(crate) fn disk(folder: &Path, name: &str, model_name: &str, specs: &str) -> 
     let geometry = geometry(&model, revolution);
     let seek = SeekTable::new(&curve(folder, &model), geometry.cylinders());
     let write_back = number(&specs, "Fast write level") != Some(0.0);
-    // The younger disks have their link in the specs, the older a bus beside them.
+    // The newer disks have their link in the specs, the older a bus in a separate file.
     let bus = |name| parv.split("BUS1").nth(1).and_then(|bus| number(bus, name));
     let link = |name| {
         let both = number(&specs, "Bulk sector transfer time").into_iter().chain(bus(name));

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is everything on the medium that was promised, whenever the power fails?
+//! Is everything promised on the medium, whenever the power fails?
 //!
 //! Random clients on a queue, behind it a disk that may lose its power at any event
-//! (`paternoster_sim::power`). At each event of each run the medium is judged as a cut would leave
+//! (`paternoster_sim::power`). At each event of each run the medium is checked as a cut would leave
 //! it: FLUSH-16 for every elevator, with changing attributes and elevators, with merges, errors,
 //! withdrawals and every kind of cache. `promises.rs` says what is promised, `world.rs` what a run
 //! is, `workload.rs` what happens in it.
 //!
-//! 500,000 cuts at which something was volatile; `PATERNOSTER_POWER_CUTS=10000000 cargo test
-//! --release -p paternoster-sim --test all power_cuts` for a long night, with another
-//! `PATERNOSTER_POWER_SEED` for another one. A workload that loses something is shrunk and printed.
+//! By default 500,000 cuts at which something was volatile; for a long night
+//! `PATERNOSTER_POWER_CUTS=10000000 cargo test --release -p paternoster-sim --test all power_cuts`,
+//! with another `PATERNOSTER_POWER_SEED` each night. A workload that loses something is shrunk and
+//! printed.
 //!
-//! A test is worth what it finds: disks and queues that are wrong on purpose have to be found.
+//! A test is worth what it finds: it has to find disks and queues that are wrong on purpose.
 
 mod promises;
 pub(crate) mod search;
@@ -24,16 +25,16 @@ use search::{Loss, asked, runner, search};
 use workload::{Ills, Place, Plan, Sabotage, Step, What, plans, steps};
 use world::{Census, run};
 
-/// Cuts to be judged, unless `PATERNOSTER_POWER_CUTS` says otherwise.
+/// Cuts to check, unless `PATERNOSTER_POWER_CUTS` says otherwise.
 const CUTS: u64 = 500_000;
 
-/// Of the workloads, unless `PATERNOSTER_POWER_SEED` says otherwise.
+/// The seed of the workloads, unless `PATERNOSTER_POWER_SEED` says otherwise.
 const SEED: u64 = 1;
 
-/// Cuts within which each planted ill has to be found.
+/// Cuts within which each planted fault has to be found.
 const FOUND_WITHIN: u64 = 20_000;
 
-/// Is nothing lost that was promised, at any cut; does nothing stand still?
+/// Is nothing promised ever lost, at any cut; does nothing hang?
 #[test]
 fn flush_16_nothing_that_was_promised_is_lost() {
     let wanted = asked("PATERNOSTER_POWER_CUTS").unwrap_or(CUTS);
@@ -44,8 +45,8 @@ fn flush_16_nothing_that_was_promised_is_lost() {
     assert!(census.at_risk >= wanted);
 }
 
-/// Do the workloads go where something could be lost? In 20,000 cuts each of these at least 50
-/// times.
+/// Do the workloads reach states where something could be lost? Each of these at least 50 times in
+/// 20,000 cuts.
 #[test]
 fn the_workloads_go_everywhere() {
     let mut census =
@@ -77,7 +78,7 @@ fn found(ills: Ills) -> Box<Loss> {
     }
 }
 
-/// Is every way found in which a disk may break its word, and shrunk to what a person can follow?
+/// Is every flaw of a disk found, and shrunk to a case that a person can follow?
 #[test]
 fn a_disk_that_breaks_its_word_is_found() {
     for &flaw in Flaw::ALL {
@@ -87,7 +88,7 @@ fn a_disk_that_breaks_its_word_is_found() {
     }
 }
 
-/// Is a flush noticed that never reached the disk?
+/// Does the test notice a flush that never reached the disk?
 #[test]
 fn an_elided_flush_too_many_is_found() {
     let loss = found(Ills { sabotage: Some(Sabotage::ElidesFlushes), flaw: None });
@@ -95,9 +96,9 @@ fn an_elided_flush_too_many_is_found() {
     assert!(loss.steps.len() <= 4, "{loss}");
 }
 
-/// Is it noticed that data are there before what their PREFLUSH covers, while nothing of them is
-/// acknowledged? One write, and when it is acknowledged another with PREFLUSH, whose flush never
-/// reaches the disk: a cut that leaves the second and not the first breaks the fence.
+/// Does the test notice data on the medium before the writes that their PREFLUSH covers, before
+/// they are acknowledged? One write, and when it is acknowledged another with PREFLUSH, whose flush
+/// never reaches the disk: a cut that leaves the second and not the first breaks the fence.
 #[test]
 fn data_before_their_preflush_are_found() {
     let submit = |what, at| Step::Submit { who: 0, what, place: Place::At(at), sectors: 8 };
@@ -113,7 +114,7 @@ fn data_before_their_preflush_are_found() {
     assert!(broken >= 10, "{broken} of 100 cases");
 }
 
-/// Is it noticed that a queue waits for what will never come?
+/// Does the test notice that a queue waits forever?
 #[test]
 fn a_queue_that_stands_still_is_found() {
     let loss = found(Ills { sabotage: Some(Sabotage::LosesEnds), flaw: None });

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Promises: which data may be on the medium behind a cut, as far as callers have been told.
+//! Promises: which data may be on the medium after a cut, given what callers have been told.
 //!
 //! The oracle of the crash test. It knows nothing of queue, elevator or disk: only which bios were
 //! submitted, and how and when each was handed back. All of that is numbered by *beats*.
 //!
 //! # What is promised
 //! * P1  A write is promised when it is acknowledged (`Done` with `Ok`) and had FUA.
-//! * P2  Otherwise it is promised when a flush is acknowledged that was submitted behind the
-//!   write's acknowledgement: an empty flush, or the preflush of a write.
-//! * P3  The data of a write with PREFLUSH are not on the medium before what had been acknowledged
-//!   when it was submitted, whether it is acknowledged or not. Journals rest on it.
-//! * P4  What failed promises nothing. What was withdrawn has never been written.
+//! * P2 Otherwise it is promised when a flush is acknowledged that was submitted after the write's
+//!   acknowledgement: an empty flush, or the preflush of a write.
+//! * P3 The data of a write with PREFLUSH are not on the medium before the writes that were
+//!   acknowledged when it was submitted, whether it is acknowledged or not. Journals rely on this.
+//! * P4 A failed write promises nothing. A withdrawn write is never written.
 //!
 //! # What is a loss
-//! A sector holds some write x. Writes that were in flight together have no order among them: any
-//! of them may be the one that stays. But if a promised write w was *submitted behind the end of
-//! x*, x came before w for everybody, and w is gone:
+//! A sector holds some write x. Writes that were in flight together have no order: any of them may
+//! be the one that stays. But if a promised write w was *submitted after the end of x*, x came
+//! before w for every caller, and w is lost:
 //!
 //! ```text
 //! beat   1   2   3   4   5   6   7   8   9
 //! a      |-------|                               ends at 3
 //! b                  |-------|                   submitted at 4, ends at 6
-//! c                      |-----------|           5 to 8: beside b
+//! c                      |-----------|           5 to 8: overlaps b
 //! flush                          |-------|       7 to 9: covers a and b, not c
 //!
-//! a cut at 8 may leave   what was there before, a, b or c
+//! a cut at 8 may leave   the old content, a, b or c
 //! a cut at 9 may leave   b or c; a ended at 3 and b, submitted at 4, is promised: a is a loss
 //! ```
 //!
 //! So a sector needs one number, its *floor*: the latest submission of a write to it that is
-//! promised. Whatever ended before its floor is a loss there. What has not ended never is: it may
-//! yet be on its way. A write that failed is on its way until it is handed back. What was there at
-//! the beginning has the number 0 and ended at beat 0.
+//! promised. Whatever ended before its floor is a loss there. A write that has not ended is never a
+//! loss: it may still be on its way. A failed write is on its way until it is handed back. The
+//! initial content has the number 0 and ended at beat 0.
 //!
 //! Source: FLUSH-1 to FLUSH-3, FLUSH-16.
 
 use paternoster_core::{Bio, Cookie, Flags, Op, Status};
 
-/// The beat of what has not happened.
+/// The beat of an event that has not happened.
 const NEVER: u64 = u64::MAX;
 
 /// What a caller knows of one bio.
@@ -58,7 +58,7 @@ impl Known {
     }
 }
 
-/// The latest promised submission to a sector, and whose it was.
+/// The latest promised submission to a sector, and its cookie.
 #[derive(Debug, Clone, Copy, Default)]
 struct Floor {
     beat: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Promises {
     floors: Vec<Floor>,
     /// Writes that are acknowledged and not promised.
     acknowledged: Vec<Cookie>,
-    /// Writes with PREFLUSH that have not been acknowledged, and what must not be behind them.
+    /// Writes with PREFLUSH that have not been acknowledged, and the writes that must precede them.
     fences: Vec<(Cookie, Vec<Cookie>)>,
     /// Sectors that were promised, in all.
     pub(crate) promised: u64,
@@ -101,12 +101,12 @@ impl Promises {
         }
     }
 
-    /// What the next bio has to have as its cookie.
+    /// The cookie that the next bio must have.
     pub(crate) fn next_cookie(&self) -> Cookie {
         self.known.len() as Cookie
     }
 
-    /// How much has been told so far.
+    /// How many events have been told so far.
     pub(crate) const fn beat(&self) -> u64 {
         self.beat
     }
@@ -177,7 +177,7 @@ impl Promises {
         }
     }
 
-    /// Whether the medium may hold these writes, by sector: what is lost, if something is.
+    /// Checks whether the medium may hold these writes, by sector; the error says what is lost.
     pub(crate) fn judge(&self, medium: &[Cookie]) -> Result<(), String> {
         for (sector, (&held, floor)) in medium.iter().zip(&self.floors).enumerate() {
             if self.of(held).withdrawn {
@@ -192,7 +192,7 @@ impl Promises {
         self.fences.iter().try_for_each(|(fence, before)| self.stands(*fence, before, medium))
     }
 
-    /// P3: if anything of `fence` is there, everything `before` it is.
+    /// P3: if any data of `fence` are there, so is everything `before` it.
     fn stands(&self, fence: Cookie, before: &[Cookie], medium: &[Cookie]) -> Result<(), String> {
         let known = self.of(fence);
         if !medium[known.first..known.end].contains(&fence) {
@@ -213,7 +213,7 @@ impl Promises {
         Ok(())
     }
 
-    /// Whether some acknowledged write that nobody promised is not there: a loss that is allowed.
+    /// Whether some acknowledged write that was not promised is missing: an allowed loss.
     pub(crate) fn forgives(&self, medium: &[Cookie]) -> bool {
         self.acknowledged.iter().any(|&write| {
             let Known { first, end, submitted, .. } = *self.of(write);
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Nanos, RequestQueue, elevators};
 
-    /// Somebody; promises do not ask who.
+    /// Any client; promises do not depend on which.
     fn somebody() -> ClientId {
         let noop = elevators::by_name("noop").unwrap();
         let facts = DeviceFacts::default();
@@ -266,7 +266,7 @@ mod tests {
         submit(promises, Op::Write, sector, flags)
     }
 
-    /// Does the essay's drawing hold, beat by beat?
+    /// Does the drawing above hold, beat by beat?
     #[test]
     fn the_drawing_holds() {
         let mut promises = Promises::new(2);
@@ -323,7 +323,7 @@ mod tests {
         assert!(promises.judge(&[journal, 0, commit, 0]).unwrap_err().starts_with("P3"));
     }
 
-    /// May what was withdrawn be there? May a failed write, until another is promised behind it?
+    /// May a withdrawn write be there? May a failed write, until a later one is promised?
     #[test]
     fn withdrawn_is_never_there_and_failed_may_be() {
         let mut promises = Promises::new(2);

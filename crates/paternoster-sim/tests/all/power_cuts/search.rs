@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Search: random workloads until so many cuts were judged or something is lost; and the smallest
+//! Search: random workloads until enough cuts were checked or something is lost; and the smallest
 //! workload that loses it.
 //!
-//! A seed decides everything. Those who look for what they have planted always take the same.
+//! A seed determines everything. Searches for planted faults always use the same one.
 
 use std::cell::{Cell, RefCell};
 
@@ -23,7 +23,7 @@ const SEEDS: u64 = 32;
 pub(crate) struct Loss {
     /// The seed of the search.
     pub(crate) seed: u64,
-    /// What was judged before it was found.
+    /// The counts before it was found.
     pub(crate) before: Census,
     /// The smallest world and steps that lose something, and what.
     pub(crate) plan: Plan,
@@ -59,7 +59,7 @@ pub(crate) fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// A workload under so many seeds of its own, until something is lost; with the seed that did it.
+/// Runs a workload under several seeds until something is lost; returns the loss with its seed.
 fn under(
     seeds: u64,
     (plan, steps): (&Plan, &[Step]),
@@ -74,8 +74,8 @@ fn under(
     Ok(census)
 }
 
-/// The steps of which no run can be left out. Proptest leaves out first and makes simpler then;
-/// what has become simpler may have made others needless, several at a time.
+/// The steps without any run that can be left out. Proptest first removes steps and then
+/// simplifies; simpler steps may have made others needless, several at a time.
 fn without_needless(mut steps: Vec<Step>, is_lost: impl Fn(&[Step]) -> bool) -> Vec<Step> {
     let smaller = |steps: &[Step]| {
         let runs = (1..steps.len()).rev();
@@ -89,10 +89,10 @@ fn without_needless(mut steps: Vec<Step>, is_lost: impl Fn(&[Step]) -> bool) -> 
     steps
 }
 
-/// Judges workloads in which `ills` are wrong until there were `cuts` of them.
+/// Checks workloads with the faults `ills` until there were `cuts` cuts.
 ///
-/// While a loss is made smaller each attempt has several seeds: with a step less the disk draws
-/// other times for all the rest, and what is left may need another seed to show the same.
+/// While a loss is shrunk each attempt has several seeds: with one step less the disk draws other
+/// times for all the rest, and the rest may need another seed to show the same loss.
 pub(crate) fn search(
     seed: u64,
     cuts: u64,

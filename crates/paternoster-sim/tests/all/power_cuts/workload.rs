@@ -2,7 +2,7 @@
 //! Workload: what random clients do to a small disk, in a form that shrinks.
 //!
 //! A [`Plan`] is the world before the first step, [`Step`]s are what happens in it. Numbers choose
-//! among what there is, so that any steps make sense in any world, and fewer of them still do.
+//! among what exists, so that any steps make sense in any world, and so does any part of them.
 
 use paternoster_core::{DeviceFacts, Flags, Op};
 use paternoster_sim::power::Flaw;
@@ -11,19 +11,19 @@ use proptest::prelude::*;
 /// Sectors of the disk: few, so that writes meet.
 pub(crate) const SECTORS: u64 = 128;
 
-/// What stands between queue and disk, and how it is wrong, to see that the test would see it.
+/// Planted faults between queue and disk, to check that the test sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sabotage {
-    /// Flushes are answered without the disk, as an elision that elides too much.
+    /// Flushes are answered without the disk, like an elision that elides too much.
     ElidesFlushes,
-    /// Every eighth end of a command is never told to the queue.
+    /// Every eighth completion never reaches the queue.
     LosesEnds,
 }
 
 /// The world before the first step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// Decides what the disk leaves to chance, what each cut leaves, and the first attributes.
+    /// Determines the disk's random choices, what each cut leaves, and the first attributes.
     pub(crate) seed: u64,
     /// The place of the elevator in the list of all.
     pub(crate) elevator: u8,
@@ -36,14 +36,14 @@ pub(crate) struct Plan {
     pub(crate) max_sectors: u32,
     /// Few requests: clients sleep now and then.
     pub(crate) narrow: bool,
-    /// One command in so many fails; 0 for none.
+    /// One command in this many fails; 0 for none.
     pub(crate) error_every: u64,
-    /// One command in so many is refused.
+    /// One command in this many is refused.
     pub(crate) refuse_every: u64,
 }
 
 impl Plan {
-    /// noop, one client, a disk with a cache that keeps its word and never fails.
+    /// noop, one client, a disk with a cache that keeps its promises and never fails.
     pub(crate) fn plain() -> Plan {
         Plan {
             seed: 0,
@@ -82,7 +82,7 @@ pub(crate) struct Ills {
     pub(crate) sabotage: Option<Sabotage>,
 }
 
-/// What a bio is to be.
+/// The kind of a bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Write,
@@ -112,11 +112,11 @@ impl What {
     }
 }
 
-/// Where a bio is to be.
+/// The place of a bio.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     At(u8),
-    /// Behind the client's last, to be merged with it.
+    /// Just after the client's last, to be merged with it.
     Behind,
     /// Where the client wrote last, again.
     Again,
@@ -137,7 +137,7 @@ pub(crate) enum Step {
         at: u8,
         count: u8,
     },
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Pass(u16),
     Plug(u8),
     Unplug(u8),
@@ -191,7 +191,7 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..=most)
 }
 
-/// Random worlds. Most disks have a cache, for without one there is little to lose.
+/// Random worlds. Most disks have a cache, since without one there is little to lose.
 pub(crate) fn plans() -> impl Strategy<Value = Plan> {
     let disk = (1u32..=32, 0u8..5, any::<[bool; 2]>(), 0usize..3);
     let rest = (any::<u8>(), 1u8..=4, any::<bool>(), 0usize..4);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! World: clients, a queue and a disk whose power could fail at any event.
 //!
-//! [`run`] carries out a workload and judges the medium at every event of it: a command is taken,
+//! [`run`] carries out a workload and checks the medium at each of its events: a command is taken,
 //! data land in the cache, a command ends, the disk drains, a bio is handed back. Each of these is
-//! a *cut*: the disk draws what would be left of it, with a seed of its own for each, and the
+//! a *cut*: the disk draws what a power failure would leave, with a separate seed for each, and the
 //! promises (`promises.rs`) say whether something is lost. The run itself goes on.
 //!
 //! ```text
@@ -13,14 +13,14 @@
 //!                    └──────▶ promises ◀── judge ───────┘
 //! ```
 //!
-//! What else is held, without a cut:
+//! What else must hold, without a cut:
 //!
-//! * S1  Nothing stands still: when something waits, then something is in the disk, or the queue
-//!   says until when, or a client holds a plug. And time helps: it does not say so for ever.
-//! * S2  A bio is handed back once, a command carries what its bios say.
+//! * S1 Nothing hangs: when something waits, then something is in the disk, or the queue says until
+//!   when, or a client holds a plug. And time helps: the queue does not say so forever.
+//! * S2 A bio is handed back once; a command carries exactly its bios.
 //!
 //! Attributes of the queue whose names begin with `flush` are drawn for each world, and changed
-//! like all others as it runs: new ones are covered as soon as they are there.
+//! like all others as it runs: new ones are covered as soon as they exist.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,24 +35,24 @@ use paternoster_sim::power::{Habits, Serial, Survival, VolatileDisk};
 use super::promises::Promises;
 use super::workload::{Ills, Place, Plan, SECTORS, Sabotage, Step, What};
 
-/// So many answers of the queue may come before a `Wait`.
+/// The queue may give this many answers before a `Wait`.
 const ANSWERS: u32 = 4096;
-/// So often time may pass at the end without anything being told.
+/// At the end time may pass this often without any event.
 const PATIENCE: u32 = 512;
 
-/// Attributes that tell the queue what disk it has. Who sets them wrongly voids all promises.
+/// Attributes that tell the queue what disk it has. Wrong values void all promises.
 const DECLARED: [&str; 2] = ["write_cache", "fua"];
 
 /// What happened in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Census {
-    /// Events at which the medium was judged.
+    /// Events at which the medium was checked.
     pub(crate) cuts: u64,
     /// Those at which something was volatile.
     pub(crate) at_risk: u64,
-    /// Those that lost something that nobody had promised.
+    /// Those that lost something that was not promised.
     pub(crate) forgiven: u64,
-    /// Those that left parts of what was volatile.
+    /// Those that left part of the volatile data.
     pub(crate) partial: u64,
     pub(crate) submitted: u64,
     pub(crate) commands: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Census {
     pub(crate) settings: u64,
     /// Sectors that were promised.
     pub(crate) promised: u64,
-    /// Times at which requests were held for a flush, and throttled for a debt.
+    /// How often requests were held for a flush, and throttled for a debt.
     pub(crate) held: u64,
     pub(crate) indebted: u64,
 }
@@ -119,7 +119,7 @@ struct Person {
     plugged: bool,
     /// Got Busy, and no Wake since.
     asleep: bool,
-    /// What it wants to submit, and whether a flush is to follow.
+    /// Bios it wants to submit, and whether a flush follows each.
     wishes: VecDeque<(Bio, bool)>,
     /// Its last bio.
     last: (u64, u64),
@@ -135,9 +135,9 @@ struct World {
     promises: Promises,
     live: BTreeMap<Cookie, Live>,
     people: Vec<Person>,
-    /// Whose data each sector of a command are: its first sector and cookies, by serial.
+    /// The bios of each command: its first sector and each sector's cookie, by serial.
     written: Vec<(usize, Vec<Cookie>)>,
-    /// What the disk and the promises had come to at the last cut.
+    /// The states of disk and promises at the last cut, as counts of events.
     judged: (u64, u64),
     ends: u64,
     image: Vec<Serial>,
@@ -145,8 +145,8 @@ struct World {
     census: Census,
 }
 
-/// Carries out a workload on a world in which `ills` are wrong; `prepare` may do more to the
-/// queue. What was lost or stood still, if anything.
+/// Carries out a workload on a world with the faults `ills`; `prepare` may change the queue
+/// further. The error says what was lost or hung.
 pub(crate) fn run(
     plan: &Plan,
     steps: &[Step],
@@ -211,7 +211,7 @@ impl World {
         world
     }
 
-    /// What decides about flushes and requests, drawn for each world.
+    /// Draws the attributes about flushes and requests for this world.
     fn set_first_attributes(&mut self) {
         let mut chance = Chance::new(self.seed, 2);
         for attribute in QUEUE_ATTRIBUTES {
@@ -270,7 +270,8 @@ impl World {
         unplugged.map_err(|stale| stale.to_string())
     }
 
-    /// Any attribute of queue or elevator; every other time one about flushes, if there is one.
+    /// Sets any attribute of queue or elevator; every other time one about flushes, if there is
+    /// one.
     fn set_any(&mut self, attribute: u8, value: u8) {
         let mut all: Vec<(String, Attribute)> = Vec::new();
         self.queue.for_each_attribute(|name, attribute, _| all.push((name.into(), *attribute)));
@@ -289,10 +290,10 @@ impl World {
         if DECLARED.contains(&name) {
             return;
         }
-        // Times of elevators stay short: nobody here waits for years.
+        // Times of elevators stay short, so that runs end soon.
         const NUMBERS: [u64; 8] = [0, 1, 2, 3, 8, 16, 40, 100];
         let text = match attribute.values {
-            // Seldom may clients owe something: else none would ever be throttled.
+            // Clients may seldom owe anything, or none would ever be throttled.
             _ if name == "flush_ahead" => (value % 4 / 3).to_string(),
             Values::Number { min, max } => {
                 NUMBERS[usize::from(value) % NUMBERS.len()].clamp(min, max).to_string()
@@ -300,7 +301,7 @@ impl World {
             Values::Choice(words) => words[usize::from(value) % words.len()].to_owned(),
             Values::ReadOnly => return,
         };
-        // It may be more than this queue has room for; then nothing has changed.
+        // The value may be more than this queue has room for; then nothing has changed.
         let set = self.queue.set_attribute(self.now, name, &text);
         self.census.settings += u64::from(set.is_ok());
     }
@@ -323,7 +324,7 @@ impl World {
         Bio::new(id, op, sector, sectors).flags(flags)
     }
 
-    /// A client wants to submit a bio, behind what it could not submit yet.
+    /// A client wants to submit a bio, after those it could not submit yet.
     fn wish(&mut self, person: usize, bio: Bio, synced: bool) -> Result<(), String> {
         if bio.sectors > 0 {
             self.people[person].last = (bio.sector, bio.end());
@@ -368,7 +369,7 @@ impl World {
         Ok(())
     }
 
-    /// Time comes to `at`, which is not behind the disk's next event.
+    /// Advances time to `at`, which is not after the disk's next event.
     fn reach(&mut self, at: Nanos) -> Result<(), String> {
         self.now = self.now.max(at);
         loop {
@@ -466,7 +467,7 @@ impl World {
         Ok(())
     }
 
-    /// The power fails, in thought: is what was promised on the medium?
+    /// Imagines a power failure: is everything promised on the medium?
     fn cut(&mut self) -> Result<(), String> {
         let state = (self.disk.events(), self.promises.beat());
         if self.judged == state {
@@ -492,7 +493,7 @@ impl World {
         Ok(())
     }
 
-    /// Everybody gets what is under way, and the disk drains.
+    /// All bios under way complete, and the disk drains.
     fn finish(&mut self) -> Result<(), String> {
         for person in 0..self.people.len() {
             self.unplug(person)?;
@@ -501,7 +502,7 @@ impl World {
         let mut patience = PATIENCE;
         let mut before = self.promises.beat();
         while let Some(at) = [self.disk.next_event(), self.until].into_iter().flatten().min() {
-            // A timer may ring behind the last I/O; it need not be waited for.
+            // A timer may fire after the last I/O; there is no need to wait for it.
             if self.live.is_empty() && self.disk.next_event().is_none() {
                 break;
             }
