@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Admission: what an ask passes before the queue's order decides: caps; and how a floor gets past
-//! that order.
+//! Admission: the caps that an ask must pass before the queue's order applies, and how a floor
+//! bypasses that order.
 //!
 //! ```text
 //!         cap closed: kept        open                    floor behind
@@ -9,15 +9,16 @@
 //! ```
 //!
 //! A class with a floor has a second client in the queue, of the urgent kind and below no other.
-//! While the floor is behind, what asked first is withdrawn from the usual client and submitted for
-//! that one, one at a time. Its clock counts every permit of the class, so that a class which has
-//! its floor by its weight is never moved.
+//! While the class is behind its floor, its oldest ask is withdrawn from the usual client and
+//! submitted for the urgent one, one ask at a time. The floor's clock counts every permit of the
+//! class, so a class whose weight already gives it its floor is never moved.
 //!
 //! # Invariants (see `check`)
-//! I1  `kept` counts the asks that wait for a cap; each stands in its class's `kept`, and has no
-//!     bio. No other waits without one.
-//! I2  A cap's promises are those of all that wait in the queue for it or for a class below it.
-//! I3  While a class has a floor, `queued` has what waits of it for its usual client, oldest first.
+//! I1  `kept` counts the asks that wait for a cap; each is in its class's `kept`, and has no bio.
+//!     Every other ask that waits has one.
+//! I2  A cap's promises are those of all asks in the queue for its class or a class below it.
+//! I3  While a class has a floor, `queued` has its asks that wait for its usual client, oldest
+//!     first.
 
 use alloc::vec::Vec;
 
@@ -32,17 +33,17 @@ use super::settings::sectors;
 
 /// Virtual time of a byte at weight 1. A permit below a cap in requests counts as 4 KiB.
 const SHARE: u64 = 1 << 10;
-/// Bytes that count at most.
+/// Bytes beyond this do not count.
 const COST_MOST: u64 = 1 << 30;
 
 impl Core {
-    /// Another cap and another floor for a class, from now on; [`Rate::NONE`] for none.
+    /// Sets the cap and the floor of a class, from now on; [`Rate::NONE`] for none.
     ///
-    /// What waits in the queue already goes as it would have.
+    /// Asks already in the queue are not affected.
     ///
     /// # Errors
-    /// [`ClassError::NoClass`] if it was closed, [`ClassError::Kind`] if others are below it and it
-    /// shall have a floor, [`ClassError::Full`] if there is no place; nothing has changed then.
+    /// [`ClassError::NoClass`] if it was closed, [`ClassError::Kind`] if a floor is set and others
+    /// are below it, [`ClassError::Full`] if there is no place; nothing has changed then.
     pub fn set_rates(
         &mut self,
         now: Nanos,
@@ -94,7 +95,7 @@ impl Core {
             class.floor.set(now, floor);
             self.line_up(id, floor.is_said());
         }
-        // I2: its promises, anew.
+        // I2: counts its promises again.
         let lens: Vec<u64> = self
             .waiting_in_queue()
             .filter(|(of, _)| self.is_at_or_below(*of, id))
@@ -106,7 +107,7 @@ impl Core {
         Ok(())
     }
 
-    /// Of each ask that waits in the queue, its class and its length.
+    /// The class and the length of each ask that waits in the queue.
     pub(super) fn waiting_in_queue(&self) -> impl Iterator<Item = (ClassId, u64)> {
         let waits = self
             .entries
@@ -124,7 +125,7 @@ impl Core {
         core::iter::successors(Some(class), |at| self.classes.get(*at)?.above)
     }
 
-    /// Lines up what waits of a class (I3), or dissolves its line.
+    /// Lines up the waiting asks of a class (I3), or dissolves the line.
     fn line_up(&mut self, id: ClassId, is_wanted: bool) {
         let Some(class) = self.classes.get_mut(id) else { return };
         while class.queued.pop_front(&mut self.lines).is_some() {}
@@ -150,14 +151,14 @@ impl Core {
             .unwrap_or(Nanos::ZERO)
     }
 
-    /// The name of the one whose cap opens last, if it is closed.
+    /// The name of the class whose cap opens last, if it is closed.
     pub(super) fn closed_cap(&self, class: ClassId) -> Option<&str> {
         let caps = self.chain(class).filter_map(|at| self.classes.get(at));
         let closed = caps.filter(|at| at.cap.opens(self.now) > self.now);
         closed.max_by_key(|at| at.cap.opens(self.now)).map(|at| at.name.as_str())
     }
 
-    /// Whether an ask for a class has to stand in its line.
+    /// Whether an ask for a class has to wait in its line.
     pub(super) fn is_kept(&self, class: ClassId) -> bool {
         if self.rated.is_empty() {
             return false;
@@ -166,7 +167,7 @@ impl Core {
         stands || self.opens(class) > self.now
     }
 
-    /// An ask stands in the line of its class.
+    /// Puts an ask in the line of its class.
     pub(super) fn keep(&mut self, class: ClassId, index: u32) {
         self.entries.at_mut(index).lane = Lane::Kept;
         let is_first = self.classes.get(class).is_some_and(|own| own.kept.is_empty());
@@ -179,8 +180,8 @@ impl Core {
         }
     }
 
-    /// An ask goes into the queue, for its class's usual client or the urgent one. `false`: the
-    /// queue has no place, which cannot be, for it has as many as there are entries.
+    /// Puts an ask into the queue, for its class's usual client or the urgent one. `false`: the
+    /// queue has no place, which cannot happen, since it has as many places as there are entries.
     pub(super) fn submit(&mut self, index: u32, lane: Lane) -> bool {
         let entry = self.entries.at_mut(index);
         let Some(own) = entry.class.and_then(|class| self.classes.get_mut(class)) else {
@@ -200,7 +201,7 @@ impl Core {
         true
     }
 
-    /// For each class that an ask counts for.
+    /// Changes each class that an ask counts for.
     fn each_above(&mut self, class: ClassId, mut change: impl FnMut(&mut Class)) {
         if self.rated.is_empty() {
             return;
@@ -216,7 +217,7 @@ impl Core {
         self.each_above(class, |class| class.cap.promise(len));
     }
 
-    /// An ask that waits does so no more: in its line or in the queue. `granted`: it is paid for.
+    /// An ask no longer waits, in its line or in the queue. `granted`: it is paid for.
     #[inline]
     pub(super) fn leaves(&mut self, index: u32, granted: bool) {
         let now = self.now;
@@ -247,14 +248,14 @@ impl Core {
         }
     }
 
-    /// Lets into the queue what caps allow, and moves what floors are owed. `rates_wake`
-    /// says when there is more to do.
+    /// Admits to the queue what caps allow, and moves what floors are owed. `rates_wake` says when
+    /// there is more to do.
     pub(super) fn admit(&mut self) {
         if self.rated.is_empty() && self.kept == 0 {
             self.rates_wake = None;
             return;
         }
-        // Where the last cap has gone all of them are open.
+        // Once the last cap is removed all of them are open.
         while let Some(class) = self.next_kept() {
             self.let_in(class);
         }
@@ -280,8 +281,8 @@ impl Core {
         classes.map(|(key, _)| ClassId(key))
     }
 
-    /// Of the classes whose caps are open and of which something stands in line, the one that has
-    /// had least for its weight.
+    /// Among the classes with open caps and asks in line, the one that has had least for its
+    /// weight.
     fn next_kept(&self) -> Option<ClassId> {
         if self.kept == 0 {
             return None;
@@ -290,7 +291,8 @@ impl Core {
         open.reduce(|one, other| if self.goes_before(other, one) { other } else { one })
     }
 
-    /// The oldest of a class goes past the order, if the floor is behind and none does so already.
+    /// The oldest ask of a class bypasses the order, if the class is behind its floor and no other
+    /// ask does so already.
     fn move_one(&mut self, id: ClassId) {
         let now = self.now;
         let Some(own) = self.classes.get_mut(id) else { return };
@@ -306,7 +308,7 @@ impl Core {
         debug_assert!(submitted, "as many places as entries");
     }
 
-    /// When a cap opens for something, or a floor falls behind.
+    /// When a cap opens for an ask, or a class falls behind its floor.
     fn next_rate(&self) -> Option<Nanos> {
         let opens = match self.kept {
             0 => None,
@@ -320,8 +322,8 @@ impl Core {
         opens.into_iter().chain(behind).min()
     }
 
-    /// A class closes: what stands in line goes into the queue, and nothing of it counts for those
-    /// above it any more.
+    /// A class closes: its asks in line go into the queue, and no longer count for the classes
+    /// above.
     pub(super) fn stops_rating(&mut self, id: ClassId) {
         while self.classes.get(id).is_some_and(|own| !own.kept.is_empty()) {
             self.let_in(id);
@@ -342,8 +344,8 @@ impl Core {
 
     // Lines below one cap go by weight: each class has a start tag among its siblings.
 
-    /// A class and those above it stand beside siblings from now on: no earlier than what these
-    /// have had.
+    /// A class and those above it begin to compete with siblings: their start tags are no earlier
+    /// than the siblings'.
     fn begins_to_share(&mut self, class: ClassId) {
         if let Some(own) = self.classes.get_mut(class) {
             own.own_tag = own.own_tag.max(own.tag_below);
@@ -362,7 +364,7 @@ impl Core {
         above.and_then(|above| self.classes.get(above)).map_or(self.tag, |above| above.tag_below)
     }
 
-    /// A class is let in with so many bytes: it and those above it have had that.
+    /// An ask of `len` bytes is let in: charges its class and those above it.
     fn shares(&mut self, class: ClassId, len: u64) {
         let caps = self.chain(class).filter_map(|at| self.classes.get(at));
         let by_bytes =
@@ -384,14 +386,15 @@ impl Core {
         }
     }
 
-    /// Whether one class has had less for its weight than another, where their ways part.
+    /// Whether one class has had less for its weight than another, at the level where their paths
+    /// part.
     fn goes_before(&self, one: ClassId, other: ClassId) -> bool {
         let meet = self.chain(one).find(|at| self.is_at_or_below(other, *at));
         self.place_below(one, meet) < self.place_below(other, meet)
     }
 
-    /// Where a class stands among those below `above`: what is asked for that one itself is a
-    /// sibling of those below it.
+    /// A class's place among those below `above`: asks for `above` itself count as a sibling of
+    /// those.
     fn place_below(&self, class: ClassId, above: Option<ClassId>) -> (bool, u64) {
         if above == Some(class) {
             return (true, self.classes.get(class).map_or(0, |own| own.own_tag));

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ceiling: how many permits may be out at most, found out by trying.
+//! Ceiling: how many permits may be out at most, found by trial.
 //!
-//! The elevator orders what waits before a device that says how many commands it takes. Behind a
-//! gate nobody says so: permits beyond what the device works at stand in a line that no weight
-//! orders. So fewer and more are tried, and the fewest stay that do as much:
+//! The elevator orders what waits in front of a device that says how many commands it takes. The
+//! device behind a gate does not: permits beyond what it works on wait in a line that no weight
+//! orders. So the gate tries fewer and more, and keeps the fewest that do as much work:
 //!
 //! ```text
-//! ssd    8: 92   12: 98   16: 99.6   24: 100 %    of what all permits do
+//! ssd    8: 92   12: 98   16: 99.6   24: 100 %    of the work of all permits
 //!        16 16 | 12 12 | 16 16     12 does 1.3 % less: 16 stays
 //!        16 16 | 24 24 | 16 16     24 does 0.4 % more: 16 stays
 //! ```
 //!
-//! What was done in a stretch of time is the sum of what its I/Os would have cost at the prices of
-//! before the trial (mean device time by kind and size), so that it makes no difference who had
-//! how many. A trial goes up or down one rung of the ladder 1 2 3 4 6 8 12 16 …, between two
-//! stretches without; it is repeated until what it says is more than chance, at most [`TRIALS`]
-//! times. At the start the ceiling is doubled as long as that does an eighth more, and then halved
-//! as long as that does nearly as much: a disk that does 80 a second would else be searched rung
-//! by rung for minutes, while each reader waits for what stands in its line.
+//! The work of a stretch of time is the sum of its I/Os' costs at the prices before the trial (mean
+//! device time by kind and size), so that the mix of I/Os makes no difference. A trial goes up or
+//! down one rung of the ladder 1 2 3 4 6 8 12 16 …, between two stretches without; it is repeated
+//! until its result is more than chance, at most [`TRIALS`] times. At the start the ceiling is
+//! doubled as long as that does an eighth more, and then halved as long as that does nearly as
+//! much: otherwise, on a disk that does 80 I/Os a second, the rung by rung search would take
+//! minutes, while each reader waits in the device's line.
 //!
-//! Only stretches count in which the ceiling was what others waited for; where more were tried
-//! than before it need not have been, since then they were of no use. Where the elevator holds
-//! classes back for others' sake, or gives fewer commands by itself, nothing is tried.
+//! Only stretches in which asks waited for the ceiling count; a trial of more need not have reached
+//! the ceiling, since that shows that more are of no use. Where the elevator holds classes back for
+//! the sake of others, or gives fewer commands by itself, nothing is tried.
 //!
 //! # Invariants
 //! I1  1 <= `used` <= `most`, and `used` is a rung of the ladder or `most`.
@@ -34,29 +34,29 @@ use super::eta::Held;
 
 /// The ceiling that a gate begins with.
 const START: u32 = 8;
-/// A stretch has so many ends, and so many times the ceiling.
+/// A stretch has at least this many ends, and this multiple of the ceiling.
 const ENDS: u32 = 64;
 const DEPTHS: u32 = 4;
-/// And lasts so long.
+/// And lasts at least this long.
 const LEAST: Nanos = Nanos::from_millis(5);
-/// So often a trial is repeated at most, and lasts so long at least.
+/// A trial is repeated at most this often, and lasts at least this long.
 const TRIALS: u32 = 8;
-/// In thousandths: how much less may be done with one rung less, how much more has to be with one
-/// more; and with twice as many at the start.
+/// In thousandths: how little one rung less may do, how much one rung more must do; and twice as
+/// many at the start.
 const LOSS: u64 = 990;
 const GAIN: u64 = 1020;
 const GAIN_OF_DOUBLE: u64 = 1125;
-/// Then, how much less may be done with a half, a quarter … of that, all together.
+/// Then, how little a half, a quarter … of that may do, in total.
 const LOSS_OF_HALVES: u64 = 925;
-/// Two stretches that differ by more say nothing of what was tried between them, in thousandths.
+/// If two stretches differ by more, in thousandths, the trial between them says nothing.
 const ALIKE: u64 = 150;
-/// Between two trials that change nothing pass at most so many times a trial.
+/// Between two trials that change nothing at most this many times a trial's length passes.
 const GAP_MOST: u64 = 16;
 
-/// What was done in a stretch.
+/// The work done in a stretch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
-    /// At the prices of before the trial, in ns.
+    /// At the prices before the trial, in ns.
     work: u64,
     time: u64,
     ends: u64,
@@ -69,7 +69,7 @@ impl Done {
         self.ends += other.ends;
     }
 
-    /// How much more was done here than there for the time, in thousandths.
+    /// The rate of work here divided by the rate there, in thousandths.
     fn beside(self, other: Done) -> u64 {
         let here = u128::from(self.work) * u128::from(other.time) * 1000;
         let there = u128::from(other.work) * u128::from(self.time);
@@ -81,7 +81,7 @@ impl Done {
 enum Step {
     /// Doubling from the start.
     Start,
-    /// Doubling did nothing: halving.
+    /// Doubling no longer helped: halving.
     Halves,
     Rest,
     Before,
@@ -93,14 +93,14 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct Ceiling {
     most: u32,
-    /// What was taken, and what is in use at this moment of a trial.
+    /// The accepted ceiling, and the one in use at this point of a trial.
     level: u32,
     used: u32,
-    /// What is tried next.
+    /// The direction to try next.
     goes_up: bool,
     step: Step,
-    /// Of the present stretch: since when; ends to come before it counts; ends, and those of
-    /// them at which the ceiling was reached.
+    /// The current stretch: when it began; ends before it counts; ends, and those of them at which
+    /// the ceiling was reached.
     began: Nanos,
     skip: u32,
     ends: u32,
@@ -108,11 +108,11 @@ pub(super) struct Ceiling {
     work: u64,
     last: Option<Done>,
     before: Done,
-    /// Of all repetitions of a trial.
+    /// Sums over all repetitions of a trial.
     without: Done,
     with: Done,
     trials: u32,
-    /// The most that stretches without were apart.
+    /// The largest difference between stretches without.
     drift: u64,
     trial_began: Nanos,
     next: Nanos,
@@ -172,8 +172,8 @@ impl Ceiling {
         self.used
     }
 
-    /// A permit of this kind and size was given back after so much device time; before that `out`
-    /// were out and one waited, or not. Whether another number may be out from now on.
+    /// A permit of this kind and size was given back after this much device time; before that `out`
+    /// were out, and one waited or not. Returns whether the number that may be out changes.
     pub(super) fn ended(
         &mut self,
         now: Nanos,
@@ -183,7 +183,7 @@ impl Ceiling {
     ) -> bool {
         self.prices.add(op, len, served);
         if self.skip > 0 {
-            // The first of a stretch are those of the one before.
+            // The first ends of a stretch belong to the one before.
             self.skip -= 1;
             self.began = now;
             return false;
@@ -201,14 +201,14 @@ impl Ceiling {
     }
 
     fn begin(&mut self, step: Step, used: u32, now: Nanos) {
-        // What is out stays out: when it has ended the stretch begins.
+        // Permits that are out stay out: the stretch begins when they have ended.
         self.skip = if used == self.used { 0 } else { self.used.max(used) };
         (self.step, self.used, self.began) = (step, used, now);
         (self.ends, self.full, self.work) = (0, 0, 0);
     }
 
     fn end_stretch(&mut self, now: Nanos) {
-        // With more than before it need not be full: what was done says whether they are of use.
+        // A trial of more need not be full: the work done says whether they are of use.
         let is_more = match self.step {
             Step::Start => self.last.is_some_and(|last| last.ends > 0),
             Step::Trial => self.goes_up,
@@ -218,7 +218,7 @@ impl Ceiling {
         let time = (now - self.began).0;
         let done = Done { work: self.work, time, ends: self.ends.into() };
         if !is_full {
-            // A trial is given up, and what was tried so far is forgotten.
+            // The trial is given up and its results so far are forgotten.
             self.last = None;
             self.trials = 0;
             let step = if self.step == Step::Start { Step::Start } else { Step::Rest };
@@ -254,11 +254,11 @@ impl Ceiling {
         next.clamp(1, self.most)
     }
 
-    /// Twice as many, as long as that does an eighth more.
+    /// Tries twice as many, as long as that does an eighth more.
     fn start(&mut self, now: Nanos, done: Done) {
         let grows = self.last.is_none_or(|last| done.beside(last) >= GAIN_OF_DOUBLE);
         if self.last.is_none() {
-            // Prices are known now; with them the first stretch is repeated.
+            // Prices are known now; the first stretch is repeated with them.
             self.last = Some(Done { work: 0, time: 1, ends: 0 });
             self.frozen = self.prices.clone();
             return self.begin(Step::Start, self.level, now);
@@ -272,7 +272,7 @@ impl Ceiling {
         if !grows {
             self.level = (self.level / 2).max(1);
             if self.level > 1 {
-                // What was done with it stays in `last`.
+                // The work done with it stays in `last`.
                 return self.begin(Step::Halves, self.level / 2, now);
             }
         }
@@ -280,11 +280,11 @@ impl Ceiling {
         self.begin(Step::Rest, self.level, now);
     }
 
-    /// Half as many, as long as all halves together do nearly as much.
+    /// Tries half as many, as long as all halves together do nearly as much.
     fn halve(&mut self, now: Nanos, done: Done) {
         let is_taken = self.last.is_some_and(|last| done.beside(last) >= LOSS_OF_HALVES);
         if is_taken {
-            // It may have been one half too many: the first trial goes up.
+            // It may have been halved once too often: the first trial goes up.
             self.goes_up = true;
             self.level = self.used;
             if self.level > 1 {
@@ -306,10 +306,11 @@ impl Ceiling {
         }
         self.trials += 1;
         let ratio = self.with.beside(self.without);
-        // Times vary by half of their mean, say: so far a mean of so many is off by chance.
+        // Assume that times vary by half of their mean: this is how far a mean of this many is off
+        // by chance.
         let chance = 600 / self.with.ends.max(1).isqrt();
         let asked = if self.goes_up { GAIN } else { LOSS };
-        // Unless it was seen that they hardly vary.
+        // Unless the trials show that they hardly vary.
         let varies = if self.trials > 1 { chance.min(2 * self.drift) } else { chance };
         let is_sure = self.with.ends > 0 && ratio.abs_diff(asked) > 2 * varies;
         if !is_sure && self.trials < TRIALS {
@@ -318,7 +319,7 @@ impl Ceiling {
         self.decide(now, self.with.ends > 0 && ratio >= asked && self.candidate() != self.level);
     }
 
-    /// What was tried is taken, or the other direction is tried next.
+    /// Accepts the tried ceiling, or tries the other direction next.
     fn decide(&mut self, now: Nanos, is_taken: bool) {
         if is_taken {
             self.level = self.candidate();
@@ -350,8 +351,8 @@ mod tests {
         assert_eq!([below(1), below(7), above(7), below(100)], [1, 6, 8, 96]);
     }
 
-    /// A device with so many servers, each of them 100 us at one I/O: what it does is the lesser of
-    /// permits and servers. Is the ceiling the number of servers, for 1 to 256?
+    /// A device with a number of servers that each take 100 us for an I/O: its work is the lesser
+    /// of permits and servers. Is the ceiling the number of servers, for 1 to 256?
     #[test]
     fn as_many_as_the_device_works_at() {
         for servers in [1, 2, 4, 6, 16, 32, 128, 256] {
@@ -369,8 +370,8 @@ mod tests {
         }
     }
 
-    /// Clients that fill at most twenty permits, before a device that works at 16: is the ceiling
-    /// 16 at the end, though 32 were never full, for which nothing was known?
+    /// Clients that use at most twenty permits, on a device that works on 16: is the ceiling 16 at
+    /// the end, though 32 were never full, and so never measured?
     #[test]
     fn more_than_can_be_filled_are_not_kept() {
         let (mut ceiling, mut now) = (Ceiling::new(256), Nanos::ZERO);
@@ -383,8 +384,8 @@ mod tests {
         assert!((12..=16).contains(&ceiling.level), "{}", ceiling.level);
     }
 
-    /// A device that works at one, 10 ms each: is the ceiling 1 after 600 I/Os (6 s)? Rung by rung,
-    /// of which each takes eight trials of three stretches of 64, it would be 7,680 I/Os.
+    /// A device that works on one, 10 ms each: is the ceiling 1 after 600 I/Os (6 s)? Rung by rung,
+    /// with eight trials of three stretches of 64 each, it would be 7,680 I/Os.
     #[test]
     fn a_slow_device_is_found_out_by_halves() {
         let (mut ceiling, mut now) = (Ceiling::new(256), Nanos::ZERO);
@@ -396,7 +397,7 @@ mod tests {
         assert_eq!(ceiling.level, 1);
     }
 
-    /// Is nothing tried while the ceiling is not what a client waits for?
+    /// Is nothing tried while no client waits for the ceiling?
     #[test]
     fn it_rests_while_it_does_not_bind() {
         let mut ceiling = Ceiling::new(256);

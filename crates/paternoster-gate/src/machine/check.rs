@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Check: the invariants of a gate, looked at one by one.
+//! Check: the invariants of a gate, checked one by one.
 
 use alloc::format;
 use alloc::string::String;
@@ -56,7 +56,7 @@ impl Core {
         Ok(())
     }
 
-    /// Those of `admission`.
+    /// The invariants of `admission`.
     fn lines_are_sound(&self) -> Result<(), String> {
         let mut kept = 0;
         for (key, entry) in self.entries.iter() {

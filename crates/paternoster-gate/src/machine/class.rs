@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Class: which clients share with which. A tree of weights, put into the queue's terms.
+//! Class: which clients share with which. A tree of weights, translated into the queue's terms.
 //!
-//! A class that has none below it is a client of the queue. The first class below it makes it a
-//! group, of which its own client becomes a member:
+//! A class with none below it is a client of the queue. The first class below it makes it a group,
+//! and its own client becomes a member of that:
 //!
 //! ```text
 //! reads 400                    client "reads"
@@ -18,14 +18,14 @@ use paternoster_core::{Class as Urgency, ClientId, GroupId, Nanos, Priority};
 
 use super::rates::{Cap, Floor, Rate};
 
-/// The weight of a class that says nothing.
+/// The weight of a class unless set.
 pub(super) const WEIGHT: u32 = 100;
-/// So many times less weighs a class in the background than it says.
+/// A background class weighs its weight divided by this.
 const BACKGROUND: u32 = 16;
-/// What the queue takes.
+/// The largest weight that the queue takes.
 const WEIGHT_MOST: u32 = 10_000;
 
-/// Names a class of a gate. A kept one of a class that was closed is noticed.
+/// Names a class of a gate. The id of a closed class is recognised as stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub(super) paternoster_core::slab::Key);
 
@@ -37,18 +37,18 @@ impl ClassId {
     }
 }
 
-/// What a class is beside its weight.
+/// The kind of a class, in addition to its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Kind {
     /// It shares by weight.
     #[default]
     Normal,
-    /// It goes before its siblings, always: they have what it leaves.
+    /// It always goes before its siblings: they get what it leaves.
     Urgent,
     /// It shares by a sixteenth of its weight: never starved, hardly noticed.
     Background,
-    /// It has what its siblings leave; one permit in 200 ms while they ask for all.
+    /// It gets what its siblings leave; one permit in 200 ms while they want everything.
     Idle,
 }
 
@@ -64,14 +64,14 @@ pub struct ClassSpec {
 }
 
 impl ClassSpec {
-    /// A class of this name: weight 100, of the normal kind, below no other.
+    /// A class with this name, weight 100, of the normal kind, below no other.
     #[must_use]
     pub fn new(name: &str) -> ClassSpec {
         let (weight, kind, none) = (WEIGHT, Kind::Normal, Rate::NONE);
         ClassSpec { name: name.into(), weight, kind, below: None, cap: none, floor: none }
     }
 
-    /// Share relative to the siblings: 1 to 10,000, others are brought into that range.
+    /// Share relative to the siblings: 1 to 10,000; other values are clamped to that range.
     #[must_use]
     pub const fn weight(mut self, weight: u32) -> ClassSpec {
         self.weight = weight;
@@ -85,26 +85,25 @@ impl ClassSpec {
         self
     }
 
-    /// It shares what `class` has, with that one's other classes and with what is asked for
-    /// `class` itself, which weighs 100 among them. Only a class of the normal kind has others
-    /// below it.
+    /// It shares what `class` gets with the other classes below that and with asks for `class`
+    /// itself, which weigh 100 among them. Only a class of the normal kind has others below it.
     #[must_use]
     pub const fn below(mut self, class: ClassId) -> ClassSpec {
         self.below = Some(class);
         self
     }
 
-    /// It and those below it are granted no more than this, also while nothing else asks; a tenth
-    /// of a second's worth at once.
+    /// It and those below it are granted no more than this, even while nothing else asks; a burst
+    /// of a tenth of a second's worth is allowed.
     #[must_use]
     pub const fn cap(mut self, rate: Rate) -> ClassSpec {
         self.cap = rate;
         self
     }
 
-    /// It is granted no less than this while it asks for that much, whatever it weighs, if the
-    /// device does as much as all floors say. A cap goes before a floor. Only a class that has none
-    /// below it has one.
+    /// It is granted no less than this while it asks for that much, whatever its weight, if the
+    /// device can do the sum of all floors. A cap takes precedence over a floor. Only a class with
+    /// none below it can have a floor.
     #[must_use]
     pub const fn floor(mut self, rate: Rate) -> ClassSpec {
         self.floor = rate;
@@ -112,7 +111,7 @@ impl ClassSpec {
     }
 }
 
-/// What is kept of a class.
+/// The state of a class.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Class {
     pub(super) name: String,
@@ -120,7 +119,7 @@ pub(super) struct Class {
     pub(super) kind: Kind,
     pub(super) above: Option<ClassId>,
     pub(super) client: ClientId,
-    /// Once there was one below it.
+    /// Set once a class was opened below it.
     pub(super) group: Option<GroupId>,
     pub(super) below: u32,
     pub(super) waiting: u32,
@@ -129,34 +128,34 @@ pub(super) struct Class {
     pub(super) pace: super::eta::Pace,
     pub(super) corrections: super::eta::Corrections,
     pub(super) cap: Cap,
-    /// What stands before its cap, or one above it.
+    /// Asks that wait for its cap, or for one above it.
     pub(super) kept: List,
     pub(super) floor: Floor,
-    /// While it has a floor: what waits in the queue for its usual client.
+    /// While it has a floor: asks that wait in the queue for its usual client.
     pub(super) queued: List,
-    /// The client of what a floor moves, and how many wait for it.
+    /// The client for asks that the floor moves, and how many wait for it.
     pub(super) urgent: Option<ClientId>,
     pub(super) moved: u32,
-    /// Start tags: its own among its siblings; of what is asked for itself among those below it;
-    /// and that of the one below it that was let in last.
+    /// Start tags: its own among its siblings; that of asks for itself among those below it; and
+    /// that of the class below it that was let in last.
     pub(super) tag: u64,
     pub(super) own_tag: u64,
     pub(super) tag_below: u64,
 }
 
 impl Class {
-    /// What it weighs among its siblings.
+    /// Its weight among its siblings.
     pub(super) fn effective_weight(&self) -> u32 {
         let weight = self.weight.clamp(1, WEIGHT_MOST);
         if self.kind == Kind::Background { (weight / BACKGROUND).max(1) } else { weight }
     }
 
-    /// What its line weighs before a cap, among those of its siblings.
+    /// The weight of its line at a cap, among those of its siblings.
     pub(super) fn weight_in_line(&self) -> u64 {
         u64::from(if self.kind == Kind::Idle { 1 } else { self.effective_weight() })
     }
 
-    /// What its client weighs beside those below it, or beside its siblings.
+    /// The weight of its client, among the classes below it or its siblings.
     pub(super) fn client_weight(&self) -> u32 {
         if self.group.is_some() { WEIGHT } else { self.effective_weight() }
     }
@@ -171,16 +170,16 @@ impl Class {
     }
 }
 
-/// What a class has had; see [`super::Core::counts`].
+/// What a class has received; see [`super::Core::counts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Permits asked for.
+    /// Permits requested.
     pub asked: u64,
     /// Permits given.
     pub granted: u64,
     /// Permits given back.
     pub given_back: u64,
-    /// Permits that were never given back, and taken back when their time was over.
+    /// Permits that were never given back, and expired.
     pub expired: u64,
     /// Asks that were withdrawn before they were granted.
     pub withdrawn: u64,
@@ -190,6 +189,6 @@ pub struct Counts {
     pub bytes: u64,
     /// Device time: while k permits are out, each is charged 1/k of the time that passes.
     pub device_time: Nanos,
-    /// Time that was waited for permits that were given, all together.
+    /// Total waiting time for permits that were given.
     pub waited: Nanos,
 }

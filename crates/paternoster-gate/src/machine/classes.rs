@@ -6,8 +6,8 @@
 //! open, close, reweigh ─▶ Classes ─▶ RequestQueue: attach, add_group, move_client, detach
 //! ```
 //!
-//! Invariant: an open class has a client in the queue; it has a group exactly since one was opened
-//! below it. The group of one that was closed is in `closing` until the queue lets it go.
+//! Invariant: an open class has a client in the queue; it has a group exactly if one was ever
+//! opened below it. The group of a closed class is in `closing` until the queue releases it.
 
 use alloc::vec::Vec;
 
@@ -22,9 +22,9 @@ use super::class::{Class, ClassId, ClassSpec, Kind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClassError {
-    /// There are as many as the gate has places for.
+    /// There are already as many as the gate has places for.
     Full,
-    /// There is none of that name: it was closed.
+    /// There is no such class: it was closed.
     NoClass,
     /// Others are below it, so it cannot be closed.
     InUse,
@@ -60,12 +60,12 @@ impl From<AddError> for ClassError {
 #[derive(Debug)]
 pub(super) struct Classes {
     all: Slab<Class>,
-    /// Groups of classes that were closed, until the queue lets them go.
+    /// Groups of closed classes, until the queue releases them.
     closing: Vec<GroupId>,
 }
 
 impl Classes {
-    /// None, with places for so many.
+    /// No classes, with places for `most`.
     pub(super) fn new(most: u32) -> Classes {
         Classes { all: Slab::with_capacity(most), closing: Vec::new() }
     }
@@ -142,7 +142,7 @@ impl Classes {
         Ok(group)
     }
 
-    /// A class weighs so much from now on.
+    /// Sets a class's weight from now on.
     pub(super) fn set_weight(
         &mut self,
         queue: &mut RequestQueue,
@@ -179,7 +179,7 @@ impl Classes {
         Ok(())
     }
 
-    /// The groups of closed classes go in which nothing is left.
+    /// Removes the groups of closed classes that are empty.
     #[inline]
     pub(super) fn let_groups_go(&mut self, queue: &mut RequestQueue, now: Nanos) {
         if !self.closing.is_empty() {
@@ -188,7 +188,7 @@ impl Classes {
     }
 }
 
-/// Tells the queue what a class weighs.
+/// Tells the queue a class's weight.
 fn tell_weight(queue: &mut RequestQueue, now: Nanos, class: &Class) {
     let told = queue.set_priority(now, class.client, class.priority(), class.client_weight());
     debug_assert!(told.is_ok(), "an open class has a client");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entry: one ask on its way: waiting, granted, given back. What is asked for, and the answers.
+//! Entry: one ask on its way: waiting, granted, given back. What an ask says, and the answers.
 
 use core::fmt;
 
@@ -8,7 +8,8 @@ use paternoster_core::{Nanos, Op as QueueOp, Tag, Ticket as BioTicket, slab::Key
 use super::class::ClassId;
 use super::eta::Eta;
 
-/// Names an ask from [`super::Core::ask`] until its permit is given back. A kept one is noticed.
+/// Names an ask from [`super::Core::ask`] until its permit is given back. A stale one is
+/// recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) Key);
 
@@ -25,7 +26,7 @@ impl Ticket {
         self.0.bits()
     }
 
-    /// The ticket of such a number. Any other is one that is out no more.
+    /// The ticket of such a number. Any other number gives a ticket that is no longer out.
     #[must_use]
     pub fn from_bits(bits: u64) -> Ticket {
         Ticket(Key::from_bits(bits))
@@ -49,7 +50,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// What it is in the queue: a flush is a write, which device time is charged for.
+    /// Its operation in the queue: a flush is a write, which is charged device time.
     pub(super) const fn in_queue(self) -> QueueOp {
         match self {
             Op::Read => QueueOp::Read,
@@ -59,7 +60,7 @@ impl Op {
     }
 }
 
-/// What is asked for.
+/// What an ask requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     pub(super) op: Op,
@@ -71,7 +72,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// A permit for one I/O of so many bytes, anywhere.
+    /// A permit for one I/O of `len` bytes, anywhere.
     #[must_use]
     pub const fn new(op: Op, len: u64) -> Ask {
         let (deadline, gives_up) = (Nanos::MAX, Nanos::MAX);
@@ -79,30 +80,30 @@ impl Ask {
     }
 
     /// The byte at which it begins. Where seeks cost time a class's permits then go by place, and
-    /// streams have turns. Without it they go in the order in which they were asked for.
+    /// streams take turns. Without it they go in the order of the asks.
     #[must_use]
     pub const fn at(mut self, offset: u64) -> Ask {
         self.offset = Some(offset);
         self
     }
 
-    /// What asks: a thread, a task; 0 is none in particular. One that asks while it holds a
-    /// permit is reported, since that can come to a standstill: see [`super::Report`].
+    /// Who asks: a thread, a task; 0 is none in particular. A holder that asks while it holds a
+    /// permit is reported, since that can deadlock: see [`super::Report`].
     #[must_use]
     pub const fn holder(mut self, holder: u64) -> Ask {
         self.holder = holder;
         self
     }
 
-    /// The I/O is of no use unless it has ended by then: refused at once if that cannot be kept,
-    /// and later too late if it was not granted by then.
+    /// The I/O is useless unless it has ended by then: the ask is refused at once if that cannot be
+    /// met, and is too late if it was not granted by then.
     #[must_use]
     pub const fn by(mut self, deadline: Nanos) -> Ask {
         self.deadline = deadline;
         self
     }
 
-    /// Too late if it was not granted by then. Nothing is refused at once.
+    /// The ask is too late if it was not granted by then. It is never refused at once.
     #[must_use]
     pub const fn until(mut self, time: Nanos) -> Ask {
         self.gives_up = time;
@@ -115,15 +116,15 @@ impl Ask {
     }
 }
 
-/// A permit was not asked for.
+/// An ask was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AskError {
     /// The class was closed.
     NoClass,
-    /// As many ask, and hold permits, as the gate has places for.
+    /// All the gate's places are taken by asks and permits.
     Full,
-    /// The deadline cannot be kept: then it would be done.
+    /// The deadline cannot be met: this is when it would be done.
     TooLate(Eta),
 }
 
@@ -148,9 +149,9 @@ pub enum Next {
     Granted(Ticket),
     /// This one was not granted in time, and waits no more.
     TooLate(Ticket),
-    /// Nothing now: ask again at this time, or when something was asked for or given back.
+    /// Nothing now: call again at this time, or after an ask or a give-back.
     Wait(Nanos),
-    /// Nothing now, and nothing that ends by time.
+    /// Nothing now, and nothing that depends on time.
     Idle,
 }
 
@@ -162,17 +163,17 @@ pub(super) enum Stage {
     Waiting,
     /// Its permit is out.
     Granted,
-    /// It waits no more, which has to be told.
+    /// It no longer waits, which is still to be reported.
     TooLate,
 }
 
 /// Where it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Lane {
-    /// In the queue, as its class's order has it.
+    /// In the queue, in its class's order.
     #[default]
     Usual,
-    /// In the queue, before all that are usual: a floor is behind.
+    /// In the queue, before all usual asks: its class is behind its floor.
     Urgent,
     /// In the line of its class: a cap is closed.
     Kept,
@@ -185,13 +186,13 @@ pub(super) struct Entry {
     pub(super) stage: Stage,
     pub(super) lane: Lane,
     pub(super) op: Op,
-    /// Where it lies in the queue.
+    /// Its sector in the queue.
     pub(super) sector: u64,
     /// Nothing of its class waited when it came, but others did, or held all permits.
     pub(super) was_first: bool,
-    /// Something of it did.
+    /// Another ask of its class waited when it came.
     pub(super) was_behind: bool,
-    /// How long it was told that it would take, uncorrected; 0: it is none that counts.
+    /// The uncorrected estimate it was given; 0: its estimate is not checked.
     pub(super) told: u64,
     pub(super) len: u64,
     pub(super) holder: u64,

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Eta: when would a permit be given, and the I/O be done?
 //!
-//! Nothing is simulated: what happened of late is expected to go on.
+//! Nothing is simulated: the recent past is expected to go on.
 //!
 //! ```text
-//! done = now + wait + held        held: the mean of late, of permits of that kind and size
+//! done = now + wait + held        held: recent mean for permits of that kind and size
 //! wait = waits ahead * pace       pace: mean time between two permits of the class, while it waits
 //! ```
 //!
-//! Then all of it is corrected by how such estimates did of late. Times are skewed, and the mean
-//! of a cache's hits and misses is neither. So each class counts, in steps of about an eighth, how
-//! often the truth was so many times the estimate, and takes the factor within a quarter of which
-//! the most lie:
+//! Then the result is corrected by how accurate such estimates were recently. Times are skewed, and
+//! the mean of a cache's hits and misses is close to neither. So each class keeps a histogram, in
+//! steps of about an eighth, of the truth divided by the estimate, and takes the factor that has
+//! the most of them within a quarter:
 //!
 //! ```text
 //! truth / estimate  .6 .7 .8 .9 1. 1.1 …  2.2 2.4        factor .9: six of ten within a quarter,
-//! so often           1  2  2  1  0  0      2   2         1.0 (the mean): four
+//! count              1  2  2  1  0  0      2   2         1.0 (the mean): four
 //! ```
 //!
-//! Where nothing of the class waits and permits are out for all that may be, it is expected to wait
-//! as it did when that was so last; at first, for the next permit that is given back. Means are
-//! exponential, of about the last sixteen; those of paces of the last 64.
+//! Where nothing of the class waits and all permits are out, it is expected to wait as it did in
+//! that case recently; the first time, until the next permit is given back. Means are exponential,
+//! over about the last 16 values; those of paces over the last 64.
 
 use paternoster_core::Nanos;
 
@@ -28,29 +28,29 @@ use super::Core;
 use super::class::ClassId;
 use super::entry::Op;
 
-/// log2 of how many a mean is of; and of how many that of a pace is: as many as wait are added up
-/// of it, so that what it is off by chance counts more.
+/// log2 of how many values a mean covers, and a pace's mean: a pace is multiplied by the number
+/// that wait, so its random error matters more.
 const MEAN_OF: u32 = 4;
 const PACE_OF: u32 = 6;
-/// Sizes are told apart by powers of two, from 512 bytes to half a gibibyte and more.
+/// Sizes are classed by powers of two, from 512 bytes to half a gibibyte and more.
 const SIZES: usize = 21;
 const OPS: usize = 4;
 
 /// Eighths of octaves from a 64th to 16 times the estimate; one is at `ONE`.
 const RATIOS: usize = 80;
 const ONE: u64 = 512;
-/// So many of them are within a quarter of one number, at most: five thirds are less.
+/// At most this many places are within a quarter of one number: five thirds are less.
 const WIDEST: usize = 6;
-/// So many are counted before the counts are halved, and at least before they say anything.
+/// This many are counted before the counts are halved, and before they are used at all.
 const COUNTED: u32 = 240;
 const SAYS: u32 = 16;
 
-/// How often the truth was so many times the estimate.
+/// A histogram of the truth divided by the estimate.
 #[derive(Debug, Clone, Copy)]
 struct Ratios {
     counts: [u8; RATIOS],
     all: u32,
-    /// What estimates are multiplied by, in 1/2048.
+    /// The factor for estimates, in 1/2048.
     factor: u64,
 }
 
@@ -66,7 +66,7 @@ impl Ratios {
         (8 + place as u64 % 8) << (place / 8)
     }
 
-    /// Where the window ends that begins at a place: 5/3 times as much is no part of it.
+    /// Where the window that begins at a place ends: 5/3 times as much is outside it.
     const ENDS: [usize; RATIOS] = {
         let (mut ends, mut from, mut to) = ([0; RATIOS], 0, 0);
         while from < RATIOS {
@@ -99,15 +99,15 @@ impl Ratios {
     }
 
     /// The factor f with the most ratios between f / 1.25 and f / 0.75, which is where f is within
-    /// a quarter of them. Of equal ones the middle.
+    /// a quarter of them. Among equals, the middle one.
     fn choose(&mut self) {
         let counted = |count: &u8| *count > 0;
         let Some(lowest) = self.counts.iter().position(counted) else { return };
         let highest = self.counts.iter().rposition(counted).unwrap_or(lowest);
-        // Of those before no window has any.
+        // Windows that begin earlier hold none.
         let lowest = lowest.saturating_sub(WIDEST);
         let (mut best, mut first, mut last) = (0, 0, 0);
-        // The window's sum and end: both go up with its beginning.
+        // The window's sum and its end, which advances with its beginning.
         let (mut sum, mut to) = (0_u32, lowest);
         for from in lowest..=highest {
             let end = Ratios::ENDS[from].max(to);
@@ -121,7 +121,7 @@ impl Ratios {
             }
             sum -= u32::from(self.counts[from]);
         }
-        // 1.25 times the least of them, of 2048ths.
+        // 1.25 times the least of them, in 2048ths.
         self.factor = 5 * Ratios::edge(usize::midpoint(first, last));
     }
 
@@ -140,18 +140,18 @@ impl Corrections {
         &mut self.0[usize::from(op != Op::Read)][usize::from(waits)]
     }
 
-    /// So much was told, uncorrected, and so long it took.
+    /// Adds an uncorrected estimate and how long it really took.
     pub(super) fn add(&mut self, op: Op, waits: bool, told: u64, truth: u64) {
         self.of(op, waits).add(told, truth);
     }
 
-    /// An estimate for what would wait behind others of its class, or not.
+    /// Corrects an estimate for an ask that would wait behind others of its class, or not.
     pub(super) const fn correct(&self, op: Op, waits: bool, estimate: u64) -> u64 {
         self.0[!matches!(op, Op::Read) as usize][waits as usize].correct(estimate)
     }
 }
 
-/// When a permit would be given, and the I/O be done, as far as one can tell.
+/// When a permit would be given, and the I/O done: an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eta {
     /// When the permit would be given.
@@ -160,7 +160,7 @@ pub struct Eta {
     pub done: Nanos,
 }
 
-/// An exponential mean of so many (log2); none yet.
+/// An exponential mean of about 2^`OF` values, which may have none yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mean<const OF: u32 = MEAN_OF> {
     /// In 1/16 ns.
@@ -170,17 +170,17 @@ pub(super) struct Mean<const OF: u32 = MEAN_OF> {
 
 impl<const OF: u32> Mean<OF> {
     pub(super) fn add(&mut self, value: Nanos) {
-        // The first few are averaged plainly: a mean that begins at nothing would be too small.
+        // The first few get a plain average: a mean that begins at zero would be too small.
         self.count = (self.count + 1).min(1 << OF);
         let value = value.0.saturating_mul(1 << MEAN_OF);
-        // As a rule a shift then, and no division: six means have a permit's times.
+        // Later usually a shift and no division: a permit's times go into six means.
         self.sum = match self.count {
             count if count == 1 << OF => Self::blend(self.sum, value, 1 << OF),
             count => Self::blend(self.sum, value, count.into()),
         };
     }
 
-    /// A `count`th of it is the value.
+    /// The value is `sum` divided by `count`.
     #[inline(always)]
     const fn blend(sum: u64, value: u64, count: u64) -> u64 {
         (sum - sum.div_ceil(count)).saturating_add(value / count)
@@ -194,7 +194,7 @@ impl<const OF: u32> Mean<OF> {
 /// How fast a class gets permits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
-    /// When it was given one last, or began to wait.
+    /// When it last got one, or began to wait.
     since: Nanos,
     between: Mean<PACE_OF>,
     /// How long the first in line waited.
@@ -202,13 +202,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Something of it waits from now on, and nothing did.
+    /// The class begins to wait: nothing of it waited before.
     pub(super) const fn begins(&mut self, now: Nanos) {
         self.since = now;
     }
 
-    /// A permit is given. `was_first`: nothing of the class waited when it was asked for, and
-    /// others did, or held all permits.
+    /// A permit is given. `was_first`: at the ask nothing of the class waited, and others did, or
+    /// held all permits.
     pub(super) fn granted(&mut self, now: Nanos, asked: Nanos, was_first: bool) {
         if was_first {
             self.first.add(now - asked);
@@ -217,8 +217,8 @@ impl Pace {
         self.since = now;
     }
 
-    /// How long one waits that comes behind so many. `next`: so long it takes until a permit is
-    /// given back, if one has to be.
+    /// How long an ask waits behind `waiting` others. `next`: how long until a permit is given
+    /// back, if one has to be.
     pub(super) fn wait(self, waiting: u32, next: Option<u64>) -> u64 {
         if waiting == 0 {
             return next.map_or(0, |next| self.first.get().unwrap_or(next));
@@ -250,7 +250,7 @@ impl Held {
         self.any.get().unwrap_or(0)
     }
 
-    /// As long as those of that size, or of the nearest size that there was, or as any.
+    /// The mean for that size, or for the nearest size seen, or for any.
     pub(super) fn expect(&self, op: Op, len: u64) -> u64 {
         let (means, size) = (&self.means[op as usize], Held::size(len));
         if let Some(known) = means[size].get() {
@@ -287,7 +287,7 @@ impl Core {
 mod tests {
     use super::*;
 
-    /// Is the mean of 10, 20, 30 their mean, and that of many equal ones what they are?
+    /// Is the mean of 10, 20, 30 their average, and that of many equal values the value?
     #[test]
     fn a_mean_begins_with_its_first() {
         let mut mean = Mean::<MEAN_OF>::default();
@@ -303,7 +303,7 @@ mod tests {
         assert!(mean.get().is_some_and(|mean| (999_990..=1_000_000).contains(&mean)));
     }
 
-    /// Does a place begin where the one before ends, and is the factor that of the essay's example:
+    /// Does a place begin where the one before ends, and is the factor that of the example above:
     /// of ten, six within a quarter of it?
     #[test]
     fn the_most_lie_within_a_quarter() {
@@ -320,17 +320,17 @@ mod tests {
         let told = ratios.correct(1000);
         let within = truths.iter().filter(|truth| told.abs_diff(**truth) * 4 <= **truth).count();
         assert!(within >= 6, "{told}: {within}");
-        // What is as told stays so, within a bucket.
+        // An accurate estimate stays as it is, within a bucket.
         let mut ratios = Ratios::default();
         (0..1000).for_each(|_| ratios.add(1000, 1000));
         assert!(ratios.correct(1000).abs_diff(1000) <= 125, "{}", ratios.correct(1000));
-        // The largest are no fault.
+        // The largest numbers cause no fault.
         ratios.add(0, u64::MAX);
         ratios.add(u64::MAX, 0);
         assert!(ratios.correct(u64::MAX) > 0);
     }
 
-    /// Is the nearest size asked for what is not known?
+    /// Is the nearest size used for an unknown one?
     #[test]
     fn sizes_near_each_other_are_alike() {
         let mut held = Held::default();
@@ -339,7 +339,7 @@ mod tests {
         held.add(Op::Read, 1 << 20, Nanos(900));
         assert_eq!(held.expect(Op::Read, 8192), 100);
         assert_eq!(held.expect(Op::Read, 1 << 40), 900);
-        // No write was seen: as any.
+        // No write was seen: the mean of all.
         assert!(held.expect(Op::Write, 4096) > 0);
     }
 }

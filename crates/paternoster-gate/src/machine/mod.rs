@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machine: the gate without threads, clock or I/O. The caller says what time it is.
 //!
-//! A gate is a request queue without a device: what the queue would issue as a command is given
-//! out as a permit, and a permit that is given back is a command that has ended. Merging and
-//! plugging are off, so that one permit is one request. Order, depth and seats are the elevator's
-//! (`paternoster`), as in front of any device:
+//! A gate is a request queue without a device: a command that the queue issues is a permit given
+//! out, and a permit given back is a command that has ended. Merging and plugging are off, so that
+//! one permit is one request. The elevator (`paternoster`) decides order, depth and seats, as in
+//! front of any device:
 //!
 //! ```text
 //! ask ─▶ entry ─bio─▶ RequestQueue ─command─▶ entry: granted ─▶ next
@@ -12,16 +12,16 @@
 //!                          └────── complete ───────┴─ give_back, or its time is over
 //! ```
 //!
-//! How many permits may be out is found out: at most [`Settings::permits`], fewer if the elevator
-//! finds that fewer do nearly as well while some class asks for little, or that a class which is
-//! owed something has all that it asks for inside.
+//! The gate finds out how many permits may be out: at most [`Settings::permits`], fewer if the
+//! elevator finds that fewer do nearly as well while some class asks for little, or that a class
+//! which is owed service already has all its asks granted.
 //!
 //! # Invariants (see `check`)
 //! I1  An entry is in exactly one stage; a class counts its entries by stage.
-//! I2  Granted entries stand in `out`, in the order in which their permits expire.
-//! I3  Every ask ends in exactly one of: granted and then given back or expired; withdrawn; told
-//!     that it is too late.
-//! I4  What waits for its deadline stands in `deadlines`, and nothing else.
+//! I2  Granted entries are in `out`, in the order in which their permits expire.
+//! I3  Every ask ends in exactly one of: granted and then given back or expired; withdrawn; too
+//!     late.
+//! I4  `deadlines` holds exactly the asks that wait with a deadline.
 
 mod admission;
 mod ceiling;
@@ -65,7 +65,7 @@ pub use record::{ReplayError, Sink};
 pub use report::Report;
 pub use settings::Settings;
 
-/// Of so many asks one is looked at for how the estimate did.
+/// One ask in this many checks how accurate its estimate was.
 const TOLD: u64 = 4;
 
 /// A gate as a state machine. Calls come in order of time: an earlier `now` counts as the latest.
@@ -90,7 +90,7 @@ pub struct Core {
     entries: Slab<Entry>,
     out: Out,
     fresh_links: Links,
-    /// What `next` has to tell.
+    /// What `next` has to report.
     fresh: List,
     deadlines: BTreeSet<(Nanos, u32)>,
     /// Device time, as the queue would measure it.
@@ -99,23 +99,21 @@ pub struct Core {
     held: Held,
     reports: Reports,
     record: Option<Record>,
-    /// When the queue wants to be asked again.
+    /// When the queue wants to be called again.
     queue_wakes: Option<Nanos>,
-    /// When a cap opens for something that waits, or a floor falls behind.
+    /// When a cap opens for an ask, or a class falls behind its floor.
     rates_wake: Option<Nanos>,
     /// Classes with a cap or a floor.
     rated: Vec<ClassId>,
     /// By entry: the lines of classes, `kept` and `queued`.
     lines: Links,
-    /// Of those that wait, how many stand before a cap.
+    /// How many of the waiting asks wait for a cap.
     kept: u32,
-    /// The queue had nothing when it was asked last, or gave the last that it had; and nothing was
-    /// submitted since.
+    /// The queue had nothing when last called, or gave its last; and nothing was submitted since.
     is_empty: bool,
-    /// Permits that were given back and asks that were withdrawn, of whose ends the queue has not
-    /// told yet.
+    /// Permits given back and asks withdrawn whose ends the queue has not reported yet.
     untold: u32,
-    /// The start tag of the class above all that was let in last.
+    /// The start tag of the top-level class that was let in last.
     tag: u64,
     waiting: u32,
     asked: u64,
@@ -177,7 +175,7 @@ impl Core {
         opened
     }
 
-    /// Gives a class another weight, also while it waits.
+    /// Gives a class another weight, even while it waits.
     ///
     /// # Errors
     /// [`ClassError::NoClass`] if it was closed.
@@ -193,7 +191,8 @@ impl Core {
         set
     }
 
-    /// Closes a class: nothing more can be asked for it. What waits and what is out ends as usual.
+    /// Closes a class: no more asks are taken for it. Waiting asks and permits that are out end as
+    /// usual.
     ///
     /// # Errors
     /// [`ClassError`]: it was closed, or others are below it.
@@ -295,7 +294,7 @@ impl Core {
         Ok(ticket)
     }
 
-    /// What has to be told at `now`, one thing a call; or when to ask again.
+    /// What there is to report at `now`, one thing per call; or when to call again.
     pub fn next(&mut self, now: Nanos) -> Next {
         let next = self.go_on(now);
         if let Some(record) = &mut self.record {
@@ -310,7 +309,7 @@ impl Core {
             return told;
         }
         let ended = self.take_back_expired() | self.give_up_late();
-        // Whatever else changes anything asks the queue by itself.
+        // All other changes call the queue themselves.
         let wakes = [self.queue_wakes, self.rates_wake].into_iter().flatten().min();
         if ended || wakes.is_some_and(|at| at <= self.now) {
             self.pump();
@@ -321,8 +320,8 @@ impl Core {
         self.wakes_at().map_or(Next::Idle, Next::Wait)
     }
 
-    /// When [`Core::next`] has to be called at the latest, though nothing is asked for or given
-    /// back until then.
+    /// When [`Core::next`] has to be called at the latest, even if there is no ask or give-back
+    /// before.
     #[must_use]
     pub fn wakes_at(&self) -> Option<Nanos> {
         if !self.fresh.is_empty() {
@@ -333,7 +332,7 @@ impl Core {
         [self.queue_wakes, self.rates_wake, expires, gives_up].into_iter().flatten().min()
     }
 
-    /// Whether [`Core::next`] has anything to tell or to do at `now`.
+    /// Whether [`Core::next`] has anything to report or to do at `now`.
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         let now = now.max(self.now);
@@ -357,7 +356,7 @@ impl Core {
         self.entries.get(ticket.0).is_some_and(|entry| entry.stage == Stage::Granted)
     }
 
-    /// The caller knows what became of it: [`Core::next`] need not tell that it was granted.
+    /// The caller knows its outcome: [`Core::next`] need not report that it was granted.
     #[inline]
     pub fn told(&mut self, ticket: Ticket) {
         if self.is_out(ticket) {
@@ -403,8 +402,8 @@ impl Core {
         Ok(())
     }
 
-    /// The asker does not want it any more: if it waits it waits no more, if it has its permit
-    /// that is given back, and [`Core::next`] says nothing of it. `false` if nothing of it is left.
+    /// The asker no longer wants it: a waiting ask is withdrawn, a granted permit is given back,
+    /// and [`Core::next`] does not report it. `false` if the ticket was already over.
     pub fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
         let was_there = self.let_go(now, ticket);
         if let Some(record) = &mut self.record {
@@ -443,7 +442,7 @@ impl Core {
         }
     }
 
-    /// It waits no more in the queue.
+    /// An ask leaves the queue.
     fn leave_queue(&mut self, index: u32) {
         let entry = self.entries.at_mut(index);
         if let Some(bio) = entry.bio.take() {
@@ -472,7 +471,7 @@ impl Core {
         }
     }
 
-    /// A permit is out no more.
+    /// A permit is no longer out.
     fn end(&mut self, index: u32, in_time: bool) {
         self.untell(index);
         let out = self.out.len();
@@ -507,7 +506,7 @@ impl Core {
         }
     }
 
-    /// Whether there were any.
+    /// Returns whether there were any.
     fn take_back_expired(&mut self) -> bool {
         let before = self.out.len();
         while let Some((index, _)) = self.first_out().filter(|(_, expires)| *expires <= self.now) {
@@ -522,7 +521,7 @@ impl Core {
         self.out.len() != before
     }
 
-    /// Whether there were any.
+    /// Returns whether there were any.
     fn give_up_late(&mut self) -> bool {
         let before = self.waiting;
         while let Some((_, index)) = self.deadlines.first().filter(|(at, _)| *at <= self.now) {
@@ -535,12 +534,12 @@ impl Core {
         self.waiting != before
     }
 
-    /// Others wait, or hold all permits that there are.
+    /// Whether others wait, or hold all permits.
     fn is_busy(&self) -> bool {
         self.waiting > self.kept || self.out.len() >= self.ceiling.used()
     }
 
-    /// What a class has had so far.
+    /// What a class has received so far.
     #[must_use]
     pub fn counts(&self, class: ClassId) -> Option<Counts> {
         self.classes.get(class).map(|class| class.counts)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Out: the permits that are out, in the order in which they expire, and the holders that said who
-//! they are.
+//! Out: the permits that are out, in the order in which they expire, and the holders that named
+//! themselves.
 //!
-//! All permits last equally long, so that the order in which they were given is the one in which
-//! they expire:
+//! All permits last equally long, so they expire in the order in which they were given:
 //!
 //! ```text
 //! first ─ given at 3 ─ at 5 ─ at 9 ─ last       the next expires at 3 + 30 s
@@ -35,13 +34,13 @@ impl core::error::Error for NotOut {}
 pub(super) struct Out {
     order: List,
     links: Links,
-    /// Who holds one, if that was said.
+    /// Holders of permits, if named.
     holders: Vec<u64>,
     expires_after: Nanos,
 }
 
 impl Out {
-    /// None, of so many entries, of which so many may be out, each for so long.
+    /// No permits; of `entries`, `most` may be out, each for `expires_after`.
     pub(super) fn new(entries: u32, most: u32, expires_after: Nanos) -> Out {
         Out {
             order: List::new(),
@@ -56,19 +55,19 @@ impl Out {
         self.order.len()
     }
 
-    /// The one that expires first.
+    /// The permit that expires first.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         self.order.first()
     }
 
-    /// When a permit expires that was given then.
+    /// When a permit given then expires.
     #[inline]
     pub(super) fn expires(&self, granted: Nanos) -> Nanos {
         granted + self.expires_after
     }
 
-    /// Whether such a holder has one; 0 is none in particular.
+    /// Whether this holder has a permit; 0 is none in particular.
     #[inline]
     pub(super) fn holds(&self, holder: u64) -> bool {
         holder != 0 && self.holders.contains(&holder)
@@ -83,7 +82,7 @@ impl Out {
         self.order.push_back(&mut self.links, index);
     }
 
-    /// An entry's permit is out no more.
+    /// An entry's permit is no longer out.
     #[inline]
     pub(super) fn leave(&mut self, index: u32, holder: u64) {
         self.order.remove(&mut self.links, index);
@@ -96,7 +95,7 @@ impl Out {
         self.links.contains(index)
     }
 
-    /// Verifies the list, and that there are as many holders as `holder_of` tells of entries.
+    /// Verifies the list, and that `holders` agrees with what `holder_of` says of the entries.
     pub(super) fn check(&self, holder_of: impl Fn(u32) -> u64) -> Result<(), String> {
         self.order.check(&self.links)?;
         let named = self.order.iter(&self.links).filter(|&index| holder_of(index) != 0).count();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pump: the queue is asked what goes, behind each call that may have changed that.
+//! Pump: asks the queue what to do, after each call that may have changed that.
 //!
-//! It is asked until it has nothing more, as its contract has it, but for one answer that is known
-//! beforehand: where nothing waits in it, and it has told of all that ended, it says so.
+//! The contract is to ask it until it has nothing more, but that last answer is skipped where it is
+//! known beforehand: when nothing waits in the queue, and it has reported all ends.
 //!
 //! ```text
 //! ask        submit ─▶ next: Issue                (it has no more: not asked)
 //! give back  complete ─▶ next: Done               (it had nothing before: not asked)
 //! ```
 //!
-//! For a permit that waits for nothing these are two questions of four.
+//! For a permit that need not wait this saves two calls of four.
 //!
 //! # Invariant (see `check`)
 //! I1  Between two calls `untold` is 0, and `is_empty` says whether anything waits in the queue.
@@ -20,11 +20,11 @@ use super::Core;
 use super::entry::Stage;
 
 impl Core {
-    /// Lets in what may be, and lets the queue do what it wants done.
+    /// Admits what may go in, and lets the queue do its work.
     pub(super) fn pump(&mut self) {
         loop {
             self.admit();
-            // What is granted is paid for, and a floor behind which it was may have more to move.
+            // Granted permits are paid for, and a floor may have more to move.
             if !self.issue() || self.rated.is_empty() {
                 break;
             }
@@ -32,7 +32,7 @@ impl Core {
         self.classes.let_groups_go(&mut self.queue, self.now);
     }
 
-    /// Whether anything was granted.
+    /// Issues permits; returns whether anything was granted.
     fn issue(&mut self) -> bool {
         let mut granted = false;
         loop {
@@ -40,7 +40,7 @@ impl Core {
                 Output::Issue(command) => {
                     self.grant(command.tag);
                     granted = true;
-                    // Behind a choice no timer is set: was that the last that waited?
+                    // After a choice no timer is set: was that the last one waiting?
                     self.is_empty = self.waiting == self.kept;
                 }
                 Output::Done(..) => self.untold -= 1,
@@ -52,7 +52,7 @@ impl Core {
                 }
             }
             if self.is_empty && self.untold == 0 {
-                // The queue would say that it has nothing, as it did.
+                // The queue would say again that it has nothing.
                 self.queue_wakes = None;
                 return granted;
             }

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rates: the least and the most that a class gets, in bytes and requests a second.
 //!
-//! A clock for each of the two says until when the past is paid for. A permit of 200 kB:
+//! Each of the two has a clock that says until when past permits are paid for. A permit of 200 kB:
 //!
 //! ```text
 //! cap 1 MB/s      paid until 0 + 200 ms: the next may go when 100 ms of it are left, at 100 ms
-//! floor 1 MB/s    it is behind while its clock is: then its next goes before everything else
+//! floor 1 MB/s    behind while its clock is in the past: then its next goes before all others
 //! ```
 //!
-//! Both clocks move as permits are granted. What a cap has let into the queue and is not granted
-//! yet is *promised*, and counts as well: else a class that the queue holds up would be let in
-//! without end, and go all at once.
+//! Both clocks move as permits are granted. Asks that a cap has let into the queue and that are not
+//! granted yet are *promised*, and count as well: otherwise a class that the queue holds up would
+//! be let in without end, and go all at once.
 //!
 //! # Invariants
 //! I1  Within any time t a class of cap r is granted at most `r * (t + BURST)` and one permit.
-//! I2  A floor's clock is at most [`BURST`] from now, in both directions, but for one permit: what
-//!     others left it yesterday is no debt, and what it lacked is not made up for later.
+//! I2  A floor's clock is at most [`BURST`] from now, in both directions, except for one permit:
+//!     extra service in the past is no debt, and a lack in the past is not made up for.
 //!
 //! Source: the virtual clock of Zhang (1990); floors as reservation tags of mClock (2010).
 
 use paternoster_core::Nanos;
 
-/// How far ahead of its cap a class may be, and its floor's clock from now.
+/// How far ahead of its cap a class may be, and how far a floor's clock may be from now.
 pub(super) const BURST: u64 = 100_000_000;
-/// A permit costs no more than so long: 11 days. Sums of many stay within 64 bits.
+/// A permit costs at most this long: 11 days. Sums of many stay within 64 bits.
 const COST_MOST: u64 = 1_000_000_000_000_000;
 
-/// Bytes and requests a second; 0: not limited in that.
+/// Bytes and requests a second; 0: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate {
     /// Bytes of the permits that are granted in a second.
@@ -36,28 +36,28 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Nothing said.
+    /// No rate.
     pub const NONE: Rate = Rate { bytes: 0, requests: 0 };
 
-    /// So many bytes a second.
+    /// This many bytes a second.
     #[must_use]
     pub const fn bytes(bytes: u64) -> Rate {
         Rate { bytes, requests: 0 }
     }
 
-    /// So many permits a second.
+    /// This many permits a second.
     #[must_use]
     pub const fn requests(requests: u64) -> Rate {
         Rate { bytes: 0, requests }
     }
 
-    /// Whether it says anything.
+    /// Whether it sets any rate.
     #[must_use]
     pub const fn is_said(&self) -> bool {
         self.bytes != 0 || self.requests != 0
     }
 
-    /// How long a permit of so many bytes takes at this rate, by bytes and by requests.
+    /// How long a permit of `len` bytes takes at this rate, by bytes and by requests.
     fn costs(self, len: u64) -> [u64; 2] {
         let cost = |amount: u64, rate: u64| {
             let ns = u128::from(amount) * 1_000_000_000 / u128::from(rate.max(1));
@@ -71,7 +71,7 @@ impl Rate {
     }
 }
 
-/// The most.
+/// The most that a class gets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cap {
     rate: Rate,
@@ -84,7 +84,7 @@ impl Cap {
         self.rate
     }
 
-    /// Another rate from now on. What was paid for stays so; the caller promises anew.
+    /// Sets another rate from now on. Past payments stay; the caller must promise again.
     pub(super) fn set(&mut self, rate: Rate) {
         self.rate = rate;
         self.promised = [0; 2];
@@ -97,7 +97,7 @@ impl Cap {
     pub(super) fn opens(&self, now: Nanos) -> Nanos {
         let mut opens = 0;
         for (paid, promised) in self.paid.into_iter().zip(self.promised) {
-            // What is behind now is worth nothing.
+            // Time before now has no value.
             let ahead = paid.max(now.0).saturating_add(promised);
             opens = opens.max(ahead.saturating_sub(BURST));
         }
@@ -114,7 +114,7 @@ impl Cap {
         }
     }
 
-    /// What was promised is not wanted any more, or granted now.
+    /// A promise ends: its ask was withdrawn, or is granted now.
     pub(super) fn release(&mut self, len: u64) {
         for (promised, cost) in self.promised.iter_mut().zip(self.rate.costs(len)) {
             *promised = promised.saturating_sub(cost);
@@ -131,7 +131,7 @@ impl Cap {
     }
 }
 
-/// The least.
+/// The least that a class gets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Floor {
     rate: Rate,
@@ -149,20 +149,20 @@ impl Floor {
         self.paid = [now.0; 2];
     }
 
-    /// It asks again from now on, and did not: what was not asked for is not owed.
+    /// The class begins to ask again: nothing is owed for the time when it did not.
     pub(super) fn begins(&mut self, now: Nanos) {
         for paid in &mut self.paid {
             *paid = (*paid).max(now.0);
         }
     }
 
-    /// From when on it has had less than its floor; `None` if it has none.
+    /// From when on it is behind its floor; `None` if it has none.
     pub(super) fn behind(&self) -> Option<Nanos> {
         let said = self.paid.into_iter().zip(self.rate.is_said_by());
         said.filter_map(|(paid, is_said)| is_said.then_some(Nanos(paid))).min()
     }
 
-    /// A permit is granted, by whatever right (I2).
+    /// A permit is granted, by whatever order (I2).
     pub(super) fn pay(&mut self, now: Nanos, len: u64) {
         for (paid, cost) in self.paid.iter_mut().zip(self.rate.costs(len)) {
             let least = now.0.saturating_sub(BURST);
@@ -176,25 +176,25 @@ impl Floor {
 mod tests {
     use super::*;
 
-    /// Does the example of the essay hold?
+    /// Does the example above hold?
     #[test]
     fn a_cap_is_paid_for_before_the_next() {
         let mut cap = Cap::default();
         cap.set(Rate::bytes(1_000_000));
         cap.pay(Nanos(0), 200_000);
         assert_eq!(cap.opens(Nanos(0)), Nanos::from_millis(100));
-        // And what is promised counts: 50 kB are 50 ms.
+        // And promises count: 50 kB are 50 ms.
         cap.promise(50_000);
         assert_eq!(cap.opens(Nanos(0)), Nanos::from_millis(150));
         cap.release(50_000);
         assert_eq!(cap.opens(Nanos(0)), Nanos::from_millis(100));
-        // Nothing is saved up while idle, but for the burst: a second's worth at 100 s.
+        // Nothing is saved up while idle, except the burst: a second's worth at 100 s.
         let now = Nanos::from_secs(100);
         cap.pay(now, 1_000_000);
         assert_eq!(cap.opens(now), now + Nanos::from_millis(900));
     }
 
-    /// Is a floor's clock never farther than a tenth of a second from now, whatever it has had?
+    /// Is a floor's clock never farther than a tenth of a second from now, whatever it got?
     #[test]
     fn a_floor_forgets() {
         let mut floor = Floor::default();
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(floor.behind(), Some(now));
     }
 
-    /// Are the largest numbers no fault?
+    /// Do the largest numbers cause no fault?
     #[test]
     fn hostile_numbers() {
         let (mut cap, mut floor) = (Cap::default(), Floor::default());

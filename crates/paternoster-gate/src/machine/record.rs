@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Record: every call of a gate and what it answered, as lines of text; and doing them again.
+//! Record: every call of a gate and its answer, as lines of text; and replaying them.
 //!
-//! A gate is a state machine that is told the time, so the same calls have the same answers. What a
-//! program saw ("why did this read wait for 80 ms?") can so be seen again, elsewhere and later, at
-//! each step with [`super::Core::explain_all`]:
+//! A gate is a state machine that gets the time as an argument, so the same calls have the same
+//! answers. So what a program saw ("why did this read wait for 80 ms?") can be examined elsewhere
+//! and later, at each step with [`super::Core::explain_all`]:
 //!
 //! ```text
 //! gate 2 256 4096 255 30000000000 false        the version of the lines, settings
@@ -13,12 +13,13 @@
 //! give-back 81000 4294967296 = Ok(())          time, permit
 //! ```
 //!
-//! Calls that change nothing are left out. A line is written when its call is over, so a recording
-//! of a program that crashed lacks the call in which it did, and what its sink had not yet written.
+//! Calls that change nothing are left out. A line is written when its call is over, so the
+//! recording of a crashed program lacks the call in which it crashed, and what its sink had not yet
+//! written.
 //!
 //! # Invariants
 //! I1  Nothing depends on whether there is a recording.
-//! I2  Once made, a recording allocates nothing but for a line longer than any before.
+//! I2  Once made, a recording allocates only for a line longer than any before.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -38,7 +39,7 @@ const VERSION: u64 = 2;
 const KINDS: [Kind; 4] = [Kind::Normal, Kind::Urgent, Kind::Background, Kind::Idle];
 const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Flush, Op::Discard];
 
-/// Where a recording goes: called with a line at a time.
+/// Where a recording goes: called with one line at a time.
 pub type Sink = Box<dyn Write + Send>;
 
 /// A recording under way.
@@ -118,7 +119,7 @@ impl Record {
         }
     }
 
-    /// A call with a time, a class or permit as a number, perhaps one argument more, and an answer.
+    /// A call with a time, a class or permit as a number, perhaps another argument, and an answer.
     pub(super) fn call(&mut self, what: &str, numbers: &[u64], answer: &dyn fmt::Debug) {
         self.add(format_args!("{what}{} = {answer:?}", Numbers(numbers)));
     }
@@ -132,7 +133,7 @@ impl fmt::Display for Numbers<'_> {
     }
 }
 
-/// What a line says of a class.
+/// What a line says about a class.
 pub(super) struct Opened {
     weight: u32,
     kind: usize,
@@ -145,7 +146,7 @@ impl Opened {
     pub(super) fn new(spec: &ClassSpec) -> Opened {
         let kind = KINDS.iter().position(|kind| *kind == spec.kind).unwrap_or(0);
         let below = spec.below.map_or(0, |class| class.0.bits());
-        // A line is a line, and ends with the last ` = `.
+        // A name must not break the line; the answer follows the last ` = `.
         let name = spec.name.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
         let (cap, floor) = (spec.cap, spec.floor);
         let rates = [cap.bytes, cap.requests, floor.bytes, floor.requests];
@@ -153,13 +154,13 @@ impl Opened {
     }
 }
 
-/// A recording was not done again.
+/// A recording could not be replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// This line, from 1, is none of a recording of this version.
+    /// This line, counted from 1, is not from a recording of this version.
     Unreadable(usize),
-    /// This line's call has another answer now: the whole line as it would be now.
+    /// This line's call has a different answer now: the whole line as it would be.
     Differs(usize, String),
 }
 
@@ -177,8 +178,8 @@ impl fmt::Display for ReplayError {
 impl core::error::Error for ReplayError {}
 
 impl Core {
-    /// A gate whose calls are recorded from its first to its last. Nothing depends on it, but for
-    /// the time that `sink` takes: a buffer in memory is a good one.
+    /// A gate whose calls are recorded from its first to its last. The gate behaves the same,
+    /// except for the time that `sink` takes: use a memory buffer.
     #[must_use]
     pub fn recorded(settings: Settings, sink: Sink) -> Core {
         Core::with_record(settings, Record::new(Some(sink)))
@@ -191,9 +192,8 @@ impl Core {
         core
     }
 
-    /// Does the calls of a recording again, up to line `until`, and compares each answer: the gate
-    /// as it was then, and how many lines were read. A last line that was not written whole is
-    /// passed over.
+    /// Repeats the calls of a recording, up to line `until`, and compares each answer. Returns the
+    /// gate as it was then, and how many lines were read. An incomplete last line is skipped.
     ///
     /// # Errors
     /// [`ReplayError`].
@@ -234,7 +234,7 @@ fn class(number: u64) -> ClassId {
     ClassId(Key::from_bits(number))
 }
 
-/// Does the call of a line; `None` if it says none.
+/// Makes the call of a line; `None` if it has none.
 fn again(core: &mut Core, line: &str) -> Option<()> {
     let (call, _) = line.rsplit_once(" = ")?;
     let (what, rest) = call.split_once(' ')?;
@@ -253,7 +253,7 @@ fn again(core: &mut Core, line: &str) -> Option<()> {
         }
         "ask" => {
             let (now, id, op) = (number()?, number()?, number()?);
-            // The offset is a number, or `-`, which is none.
+            // The offset is a number, or `-` for none.
             let offset = number();
             let ask = Ask::new(*OPS.get(usize::try_from(op).ok()?)?, number()?);
             let ask = ask.holder(number()?).by(Nanos(number()?)).until(Nanos(number()?));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports: what is wrong with the holders of permits; and everything in words and figures.
+//! Reports: mistakes of permit holders; and the gate's state in words and figures.
 
 use alloc::collections::VecDeque;
 use core::fmt::{self, Write};
@@ -10,32 +10,31 @@ use super::Core;
 use super::class::{Class, ClassId};
 use super::entry::{Entry, Lane, Stage, Ticket};
 
-/// So many are kept until they are read.
+/// This many are kept until they are read.
 const KEPT: usize = 64;
 
 /// Something that a program should not do with permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Report {
-    /// A permit was not given back in time. It counts no more; when it comes, it is stale.
+    /// A permit was not given back in time. It no longer counts; a later give-back is stale.
     Expired {
-        /// Which.
+        /// The permit.
         ticket: Ticket,
-        /// Whose.
+        /// Its class.
         class: ClassId,
-        /// Its holder, as the ask said.
+        /// Its holder, as named in the ask.
         holder: u64,
         /// When it was given.
         granted: Nanos,
     },
-    /// A holder asks for another permit. If all do so nobody has what it waits for, until permits
-    /// expire.
+    /// A holder asks for another permit. If all holders do so, they deadlock until permits expire.
     HolderWaits {
-        /// Who.
+        /// The holder.
         holder: u64,
-        /// For which class it asks.
+        /// The class for which it asks.
         class: ClassId,
-        /// What it asks for.
+        /// Its new ask.
         ticket: Ticket,
     },
 }
@@ -53,7 +52,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Reports that wait to be read, and how many there were no places for.
+/// Reports that wait to be read, and how many were lost for lack of room.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     waiting: VecDeque<Report>,
@@ -83,7 +82,7 @@ impl Reports {
 }
 
 impl Core {
-    /// The next report that was not read, the oldest first. The first 64 are kept.
+    /// The next unread report, oldest first. At most 64 are kept; later ones are lost.
     pub fn report(&mut self) -> Option<Report> {
         self.reports.next()
     }
@@ -121,7 +120,7 @@ impl Core {
         }
     }
 
-    /// What waits for what and why: a line for each that waits, oldest place first, at most `most`.
+    /// What waits for what and why: a line for each waiting ask, in order of place, at most `most`.
     ///
     /// # Errors
     /// Those of `out`.
@@ -174,7 +173,7 @@ impl Core {
         Ok(())
     }
 
-    /// What the elevator has found out: `depth`, `seats` and the others of its attributes.
+    /// What the elevator has found out: `depth`, `seats` and its other attributes.
     #[must_use]
     pub fn learned(&self, name: &str) -> u64 {
         match self.queue.value(name) {
@@ -185,7 +184,7 @@ impl Core {
     }
 }
 
-/// A label's value, escaped as the format asks.
+/// A label's value, escaped as the format requires.
 struct Label<'a>(&'a str);
 
 impl fmt::Display for Label<'_> {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings: the sizes of a gate, the request queue that is made by them, and where in it the I/Os
-//! lie for which permits are asked.
+//! Settings: the sizes of a gate, the request queue made from them, and the sectors in it of the
+//! I/Os that permits are for.
 //!
 //! ```text
-//! offset said        its sector
-//! nothing said       0, 1, 2 ... times 2^20 sectors: near to none, in the order of asking
+//! with an offset     its sector
+//! without            0, 1, 2 ... times 2^20 sectors: far from all others, in order of the asks
 //! ```
 
 use alloc::boxed::Box;
@@ -14,30 +14,30 @@ use paternoster_core::{DeviceFacts, Limits, Nanos, RequestQueue};
 
 /// Sectors of the space in which I/Os lie: 2^54 bytes.
 const CAPACITY: u64 = 1 << 45;
-/// The largest I/O that the queue is told of, in sectors: 1 GiB. Larger ones are charged alike,
-/// since what is charged is time.
+/// The largest I/O in the queue, in sectors: 1 GiB. Larger ones are charged alike, since the charge
+/// is time.
 const SECTORS_MOST: u32 = 1 << 21;
-/// I/Os of which nobody says where they lie are so far from each other, in sectors: near to none,
-/// and in the order in which they were asked for.
+/// The distance between I/Os without an offset, in sectors: far from all others, and in order of
+/// the asks.
 const STRIDE: u64 = 1 << 20;
-/// Each has a client of the queue, and perhaps a group below the root.
+/// Each has a client in the queue, and perhaps a group below the root.
 const CLASSES_MOST: u32 = Limits::MOST.groups - 1;
 
 /// The sizes of a gate's tables, which never grow, and its one policy. Nothing here describes the
 /// device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Permits that may be out at a time, whatever is learned: 256 unless said. More than the
-    /// device can use at once are useless and harmless.
+    /// An upper bound for permits that may be out at a time: 256 by default. More than the device
+    /// can use at once are useless but harmless.
     pub permits: u32,
-    /// Asks that may wait or hold a permit: 4,096 unless said, at most 10,240.
+    /// Asks that may wait or hold a permit: 4,096 by default, at most 10,240.
     pub asks: u32,
-    /// Classes, 255 unless said, at most 2^24 - 1.
+    /// Classes: 255 by default, at most 2^24 - 1.
     pub classes: u32,
-    /// A permit that is not given back within that time expires: 30 s unless said.
+    /// A permit that is not given back within this time expires: 30 s by default.
     pub expires_after: Nanos,
-    /// Whether seeks cost time, if that is known: as `queue/rotational` of a disk says. Only where
-    /// they do a class without streams can be served by place.
+    /// Whether seeks cost time, if known: as a disk's `queue/rotational` says. Only if they do, a
+    /// class without streams can be served by place.
     pub rotational: bool,
 }
 
@@ -59,7 +59,7 @@ impl Settings {
         self.permits.clamp(1, self.places())
     }
 
-    /// The queue, which gives out `used` commands at a time until it is told otherwise.
+    /// The queue, which gives out `used` commands at a time until that is changed.
     pub(super) fn queue(&self, used: u32) -> RequestQueue {
         let (asks, classes) = (self.places(), self.classes.clamp(1, CLASSES_MOST));
         let facts = DeviceFacts {
@@ -72,7 +72,7 @@ impl Settings {
         let limits = Limits {
             requests: asks,
             bios: asks,
-            // Each may have a second one, for its floor.
+            // Each may have a second client, for its floor.
             clients: classes.saturating_mul(2),
             groups: classes.saturating_add(1),
             notes: 0,
@@ -81,7 +81,7 @@ impl Settings {
             .limits(limits)
             .build()
             .expect("they are between the least and the most that work");
-        // One permit, one request; and a class may have all the places there are.
+        // One permit, one request; and a class may take all places.
         for (name, value) in [
             ("nomerges", 2),
             ("nr_requests", asks),
@@ -96,12 +96,12 @@ impl Settings {
     }
 }
 
-/// How many sectors the queue is told of.
+/// The size in sectors for the queue.
 pub(super) fn sectors(len: u64) -> u32 {
     u32::try_from(len.div_ceil(512)).unwrap_or(u32::MAX).clamp(1, SECTORS_MOST)
 }
 
-/// Where an I/O lies, in sectors. One of which nobody says where comes behind all others.
+/// The sector of an I/O. One without an offset comes after all others.
 pub(super) fn place(offset: Option<u64>, len: u64, number: u64) -> u64 {
     let last = CAPACITY - u64::from(sectors(len));
     let next = number.wrapping_mul(STRIDE) % CAPACITY;
