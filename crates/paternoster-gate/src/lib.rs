@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fair I/O scheduler inside any program: ask, get a permit in fair order, give it back.
 //!
-//! Programs that store data put a semaphore or a token bucket before their disk, and a person has
-//! to type in how much it can take. A gate is told nothing: how many permits may be out, for whom
-//! one is kept, whether streams take turns is found out while it runs, by the scheduler
-//! `paternoster` of the library behind it.
+//! Programs that store data put a semaphore or a token bucket in front of their disk, and a person
+//! has to type in how much the disk can take. A gate needs no such number: the library's scheduler
+//! `paternoster` finds out at run time how many permits may be out, which class to keep one for,
+//! and whether streams take turns.
 //!
 //! ```text
 //! reads 400 ──ask──▶ ┌───────────────────────────┐ ──permit──▶ read, write, fsync
@@ -14,11 +14,11 @@
 //! ```
 //!
 //! [`Gate`] is for threads (`class.permit(…)`), tasks (`class.permit_async(…)`, of any runtime) and
-//! callbacks. [`Core`] is the gate without threads or clock, for event loops and simulators; it is
-//! all there is without the feature `std`.
+//! callbacks. [`Core`] is the gate without threads or clock, for event loops and simulators;
+//! without the feature `std` there is nothing else.
 //!
 //! A class pays by device time: while k permits are out each is charged 1/k of the time that
-//! passes. So hold one only as long as the device works for you.
+//! passes. So hold a permit only while the device works for you.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub use paternoster_core::Nanos;
 #[cfg(feature = "std")]
 pub use shell::{Class, Gate, Permit, PermitError, PermitFuture};
 
-/// The page of the repository, and the package's, whose examples are tests.
+/// The READMEs of the repository and of the package, whose examples are tests.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../../../docs/gate.md")]
 #[doc = include_str!("../README.md")]

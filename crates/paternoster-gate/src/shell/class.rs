@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Class: what a program asks at, in the ways in which it may wait.
+//! Class: where a program asks for permits, and the ways in which it may wait.
 
 use std::boxed::Box;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn nanos(time: Duration) -> Nanos {
 }
 
 impl Class {
-    /// The gate that it is a class of.
+    /// The gate that it belongs to.
     #[must_use]
     pub const fn gate(&self) -> &Gate {
         &self.gate
@@ -36,10 +36,10 @@ impl Class {
         self.gate.class(spec.below(self.id))
     }
 
-    /// A permit for one I/O of so many bytes; waits for as long as it takes.
+    /// A permit for one I/O of `len` bytes; waits for as long as it takes.
     ///
     /// # Errors
-    /// [`PermitError`]: the class was closed, or thousands ask already.
+    /// [`PermitError`]: the class was closed, or too many ask already.
     pub fn permit(&self, op: Op, len: u64) -> Result<Permit, PermitError> {
         self.permit_for(Ask::new(op, len))
     }
@@ -52,7 +52,7 @@ impl Class {
         self.gate.shared.wait(self.id, ask.holder(this_thread()))
     }
 
-    /// A permit, if it is granted within that time.
+    /// A permit, if it is granted within this time.
     ///
     /// # Errors
     /// [`PermitError`].
@@ -61,8 +61,7 @@ impl Class {
         self.permit_for(Ask::new(op, len).until(until))
     }
 
-    /// A permit for an I/O that has ended within that time, as far as one can tell; refused at
-    /// once if it would not have.
+    /// A permit for an I/O that is expected to end within this time; refused at once if not.
     ///
     /// # Errors
     /// [`PermitError`]; [`crate::AskError::TooLate`] has the time at which it would be done.
@@ -71,7 +70,7 @@ impl Class {
         self.permit_for(Ask::new(op, len).by(by))
     }
 
-    /// A permit, if there is one at once.
+    /// A permit, if one is available at once.
     #[must_use]
     pub fn try_permit(&self, op: Op, len: u64) -> Option<Permit> {
         self.gate.shared.try_wait(self.id, Ask::new(op, len))
@@ -83,11 +82,11 @@ impl Class {
         PermitFuture { shared, class: self.id, ask, asked: None }
     }
 
-    /// Calls `then` with the permit when it is granted, or is not in time: at once in this thread,
-    /// or later in whichever gives a permit back.
+    /// Calls `then` with the permit when it is granted, or with an error when it is too late: at
+    /// once in this thread, or later in the thread that gives a permit back.
     ///
     /// # Errors
-    /// [`PermitError`]: nothing was asked for, and `then` is not called.
+    /// [`PermitError`]: the ask was refused, and `then` is not called.
     pub fn permit_then(
         &self,
         ask: Ask,
@@ -101,7 +100,8 @@ impl Class {
         Ok(())
     }
 
-    /// When would a permit be given, and the I/O be done, from now on? `None` if it was closed.
+    /// When would a permit asked for now be given, and the I/O be done? `None` if the class was
+    /// closed.
     #[must_use]
     pub fn eta(&self, op: Op, len: u64) -> Option<(Duration, Duration)> {
         let now = self.gate.now();
@@ -109,7 +109,7 @@ impl Class {
         Some((Duration::from_nanos((permit - now).0), Duration::from_nanos((done - now).0)))
     }
 
-    /// Another weight from now on.
+    /// Sets another weight from now on.
     ///
     /// # Errors
     /// [`ClassError::NoClass`] if it was closed.
@@ -119,17 +119,18 @@ impl Class {
         set.unwrap_or(Err(ClassError::NoClass))
     }
 
-    /// Another cap and another floor from now on; [`Rate::NONE`] for none.
+    /// Sets another cap and floor from now on; [`Rate::NONE`] for none.
     ///
     /// # Errors
-    /// [`ClassError`]: it was closed, or shall have a floor and has others below it.
+    /// [`ClassError`]: it was closed, or a floor is set and others are below it.
     pub fn set_rates(&self, cap: Rate, floor: Rate) -> Result<(), ClassError> {
         let (now, id) = (self.gate.now(), self.id);
         let set = self.gate.shared.act(now, |state| state.core.set_rates(now, id, cap, floor));
         set.unwrap_or(Err(ClassError::NoClass))
     }
 
-    /// Nothing more can be asked for it. What waits and what is out ends as usual.
+    /// Closes the class: no more asks are taken. Waiting asks and permits that are out end as
+    /// usual.
     ///
     /// # Errors
     /// [`ClassError`]: it was closed, or others are below it.
@@ -139,7 +140,7 @@ impl Class {
         closed.unwrap_or(Err(ClassError::NoClass))
     }
 
-    /// What it has had so far; `None` if it was closed.
+    /// What it has received so far; `None` if it was closed.
     #[must_use]
     pub fn counts(&self) -> Option<Counts> {
         self.gate.shared.lock()?.core.counts(self.id)

@@ -12,7 +12,7 @@ use super::waiter::Waiter;
 use super::{Permit, PermitError, Shared};
 use crate::machine::{Ask, ClassId, Ticket};
 
-/// Waits for a permit. It asks when it is polled first; dropped earlier, or before it is told, it
+/// Waits for a permit. It asks when first polled; dropped before that, or before its outcome, it
 /// leaves nothing behind.
 #[must_use = "it asks when it is polled"]
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Drop for PermitFuture {
                 state.waiters.release(key.index());
                 state.listens[ticket.index() as usize] = None;
             }
-            // What was told to be too late, or has expired, is no ticket any more.
+            // An ask that was too late, or has expired, has no ticket any more.
             state.core.withdraw(now, ticket);
         });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Host: what Linux says of a device.
+//! Host: what Linux reports about a device.
 
 use std::format;
 use std::fs;
@@ -30,8 +30,8 @@ const fn numbers(device: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// Is 0x801 the first partition of the first SCSI disk, 8:1, and are large numbers put
-    /// together again? And is a file that is not there on no disk?
+    /// Is 0x801 the first partition of the first SCSI disk, 8:1, and are large numbers put together
+    /// again? And is a missing file on no disk?
     #[test]
     fn device_numbers() {
         assert_eq!(numbers(0x801), (8, 1));

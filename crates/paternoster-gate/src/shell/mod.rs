@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shell: the gate for threads, futures and callbacks, around [`Core`] under a mutex.
 //!
-//! Each call takes the lock, lets the core do what is due, and tells those who have got something
+//! Each call takes the lock, lets the core do what is due, and notifies waiters with an outcome
 //! when the lock is free again:
 //!
 //! ```text
@@ -10,16 +10,17 @@
 //! ```
 //!
 //! Some waits end by time: the gate keeps a permit for a class that is about to ask, a deadline
-//! passes, a permit expires. One waiter rings for all of them: the thread that has been blocked
-//! longest parks until then; if only futures and callbacks wait a helper thread does, which is
-//! started when it is needed first. A program that wants none calls [`Gate::poll`].
+//! passes, a permit expires. One waiter watches the time for all of them: the thread that has been
+//! blocked longest parks until then; if only futures and callbacks wait, a helper thread does,
+//! started when first needed. A program that wants no helper calls [`Gate::poll`].
 //!
 //! # Invariants
-//! I1  A waiter is told something when the lock is free, so that it may ask again at once.
-//! I2  While anything waits that ends by time, a thread is parked until then or earlier: the first
-//!     in `blocked`, or the helper.
-//! I3  A ticket has a waiter exactly until that was told, or withdrew. The waiter stays until it
-//!     has looked, though its permit may have expired meanwhile and the ticket be another's.
+//! I1  A waiter is notified when the lock is free, so that it may ask again at once.
+//! I2  While any wait ends by time, a thread is parked until then or earlier: the first in
+//!     `blocked`, or the helper.
+//! I3  A ticket has a waiter exactly until the waiter was notified, or withdrew. The waiter stays
+//!     until it has looked, though its permit may have expired meanwhile and the ticket may be in
+//!     use again.
 
 mod class;
 mod future;
@@ -52,12 +53,12 @@ pub use permit::Permit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermitError {
-    /// It was not asked for.
+    /// The ask was refused.
     Refused(AskError),
     /// It was not granted in time.
     TooLate,
-    /// This process is a child of the one that opened the gate, and the fork found the gate in the
-    /// middle of something. Open one of its own.
+    /// This process is a child of the one that opened the gate, and forked while the gate was
+    /// locked. The child must open its own gate.
     Forked,
 }
 
@@ -83,11 +84,11 @@ impl From<AskError> for PermitError {
 struct State {
     core: Core,
     waiters: Slab<Waiter>,
-    /// By index of a ticket: who is to be told of it.
+    /// By index of a ticket: the waiter to notify.
     listens: Vec<Option<Key>>,
     /// Threads that are blocked, the longest first.
     blocked: VecDeque<Key>,
-    /// Until when the one who rings sleeps; `None`: for as long as nobody wakes it, or nobody does.
+    /// Until when the waiter that watches the time sleeps; `None`: until woken, or there is none.
     rings_at: Option<Nanos>,
     helper: Option<Thread>,
     may_help: bool,
@@ -97,13 +98,13 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     clock: Clock,
-    /// The thread that opened it.
+    /// The process that opened it.
     pid: u32,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // It finds that the gate has gone.
+        // The helper finds that the gate is gone.
         let state = match self.state.get_mut() {
             Ok(state) => state,
             Err(poisoned) => poisoned.into_inner(),
@@ -114,7 +115,7 @@ impl Drop for Shared {
     }
 }
 
-/// A recording into what bytes are written to.
+/// A recording into any writer of bytes.
 struct Lines<W>(W);
 
 impl<W: std::io::Write> core::fmt::Write for Lines<W> {
@@ -155,9 +156,8 @@ impl Gate {
         Gate::around(Core::new(settings), settings)
     }
 
-    /// A gate whose calls are recorded, a line each, for [`Core::replay`]. It writes while it has
-    /// the lock: give it what has a buffer. What cannot be written ends the recording, and nothing
-    /// else.
+    /// A gate whose calls are recorded, a line each, for [`Core::replay`]. It writes while it holds
+    /// the lock: give it a buffered writer. A failed write ends the recording, and nothing else.
     #[must_use]
     pub fn recorded(settings: Settings, to: impl std::io::Write + Send + 'static) -> Gate {
         Gate::around(Core::recorded(settings, Box::new(Lines(to))), settings)
@@ -178,8 +178,8 @@ impl Gate {
         Gate { shared: Arc::new(shared) }
     }
 
-    /// A gate before the device on which this file or folder lies, or before this block device. All
-    /// that is read of it is whether seeks cost time there; unknown, it is taken for flash.
+    /// A gate for the device that holds this file or folder, or for this block device. It only
+    /// reads whether seeks cost time there; if unknown, the device is taken for flash.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn open(path: &std::path::Path) -> Gate {
@@ -194,7 +194,7 @@ impl Gate {
         host::is_rotational(path)
     }
 
-    /// Starts no thread, whatever waits: [`Gate::poll`] is called instead.
+    /// Never starts a helper thread: the program calls [`Gate::poll`] instead.
     #[must_use]
     pub fn without_helper(self) -> Gate {
         if let Some(mut state) = self.shared.lock() {
@@ -203,7 +203,7 @@ impl Gate {
         self
     }
 
-    /// The gate's time, which begins when it is made: what asks take for deadlines.
+    /// The gate's time, which begins when it is made; deadlines of asks are in it.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.shared.clock.now()
@@ -229,9 +229,9 @@ impl Gate {
         given.unwrap_or(Err(NotOut))
     }
 
-    /// Lets what is due happen, and tells when it has to be called again at the latest, if nothing
-    /// is asked for or given back until then. Only for programs whose waiters are futures and
-    /// callbacks and that want no helper thread ([`Gate::without_helper`]).
+    /// Does what is due, and returns when it has to be called again at the latest, if there is no
+    /// ask or give-back before. Only for programs whose waiters are futures and callbacks and that
+    /// want no helper thread ([`Gate::without_helper`]).
     pub fn poll(&self) -> Option<Duration> {
         let now = self.now();
         self.shared.act(now, |_| ());
@@ -239,7 +239,7 @@ impl Gate {
         state.core.wakes_at().map(|at| Duration::from_nanos((at - now).0))
     }
 
-    /// The next report that was not read: permits that expired, holders that ask for more.
+    /// The next unread report: permits that expired, holders that ask for more.
     #[must_use]
     pub fn report(&self) -> Option<Report> {
         self.shared.lock()?.core.report()
@@ -256,7 +256,7 @@ impl Gate {
         text
     }
 
-    /// What waits for what and why: a line for each of at most `most` that wait.
+    /// What waits for what and why: a line for each of at most `most` waiting asks.
     #[must_use]
     pub fn explain(&self, most: usize) -> String {
         let mut text = String::new();
@@ -287,7 +287,7 @@ fn pid() -> u32 {
 }
 
 impl State {
-    /// Nothing is due at `now`, and nothing waits: there is none to be told or woken.
+    /// Nothing is due at `now`, and nothing waits: there is no waiter to notify or wake.
     fn is_quiet(&self, now: Nanos) -> bool {
         self.core.in_all().0 == 0 && !self.core.is_due(now)
     }
@@ -304,7 +304,7 @@ impl State {
         Ok((ticket, self.listen(ticket, waiter)?))
     }
 
-    /// Asks; there is a place for what will listen.
+    /// Asks; makes room for a waiter.
     fn enter(&mut self, now: Nanos, class: ClassId, ask: Ask) -> Result<Ticket, AskError> {
         if self.waiters.is_full() {
             return Err(AskError::Full);
@@ -312,14 +312,14 @@ impl State {
         self.core.ask(now, class, ask)
     }
 
-    /// `waiter` is told what becomes of a ticket.
+    /// Registers `waiter` for the outcome of a ticket.
     fn listen(&mut self, ticket: Ticket, waiter: Waiter) -> Result<Key, AskError> {
         let key = self.waiters.insert(waiter).map_err(|_| AskError::Full)?;
         self.listens[ticket.index() as usize] = Some(key);
         Ok(key)
     }
 
-    /// What became of a ticket; whom to tell when the lock is free.
+    /// Records the outcome of a ticket; returns the waiter to call when the lock is free.
     fn tell(&mut self, ticket: Ticket, is_granted: bool) -> Option<Call> {
         let key = self.listens[ticket.index() as usize].take()?;
         let call = self.waiters.get_mut(key)?.tell(ticket, is_granted);
@@ -329,7 +329,7 @@ impl State {
         call
     }
 
-    /// What a waiter was told. Then it is none any more.
+    /// Takes a waiter's outcome. The waiter is then removed.
     fn told(&mut self, key: Key) -> Option<bool> {
         let told = self.waiters.get(key)?.told()?;
         self.waiters.release(key.index());
@@ -338,13 +338,13 @@ impl State {
 }
 
 impl Shared {
-    /// The state, unless this is a child whose parent was in the middle of something.
+    /// The state, unless this is a child process that forked while the gate was locked.
     fn lock(&self) -> Option<MutexGuard<'_, State>> {
         #[cfg(not(feature = "shuttle"))]
         match self.state.try_lock() {
             Ok(state) => return Some(state),
             Err(std::sync::TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            // Only who has to wait asks whose child it is: that is a call of the kernel.
+            // Checks for a fork only if it would have to wait, since that takes a system call.
             Err(std::sync::TryLockError::WouldBlock) if self.pid != pid() => return None,
             Err(std::sync::TryLockError::WouldBlock) => {}
         }
@@ -353,7 +353,7 @@ impl Shared {
         Some(self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Does something with the core at `now`, then what is due, and tells all concerned (I1).
+    /// Does something with the core at `now`, then what is due, and notifies waiters (I1).
     fn act<T>(self: &Arc<Shared>, now: Nanos, what: impl FnOnce(&mut State) -> T) -> Option<T> {
         let mut state = self.lock()?;
         let result = what(&mut state);
@@ -361,7 +361,7 @@ impl Shared {
         Some(result)
     }
 
-    /// What is due at `now` happens, and all concerned are told when the lock is free.
+    /// Does what is due at `now`, and notifies waiters when the lock is free.
     #[inline]
     fn leave(self: &Arc<Shared>, mut state: MutexGuard<'_, State>, now: Nanos) {
         if state.is_quiet(now) {
@@ -380,9 +380,9 @@ impl Shared {
         }
     }
 
-    /// What is due now; returns who has to be told of it when the lock is free.
+    /// Does what is due now; returns the waiters to call when the lock is free.
     fn settle(&self, state: &mut State, now: Nanos) -> Vec<Call> {
-        // Allocates only if another than the one who calls is told.
+        // Allocates only to notify a waiter other than the caller.
         let mut calls = Vec::new();
         loop {
             let (ticket, is_granted) = match state.core.next(now) {
@@ -394,7 +394,7 @@ impl Shared {
         }
     }
 
-    /// Something ends by time before any thread would wake up: one has to look when that is (I2).
+    /// If a wait ends by time before any thread would wake up, chooses one to watch the time (I2).
     fn find_ringer(self: &Arc<Shared>, state: &mut State) -> Option<Call> {
         let (waits, _) = state.core.in_all();
         if waits == 0 {
@@ -405,7 +405,7 @@ impl Shared {
             return None;
         }
         if let Some(first) = state.blocked.front() {
-            // Whether it is parked or about to be, it looks under the lock until when it may sleep.
+            // Whether it is parked or about to be, it reads under the lock until when it may sleep.
             state.rings_at = Some(due);
             return state.waiters.get(*first).and_then(Waiter::ring);
         }
@@ -426,7 +426,7 @@ impl Shared {
     }
 }
 
-/// What is due happens; until when the helper may sleep. `None` if the gate has gone.
+/// Does what is due; returns until when the helper may sleep. `None` if the gate is gone.
 fn help(shared: &Weak<Shared>) -> Option<Option<Nanos>> {
     let shared = shared.upgrade()?;
     let mut state = shared.lock()?;

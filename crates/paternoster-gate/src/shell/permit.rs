@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Permit: what a holder has, given back when it is dropped; and how a thread waits for one.
+//! Permit: given back when it is dropped; and how a thread waits for one.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use super::waiter::Waiter;
 use super::{PermitError, Shared, State};
 use crate::machine::{Ask, ClassId, NotOut, Ticket};
 
-/// The right to do one I/O. Dropped when that has ended: how long it is held is what its class
-/// pays for. One that is forgotten expires.
+/// The right to do one I/O. Drop it when that has ended: its class pays for the time it is held. A
+/// leaked one expires.
 #[must_use = "a permit that is dropped at once permits nothing"]
 #[derive(Debug)]
 pub struct Permit {
@@ -27,7 +27,7 @@ impl Permit {
         Permit { shared: Arc::clone(shared), ticket: Some(ticket) }
     }
 
-    /// As dropping it, and tells whether it was still out.
+    /// Like dropping it, but reports whether it was still out.
     ///
     /// # Errors
     /// [`NotOut`] if it has expired.
@@ -70,7 +70,7 @@ pub(super) fn this_thread() -> u64 {
 }
 
 impl Shared {
-    /// A thread asks, and waits until it is told.
+    /// A thread asks, and waits for the outcome.
     pub(super) fn wait(
         self: &Arc<Shared>,
         class: ClassId,
@@ -80,7 +80,7 @@ impl Shared {
         let mut now = self.clock.now();
         let ticket = state.enter(now, class, ask)?;
         if state.core.is_out(ticket) {
-            // As a rule nothing is waited for, and none has to listen.
+            // Usually there is no wait, and no waiter to register.
             state.core.told(ticket);
             self.leave(state, now);
             return Ok(Permit::new(self, ticket));
@@ -133,7 +133,7 @@ impl Shared {
 }
 
 impl State {
-    /// A thread is blocked no more. If it was the one who rings, another is.
+    /// A thread is no longer blocked. If it watched the time, another one takes over.
     fn unblock(&mut self, key: Key) {
         if self.blocked.front() == Some(&key) {
             self.rings_at = None;

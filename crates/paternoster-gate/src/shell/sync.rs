@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sync: what the shell waits with: that of `std`; or, for the test that draws schedules, that of
-//! shuttle, with a clock that goes on when a thread waits for it.
+//! Sync: the shell's locks, threads and clock: from `std`; or, for the test that draws schedules,
+//! from shuttle, with a clock that advances when a thread waits for it.
 
 #[cfg(not(feature = "shuttle"))]
 mod real {
@@ -26,7 +26,7 @@ mod real {
             Nanos(passed.as_secs() * 1_000_000_000 + u64::from(passed.subsec_nanos()))
         }
 
-        /// Sleeps until another unparks this thread, at most until then.
+        /// Sleeps until another thread unparks this one, at most until `until`.
         pub(crate) fn park(&self, until: Option<Nanos>) {
             match until {
                 None => thread::park(),
@@ -35,7 +35,8 @@ mod real {
         }
     }
 
-    /// A thread that does `work` until that says that it is over; `None` if there can be none.
+    /// A thread that calls `work` until that returns that it is over; `None` if none can be
+    /// started.
     pub(crate) fn spawn(mut work: impl FnMut() -> bool + Send + 'static) -> Option<Thread> {
         let builder = thread::Builder::new().name("paternoster-gate".into());
         let handle = builder.spawn(move || while work() {}).ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiter: who is told what became of a ticket: a thread, a task, a function.
+//! Waiter: what learns the outcome of a ticket: a thread, a task, a function.
 
 use core::fmt;
 use std::boxed::Box;
@@ -9,10 +9,10 @@ use super::sync::{Arc, Thread};
 use super::{Permit, PermitError, Shared};
 use crate::machine::Ticket;
 
-/// What is called back.
+/// A function to call back.
 pub(super) type Callback = Box<dyn FnOnce(Result<Permit, PermitError>) + Send>;
 
-/// What waits with a ticket, and whether it was told that its permit was granted, or not in time.
+/// What waits with a ticket, and its outcome, once known: granted, or too late.
 #[derive(Default)]
 pub(super) enum Waiter {
     #[default]
@@ -34,7 +34,7 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// What is done when the lock is free again.
+/// What to do when the lock is free again.
 pub(super) enum Call {
     Unpark(Thread),
     Wake(Waker),
@@ -53,7 +53,7 @@ impl Call {
 }
 
 impl Waiter {
-    /// It has its permit, or does not get it.
+    /// It has its permit, or will not get it.
     pub(super) fn tell(&mut self, ticket: Ticket, is_granted: bool) -> Option<Call> {
         match self {
             Waiter::Nobody => None,
@@ -72,7 +72,7 @@ impl Waiter {
         }
     }
 
-    /// What it was told.
+    /// Its outcome.
     pub(super) const fn told(&self) -> Option<bool> {
         match self {
             Waiter::Thread(_, told) | Waiter::Task(_, told) => *told,
@@ -80,7 +80,7 @@ impl Waiter {
         }
     }
 
-    /// It is to look when it has to ring.
+    /// Makes it look when it next has to wake.
     pub(super) fn ring(&self) -> Option<Call> {
         match self {
             Waiter::Thread(Some(thread), _) => Some(Call::Unpark(thread.clone())),
