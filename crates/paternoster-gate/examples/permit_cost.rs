@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a permit and its return cost, beside a mutex that is locked and unlocked, and beside one
-//! look at the clock, in one run: in ns, the median of rounds that take turns.
+//! The cost of a permit and its return, compared with locking and unlocking a mutex and with
+//! reading the clock once, in one run: in ns, the median of interleaved rounds.
 //!
 //! ```text
 //! cargo run --profile dist -p paternoster-gate --example permit_cost
 //! ```
 //!
-//! First one thread that waits for nothing; then 16 threads, whose figure is the time that passes
-//! divided by the number of permits: what the gate lets through, not how long each waits.
+//! First one thread that waits for nothing; then 16 threads, whose figure is the elapsed time
+//! divided by the number of permits: the gate's throughput, not how long each waits.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};

@@ -9,7 +9,7 @@ use paternoster_gate::{
 const READ: Ask = Ask::new(Op::Read, 4096);
 const MS: u64 = 1_000_000;
 
-/// A gate with one permit, which is never tried to be more.
+/// A gate with one permit, which never tries more.
 fn one_at_a_time() -> Core {
     Core::new(Settings { permits: 1, ..Settings::default() })
 }
@@ -21,7 +21,7 @@ fn granted(gate: &mut Core, now: u64) -> Option<Ticket> {
     }
 }
 
-/// Serves one at a time, each for a millisecond; what asks goes on asking. How many each has had.
+/// Serves one at a time, each for a millisecond; each class keeps asking. How many each got.
 fn serve(gate: &mut Core, asking: &[(ClassId, usize)], ends: usize) -> Vec<usize> {
     let mut had = vec![0; asking.len()];
     let mut whose = std::collections::HashMap::new();
@@ -49,7 +49,7 @@ fn serve(gate: &mut Core, asking: &[(ClassId, usize)], ends: usize) -> Vec<usize
     had
 }
 
-/// Have classes of 400 and 100 four fifths and one, 400 and 100 of 500?
+/// Do classes of 400 and 100 get four fifths and one, 400 and 100 of 500?
 #[test]
 fn classes_share_by_weight() {
     let mut gate = one_at_a_time();
@@ -62,7 +62,7 @@ fn classes_share_by_weight() {
     assert_eq!(gate.counts(heavy).unwrap().given_back, had[0] as u64);
 }
 
-/// Do classes below one share what that one has? Of 300 and 100 each has 3/4 and 1/4; the first is
+/// Do classes below one share what it gets? Classes of 300 and 100 get 3/4 and 1/4; the first is
 /// shared by alice (200), bob (100) and itself (100): 3/8, 3/16, 3/16 of 800.
 #[test]
 fn classes_nest() {
@@ -83,9 +83,9 @@ fn classes_nest() {
     gate.check().unwrap();
 }
 
-/// Does an urgent class go first, one in the background get a sixteenth part of its weight, and
-/// an idle one a permit in 200 ms? In 1700 ms of a normal class beside them: 1700 / 17 = 100 in the
-/// background, at most 9 idle; beside an urgent one that asks for all, nobody else gets any.
+/// Does an urgent class go first, a background one get a share as by a sixteenth of its weight, and
+/// an idle one a permit in 200 ms? In 1700 ms with a normal class: 1700 / 17 = 100 in the
+/// background, at most 9 idle; with an urgent one that wants everything, no other class gets any.
 #[test]
 fn kinds() {
     let kinds = [("bulk", Kind::Normal), ("scrub", Kind::Background), ("idle", Kind::Idle)];
@@ -105,7 +105,7 @@ fn kinds() {
     assert_eq!(below, Err(ClassError::Kind));
 }
 
-/// Does an idle gate give a permit at once, also if it is the only one asked for in a second?
+/// Does an idle gate give a permit at once, even if it is the only ask in a second?
 #[test]
 fn alone_one_never_waits() {
     let mut gate = Core::new(Settings::default());
@@ -119,8 +119,8 @@ fn alone_one_never_waits() {
     assert_eq!(gate.counts(class).unwrap().device_time, Nanos(100 * MS));
 }
 
-/// Is a permit that is not given back in time told, and stale from then on; and does the next
-/// one get its place? 30 s are over at 30 s.
+/// Is a permit that is not given back in time reported, and stale from then on; and does the next
+/// ask get its place? 30 s are over at 30 s.
 #[test]
 fn permits_expire() {
     let mut gate = one_at_a_time();
@@ -156,13 +156,13 @@ fn a_holder_that_waits_is_reported() {
     assert_eq!(gate.report(), None);
 }
 
-/// Is what cannot be done in time refused at once, with the time at which it would be done; and
-/// is what was expected to be in time, and is not, told when its time is over?
+/// Is an I/O that cannot be done in time refused at once, with the time when it would be done; and
+/// is one that was expected to be in time, and is not, reported at its deadline?
 #[test]
 fn deadlines() {
     let mut gate = one_at_a_time();
     let class = gate.open(ClassSpec::new("a")).unwrap();
-    // Ten of 1 ms one behind the other: that is what is known of it.
+    // Ten of 1 ms one after the other: all that the gate knows of the class.
     serve(&mut gate, &[(class, 1)], 10);
     let now = Nanos(10 * MS);
     let eta = gate.eta(now, class, Op::Read, 4096).unwrap();
@@ -170,7 +170,7 @@ fn deadlines() {
     let asked = gate.ask(now, class, READ.by(Nanos(10 * MS + 10)));
     assert!(matches!(asked, Err(AskError::TooLate(_))), "{asked:?}");
     let late = gate.ask(now, class, READ.by(Nanos(14 * MS))).unwrap();
-    // Whose permit is out does not end.
+    // An ask whose permit is out does not end.
     assert!(granted(&mut gate, 10 * MS).is_some());
     assert!(matches!(gate.next(Nanos(13 * MS)), Next::Wait(at) if at <= Nanos(14 * MS)));
     assert_eq!(gate.next(Nanos(14 * MS)), Next::TooLate(late));
@@ -179,7 +179,7 @@ fn deadlines() {
     gate.check().unwrap();
 }
 
-/// Do more asks than the gate has places for get an error, and do they get a place later?
+/// Do asks beyond the gate's places get an error, and a place later?
 #[test]
 fn places_run_out() {
     let mut gate = Core::new(Settings { asks: 16, permits: 1, ..Settings::default() });
@@ -191,7 +191,7 @@ fn places_run_out() {
     gate.check().unwrap();
 }
 
-/// Does it say in words why one waits, and in figures what there was?
+/// Does it say in words why an ask waits, and give the figures?
 #[test]
 fn words_and_figures() {
     let mut gate = one_at_a_time();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Laws, for calls that nobody chose: nothing is lost, nothing granted twice, counters equal what
-//! they count, nobody waits beyond a bound.
+//! Laws, for random calls: nothing is lost, nothing granted twice, counters equal what they count,
+//! no ask waits beyond a bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,7 +46,7 @@ enum Step {
     GiveBack {
         which: usize,
     },
-    /// What was given back or withdrawn long ago.
+    /// A ticket given back or withdrawn long ago.
     Stale {
         which: usize,
     },
@@ -89,7 +89,7 @@ impl fmt::Write for Recording {
     }
 }
 
-/// What a caller knows of the gate.
+/// What a caller knows about the gate.
 struct World {
     gate: Core,
     recording: Recording,
@@ -126,8 +126,8 @@ impl World {
         }
     }
 
-    /// Has each call the same answer when the recording is done again; and is the line told of
-    /// which an answer was changed, and the last one passed over where it is cut off?
+    /// Does each call have the same answer when the recording is replayed; is a line with a changed
+    /// answer reported, and a cut-off last one skipped?
     fn is_done_again(&self) {
         let text = self.recording.0.lock().expect("no test has failed").clone();
         let lines = text.lines().count();
@@ -180,7 +180,7 @@ impl World {
             }
             Step::Rates { class, cap, floor } => {
                 let Some(id) = self.classes.get(class).copied() else { return };
-                // Of four none, one of requests, one of bytes, one of both.
+                // Of four: none, one of requests, one of bytes, one of both.
                 let rate = |number: u64| Rate {
                     bytes: if number & 1 == 1 { number * 1000 } else { 0 },
                     requests: if number & 2 == 2 { number / 8 } else { 0 },
@@ -285,9 +285,9 @@ impl World {
         self.gate.check().unwrap();
     }
 
-    /// No class has a cap any more, nothing is asked for, and what is granted is held for a
-    /// millisecond: until everything has ended. Nothing waits for longer than this: one behind the
-    /// other, each has a millisecond, and may be waited for by the idle class for 200 ms.
+    /// Removes all caps, stops asking, and holds each granted permit for a millisecond, until
+    /// everything has ended. Nothing waits for longer than this: one after the other, each takes a
+    /// millisecond, and the idle class may wait 200 ms for it.
     fn drain(&mut self) {
         for class in &self.classes {
             self.gate.set_rates(Nanos(self.now), *class, Rate::NONE, Rate::NONE).unwrap();
@@ -309,7 +309,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Are the laws of this file kept by calls that nobody chose?
+    /// Do random calls keep the laws of this file?
     #[test]
     fn whatever_is_called(
         permits in 1..9_u32,
@@ -326,10 +326,10 @@ proptest! {
         world.is_done_again();
     }
 
-    /// Is a permit granted within a bound that weights say, however much the others ask for? Each
-    /// is held for a millisecond, one at a time; of the total weight W a class of weight w that
-    /// asks for one after the other is given every W / w-th, and waits no longer than for twice as
-    /// many and for 16 more, beside one of each other class.
+    /// Is a permit granted within a bound set by weights, however much the others ask for? Each is
+    /// held for a millisecond, one at a time; of the total weight W a class of weight w that asks
+    /// for one after the other gets every (W / w)-th, and waits for at most twice as many and 16
+    /// more, plus one of each other class.
     #[test]
     fn nobody_waits_beyond_its_weight(
         weights in prop::collection::vec((20..400_u32, 1..9_usize), 2..7),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gate from outside: its face, laws that hold for loads that nobody chose, threads and tasks.
+//! The gate from outside: its interface, laws that hold for random loads, threads and tasks.
 #![cfg(not(feature = "shuttle"))]
 
 mod face;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Caps and floors, beside models that are too simple to be wrong: a leaking bucket in fractions,
-//! and sums over every window of what was granted.
+//! Caps and floors, compared with models too simple to be wrong: a leaky bucket in fractions, and
+//! sums of what was granted in every window.
 
 use paternoster_gate::{
     Ask, ClassError, ClassId, ClassSpec, Core, Kind, Nanos, Next, Op, Rate, Settings, Ticket,
@@ -9,10 +9,10 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
-/// What a class may be ahead of its cap, as `ClassSpec::cap` says.
+/// How far a class may be ahead of its cap, as `ClassSpec::cap` says.
 const BURST: u64 = 100 * MS;
 
-/// Some of a class ask at a time, and ask again as soon as they have ended.
+/// A class with `depth` asks at a time, each repeated as soon as it has ended.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     class: ClassId,
@@ -20,7 +20,7 @@ struct Load {
     len: u64,
 }
 
-/// When, of whose, how many bytes.
+/// When, for which load, how many bytes.
 type Grants = Vec<(u64, usize, u64)>;
 
 /// A device that takes `time` for each, as many at a time as there are permits, until `ends`.
@@ -73,8 +73,8 @@ fn of(grants: &Grants, place: usize) -> usize {
     grants.iter().filter(|(_, own, _)| *own == place).count()
 }
 
-/// What a permit of so many bytes costs at a rate, in ns, rounded down as it is in the gate: the
-/// dearer of bytes and requests counts, each in a bucket of its own.
+/// What a permit of `len` bytes costs at a rate, in ns, rounded down as in the gate: bytes and
+/// requests each have a bucket, and the more expensive counts.
 fn costs(rate: Rate, len: u64) -> [u128; 2] {
     let cost = |amount: u64, rate: u64| {
         u128::from(amount).saturating_mul(1_000_000_000).checked_div(u128::from(rate)).unwrap_or(0)
@@ -90,7 +90,7 @@ fn rate() -> impl Strategy<Value = Rate> {
     ]
 }
 
-/// A cap or none, a weight, how many ask, below which other (0: none), how many bytes.
+/// A cap or none, a weight, how many ask, below which other class (0: none), how many bytes.
 fn capped() -> impl Strategy<Value = (Option<Rate>, u32, usize, usize, u64)> {
     (prop::option::of(rate()), 20..400_u32, 1..12_usize, 0..3_usize, 0..1_u64 << 19)
 }
@@ -98,8 +98,8 @@ fn capped() -> impl Strategy<Value = (Option<Rate>, u32, usize, usize, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Is what asks for a class with a cap granted to the nanosecond when a leaking bucket would,
-    /// if nothing else is in its way? The n-th goes when all before it are paid for but for 100 ms.
+    /// Are asks for a class with a cap granted to the nanosecond when a leaky bucket would, if
+    /// nothing else is in their way? The n-th goes when all before it are paid for except 100 ms.
     #[test]
     fn a_cap_alone(
         rate in rate(),
@@ -111,7 +111,7 @@ proptest! {
         let mut last = 0;
         for (after, len) in &asks {
             now += after * MS;
-            // Behind all that asked before, and when both buckets have leaked.
+            // After all earlier asks, and when both buckets have drained.
             let at = paid.iter().map(|paid| paid.saturating_sub(u128::from(BURST))).max().unwrap();
             last = at.max(u128::from(now)).max(last);
             for (paid, cost) in paid.iter_mut().zip(costs(rate, *len)) {
@@ -148,7 +148,7 @@ proptest! {
     }
 
     /// Is a class with a cap, or those below it together, granted no more within any time than the
-    /// cap says, a tenth of a second and one permit more, however the weights and the device are?
+    /// cap says plus a tenth of a second and one permit, whatever the weights and the device?
     #[test]
     fn no_window_has_more_than_its_cap(
         caps in prop::collection::vec(capped(), 2..6),
@@ -181,9 +181,8 @@ proptest! {
                         sums[place] += cost;
                         largest[place] = cost.max(largest[place]);
                     }
-                    // All but the one that was let in last were seen by that one: they are paid
-                    // for, but for 100 ms. Which it was is not known, and it is no larger than the
-                    // largest.
+                    // The ask let in last saw all others as paid for, except 100 ms. Which ask that
+                    // was is unknown, but it is no larger than the largest.
                     let most = u128::from(at - own[first].0 + BURST);
                     for (sum, one) in sums.into_iter().zip(largest) {
                         let paid = sum - one;
@@ -194,10 +193,10 @@ proptest! {
         }
     }
 
-    /// Has a class its floor in every window, whatever the others weigh and ask for, if the device
-    /// does what all floors say; and is the device never idle for it? It does one at a time, each
-    /// in a millisecond: the permit before it, and one of each other class with a floor, are waited
-    /// for, and a tenth of a second may have been had before.
+    /// Does a class get its floor in every window, whatever the others weigh and ask for, if the
+    /// device can do the sum of all floors; and does the device never idle because of it? It does
+    /// one at a time, each in a millisecond: an ask may wait for the permit before it and one of
+    /// each other class with a floor, and the class may have had a tenth of a second in advance.
     #[test]
     fn every_window_has_its_floor(
         floors in prop::collection::vec((0..200_u64, 1..10_000_u32, 1..8_usize, 0..4_u8), 2..5),
@@ -209,14 +208,14 @@ proptest! {
         for (floor, weight, depth, kind) in &floors {
             let spec = ClassSpec::new("some").weight(*weight).kind(kinds[usize::from(*kind)]);
             let class = gate.open(spec.floor(Rate::requests(*floor))).unwrap();
-            // Something of it always waits, beside what is inside.
+            // An ask of it always waits, in addition to those granted.
             loads.push(Load { class, depth: depth + 1, len: 4096 });
         }
         let class = gate.open(ClassSpec::new("flood").weight(flood)).unwrap();
         loads.push(Load { class, depth: 16, len: 4096 });
         let ends = 3 * SECOND;
         let grants = serve(&mut gate, &loads, MS, ends);
-        // Waits of the elevator for one that is about to ask are a part of its order.
+        // The elevator sometimes idles for a class that is about to ask; that is part of its order.
         prop_assert!(grants.len() as u64 >= 3000 * 97 / 100, "{} of 3000", grants.len());
         for (place, (floor, ..)) in floors.iter().enumerate() {
             if *floor == 0 {
@@ -238,8 +237,8 @@ proptest! {
     }
 }
 
-/// Have members of a class with a cap its thousand by weight, 250 and 750, though the device does
-/// ten thousand a second; and what is asked for the class itself a share of 100 among them?
+/// Do members of a class with a cap share its thousand by weight, 250 and 750, though the device
+/// does ten thousand a second; and do asks for the class itself get a share of 100 among them?
 #[test]
 fn below_a_cap_weights_share() {
     for rate in [Rate::requests(1000), Rate::bytes(1000 * 4096)] {
@@ -264,9 +263,8 @@ fn below_a_cap_weights_share() {
     }
 }
 
-/// Does a floor that is less than the weight's share take nothing from it: 400 of 500, not the 10
-/// of the floor; and does one that is more raise the share to just that: 300 of 1000 and not the
-/// 10 that 100 of 10,000 weigh?
+/// Does a floor below the weight's share take nothing from it: 400 of 500, not the floor's 10; and
+/// does a higher one raise the share to just that: 300 of 1000, not the 10 of weight 100 in 10,000?
 #[test]
 fn a_floor_is_no_share() {
     for (weight, other, floor, due) in [(400, 100, 10, 800), (100, 9900, 300, 300)] {
@@ -281,8 +279,8 @@ fn a_floor_is_no_share() {
     }
 }
 
-/// Is a rate changed while it is waited for; is one that was closed no cap any more; and does a
-/// class with a floor have none below it?
+/// Can a rate be changed while asks wait for it; does a closed class's cap end; and can a class
+/// with a floor have none below it?
 #[test]
 fn rates_change() {
     let mut gate = Core::new(Settings::default());
@@ -290,7 +288,7 @@ fn rates_change() {
     let tickets: Vec<_> =
         (0..4).map(|_| gate.ask(Nanos(0), slow, Ask::new(Op::Read, 1)).unwrap()).collect();
     assert_eq!(gate.next(Nanos(0)), Next::Granted(tickets[0]));
-    // A second each, and a tenth of one at once.
+    // A second each, except a tenth of one in advance.
     assert_eq!(gate.next(Nanos(0)), Next::Wait(Nanos(900 * MS)));
     let mut text = String::new();
     gate.explain(tickets[1], &mut text).unwrap();

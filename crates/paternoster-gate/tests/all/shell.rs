@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads, tasks, functions: what they get, and what they leave behind. No time is judged.
+//! Threads, tasks, functions: what they get, and what they leave behind. No times are checked.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,8 +22,8 @@ fn one_at_a_time() -> (Gate, Class) {
     (gate, class)
 }
 
-/// Do sixteen threads of two classes get all permits that they ask for, never more at a time than
-/// there are, and does nothing stay behind?
+/// Do sixteen threads of two classes get all their permits, never more at a time than there are,
+/// and does nothing stay behind?
 #[test]
 fn threads() {
     let gate = Gate::new(Settings { permits: 3, ..Settings::default() });
@@ -51,7 +51,7 @@ fn threads() {
     gate.check().unwrap();
 }
 
-/// Does a thread that waits give up when its time is over, and is that told?
+/// Does a waiting thread give up when its time is over, and is that reported?
 #[test]
 fn a_wait_has_an_end() {
     let (gate, class) = one_at_a_time();
@@ -68,7 +68,7 @@ fn a_wait_has_an_end() {
     assert_eq!((counts.too_late, counts.withdrawn, counts.given_back), (1, 1, 2));
 }
 
-/// Is one that cannot be in time refused at once, without waiting? Permits were held for 20 ms.
+/// Is an ask that cannot be in time refused at once, without waiting? Permits were held for 20 ms.
 #[test]
 fn too_late_is_said_at_once() {
     let (_gate, class) = one_at_a_time();
@@ -83,8 +83,8 @@ fn too_late_is_said_at_once() {
     assert!(permit <= done && done >= Duration::from_millis(20), "{permit:?} {done:?}");
 }
 
-/// Is a permit of a thread that ended without giving it back expired, reported, and passed on to
-/// one that waits without a limit?
+/// Does the permit of a thread that ended without giving it back expire, is that reported, and does
+/// it go to a thread that waits without a limit?
 #[test]
 fn what_a_thread_leaves_behind_expires() {
     let expires_after = Nanos::from_millis(10);
@@ -95,12 +95,12 @@ fn what_a_thread_leaves_behind_expires() {
     let permit = class.permit(Op::Read, 4096).unwrap();
     assert!(matches!(gate.report(), Some(Report::Expired { .. })));
     thread::sleep(Duration::from_millis(11));
-    // It is late itself; nobody had to notice until it came back.
+    // It is late itself; nothing had to notice until it came back.
     let _late = permit.give_back();
     assert_eq!(gate.in_all(), (0, 0));
 }
 
-/// Is a thread that asks while it holds a permit reported, and not one that asks for its next?
+/// Is a thread that asks while it holds a permit reported, but not one that asks for its next?
 #[test]
 fn a_thread_that_holds_and_waits() {
     let gate = Gate::new(Settings::default());
@@ -113,7 +113,7 @@ fn a_thread_that_holds_and_waits() {
     drop((first, second));
 }
 
-/// A waker that counts, and that one can wait for.
+/// A waker that counts, and that a test can wait for.
 #[derive(Default)]
 struct Bell(Mutex<u32>, Condvar);
 
@@ -148,7 +148,7 @@ fn tasks() {
     let class = gate.class(ClassSpec::new("a")).unwrap();
     let bell = Arc::new(Bell::default());
     std::mem::forget(class.permit(Op::Read, 4096));
-    // It is not given back, and no thread is blocked in the gate: the helper rings.
+    // It is not given back, and no thread is blocked in the gate: the helper wakes the task.
     drop(bell.block_on(class.permit_async(READ)).unwrap());
     gate.check().unwrap();
     // From here on nothing may expire, however long this thread is kept from the processor.
@@ -168,7 +168,7 @@ fn tasks() {
     gate.check().unwrap();
 }
 
-/// Is a task that was told and not polled again no holder, once it is dropped?
+/// Does a task that was woken and not polled again hold nothing once it is dropped?
 #[test]
 fn a_task_dropped_with_its_permit_gives_it_back() {
     let (gate, class) = one_at_a_time();
@@ -183,8 +183,8 @@ fn a_task_dropped_with_its_permit_gives_it_back() {
     assert_eq!(gate.in_all(), (0, 0));
 }
 
-/// Are functions called with their permits, one behind the other, and with nothing when it is too
-/// late; without a helper by who polls?
+/// Are functions called with their permits, one after the other, and with an error when it is too
+/// late; without a helper, by the thread that polls?
 #[test]
 fn functions() {
     let gate = Gate::new(Settings { permits: 1, ..Settings::default() }).without_helper();
@@ -211,7 +211,7 @@ fn functions() {
     assert_eq!(gate.in_all(), (0, 0));
 }
 
-/// Do the face's other answers come through: classes below, weights, words, figures, closing?
+/// Does the rest of the interface work: classes below, weights, words, figures, closing?
 #[test]
 fn the_rest_of_the_face() {
     let (gate, class) = one_at_a_time();
@@ -228,7 +228,7 @@ fn the_rest_of_the_face() {
     class.close().unwrap();
 }
 
-/// What several threads write, to be read while they do.
+/// Written by several threads, and read meanwhile.
 #[derive(Debug, Clone, Default)]
 struct Bytes(Arc<Mutex<Vec<u8>>>);
 
@@ -243,8 +243,8 @@ impl std::io::Write for Bytes {
     }
 }
 
-/// Are the decisions for eight threads, whose order nobody chose, made again from a recording: each
-/// answer, and 50 permits for each of the four threads of each class?
+/// Does a recording of eight threads in arbitrary order replay: each answer, and 50 permits for
+/// each of the four threads of each class?
 #[test]
 fn a_recording_of_threads_is_done_again() {
     let bytes = Bytes::default();
@@ -265,6 +265,6 @@ fn a_recording_of_threads_is_done_again() {
         let line = format!("paternoster_gate_given_back_total{{class=\"{class}\"}} 200\n");
         assert!(figures.contains(&line), "{figures}");
     }
-    // Half of it is a gate, too.
+    // Half of it gives a gate, too.
     assert!(Core::replay(&text, lines / 2).is_ok_and(|(_, read)| read == lines / 2));
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_gate::{Ask, ClassId, ClassSpec, Core, Nanos, Next, Op, Settings, Ticket};
 
-/// How many I/Os a bucket holds at most, in time.
+/// The most that a bucket holds, as a time.
 const BURST: u64 = 10_000_000;
 
-/// What a client wants to do.
+/// An I/O that a client wants to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) class: usize,
@@ -17,17 +17,17 @@ pub(crate) struct Wish {
     pub(crate) len: u64,
 }
 
-/// A way to ask. An I/O is named by a number of the caller's.
+/// A way to ask. The caller names each I/O by a number.
 pub(crate) trait Door {
     fn ask(&mut self, now: Nanos, wish: Wish, io: usize);
-    /// The next that may go.
+    /// The next I/O that may go.
     fn next(&mut self, now: Nanos) -> Option<usize>;
     /// When to ask again at the latest.
     fn wakes_at(&self) -> Option<Nanos>;
     fn ended(&mut self, now: Nanos, io: usize);
 }
 
-/// First come, first served, so many at a time: `usize::MAX` is no door.
+/// First come, first served, a limited number at a time: `usize::MAX` is no door.
 pub(crate) struct Semaphore {
     most: usize,
     out: usize,
@@ -63,17 +63,17 @@ impl Door for Semaphore {
     }
 }
 
-/// One of them.
+/// One token bucket.
 struct Bucket {
     /// Nanoseconds that a byte costs, in 1/2^16.
     price: u64,
-    /// Until then what went by is paid for.
+    /// Until when past I/Os are paid for.
     paid: u64,
     /// I/Os and their bytes.
     line: VecDeque<(usize, u64)>,
 }
 
-/// A bucket for each class, filled with its weight's part of what the device can do.
+/// A bucket for each class, filled with its weight's share of what the device can do.
 pub(crate) struct Buckets {
     classes: Vec<Bucket>,
     now: u64,
@@ -120,15 +120,15 @@ impl Door for Buckets {
 /// I/Os that wait, and their bytes.
 type Line = VecDeque<(usize, u64)>;
 
-/// A semaphore whose places go to the class that has had least for its weight: a door that is told
-/// how many at a time. By start tags: an I/O costs its bytes, and a class that comes back begins
+/// A semaphore whose places go to the class that has had least for its weight: a door that must be
+/// told how many at a time. By start tags: an I/O costs its bytes, and a class that returns begins
 /// where the others are.
 pub(crate) struct Fair {
     most: usize,
     out: usize,
     /// By class: weight, start tag of its first, I/Os and their bytes.
     classes: Vec<(u64, u64, Line)>,
-    /// The start tag that went last.
+    /// The start tag of the last I/O to go.
     tag: u64,
 }
 
@@ -178,12 +178,12 @@ pub(crate) struct Gated {
     /// Which I/O a ticket is for, by its index.
     ios: Vec<usize>,
     tickets: Vec<Option<Ticket>>,
-    /// By I/O: when it was asked for, and when it was said to be done.
+    /// By I/O: when it was requested, and its estimated end.
     etas: Vec<(u64, u64)>,
-    /// From then on it is compared: how many were within a quarter, of how many.
+    /// Estimates are checked from then on: how many were within a quarter, of how many.
     pub(crate) from: Nanos,
     pub(crate) told: (u64, u64),
-    /// By what any estimate may know when an I/O is asked for: how long such took.
+    /// By what an estimate may know at the ask: how long such I/Os took.
     pub(crate) took: BTreeMap<Known, Vec<u64>>,
     known: Vec<Known>,
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Judges of the gate in virtual time, beside the doors that programs have today: no door,
+//! Tests of the gate in virtual time, compared with the doors that programs have today: no door,
 //! semaphores of 1, 4 and 32, and token buckets that are told what the device can do.
 //!
 //! Thirty-two clients: sixteen of a class of weight 100, fifteen of one of 400, all of which want
-//! more than there is; and one of a third class of 100 that reads 4 KiB now and then, each twenty
-//! times as long as one takes alone. Asked for: the heavy class has four fifths of what the two
-//! have (within 2 points), all together have 97 % of what they have without a door, and the reader
+//! more than there is; and one of a third class of 100 that reads 4 KiB now and then, at intervals
+//! of twenty times the latency alone. Required: the heavy class gets four fifths of what the two
+//! get (within 2 points), all together get 97 % of what they get without a door, and the reader
 //! waits at most twice as long as alone (99th percentile).
 //!
 //! The tables are part of docs/gate.md: run with `PATERNOSTER_WRITE=1` to write them there.
@@ -27,7 +27,7 @@ use paternoster_gate::{Nanos, Settings};
 use tables::{Figures, Row, percent, times_alone};
 use world::{Came, Chance, Client, run, run_and_look};
 
-/// Of the two classes that want all, and of the reader's.
+/// Of the two classes that want everything, and of the reader's.
 const WEIGHTS: [u32; 3] = [100, 400, 100];
 const SECOND: u64 = 1_000_000_000;
 
@@ -46,7 +46,7 @@ const DEVICES: [&str; 12] = [
     "nvme-pm9a3",
 ];
 
-/// Virtual time to find out what there is to find out, and to measure.
+/// Virtual time to warm up, and to measure.
 fn times(device: &str) -> [u64; 2] {
     match device {
         _ if device.starts_with("nvme") => [SECOND, SECOND / 2],
@@ -71,12 +71,12 @@ fn many(load: Load, class: usize, count: usize) -> Vec<Client> {
     vec![Client { class, depth, every: 0, len, reads, stream: false }; count]
 }
 
-/// A gate as it is made by default, and asks that say nothing of where their I/Os lie.
+/// A gate with default settings, and asks without offsets.
 fn gated(weights: &[u32]) -> Gated {
     Gated::new(Settings::default(), weights, false)
 }
 
-/// A gate that is told what `/sys/block/*/queue/rotational` says, and where each I/O lies.
+/// A gate that knows `/sys/block/*/queue/rotational`, and asks with offsets.
 fn with_places(name: &str, weights: &[u32]) -> Gated {
     let rotational = !["flash", "ssd", "nvme"].iter().any(|flash| name.starts_with(flash));
     Gated::new(Settings { rotational, ..Settings::default() }, weights, true)
@@ -86,7 +86,7 @@ fn none() -> Semaphore {
     Semaphore::new(usize::MAX)
 }
 
-/// The two classes and the reader; its 99th percentile alone; what all do without a door.
+/// The two classes and the reader; its 99th percentile alone; the total without a door.
 fn clients(device: &Device, load: Load, seed: u64, times: [u64; 2]) -> (Vec<Client>, u64, u64) {
     let one = Client { class: 2, depth: 1, every: 0, len: 4096, reads: 100, stream: false };
     let alone = run(device, &mut none(), &[one], seed, times);
@@ -108,7 +108,7 @@ fn figures(mut came: Came, base: u64, all: u64) -> Figures {
     }
 }
 
-/// All doors before one device under one load.
+/// All doors on one device under one load.
 fn row(name: &str, load: Load, seed: u64) -> Row {
     let device = Device::named(name).unwrap().without_data();
     let times = times(name);
@@ -128,7 +128,7 @@ fn row(name: &str, load: Load, seed: u64) -> Row {
     Row { name: name.into(), figures }
 }
 
-/// The n-th load that nobody chose.
+/// The n-th random load.
 fn drawn(number: u64) -> (&'static str, Load) {
     let mut chance = Chance(number * 7919 + 1);
     for _ in 0..8 {
@@ -157,7 +157,7 @@ fn publish(mark: &str, table: &str) {
     }
 }
 
-/// What does each door do before each device, for 4 KiB random reads, eight at a time a client?
+/// What does each door do on each device, for 4 KiB random reads, eight at a time per client?
 #[test]
 fn doors_before_devices() {
     let mut table = tables::head("device");
@@ -175,7 +175,7 @@ fn doors_before_devices() {
     assert!(unfair.is_empty(), "{unfair:?}");
 }
 
-/// Of 48 loads that nobody chose: how many keep which of the three, behind which door?
+/// Of 48 random loads: how many meet which of the three requirements, behind which door?
 #[test]
 fn drawn_loads() {
     let rows: Vec<Row> = (0..48)
@@ -192,13 +192,13 @@ fn drawn_loads() {
     publish("drawn", &table);
 }
 
-/// What is the least that the reader can wait before each device, told how many at a time; and is
-/// the gate, told nothing, on that curve?
+/// What is the least that the reader can wait on each device for each number at a time; and is the
+/// gate, which is told no number, on that curve?
 ///
 /// The curve is drawn by semaphores of 128, 96, 64 … whose places go to the class that has had
-/// least for its weight. On it means: no fewer at a time that do as much as the gate does, within a
-/// hundredth, let the reader go in less than four fifths of the gate's time; and the gate's is no
-/// better than five fourths of it either, since a curve that is so wrong judges nothing.
+/// least for its weight. On it means: no smaller number that does as much as the gate, within a
+/// hundredth, serves the reader in less than four fifths of the gate's time; nor may the gate be
+/// better than the curve by five fourths, since such a curve would prove nothing.
 #[test]
 fn on_the_curve() {
     let mut table = String::new();
@@ -209,7 +209,7 @@ fn on_the_curve() {
         let judge =
             |door: &mut dyn Door| figures(run(&device, door, &clients, 1, times), base, all);
         let gate = judge(&mut gated(&WEIGHTS));
-        // From 128 on a class has fewer under way than would be its part of them.
+        // From 128 on a class has fewer I/Os under way than its share of the places.
         let mut curve = Vec::new();
         for most in [128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1] {
             let told = judge(&mut Fair::new(most, &WEIGHTS));
@@ -242,8 +242,8 @@ fn on_the_curve() {
     assert!(off.is_empty(), "{off:?}");
 }
 
-/// Ceph's case: has one client its half beside sixteen of a class of the same weight? Each has 16
-/// reads of 4 KiB under way.
+/// Ceph's case: does one client get its half against sixteen of a class of the same weight? Each
+/// has 16 reads of 4 KiB under way.
 #[test]
 fn sixteen_aggressors() {
     let mut text = String::new();
@@ -266,9 +266,9 @@ fn sixteen_aggressors() {
     publish("aggressors", &format!("{head}{text}"));
 }
 
-/// What can any door give the one beside sixteen on the NVMe drive, and what does that cost? Fair
-/// semaphores that are told how many at a time: with few both have their half, and with many the
-/// one has no more than its 16 are of all that are inside.
+/// What can any door give the one against sixteen on the NVMe drive, and at what cost? Fair
+/// semaphores that are told how many at a time: with few, both get half; with many, the one gets no
+/// more than the share of its 16 in all that are inside.
 #[test]
 fn sixteen_aggressors_on_the_curve() {
     let (name, weights) = ("nvme-pm9a3", [100, 100]);
@@ -290,7 +290,7 @@ fn sixteen_aggressors_on_the_curve() {
     assert_eq!(both, 0, "a half and all bytes go together: the gate misses what can be had");
 }
 
-/// Does a class that is alone and asks for one at a time have 98 % of what it has without a gate?
+/// Does a class that is alone and asks for one at a time get 98 % of what it gets without a gate?
 #[test]
 fn alone_at_depth_one() {
     for name in DEVICES {
@@ -303,17 +303,17 @@ fn alone_at_depth_one() {
     }
 }
 
-/// The most that are within a quarter of one and the same estimate, whatever that is: a window from
-/// x / 1.25 to x / 0.75 over all that took so long.
+/// The most times within a quarter of one and the same estimate x: a window from x / 1.25 to x /
+/// 0.75 over `took`.
 fn best_window(took: &mut [u64]) -> usize {
     took.sort_unstable();
     let ends = |from: usize| took.partition_point(|time| 3 * time <= 5 * took[from]);
     (0..took.len()).map(|from| ends(from) - from).max().unwrap_or(0)
 }
 
-/// What an estimate could reach that knows in hindsight how long I/Os of this class and kind took,
-/// with so many waiting and so many out when they were asked for: the best number for each such
-/// moment of which there were fifty or more, and one for the others of each class and kind.
+/// The accuracy of an estimate that knows in hindsight how long I/Os of this class and kind took,
+/// with this many waiting and out at the ask: the best number for each such case with fifty I/Os or
+/// more, and one for the others of each class and kind.
 fn within_in_hindsight(gate: Gated) -> u64 {
     let (mut within, mut all) = (0, 0);
     let mut others: BTreeMap<_, Vec<u64>> = BTreeMap::new();
@@ -332,8 +332,8 @@ fn within_in_hindsight(gate: Gated) -> u64 {
     within as u64 * 1000 / all.max(1) as u64
 }
 
-/// How often is a permit's end within a quarter of what was told when it was asked for; and how
-/// often could it have been, by estimates that know how it came?
+/// How often is a permit's end within a quarter of the estimate at the ask; and how often could it
+/// have been, by estimates made in hindsight?
 #[test]
 fn eta() {
     let (mut within, mut could, mut all) = (0, 0, 0);
@@ -349,7 +349,7 @@ fn eta() {
         let (own, of) = gate.told;
         let (own, best) = (own * 1000 / of.max(1), within_in_hindsight(gate));
         println!("{name} {load:?}: {own} of 1000 within a quarter, {best} in hindsight");
-        // Each load counts alike, however fast its device is.
+        // Each load counts equally, however fast its device is.
         within += own;
         could += best;
         all += 1000;

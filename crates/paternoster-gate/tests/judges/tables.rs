@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables: figures as they stand in docs/gate.md; what was missed is bold.
+//! Tables: figures as in docs/gate.md; missed requirements are bold.
 
 use core::fmt;
 
-/// What a door gave, in thousandths; the 99th percentile in hundredths of that alone.
+/// A door's results, in thousandths; the 99th percentile in hundredths of the one alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     pub(crate) heavy: u64,
@@ -26,12 +26,12 @@ impl Figures {
     }
 }
 
-/// Of thousandths.
+/// Thousandths in per cent.
 pub(crate) fn percent(value: u64) -> u64 {
     (value + 5) / 10
 }
 
-/// Of hundredths.
+/// Hundredths as a factor.
 pub(crate) fn times_alone(p99: u64) -> String {
     match p99 {
         0..1000 => format!("{}.{}", p99 / 100, p99 / 10 % 10),
@@ -82,7 +82,7 @@ pub(crate) fn head(first: &str) -> String {
 
 type Law = fn(&Figures) -> bool;
 
-/// How many of these keep what, by door.
+/// How many rows meet each requirement, by door.
 pub(crate) fn counts(rows: &[Row]) -> String {
     let laws: [(&str, Law); 4] = [
         ("shares within 2 points", Figures::is_fair),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! World: clients as state machines before a door, behind it a device in virtual time.
+//! World: clients as state machines, a door, and behind it a device in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,22 +10,22 @@ use paternoster_gate::{Nanos, Op};
 use crate::doors::{Door, Wish};
 use crate::futures::{Anew, Look};
 
-/// One client: so many I/Os at a time, or one at each tick.
+/// One client: `depth` I/Os at a time, or one at each tick.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) class: usize,
     /// I/Os under way at a time.
     pub(crate) depth: usize,
-    /// Time between two; 0: at once when one has ended.
+    /// Time between two I/Os; 0: the next starts when one has ended.
     pub(crate) every: u64,
     pub(crate) len: u64,
-    /// So many of a hundred are reads.
+    /// Reads in per cent.
     pub(crate) reads: u64,
-    /// One behind the other from a place of its own, or anywhere.
+    /// Sequential from a place of its own, or random.
     pub(crate) stream: bool,
 }
 
-/// What came of it, in the time that was measured.
+/// The results, in the measured time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Came {
     pub(crate) bytes: Vec<u64>,
@@ -39,7 +39,7 @@ impl Came {
         self.bytes.iter().sum()
     }
 
-    /// The latency that 99 of 100 of a class were within.
+    /// The 99th percentile of a class's latency.
     pub(crate) fn p99(&mut self, class: usize) -> u64 {
         let latencies = &mut self.latencies[class];
         latencies.sort_unstable();
@@ -65,7 +65,7 @@ struct World<'a> {
     door: &'a mut dyn Door,
     clients: &'a [Client],
     chance: Chance,
-    /// By number of an I/O: whose, what, since when.
+    /// By number of an I/O: its client, what it is, since when.
     ios: Vec<(usize, Wish, Nanos)>,
     free: Vec<usize>,
     streams: Vec<u64>,

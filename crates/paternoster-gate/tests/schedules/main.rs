@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedules that nobody chose: threads, a task, functions and holders that never give back, in
-//! orders drawn by shuttle. A program of its own: locks and threads are shuttle's here.
+//! Random schedules: threads, a task, functions and holders that never give back, in orders drawn
+//! by shuttle. A program of its own, since locks and threads are shuttle's here.
 //!
-//! `PATERNOSTER_SCHEDULES` says how many, `PATERNOSTER_SCHEDULES_SEED` which; shuttle prints the
-//! schedule of one that fails.
+//! `PATERNOSTER_SCHEDULES` says how many, `PATERNOSTER_SCHEDULES_SEED` which; shuttle prints a
+//! failing schedule.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// How permits are waited for, and what becomes of them.
+/// Waits for a permit in one of several ways, and ends it in one.
 fn hold(class: &Class, manner: usize, inside: &Mutex<u32>) {
     let permit = match manner {
         0 => class.permit_for(READ),
         1 => class.permit_for(READ.until(class.gate().now() + Nanos(20_000))),
         2 => future::block_on(class.permit_async(READ)),
         3 => {
-            // Dropped before it was told, or with what it was told.
+            // Dropped before its outcome, or with it.
             let mut task = Box::pin(class.permit_async(READ));
             let waker = std::task::Waker::noop();
             let _ready = task.as_mut().poll(&mut std::task::Context::from_waker(waker));
@@ -82,7 +82,7 @@ fn world() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    // What was forgotten expires: then everybody was told, and nothing is out.
+    // Leaked permits expire: then every waiter has its outcome, and nothing is out.
     let permit = classes[0].permit_for(READ);
     drop(permit);
     let (waiting, _) = gate.in_all();
@@ -95,8 +95,8 @@ fn world() {
     assert_eq!(asked, granted + sum(|counts| counts.withdrawn + counts.too_late));
 }
 
-/// Does everybody who waits get its permit or its end, in every schedule; does nobody sleep for
-/// ever, although holders are killed?
+/// Does every waiter get its permit or its end, in every schedule, and does none sleep forever,
+/// although holders are killed?
 #[test]
 fn whoever_waits_is_told() {
     let schedules = usize::try_from(number("PATERNOSTER_SCHEDULES", 10_000)).unwrap();
