@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Device: which one a disk is like, and what of it is simulated.
+//! Device: which device a disk imitates, and what of it is simulated.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use core::fmt;
 use paternoster_core::near;
 use paternoster_sim::{Description, catalog};
 
-/// Operations that may wait for a place in the device, unless said otherwise.
+/// Operations that may wait for a place in the device, by default.
 const QUEUE: usize = 1 << 16;
 
 /// A device that disks can be made of: a built-in one, or one from the text of a device file.
@@ -20,10 +20,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// A built-in device, as `ssd-870evo`; [`Device::names`] has them all.
+    /// A built-in device, such as `ssd-870evo`; [`Device::names`] lists them all.
     ///
     /// # Errors
-    /// [`DeviceError`] with the names there are, if none is this.
+    /// [`DeviceError`] with the names that exist, if this is none of them.
     pub fn named(name: &str) -> Result<Device, DeviceError> {
         match catalog::by_name(name) {
             Some(description) => Device::of(description),
@@ -34,11 +34,11 @@ impl Device {
         }
     }
 
-    /// A device from the text of a device file; `file` is what messages call it. The format is in
-    /// the page `docs/own-device.md` of the repository.
+    /// A device from the text of a device file; `file` is its name in messages. The repository's
+    /// page `docs/own-device.md` has the format.
     ///
     /// # Errors
-    /// [`DeviceError`] with the line and what would be right.
+    /// [`DeviceError`] with the line and what would be valid.
     pub fn parse(file: &str, text: &str) -> Result<Device, DeviceError> {
         Device::of(Description::parse(file, text))
     }
@@ -55,16 +55,16 @@ impl Device {
         catalog::FILES.iter().map(|(name, _)| *name)
     }
 
-    /// Only time is simulated: writes need no data, reads bring none, images are empty. What a
-    /// disk then holds in memory does not grow.
+    /// Only time is simulated: writes need no data, reads return none, images are empty. The disk's
+    /// memory does not grow then.
     #[must_use]
     pub fn without_data(mut self) -> Device {
         self.keeps_data = false;
         self
     }
 
-    /// How many operations may wait for a place in the device (at least 1; 65,536 unless this is
-    /// said): more are refused as [`crate::Refusal::Full`]. What is in the device does not count.
+    /// How many operations may wait for a place in the device (at least 1; 65,536 by default): more
+    /// are refused as [`crate::Refusal::Full`]. Operations in the device do not count.
     #[must_use]
     pub fn queue(mut self, operations: usize) -> Device {
         self.queue = operations.max(1);
@@ -83,7 +83,7 @@ impl Device {
         &self.description.summary
     }
 
-    /// Bytes.
+    /// Its size in bytes.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.description.facts.capacity * 512
@@ -95,7 +95,7 @@ impl Device {
         self.description.facts.depth
     }
 
-    /// Whether a write that is done may be lost with the power until a flush is.
+    /// Whether a completed write may be lost with the power until a flush has completed.
     #[must_use]
     pub const fn has_volatile_cache(&self) -> bool {
         self.description.facts.write_cache
@@ -114,7 +114,7 @@ impl fmt::Display for DeviceError {
 
 impl core::error::Error for DeviceError {}
 
-/// Why an episode means nothing to this disk: the text, the word, and what would be right.
+/// Why an episode is invalid: the text, the word, and what would be valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpisodeError(pub(crate) String);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Disk: the face. How an operation goes its way is in `way.rs`, what it leaves in `store.rs`.
+//! Disk: the interface. `way.rs` carries operations through, `store.rs` keeps what they write.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,38 +14,38 @@ use crate::operation::{Done, Id, LEN_MAX, Next, Op, Refusal};
 use crate::store::{Digest, Image, Load, SECTOR, Store};
 use crate::way::Operation;
 
-/// Place of the store's chance; the rules have the small numbers.
+/// The store's place in the random numbers; the rules have the small ones.
 const STORE: u64 = 1 << 32;
-/// A misdirected write is at most so many of its own lengths away.
+/// A misdirected write is at most this many of its own lengths away.
 const MISDIRECTED_WITHIN: u64 = 16;
 
-/// A disk in virtual time. Without I/O, clock or threads: the caller says what time it is, and asks
-/// what has ended. See the crate's page for an example.
+/// A disk in virtual time, without I/O, clock or threads: the caller says what time it is, and asks
+/// what has ended. See the crate's documentation for an example.
 ///
-/// Calls come in order of time: a `now` before the latest one counts as that, and what is submitted
-/// with one is refused. Operations are handed to the device in the order of their submits,
-/// as many at a time as it takes; they may end in another order. One seed, the same calls: the same
-/// answers, on every machine.
+/// Calls come in order of time: a `now` before the latest one counts as the latest, except that a
+/// submit with one is refused. Operations are handed to the device in the order of their submits,
+/// as many at a time as it takes; they may end in another order. The same seed and calls give the
+/// same answers, on every machine.
 #[derive(Debug)]
 pub struct Disk {
     pub(crate) device: Device,
     pub(crate) model: Faulty,
     pub(crate) store: Option<Store>,
-    /// Rules about what is written.
+    /// Rules about written data.
     watches: Vec<Watch>,
     seed: u64,
-    /// Numbers the rules, so that each has its own chance.
+    /// Numbers the rules, so that each has its own random numbers.
     rules: u64,
     pub(crate) now: Nanos,
     ids: u64,
     pub(crate) operations: Vec<Option<Operation>>,
     pub(crate) free: Vec<usize>,
-    /// What the device has not taken, or not wholly.
+    /// Operations that the device has not taken, or only in part.
     pub(crate) waiting: VecDeque<usize>,
     /// Which operation a command in the device belongs to, by tag.
     pub(crate) tags: Vec<Option<usize>>,
     pub(crate) free_tags: Vec<u32>,
-    /// The device has refused; and when it is asked again if nothing is inside.
+    /// Whether the device has refused; and when to retry if nothing is inside.
     pub(crate) refused: bool,
     pub(crate) retry: Option<Nanos>,
     pub(crate) ended: VecDeque<(Done, Vec<u8>)>,
@@ -54,14 +54,14 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A new disk of this kind at time zero, on which nothing was written. `seed` decides what its
-    /// episodes and its content leave to chance.
+    /// A new disk of this kind at time zero, on which nothing was written. `seed` determines the
+    /// random choices of its episodes and its content.
     #[must_use]
     pub fn new(device: &Device, seed: u64) -> Disk {
         Disk::with_image(device, seed, Image::new())
     }
 
-    /// As [`Disk::new`], with something on it. Without data (see [`Device::without_data`]) the
+    /// Like [`Disk::new`], with initial content. Without data (see [`Device::without_data`]) the
     /// image is ignored.
     #[must_use]
     pub fn with_image(device: &Device, seed: u64, image: Image) -> Disk {
@@ -72,7 +72,7 @@ impl Disk {
             store,
             watches: Vec::new(),
             seed,
-            // Behind those of the device file.
+            // After those of the device file.
             rules: 1 << 16,
             now: Nanos::ZERO,
             ids: 0,
@@ -91,7 +91,7 @@ impl Disk {
     }
 
     /// Submits an operation of `len` bytes from byte `offset` on at time `now`. [`Disk::next`] will
-    /// tell that it has ended. On a disk that keeps data, writes go through [`Disk::write`].
+    /// report its end. On a disk that keeps data, writes go through [`Disk::write`].
     ///
     /// # Errors
     /// [`Refusal`]; nothing has happened then.
@@ -103,7 +103,7 @@ impl Disk {
     }
 
     /// Submits a write of `data` from byte `offset` on; with `fua` it is durable when it is done
-    /// ([`Op::WriteFua`]). A disk that keeps no data forgets them.
+    /// ([`Op::WriteFua`]). A disk that keeps no data discards them.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has happened then.
@@ -119,8 +119,8 @@ impl Disk {
         self.take(now, op, offset, data.len() as u64, data_kept)
     }
 
-    /// What has ended by `now`, one operation a call, in the order in which they did; or when to
-    /// ask again, which is always later.
+    /// What has ended by `now`, one operation per call, in order of ending; or when to call again,
+    /// which is always later.
     pub fn next(&mut self, now: Nanos) -> Next {
         self.settle(now);
         if let Some((done, data)) = self.ended.pop_front() {
@@ -130,8 +130,8 @@ impl Disk {
         self.first_event().map_or(Next::Idle, Next::Wait)
     }
 
-    /// Lets time pass until something has ended, and tells it; `None` if nothing is under way. For
-    /// a loop that has nothing else to do meanwhile: the disk's time is later then than the
+    /// Lets time pass until an operation has ended, and returns it; `None` if nothing is under way.
+    /// For a loop that has nothing else to do meanwhile: the disk's time is then later than the
     /// caller's.
     pub fn wait(&mut self) -> Option<Done> {
         let mut now = self.now;
@@ -144,18 +144,19 @@ impl Disk {
         }
     }
 
-    /// The bytes that the read brought which [`Disk::next`] has told last; none if that was no
-    /// read, or failed, or the disk keeps no data.
+    /// The bytes of the read that [`Disk::next`] last reported; none if that was no read, or
+    /// failed, or the disk keeps no data.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.told
     }
 
-    /// The power fails at `now` and is back at once: whatever had not ended will never be told,
-    /// what was not durable is there or not as `seed` says, and the disk goes on with that. What
-    /// had ended by `now` and was not asked for is never told either.
+    /// The power fails at `now` and is back at once: operations that had not ended are never
+    /// reported, writes that were not durable are there or not, as `seed` decides, and the disk
+    /// goes on with that. Operations that had ended by `now` and were not yet fetched are never
+    /// reported either.
     ///
-    /// Returns what is on the disk then; nothing on one that keeps no data.
+    /// Returns what is then on the disk; nothing on one that keeps no data.
     pub fn crash(&mut self, now: Nanos, seed: u64) -> Image {
         let image = self.image_if_crashed(now, seed);
         self.model.restart(self.device.description.sound_model());
@@ -175,8 +176,8 @@ impl Disk {
         image
     }
 
-    /// What [`Disk::crash`] would leave. The disk goes on as if nothing had been: so one run can be
-    /// judged at each of its instants, with many seeds.
+    /// What [`Disk::crash`] would leave. The disk itself does not change: so one run can be checked
+    /// at each of its instants, with many seeds.
     #[must_use]
     pub fn image_if_crashed(&mut self, now: Nanos, seed: u64) -> Image {
         self.settle(now);
@@ -185,11 +186,11 @@ impl Disk {
         store.cut(flying, seed)
     }
 
-    /// From now on, this goes wrong; see the crate's page for the words. Times in it are those of
-    /// the disk, from its zero.
+    /// Adds a fault from now on; see the crate's documentation for the language. Times in it are
+    /// those of the disk, from its zero.
     ///
     /// # Errors
-    /// [`EpisodeError`] says what would be right.
+    /// [`EpisodeError`] says what would be valid.
     pub fn episode(&mut self, text: &str) -> Result<(), EpisodeError> {
         let rule = Rule::with_data(text).map_err(EpisodeError)?;
         let place = self.rules;
@@ -204,13 +205,13 @@ impl Disk {
         Ok(())
     }
 
-    /// The device it is like.
+    /// The device it imitates.
     #[must_use]
     pub const fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The latest time it was told.
+    /// The latest `now` it was given.
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
@@ -222,8 +223,8 @@ impl Disk {
         self.operations.len() - self.free.len()
     }
 
-    /// A number that two runs share if the same operations ended at the same times in the same way,
-    /// with the same power cuts between them.
+    /// A number that is equal for two runs if the same operations ended at the same times in the
+    /// same way, with the same power cuts between them.
     #[must_use]
     pub const fn digest(&self) -> u64 {
         self.digest.0
@@ -257,7 +258,7 @@ impl Disk {
         Ok(id)
     }
 
-    /// The sectors of an operation, from the first to behind the last.
+    /// The sectors of an operation: the first, and the one after the last.
     const fn sectors(&self, op: Op, offset: u64, len: u64) -> Result<(u64, u64), Refusal> {
         if matches!(op, Op::Flush) {
             return Ok((0, 0));
@@ -276,7 +277,7 @@ impl Disk {
         }
     }
 
-    /// What the rules about data have in store for a write: whether it may tear, and where it goes.
+    /// What the rules about data do to a write: whether it may tear, and where it goes.
     fn fate(&mut self, operation: &Operation) -> (bool, u64) {
         let (first, sectors) = (operation.first, operation.end - operation.first);
         let command = operation.command(Tag::of_slot(0), Flags::NONE, u32::MAX);
@@ -299,7 +300,7 @@ impl Disk {
     }
 }
 
-/// Another place for so many sectors, some of their lengths away; the same if there is none.
+/// Another place for `sectors` sectors, some of their lengths away; the same if there is none.
 fn elsewhere(chance: &mut Chance, first: u64, sectors: u64, room: u64) -> u64 {
     let away = (1 + chance.below(MISDIRECTED_WITHIN)) * sectors;
     let back = first.checked_sub(away);

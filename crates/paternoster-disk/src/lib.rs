@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk for deterministic simulation: validated timing, a volatile cache, power cuts, faults.
 //!
-//! A database in a simulator needs a disk that takes the time a disk takes, forgets what a disk
-//! forgets and fails as a disk fails, the same way for the same seed. This is one, without I/O,
-//! clock or threads: the caller says what time it is.
+//! A database in a simulator needs a disk that takes a real disk's time, loses what a real disk
+//! loses and fails as a real disk fails, in the same way for the same seed. This is one, without
+//! I/O, clock or threads: the caller says what time it is.
 //!
 //! ```text
 //!  submit(now, …) ─▶ ┌──────────────────────────────┐
@@ -39,36 +39,36 @@
 //! ```
 //!
 //! # What it promises
-//! * A write that was done before a flush was submitted survives every crash after that flush is
-//!   done; so does a write with forced unit access once it is done.
-//! * Any other write is there or not after a crash, wholly; by sectors of 512 bytes if it may
+//! * A write that completed before a flush was submitted survives every crash after that flush
+//!   completes; so does a write with forced unit access once it completes.
+//! * Any other write is there or not after a crash, as a whole; by sectors of 512 bytes if it may
 //!   tear (below). Writes of different operations are kept or lost in any combination.
-//! * A read brings what was written last, and of a write that is under way the old or the new.
+//! * A read returns what was written last, and for a write under way the old or the new data.
 //! * Times are those of a run of Paternoster under the scheduler `none`, to the nanosecond.
 //! * The same calls with the same seed have the same answers, on every machine.
 //!
 //! # What goes wrong
-//! [`Disk::episode`] takes a line: what, and which operations. The last two are about what is
-//! written; the others show in [`Done::at`] and [`Done::result`].
+//! [`Disk::episode`] takes a line: what, and which operations. The last two are about written data;
+//! the others show in [`Done::at`] and [`Done::result`].
 //!
 //! ```text
-//! stall time=2s from=10s count=1              the first that comes after 10 s: all stand for 2 s
+//! stall time=2s from=10s count=1              the first that comes after 10 s: all stop for 2 s
 //! throttle rate=50MiB from=10s to=20s         no more than 50 MiB/s are answered
 //! slow factor=20 op=read from=10s to=20s      what comes then takes 20 times as long
-//! delay time=30ms probability=0.001           one in a thousand is told 30 ms late
+//! delay time=30ms probability=0.001           one in a thousand completes 30 ms late
 //! error errno=5 op=write range=1m-2m          whatever touches the second MiB ends with EIO
 //! error op=flush count=1                      the next flush fails, and promises nothing
 //! torn op=write                               a crash may leave some sectors of a write
-//! misdirect op=write every=1000               each thousandth write goes to another place
+//! misdirect op=write every=1000               every thousandth write goes to another place
 //!
 //! which: op=read,write,discard,flush range=1m-2m from=1s to=2s every=100 probability=0.01 count=3
 //! ```
 //!
 //! # Limits
 //! Times come from the model of a device; the pages below `docs/models` of the repository say what
-//! each was fitted to and where it stops being valid. The cache holds 256 writes and writes nothing
-//! back by itself but for room: as forgetful as a drive may be. Without the lie `misdirect` the
-//! content is what an honest drive leaves. The device stays on: a crash costs no start-up time.
+//! each was fitted to and where it stops being valid. The cache holds 256 writes and writes back
+//! only to make room: it loses as much as a drive may. Without `misdirect` the content is what an
+//! honest drive leaves. A crash costs no start-up time.
 //!
 //! This crate is `no_std` with `alloc`; the models behind it read device files, and need `std`.
 #![no_std]
@@ -88,7 +88,7 @@ pub use operation::{Done, Id, Next, Op, Refusal};
 pub use paternoster_core::Nanos;
 pub use store::Image;
 
-/// The page of the repository, and the package's, whose examples are tests.
+/// The READMEs of the repository and of the package, whose examples are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/disk.md")]
 #[doc = include_str!("../README.md")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operation: what a disk is asked, and what it answers.
+//! Operation: what is asked of a disk, and its answers.
 
 use core::fmt;
 
@@ -14,15 +14,16 @@ pub(crate) const LEN_MAX: u64 = 1 << 30;
 pub enum Op {
     /// Data come from the disk.
     Read,
-    /// Data go to the disk. When it is done they may still be in a volatile cache.
+    /// Data go to the disk. On completion they may still be in a volatile cache.
     Write,
-    /// As [`Op::Write`], and durable when it is done (forced unit access). On a device that does
-    /// not know it, a write and a flush behind it.
+    /// Like [`Op::Write`], and durable on completion (forced unit access). On a device without FUA,
+    /// a write followed by a flush.
     WriteFua,
-    /// Every write that was done before this was submitted is durable when this is done. Has no
-    /// place: offset and length are ignored.
+    /// When it completes, every write that completed before its submit is durable. Offset and
+    /// length are ignored.
     Flush,
-    /// The device may forget these sectors. It takes its time; what they hold stays as it is.
+    /// The device may forget these sectors. It takes the device's time; the content does not
+    /// change.
     Discard,
 }
 
@@ -32,7 +33,7 @@ impl Op {
     }
 }
 
-/// Names an operation; no other of the same disk ever has the same, and later ones have greater.
+/// Names an operation, unique for its disk; later operations have greater ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub(crate) u64);
 
@@ -47,9 +48,9 @@ impl Id {
 /// An operation that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Which.
+    /// Its name.
     pub id: Id,
-    /// What it was.
+    /// Its kind.
     pub op: Op,
     /// Its first byte.
     pub offset: u64,
@@ -57,10 +58,10 @@ pub struct Done {
     pub len: u64,
     /// When it was submitted.
     pub submitted: Nanos,
-    /// When it ended: not after the `now` at which that was told, and not before `submitted`.
+    /// When it ended: not after the `now` at which that was reported, and not before `submitted`.
     pub at: Nanos,
-    /// How: an errno (positive, EIO is 5) if it failed. A write that failed may be there, wholly or
-    /// not; a flush that failed promises nothing.
+    /// An errno (positive, EIO is 5) if it failed. A failed write may be there, in whole or in
+    /// part; a failed flush promises nothing.
     pub result: Result<(), i32>,
 }
 
@@ -68,10 +69,10 @@ pub struct Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Next {
-    /// This has ended. Ask again: others may have, too.
+    /// This has ended. Call again: others may have, too.
     Done(Done),
-    /// Nothing has ended that was not told. Ask again at this time, or after a submit before it.
-    /// It may turn out that nothing has ended then either: devices have inner events, too.
+    /// Every end has been reported. Call again at this time, or after an earlier submit. Nothing
+    /// may have ended then either: devices have internal events, too.
     Wait(Nanos),
     /// Nothing is under way.
     Idle,
@@ -81,24 +82,24 @@ pub enum Next {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Offset or length is no multiple of 512, or the length is 0.
+    /// Offset or length is not a multiple of 512, or the length is 0.
     Unaligned,
-    /// It ends behind the disk's last byte.
+    /// It ends beyond the disk's last byte.
     BeyondEnd {
         /// Bytes of the disk.
         capacity: u64,
     },
     /// It has more than 1 GiB.
     TooLong,
-    /// As many operations as [`crate::Device::queue`] says have not been handed to the device:
-    /// submit again when one has ended.
+    /// As many operations wait for the device as [`crate::Device::queue`] allows: submit again when
+    /// one has ended.
     Full,
-    /// A write without data on a disk that keeps them: [`crate::Disk::write`] brings them;
+    /// A write without data on a disk that keeps them: [`crate::Disk::write`] takes data;
     /// [`crate::Device::without_data`] makes a disk that needs none.
     NoData,
-    /// Time has been later than that already.
+    /// The time given is before an earlier call's.
     Past {
-        /// The latest `now` that the disk was told.
+        /// The latest `now` that the disk was given.
         latest: Nanos,
     },
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Store: what the disk holds, as bytes: pages of the medium, and what is only in the cache.
+//! Store: what the disk holds, as bytes: pages of the medium, and data that are only in the cache.
 //!
-//! What lands, what a flush covers and what a power cut leaves is decided by the crash test's
-//! [`Contents`]; here is a medium for it that has bytes, and only where something was written.
+//! The crash test's [`Contents`] decides what lands, what a flush covers and what a power cut
+//! leaves; this file gives it a medium that stores bytes, only where something was written.
 //!
 //! ```text
-//! Image     pages of 4 KiB, shared until they differ      what a power cut leaves: no numbers
+//! Image     pages of 4 KiB, shared until they differ      what a power cut leaves, without numbers
 //! Sparse    Image + the number of each sector's landing   the medium
 //! Contents  Sparse + writes in the cache                  the disk
 //! ```
@@ -22,8 +22,7 @@ const SECTORS_A_PAGE: usize = PAGE / SECTOR;
 
 type Page = [u8; PAGE];
 
-/// What is on a disk: what a power cut has left, or what a disk is to begin with. Bytes that were
-/// never written are 0.
+/// The content of a disk: after a power cut, or to begin with. Bytes that were never written are 0.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
     pages: BTreeMap<u64, Arc<Page>>,
@@ -36,7 +35,7 @@ impl Image {
         Image { pages: BTreeMap::new() }
     }
 
-    /// Fills `buffer` with the bytes from `offset` on; any offset and length will do.
+    /// Fills `buffer` with the bytes from `offset` on; any offset and length are allowed.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) {
         buffer.fill(0);
         for (page, at, from, len) in spans(offset, buffer.len()) {
@@ -46,7 +45,7 @@ impl Image {
         }
     }
 
-    /// Writes `data` from `offset` on; any offset and length will do.
+    /// Writes `data` from `offset` on; any offset and length are allowed.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         for (page, at, from, len) in spans(offset, data.len()) {
             let bytes = self.pages.entry(page).or_insert_with(|| Arc::new([0; PAGE]));
@@ -54,16 +53,16 @@ impl Image {
         }
     }
 
-    /// Pieces of 4096 bytes in which something was written, with their offsets, in their order.
+    /// Pieces of 4096 bytes in which something was written, with their offsets, in order.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.pages.iter().map(|(page, bytes)| (page * PAGE as u64, bytes.as_slice()))
     }
 
-    /// A number that equal contents share, on every machine.
+    /// A number that is the same for equal contents, on every machine.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::default();
-        // A page of zeroes is as good as none.
+        // A page of zeroes equals no page.
         for (offset, bytes) in self.pieces().filter(|(_, bytes)| bytes.iter().any(|b| *b != 0)) {
             digest.mix(offset);
             for word in bytes.chunks_exact(8) {
@@ -88,11 +87,11 @@ impl PartialEq for Image {
 
 impl Eq for Image {}
 
-/// The pages of some bytes: which, where in it, where among the bytes, how many.
+/// The pages of a range of bytes: which page, where in it, where in the range, how many bytes.
 fn spans(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut from = 0;
     core::iter::from_fn(move || {
-        // Behind the last byte that has a number there is nothing.
+        // Beyond the last byte that has a number there is nothing.
         let begins = offset.checked_add(from as u64)?;
         let at = usize::try_from(begins % PAGE as u64).unwrap_or(0);
         let piece = (PAGE - at).min(len - from);
@@ -176,7 +175,7 @@ impl Store {
         self.contents = Contents::new(Sparse { image, landed: BTreeMap::new() });
     }
 
-    /// What a flush that begins now has to cover.
+    /// What a flush that begins now must cover.
     pub(crate) const fn mark(&self) -> u64 {
         self.contents.ended()
     }
@@ -193,7 +192,7 @@ impl Store {
         self.contents.flush(mark, false, &mut self.chance);
     }
 
-    /// Heads or tails.
+    /// A fair coin.
     pub(crate) fn coin(&mut self) -> bool {
         self.chance.once_in(2)
     }
@@ -202,7 +201,7 @@ impl Store {
         &mut self.chance
     }
 
-    /// What a read of these sectors finds: the medium, and over it what is in the cache.
+    /// What a read of these sectors finds: the medium, overlaid with the cache.
     pub(crate) fn read(&self, first: u64, buffer: &mut [u8]) {
         let sectors = (buffer.len() / SECTOR) as u64;
         let medium = self.contents.medium();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Way: how an operation comes to the device, in pieces if it is long, and what it leaves when it
+//! Way: how an operation reaches the device, in pieces if it is long, and what it leaves when it
 //! has ended.
 //!
 //! ```text
@@ -9,16 +9,16 @@
 //! ```
 //!
 //! # Order at one instant
-//! As in a run of Paternoster: what ends at an instant first, all of it; then what waits is handed
-//! to the device; what is submitted at that instant comes behind. A caller that is late is told
-//! what would have been told in time: between two calls the disk goes from event to event.
+//! As in a run of Paternoster: first everything that ends at the instant; then waiting operations
+//! are handed to the device; operations submitted at that instant come last. A late caller gets the
+//! same answers as one in time: between two calls the disk goes from event to event.
 //!
 //! # When a write lands
-//! When it ends; or earlier, by chance, when a read of the same sectors ends: that read, and
-//! those behind it, find it. Until then a power cut may leave it all the same.
+//! When it ends; or earlier, by chance, when a read of the same sectors ends: that read, and later
+//! ones, find it. A power cut may leave it even before it lands.
 //!
 //! # Invariants
-//! I1  A device with nothing inside and something waiting will be asked again (`retry`).
+//! I1  A device with nothing inside and operations waiting will be asked again (`retry`).
 //! I2  An operation that was taken ends exactly once, unless the power fails.
 
 use alloc::vec::Vec;
@@ -40,21 +40,21 @@ pub(crate) struct Operation {
     id: Id,
     op: Op,
     submitted: Nanos,
-    /// Its sectors: the first, and the one behind the last.
+    /// Its sectors: the first, and the one after the last.
     pub(crate) first: u64,
     pub(crate) end: u64,
-    /// The first that was not handed to the device.
+    /// The first sector not yet handed to the device.
     next: u64,
-    /// Commands of it in the device.
+    /// Its commands in the device.
     inside: u32,
     /// The first error, or 0.
     errno: i32,
-    /// It is a flush now, or is one behind its data; and that was handed to the device.
+    /// Whether it is a flush, or has one after its data; and whether that was handed to the device.
     flushes: bool,
     flush_issued: bool,
     /// What a flush covers.
     mark: u64,
-    /// Data of a write, where they go, and whether they are there.
+    /// Data of a write, where they go, and whether they have landed.
     pub(crate) load: Option<Load>,
     pub(crate) place: u64,
     landed: bool,
@@ -84,7 +84,7 @@ impl Operation {
         self.next == self.end && self.flushes == self.flush_issued
     }
 
-    /// The next command of it, of at most so many sectors.
+    /// Its next command, of at most `sectors_max` sectors.
     pub(crate) fn command(&self, tag: Tag, flags: Flags, sectors_max: u32) -> Command {
         let op = match self.op {
             _ if self.flushes => paternoster_core::Op::Flush,
@@ -99,14 +99,14 @@ impl Operation {
         Command { tag, op, sector, sectors, flags, client: ClientId::NOBODY }
     }
 
-    /// Its data as a write, as far as the device has it.
+    /// Its data as a write, as far as the device has them.
     fn write_up_to(&self, end: u64) -> Option<Cached<Load>> {
         let load = self.load.clone()?;
         Some(Cached::new(self.id.0, self.place, self.place + (end - self.first), load))
     }
 
-    /// What of it a power cut may leave though it has not landed. A write that does not tear is in
-    /// the device wholly or not at all.
+    /// The part that a power cut may leave though it has not landed. A write that does not tear is
+    /// in the device as a whole or not at all.
     pub(crate) fn flying(&self) -> Option<Cached<Load>> {
         let tears = self.load.as_ref().is_some_and(|load| load.torn);
         let is_there = if tears { self.next > self.first } else { self.next == self.end };
@@ -137,7 +137,7 @@ impl Disk {
         self.now = self.now.max(now);
     }
 
-    /// A new operation takes its place.
+    /// Takes a new operation.
     pub(crate) fn enter(&mut self, operation: Operation) {
         let needs_no_device = operation.op == Op::Flush && !self.device.has_volatile_cache();
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -153,7 +153,7 @@ impl Disk {
         }
     }
 
-    /// Hands to the device what it takes. When it has refused, not before something has ended or,
+    /// Hands to the device what it takes. After a refusal, waits until an operation has ended or,
     /// if nothing is inside, some time has passed.
     fn issue(&mut self) {
         if self.refused {
@@ -210,12 +210,12 @@ impl Disk {
         }
     }
 
-    /// The data of a write have come to the device.
+    /// The data of a write have reached the device.
     fn written(&mut self, slot: usize) {
         let (Some(store), Some(operation)) = (&mut self.store, &mut self.operations[slot]) else {
             return;
         };
-        // Half of the writes that fail are never there.
+        // Half of the failed writes never land.
         let lands = operation.errno == 0 || store.coin();
         if !operation.landed
             && lands
@@ -238,7 +238,7 @@ impl Disk {
         let (errno, mark) = (operation.errno, operation.mark);
         if operation.flushes {
             if let Some(store) = &mut self.store {
-                // One that fails has done what it likes, or nothing.
+                // A failed one may have done anything, or nothing.
                 store.flush(if errno == 0 { mark } else { 0 });
             }
         } else if operation.op.is_write() {
@@ -263,7 +263,7 @@ impl Disk {
         self.ended.push_back((done, data));
     }
 
-    /// What a read finds that ends now.
+    /// The data of a read that ends now.
     fn found(&mut self, first: u64, end: u64) -> Vec<u8> {
         let Some(store) = &mut self.store else { return Vec::new() };
         for slot in self.tags.iter().flatten() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does each episode do what its line says, from when it is told?
+//! Does each episode do what its line says, from when it is added?
 //!
 //! The device takes 1 ms for everything, any number at a time (`null`).
 
@@ -52,8 +52,8 @@ fn times_and_errors() {
     assert_eq!(failed.iter().filter(|(_, result)| *result == Err(28)).count(), 1);
 }
 
-/// Is an episode that is told later about what comes then, and is over when it says so; and is a
-/// count not forgotten by a crash?
+/// Does an episode added later apply only to later operations, and end when it says so; and does a
+/// count survive a crash?
 #[test]
 fn episodes_begin_and_end() {
     let mut disk = disk(&["slow factor=5 from=10ms to=20ms"]);
@@ -68,8 +68,8 @@ fn episodes_begin_and_end() {
     assert!(why.starts_with("the rule `slow factr=5`: `factr` is not known"), "{why}");
 }
 
-/// May a write be found in part exactly if it was said that it may tear? Of 200 power cuts beneath
-/// a write of eight sectors some leave one to seven of them.
+/// May a write be found in part exactly if an episode lets it tear? Of 200 power cuts during a
+/// write of eight sectors some leave one to seven of them.
 #[test]
 fn torn_writes() {
     for (episodes, tears) in [(vec![], false), (vec!["torn op=write"], true)] {
@@ -99,8 +99,8 @@ fn lost(disk: &mut Disk, now: Nanos) -> usize {
     (0..200).filter(is_lost).count()
 }
 
-/// Is nothing kept that was not promised: neither by a flush that failed, nor by one that had begun
-/// when the write ended; and does one that was told behind the write's end lose none?
+/// Is nothing kept that was not promised: neither by a failed flush, nor by one that had begun when
+/// the write ended; and does a flush submitted after the write's end lose none?
 #[test]
 fn what_no_flush_covers() {
     // The write ends at 1 ms; each flush takes a millisecond.
@@ -118,7 +118,7 @@ fn what_no_flush_covers() {
     }
 }
 
-/// Is a write that failed there for some seeds, and not for others?
+/// Is a failed write there for some seeds, and not for others?
 #[test]
 fn a_write_that_failed_may_be_there() {
     let device = Device::parse("millisecond.toml", MILLISECOND).unwrap();
@@ -132,13 +132,13 @@ fn a_write_that_failed_may_be_there() {
         disk.data()[0] == 7
     };
     // Heads or tails for each of 100 seeds: 50 in the mean, and sqrt(100 * 0.5 * 0.5) = 5 is the
-    // deviation. 20 and 80 are six of them: of fair coins 3 draws in 10^10 lie outside.
+    // deviation. 20 and 80 are six deviations away: with fair coins 3 draws in 10^10 lie outside.
     let there = (0..100).filter(|seed| is_there(*seed)).count();
     assert!((20..=80).contains(&there), "{there} of 100");
 }
 
-/// Does a misdirected write leave its place as it was, and is another one's content lost; is all
-/// told to be well?
+/// Does a misdirected write leave its own place unchanged and overwrite another's, while every
+/// operation reports success?
 #[test]
 fn misdirected_writes() {
     let mut disk = disk(&[]);
@@ -157,7 +157,7 @@ fn misdirected_writes() {
     assert_eq!(found.iter().filter(|byte| **byte == 2).count(), 4096);
 }
 
-/// A disk on which a write of twos to block 40 goes elsewhere, and is told at 4 ms.
+/// A disk on which a write of twos to block 40 goes elsewhere, and completes at 4 ms.
 fn disk_that_misdirects(seed: u64) -> Disk {
     let device = Device::parse("millisecond.toml", MILLISECOND).unwrap();
     let mut disk = Disk::new(&device, seed);
@@ -167,8 +167,8 @@ fn disk_that_misdirects(seed: u64) -> Disk {
     disk
 }
 
-/// Does a read find a misdirected write that is under way where it goes, for some seeds and not
-/// for others; and never where it was sent? The write ends at 4 ms, the read at 1 ms.
+/// Does a read find a misdirected write under way at its actual place, for some seeds and not for
+/// others; and never at the intended one? The write ends at 4 ms, the read at 1 ms.
 #[test]
 fn misdirected_writes_are_read_where_they_go() {
     let mut found_early = 0;

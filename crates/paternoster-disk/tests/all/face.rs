@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is a caller who is wrong, late or impatient told so?
+//! Are callers that are wrong, late or impatient answered properly?
 
 use paternoster_disk::{Device, Disk, Image, Nanos, Next, Op, Refusal};
 
@@ -29,11 +29,11 @@ fn refusals() {
     assert_eq!(disk.write(now, 0, &[], false), Err(Refusal::Unaligned));
     assert_eq!((disk.under_way(), disk.next(now)), (0, Next::Idle));
     assert_eq!(Refusal::Past { latest: now }.to_string(), "it was 1 ms already");
-    // The first one that is taken is still the first.
+    // The first one accepted still gets number 1.
     assert_eq!(disk.submit(now, Op::Read, capacity - 512, 512).unwrap().number(), 1);
 }
 
-/// Does a queue of two take what the device takes and two more, and go on when one has ended?
+/// Does a queue of two take as many as the device and two more, and go on when one has ended?
 #[test]
 fn a_full_queue() {
     let mut disk = Disk::new(&ssd().queue(2), 1);
@@ -49,8 +49,8 @@ fn a_full_queue() {
     assert_eq!(read(&mut disk, 99), Ok(depth + 3));
 }
 
-/// Is what is longer than a command of the device one operation all the same: 3 MiB in three
-/// commands of at most 1280 KiB?
+/// Is an operation longer than a device command still one operation: 3 MiB in three commands of at
+/// most 1280 KiB?
 #[test]
 fn long_operations() {
     let mut disk = Disk::new(&ssd(), 1);
@@ -66,7 +66,7 @@ fn long_operations() {
     let mut found = vec![0; 3 << 20];
     image.read(4096, &mut found);
     assert!(found == data, "it had forced unit access, and the device has none");
-    // The disk itself goes on with what the crash has left, and so does another one.
+    // The disk itself goes on with what the crash left, and so does another one.
     for mut disk in [disk, Disk::with_image(&ssd(), 9, image)] {
         disk.submit(disk.now(), Op::Read, 4096, 3 << 20).unwrap();
         disk.wait().unwrap();
@@ -74,7 +74,7 @@ fn long_operations() {
     }
 }
 
-/// Is a caller who comes late told the same as one who is always there?
+/// Does a caller that comes late get the same answers as one that is always there?
 #[test]
 fn late_callers_are_told_the_same() {
     let ends = |ask_every: u64| {
@@ -96,7 +96,7 @@ fn late_callers_are_told_the_same() {
     assert_eq!(ends(1).len(), 500);
 }
 
-/// Does a disk without data tell time alone?
+/// Does a disk without data give only times?
 #[test]
 fn without_data() {
     let mut disk = Disk::new(&ssd().without_data(), 1);
@@ -111,7 +111,8 @@ fn without_data() {
     assert_eq!(why, "the rule `torn`: this disk keeps no data");
 }
 
-/// Does an unknown device name the one that was meant, and a wrong file its line?
+/// Does the error for an unknown device suggest the intended one, and that for a wrong file its
+/// line?
 #[test]
 fn devices_are_named_or_parsed() {
     let why = Device::named("ssd-870evi").unwrap_err().to_string();
@@ -129,7 +130,7 @@ fn devices_are_named_or_parsed() {
     }
 }
 
-/// Can a simulator with threads hand a disk from one to another?
+/// Can a simulator move a disk from one thread to another?
 #[test]
 fn disks_are_sent() {
     const fn is_sent<T: Send>() {}
@@ -137,7 +138,7 @@ fn disks_are_sent() {
     is_sent::<Image>();
 }
 
-/// Is an image the bytes that were written, wherever, and equal to another with the same?
+/// Does an image hold the bytes written, anywhere, and equal another with the same bytes?
 #[test]
 fn images_are_bytes() {
     let mut image = Image::new();
@@ -156,8 +157,7 @@ fn images_are_bytes() {
     assert_eq!(image.pieces().map(|(offset, _)| offset).collect::<Vec<_>>(), [0, 4096]);
 }
 
-/// Do writes into an image that reach over pages, at any offset, bring back what was written, as a
-/// plain array does?
+/// Do writes into an image that cross pages, at any offset, read back as from a plain array?
 #[test]
 fn an_image_is_an_array() {
     let (mut image, mut array) = (Image::new(), vec![0_u8; 1 << 15]);

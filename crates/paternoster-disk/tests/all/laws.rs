@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does a disk keep its promises, whatever it is asked, whatever goes wrong, whenever the power
-//! fails?
+//! Does a disk keep its promises, whatever the operations, the faults and the power cuts?
 //!
-//! Operations, pauses, power cuts and episodes are drawn, on devices of every model; what fails is
-//! shrunk. After each step what is told is judged: everything is told once, in the order of its
-//! ends, not before its submit, and content as `promises` says.
+//! Operations, pauses, power cuts and episodes are drawn, on devices of every model; failures are
+//! shrunk. Each step checks the answers: each end is reported once, in order of ending, not before
+//! its submit, with content as `promises` says.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::promises::{Promises, SECTORS};
 
-/// Of every model, with and without cache, forced unit access, a flush that can be queued.
+/// Of every model, with and without cache, forced unit access, and a queueable flush.
 const DEVICES: [&str; 8] = [
     "ssd-870evo",
     "hdd-7200",
@@ -25,7 +24,7 @@ const DEVICES: [&str; 8] = [
     "null",
 ];
 
-/// Two commands of at most 4 KiB at a time: what is longer goes in pieces.
+/// Two commands of at most 4 KiB at a time: longer operations go in pieces.
 const NARROW: &str = r#"
 name = "narrow"
 model = "linear"
@@ -77,11 +76,11 @@ enum Step {
         sectors: u64,
     },
     Flush,
-    /// So many ns pass, and nothing is asked.
+    /// This many ns pass without a call.
     Pass(u64),
-    /// Whatever has ended is told.
+    /// Everything that has ended is fetched.
     Ask,
-    /// The next thing that ends is told.
+    /// The next end is awaited.
     Wait,
     Crash(u64),
     Episode(usize),
@@ -107,7 +106,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// What is under way, as the caller knows it: the step of its submit, and the number of a write.
+/// An operation under way, as the caller knows it: the step of its submit, and the number of a
+/// write.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     step: u64,
@@ -173,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    /// The first so many sectors of an image.
+    /// The first sectors of an image.
     fn bytes(image: &paternoster_disk::Image) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(SECTORS * 512).unwrap()];
         image.read(0, &mut bytes);
@@ -219,7 +219,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks once; what it was told to do then, if nothing has ended.
+    /// Calls `next` once; returns its answer if nothing has ended.
     fn ask(&mut self) -> Result<Option<Next>, String> {
         match self.disk.next(self.now) {
             Next::Done(done) => self.told(&done).map(|()| None),
@@ -261,8 +261,8 @@ fn run(device: &Device, seed: u64, steps: &[Step]) -> Result<u64, String> {
 /// When an operation ended, and how.
 type End = (Nanos, Result<(), i32>);
 
-/// What is told of a write and reads, one behind the other, under a rule; whether the write is
-/// there when the power was cut; and the digest.
+/// The ends of a write and reads, one after the other, under a rule; whether the write survives a
+/// power cut; and the digest.
 fn told(seed: u64, rule: &str, reads: u64, cut: u64) -> ((Vec<End>, bool), u64) {
     let mut disk = Disk::new(&Device::named("ssd-870evo").unwrap(), seed);
     disk.episode(rule).unwrap();
@@ -279,7 +279,7 @@ fn told(seed: u64, rule: &str, reads: u64, cut: u64) -> ((Vec<End>, bool), u64) 
     ((ends, World::bytes(&image)[0] == 7), disk.digest())
 }
 
-/// Rules by which some operations fail, or are late.
+/// Rules that make some operations fail, or late.
 fn rules() -> impl Strategy<Value = String> {
     let errors =
         (1..4, 1..6).prop_map(|(errno, every)| format!("error errno={errno} every={every}"));
@@ -291,7 +291,7 @@ fn rules() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Is every promise kept, and is the same done again?
+    /// Is every promise kept, and does a repeated run give the same?
     #[test]
     fn promises_are_kept(device in prop::sample::select(devices()), seed: u64, steps in steps()) {
         let digest = run(&device, seed, &steps);
@@ -299,7 +299,8 @@ proptest! {
         prop_assert_eq!(digest, run(&device, seed, &steps));
     }
 
-    /// Do two runs share a digest if, and only if, the same was told and a power cut left the same?
+    /// Do two runs have equal digests if, and only if, they had the same ends and a power cut left
+    /// the same?
     #[test]
     fn a_digest_stands_for_what_is_told(
         seed: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The disk, as a simulator meets it: each file asks one thing of it.
+//! The disk, as a simulator uses it: each file tests one thing.
 
 mod episodes;
 mod face;

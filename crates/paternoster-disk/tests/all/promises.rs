@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Promises: what each sector may hold, told from the calls and the answers alone. Knows nothing of
-//! caches or landings.
+//! Promises: what each sector may hold, derived only from the calls and the answers. Knows nothing
+//! of caches or landings.
 //!
 //! A sector of a write is filled with the write's number. Of two writes that touch a sector one is
-//! *surely later* if it was submitted after the other was told to have ended.
+//! *surely later* if it was submitted after the other's end was reported.
 //!
 //! ```text
 //! step     1     2     3      4     5          write 1 and 2: either may be the later one
-//! write 1  submit      told                    write 4 is surely later than 1, and not than 2
-//! write 2        submit             told
+//! write 1  submit      end                     write 4 is surely later than 1, and not than 2
+//! write 2        submit             end
 //! write 4                     submit
 //! ```
 //!
-//! * After a crash, and in a read, a sector holds a write than which no *sure* one is surely later;
-//!   what was there before all of them only if there is no sure one. For a crash a write is sure
-//!   if it is durable, for a read if it had ended well when the read was submitted.
-//! * A write that may not tear is not there in one of its sectors while another holds what was
-//!   surely there before.
+//! * After a crash, and in a read, a sector never holds a write if some *sure* write is surely
+//!   later, and holds the content before all writes only if no write is sure. For a crash a write
+//!   is sure if it is durable, for a read if it had ended well when the read was submitted.
+//! * A write that may not tear is never in one of its sectors while another holds content that is
+//!   surely older.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(crate) struct Promises {
     step: u64,
     /// By number, which is never 0.
     writes: BTreeMap<u64, Write>,
-    /// What was there when the power came back.
+    /// The content when the power came back.
     base: Vec<u64>,
     has_cache: bool,
 }
@@ -79,7 +79,7 @@ impl Promises {
     }
 
     fn surely_later(&self, number: u64, other: &Write) -> bool {
-        // What was there at the beginning is before all.
+        // The initial content is before all writes.
         let ended = self.writes.get(&number).map_or(Some(0), |write| write.told);
         ended.is_some_and(|ended| ended < other.submitted)
     }
@@ -105,7 +105,7 @@ impl Promises {
         bytes.chunks_exact(512).map(number).collect()
     }
 
-    /// May a read that was submitted at `step` bring this?
+    /// May a read that was submitted at `step` return this?
     pub(crate) fn judge_read(&self, step: u64, first: u64, bytes: &[u8]) -> Result<(), String> {
         for (sector, number) in (first..).zip(Promises::numbers(bytes)?) {
             let sure = |write: &Write| write.well && write.told.is_some_and(|told| told < step);
@@ -134,7 +134,7 @@ impl Promises {
         Ok(())
     }
 
-    /// The power was away, and this is there now.
+    /// The power failed, and this is there now.
     pub(crate) fn crashed(&mut self, bytes: &[u8]) {
         self.base = Promises::numbers(bytes).unwrap();
         self.writes.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does the disk take the time that a run of Paternoster takes under `none`, to the nanosecond; and
-//! always the same?
+//! Does the disk take the time of a run of Paternoster under `none`, to the nanosecond; and always
+//! the same?
 
 use paternoster_core::event::Action;
 use paternoster_core::{Event, Flags, Note, Observer, elevators};
@@ -12,7 +12,7 @@ use paternoster_workload::{NoWatcher, RunError, Settings};
 /// What went to a device or came back: when, what, first sector, sectors.
 type Line = (Nanos, Op, u64, u64);
 
-/// Commands as they went to the device, and as they came back.
+/// Commands in order of issue, and in order of completion.
 #[derive(Debug, Default)]
 struct Both {
     issued: Vec<Line>,
@@ -36,7 +36,7 @@ impl Observer for Both {
         match event.action {
             Action::Issue => self.issued.push(line(event)),
             Action::Complete => self.ended.push(line(event)),
-            // The device has refused what went to it last: a flush that cannot be queued.
+            // The device has refused its last command: a flush that cannot be queued.
             Action::Requeue => assert_eq!(self.issued.pop(), Some(line(event))),
             _ => {}
         }
@@ -65,7 +65,7 @@ fn run(device: &str, job: &str) -> Both {
     both
 }
 
-/// The same commands at the same times through a disk; as they came back.
+/// The same commands at the same times through a disk, in order of completion.
 fn through_disk(device: &str, issued: &[Line]) -> Vec<Line> {
     let mut disk = Disk::new(&Device::named(device).unwrap().without_data(), 1);
     let mut ended = Vec::new();
@@ -95,7 +95,7 @@ fn completions_are_those_of_a_run() {
             let mut both = run(device, job);
             assert!(both.ended.len() >= 2500, "{device}: {}", both.ended.len());
             let mut through = through_disk(device, &both.issued);
-            // What ends at one instant may be told in another order.
+            // Operations that end at one instant may be reported in another order.
             both.ended.sort_unstable();
             through.sort_unstable();
             let differs = both.ended.iter().zip(&through).position(|(run, disk)| run != disk);
@@ -107,7 +107,7 @@ fn completions_are_those_of_a_run() {
     }
 }
 
-/// The digest of 264 operations of which 64 are always under way, more than the device takes.
+/// The digest of 264 operations, 64 of them always under way, more than the device takes.
 fn closed_loop(seed: u64) -> u64 {
     let mut disk = Disk::new(&Device::named("ssd-870evo").unwrap().without_data(), seed);
     disk.episode("delay probability=0.1 time=1ms").unwrap();
@@ -128,7 +128,7 @@ fn closed_loop(seed: u64) -> u64 {
     disk.digest()
 }
 
-/// Has one seed one digest in a thousand runs, and another seed another?
+/// Does one seed give one digest in a thousand runs, and another seed another?
 #[test]
 fn a_thousand_runs_have_one_digest() {
     let first = closed_loop(7);
