@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A filter for nbdkit that makes any plugin fair by client: each request waits for a permit of a
- * gate, holds it while the plugin works, and gives it back. How many requests the plugin is given
- * at a time is found out while it runs.
+ * gate, holds it while the plugin works, and gives it back. The gate finds out at run time how many
+ * requests to give the plugin at a time.
  *
  *     cc -shared -fPIC nbdkit-fair-filter.c -o nbdkit-fair-filter.so -Wl,-z,nodelete \
  *        $(pkg-config --cflags --libs nbdkit paternoster)
@@ -12,7 +12,7 @@
  *     fair-by=client       who shares: an address, or on a unix socket a user (the default)
  *     fair-by=connection   each connection is for itself
  *     fair-by=export       all connections that ask for the same export name
- *     fair-weight=NAME:N   N beside the 100 of the others; NAME as `nbdkit -v` shows it
+ *     fair-weight=NAME:N   N compared with the others' 100; NAME as `nbdkit -v` shows it
  *
  * nbdkit's own lock comes before all filters. A plugin that does one request at a time would hold
  * it while others wait for permits, so the filter refuses it; serve it from one nbdkit, and this
@@ -35,7 +35,7 @@
 
 enum { NAME_MOST = 256 };
 
-/* One who shares: as long as it has connections. */
+/* A client that shares: exists as long as it has connections. */
 struct sharer {
     struct sharer *next;
     pn_class *cls;
@@ -155,7 +155,7 @@ static void name_of_client(char *name, size_t room)
     snprintf(name, room, "%s", address);
 }
 
-/* The one of that name, or a new one. Called with the lock. */
+/* The sharer of that name, or a new one. Called with the lock held. */
 static struct sharer *find(const char *name)
 {
     unsigned weight = 100;
@@ -228,7 +228,7 @@ static void fair_close(void *handle)
     pthread_mutex_unlock(&lock);
 }
 
-/* 0 if the gate is full: then the request goes without one, since to fail it would be worse. */
+/* 0 if the gate is full: the request then goes without a permit; failing it would be worse. */
 static pn_permit permit(void *handle, int op, uint64_t offset, uint64_t len)
 {
     struct sharer *sharer = handle;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Records what a gate does, and asks the recording later what a read waited for.
+ * Records what a gate does, and later finds out from the recording what a read waited for.
  *
  *     cc recorded.c $(pkg-config --cflags --libs paternoster) && ./a.out FILE
  */
@@ -35,7 +35,7 @@ static int record(const char *path)
     failed |= pn_permit_give_back(gate, read);
     failed |= pn_class_close(reads);
     pn_gate_close(gate);
-    /* It was left open: what was recorded is in the file all the same. */
+    /* It was left open: the recording is in the file even so. */
     return failed | pn_class_close(scrub);
 }
 

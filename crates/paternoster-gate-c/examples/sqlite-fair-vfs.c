@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A VFS for SQLite that makes the databases of one program share their disk by weight: reads and
- * syncs wait for a permit of a gate. What a database is, its URI says:
+ * syncs wait for a permit of a gate. A database's URI gives its class and weight:
  *
  *     fair_vfs_register("fair", NULL, gate);
  *     sqlite3_open_v2("file:orders.db?vfs=fair&class=orders&weight=400", &db,
  *                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, NULL);
  *
- * Databases without a class share one of weight 100. A write asks for nothing: it ends in the page
- * cache, and the sync behind it is what the device works for. Reads that the page cache answers
- * pay next to nothing, but wait in line; a program that has all in memory takes another VFS.
+ * Databases without a class share one of weight 100. A write takes no permit: it ends in the page
+ * cache, and the device's work is the sync that follows. Reads that the page cache answers pay next
+ * to nothing, but wait in line; a program with all its data in memory should use another VFS.
  *
- * A permit is waited for under the locks of the database that needs it. So connections of one
- * database should be of one class: a background reader would else hold up a writer.
+ * A thread waits for a permit while it holds the database's locks. So connections of one database
+ * should be of one class: otherwise a background reader would hold up a writer.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static sqlite3_file *below(sqlite3_file *file)
     return (sqlite3_file *)((struct fair_file *)file + 1);
 }
 
-/* 0 where there is none: then it goes without one, since to fail would be worse. */
+/* 0 if there is none: then the I/O goes without a permit, since failing it would be worse. */
 static pn_permit permit(sqlite3_file *file, int op, sqlite3_int64 offset, int len)
 {
     struct fair_file *own = (struct fair_file *)file;
@@ -87,7 +87,7 @@ static int fair_close(sqlite3_file *file)
     return below(file)->pMethods->xClose(below(file));
 }
 
-/* What takes no time of the device goes through as it is. */
+/* Calls that take no device time go straight through. */
 static int fair_write(sqlite3_file *file, const void *buffer, int len, sqlite3_int64 offset)
 {
     return below(file)->pMethods->xWrite(below(file), buffer, len, offset);
@@ -153,7 +153,7 @@ static int fair_shm_unmap(sqlite3_file *file, int remove)
     return below(file)->pMethods->xShmUnmap(below(file), remove);
 }
 
-/* Version 3 is reads by mmap, which would pass the gate by. */
+/* Version 3 adds reads by mmap, which would bypass the gate. */
 #define METHODS(version)                                                                         \
     {                                                                                            \
         .iVersion = version, .xClose = fair_close, .xRead = fair_read, .xWrite = fair_write,     \
@@ -211,7 +211,7 @@ static int fair_open(sqlite3_vfs *base, sqlite3_filename name, sqlite3_file *fil
     return result;
 }
 
-/* All that is no file goes through as it is. */
+/* Everything that is not a file goes straight through. */
 static sqlite3_vfs *under(sqlite3_vfs *vfs)
 {
     return ((struct fair_vfs *)vfs)->below;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads of two classes share a file by weight; what each has had is printed.
+ * Threads of two classes share a file by weight; prints what each received.
  *
  *     cc threads.c $(pkg-config --cflags --libs paternoster) -pthread && ./a.out FILE
  */
@@ -45,7 +45,7 @@ static void *read_all(void *argument)
     return NULL;
 }
 
-/* What a permit that comes by a callback is for. */
+/* Takes the permit that comes by a callback. */
 static void granted(void *context, int result, pn_permit permit)
 {
     pn_permit *place = context;
@@ -85,7 +85,7 @@ int main(int count, char **arguments)
     failed |= pn_permit_async(classes[0], PN_FLUSH, 0, PN_FOREVER, granted, &by_callback);
     failed |= pn_permit_give_back(gate, by_callback);
     failed |= pn_class_set_rates(classes[1], NULL);
-    /* Twice is an answer. */
+    /* Giving back twice is an error code, not a fault. */
     failed |= pn_permit_give_back(gate, by_callback) != PN_NOT_OUT;
     for (int i = 0; i < 2; i++) {
         struct pn_counts counts = { .size = sizeof counts };

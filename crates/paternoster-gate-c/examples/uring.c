@@ -17,7 +17,7 @@
 
 enum { CLASSES = 2, AT_ONCE = 8, READS = 100, LEN = 4096 };
 
-/* One of AT_ONCE places of a class: asks, reads, and asks again. */
+/* One of a class's AT_ONCE places: asks, reads, and asks again. */
 struct place {
     struct io_uring *ring;
     pn_class *cls;

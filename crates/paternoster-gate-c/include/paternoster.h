@@ -10,8 +10,8 @@
  *         pn_permit_give_back(gate, permit);
  *     }
  *
- * Every function may be called from any thread. A handle that is NULL is answered by PN_INVALID,
- * NULL or 0. Times are in nanoseconds; a gate's time begins with it.
+ * Every function may be called from any thread. A NULL handle gives PN_INVALID, NULL or 0. Times
+ * are in nanoseconds; a gate's time begins with it.
  */
 #ifndef PATERNOSTER_H
 #define PATERNOSTER_H
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* Of this header; pn_version() is that of the library. */
+/* The version of this header; pn_version() returns the library's. */
 #define PN_VERSION 1
 
 typedef struct pn_gate pn_gate;
@@ -50,11 +50,11 @@ enum pn_op { PN_READ = 0, PN_WRITE = 1, PN_FLUSH = 2, PN_DISCARD = 3 };
 enum pn_kind { PN_NORMAL = 0, PN_URGENT = 1, PN_BACKGROUND = 2, PN_IDLE = 3 };
 
 #define PN_FOREVER UINT64_MAX
-/* Not said: where an I/O lies. */
+/* An I/O without a given offset. */
 #define PN_ANYWHERE UINT64_MAX
 
-/* The gate's one policy, and sizes of its tables. `size` is sizeof of it: what a library does not
- * know, or a program does not say, is as it is by default. 0 is the default, too. */
+/* The gate's one policy, and the sizes of its tables. `size` is its sizeof: fields that the library
+ * or the program does not know have defaults. 0 is the default, too. */
 struct pn_settings {
     size_t size;
     uint32_t permits;          /* out at a time at most: 256 */
@@ -68,7 +68,7 @@ struct pn_settings {
 #define PN_ROTATIONAL 1u /* seeks cost time, whatever the system says */
 #define PN_NO_HELPER 2u  /* start no thread: pn_gate_poll() is called instead */
 
-/* The most and the least that a class gets, each second; 0: not said. `size` as above. */
+/* The most and the least that a class gets, per second; 0: no limit. `size` as above. */
 struct pn_rates {
     size_t size;
     uint64_t cap_bytes;
@@ -77,7 +77,7 @@ struct pn_rates {
     uint64_t floor_requests;
 };
 
-/* What a class has had. `size` as above: as many of the others are filled as fit in it. */
+/* What a class has received. `size` as above: only fields within it are filled. */
 struct pn_counts {
     size_t size;
     uint64_t asked;
@@ -91,7 +91,7 @@ struct pn_counts {
     uint64_t waited_ns;
 };
 
-/* Called when a permit is granted (PN_OK) or not in time (PN_TOO_LATE, permit 0): at once, or by
+/* Called when a permit is granted (PN_OK) or is too late (PN_TOO_LATE, permit 0): at once, or by
  * the thread that gives another one back. It may ask, and give back. */
 typedef void (*pn_granted)(void *context, int result, pn_permit permit);
 
@@ -99,42 +99,42 @@ uint32_t pn_version(void);
 /* What a result means, in words; never NULL. */
 const char *pn_result_text(int result);
 
-/* A gate before the device of `path` (a file, a folder, a block device; NULL: any device).
- * `settings` may be NULL. NULL if memory ran out, an argument means nothing or `record`
+/* A gate for the device of `path` (a file, a folder, a block device; NULL: any device).
+ * `settings` may be NULL. NULL if memory ran out, an argument is invalid or `record`
  * cannot be written. */
 pn_gate *pn_gate_open(const char *path, const struct pn_settings *settings);
-/* What was recorded so far is in the file; PN_INVALID if nothing is recorded. */
+/* Writes the recording so far to the file; PN_INVALID if there is none. */
 int pn_gate_flush(pn_gate *gate);
-/* Lets go of it, and writes what was recorded. Classes and permits that are out keep it alive. */
+/* Releases it, and writes the recording. Open classes and permits keep it alive. */
 void pn_gate_close(pn_gate *gate);
 /* The gate's time. */
 uint64_t pn_gate_now(const pn_gate *gate);
-/* Lets happen what is due. Nanoseconds until it has to be called again; PN_FOREVER: never. */
+/* Does what is due. Nanoseconds until it has to be called again; PN_FOREVER: never. */
 uint64_t pn_gate_poll(pn_gate *gate);
 /* How many ask, and how many permits are out. */
 int pn_gate_in_all(const pn_gate *gate, uint32_t *waiting, uint32_t *out);
-/* Figures for Prometheus; who waits for what and why, at most `most` lines. Both write at most
+/* Figures for Prometheus; what waits for what and why, at most `most` lines. Both write at most
  * `room` bytes with a 0 at their end, and return how long the whole text is. */
 size_t pn_gate_metrics(const pn_gate *gate, char *text, size_t room);
 size_t pn_gate_explain(const pn_gate *gate, size_t most, char *text, size_t room);
 /* The next report in words (a permit that expired, a holder that waits), as above; 0: none. */
 size_t pn_gate_report(pn_gate *gate, char *text, size_t room);
 
-/* Does the calls of a recording again, up to line `until` (SIZE_MAX: all), and compares answers.
- * PN_OK: in `lines` how many were read, in `text` who waits there for what and why. PN_DIFFERS,
- * PN_UNREADABLE: in `lines` which line, in `text` what is wrong. Both may be NULL. A last line that
- * was not written whole is passed over. */
+/* Repeats the calls of a recording, up to line `until` (SIZE_MAX: all), and compares answers.
+ * PN_OK: `lines` is how many were read, `text` what waits there for what and why. PN_DIFFERS,
+ * PN_UNREADABLE: `lines` is which line, `text` what is wrong. Both may be NULL. An incomplete last
+ * line is skipped. */
 int pn_replay(const char *recording, size_t until, size_t *lines, char *text, size_t room);
 
-/* A class; `above` may be NULL. NULL if there is no place, or only in a class of PN_NORMAL others
- * are below it. `weight` from 1 to 10,000 beside its siblings. */
+/* A class; `above` may be NULL. NULL if there is no place, or `above` is not PN_NORMAL or
+ * has a floor. `weight` is from 1 to 10,000, relative to its siblings. */
 pn_class *pn_class_open(pn_gate *gate, pn_class *above, const char *name, uint32_t weight,
                         int kind);
 int pn_class_set_weight(pn_class *cls, uint32_t weight);
-/* Another cap and floor; NULL: none. A cap holds for the class and those below it together, a floor
- * is had before any weight counts, by a class that has none below it. */
+/* Sets another cap and floor; NULL: none. A cap limits the class and those below it together. A
+ * floor comes before any weight; only a class with none below it may have one. */
 int pn_class_set_rates(pn_class *cls, const struct pn_rates *rates);
-/* Nothing more can be asked for it, and the handle is gone if this is PN_OK. */
+/* No more asks are taken; the handle is freed if this is PN_OK. */
 int pn_class_close(pn_class *cls);
 int pn_class_counts(const pn_class *cls, struct pn_counts *counts);
 
@@ -143,11 +143,11 @@ int pn_permit_wait(pn_class *cls, int op, uint64_t len, uint64_t most_ns, pn_per
 /* The same for an I/O at byte `offset`. */
 int pn_permit_wait_at(pn_class *cls, int op, uint64_t offset, uint64_t len, uint64_t most_ns,
                       pn_permit *permit);
-/* PN_TOO_LATE at once if the I/O would not have ended within `most_ns`, as far as one can tell. */
+/* PN_TOO_LATE at once if the I/O is not expected to end within `most_ns`. */
 int pn_permit_by(pn_class *cls, int op, uint64_t len, uint64_t most_ns, pn_permit *permit);
-/* PN_TOO_LATE unless there is one at once. */
+/* PN_TOO_LATE unless a permit is available at once. */
 int pn_permit_try(pn_class *cls, int op, uint64_t len, pn_permit *permit);
-/* Calls `granted`; not if the result is another than PN_OK. */
+/* Calls `granted`, perhaps at once; never if this result is not PN_OK. */
 int pn_permit_async(pn_class *cls, int op, uint64_t len, uint64_t most_ns, pn_granted granted,
                     void *context);
 /* The I/O has ended. */

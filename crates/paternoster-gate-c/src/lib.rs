@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The gate for C: the functions of `include/paternoster.h`, which says what each does.
 //!
-//! This is the only place of the gate with unsafe code: it believes what a C caller says of its
-//! pointers, and nothing else. Handles are boxes that the caller holds; a permit is a number, so
-//! that giving it back twice is an answer and no fault.
+//! This is the gate's only unsafe code: it trusts a C caller about its pointers, and nothing else.
+//! Handles are boxes that the caller holds; a permit is a number, so that giving it back twice is
+//! an error code and no fault.
 //!
-//! # What a caller owes (the reason of each `unsafe` here)
-//! U1  A handle is NULL or was returned by this library and not closed since.
-//! U2  A pointer to something to be read or written is NULL or points to that, whole; a text ends
-//!     with 0, and where `room` stands beside it there is that much room.
-//! U3  A structure says its size, and is that large.
+//! # What a caller owes (the reason for each `unsafe` here)
+//! U1  A handle is NULL or was returned by this library and has not been closed since.
+//! U2  A pointer to data to read or write is NULL or points to all of them; a text ends with 0, and
+//!     has `room` bytes of room where that is given.
+//! U3  A structure gives its size, and is that large.
 //! U4  What a callback's context points to may be used by another thread.
 
 mod recording;
@@ -34,7 +34,7 @@ const ANYWHERE: u64 = u64::MAX;
 const ROTATIONAL: u32 = 1;
 const NO_HELPER: u32 = 2;
 
-/// `enum pn_result`, and what it says.
+/// The texts of `enum pn_result`.
 const RESULTS: [&CStr; 10] = [
     c"done",
     c"not granted in time, or it cannot be done in time",
@@ -151,7 +151,7 @@ unsafe fn look<'a, T>(pointer: *const T) -> Option<&'a T> {
     unsafe { pointer.as_ref() }
 }
 
-/// Puts a value where the caller wants it, if it wants it.
+/// Stores a value at `place`, unless that is NULL.
 unsafe fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: U2.
@@ -159,8 +159,8 @@ unsafe fn put<T>(place: *mut T, value: T) {
     }
 }
 
-/// A structure that says its size first: as many bytes are read of it, and the rest is as it is by
-/// default; all of it, if it is NULL.
+/// A structure that begins with its size: reads that many bytes, and takes defaults for the rest;
+/// for all of it, if it is NULL.
 ///
 /// # Safety
 /// U2, U3; and any bytes are a `T`.
@@ -182,11 +182,12 @@ unsafe fn path<'a>(text: *const c_char) -> &'a Path {
     Path::new(std::ffi::OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes()))
 }
 
-/// As much of a text as there is room for, with a 0 at its end; how long all of it is.
+/// Writes as much of a text as there is room for, with a 0 at its end; returns its whole length.
 unsafe fn tell(text: &str, place: *mut c_char, room: usize) -> usize {
     if !place.is_null() && room > 0 {
         let len = text.len().min(room - 1);
-        // SAFETY: U2; `len` and the 0 are within `room`, and no text of ours is the caller's.
+        // SAFETY: U2; `len` and the 0 are within `room`, and our text never overlaps the caller's
+        // memory.
         unsafe {
             ptr::copy_nonoverlapping(text.as_ptr().cast(), place, len);
             place.add(len).write(0);
@@ -203,7 +204,7 @@ fn answer(asked: Result<Permit, PermitError>) -> (c_int, u64) {
     }
 }
 
-/// Until then it is waited; for ever, if that is so long.
+/// The time until which to wait; forever, if `most_ns` is that long.
 fn until(class: &Class, most_ns: u64) -> Nanos {
     if most_ns == FOREVER { Nanos::MAX } else { class.gate().now() + Nanos(most_ns) }
 }
@@ -221,7 +222,7 @@ extern "C" fn pn_result_text(result: c_int) -> *const c_char {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pn_gate_open(before: *const c_char, settings: *const CSettings) -> *mut Door {
-    // SAFETY: U2, U3; all of it are numbers, and a pointer that is NULL if it was not said.
+    // SAFETY: U2, U3; its fields are numbers, and a pointer that is NULL by default.
     let given = unsafe { structure(settings) };
     let or = |value: u32, otherwise: u32| if value == 0 { otherwise } else { value };
     let mut settings = Settings::default();
@@ -255,9 +256,9 @@ unsafe extern "C" fn pn_gate_open(before: *const c_char, settings: *const CSetti
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pn_gate_close(gate: *mut Door) {
     if !gate.is_null() {
-        // SAFETY: U1: it came from `pn_gate_open`, and the caller has it no more.
+        // SAFETY: U1: it came from `pn_gate_open`, and the caller no longer has it.
         let door = unsafe { Box::from_raw(gate) };
-        // What is on its way to the file is there, though classes keep the gate alive.
+        // Buffered lines are written to the file, though classes keep the gate alive.
         let _no_answer_to_give = door.recording.as_ref().map(Recording::flush);
     }
 }
@@ -355,7 +356,7 @@ unsafe extern "C" fn pn_class_set_weight(class: *mut Class, weight: u32) -> c_in
 unsafe extern "C" fn pn_class_set_rates(class: *mut Class, rates: *const CRates) -> c_int {
     // SAFETY: U1.
     let Some(class) = (unsafe { look(class) }) else { return INVALID };
-    // SAFETY: U2, U3; all of it are numbers.
+    // SAFETY: U2, U3; its fields are numbers.
     let given = unsafe { structure(rates) };
     let cap = Rate { bytes: given.cap_bytes, requests: given.cap_requests };
     let floor = Rate { bytes: given.floor_bytes, requests: given.floor_requests };
@@ -367,7 +368,7 @@ unsafe extern "C" fn pn_class_close(class: *mut Class) -> c_int {
     // SAFETY: U1.
     let result = unsafe { look(class) }.map_or(INVALID, |class| of_class(class.close()));
     if result == OK {
-        // SAFETY: U1: it came from `pn_class_open`, and the caller has it no more.
+        // SAFETY: U1: it came from `pn_class_open`, and the caller no longer has it.
         drop(unsafe { Box::from_raw(class) });
     }
     result
@@ -375,7 +376,7 @@ unsafe extern "C" fn pn_class_close(class: *mut Class) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pn_class_counts(class: *const Class, counts: *mut CCounts) -> c_int {
-    // SAFETY: U1, U2: its size stands first.
+    // SAFETY: U1, U2: its size is the first field.
     let (class, size) = unsafe { (look(class), look(counts.cast::<usize>())) };
     let (Some(class), Some(size)) = (class, size) else { return INVALID };
     let Some(own) = class.counts() else { return CLOSED };
@@ -385,14 +386,14 @@ unsafe extern "C" fn pn_class_counts(class: *const Class, counts: *mut CCounts) 
         [asked, granted, given_back, expired, withdrawn, too_late, bytes, device_time, waited];
     let filled = CCounts { size: *size, figures };
     let len = filled.size.min(size_of::<CCounts>());
-    // SAFETY: U3: as many bytes are written as the caller says that there are.
+    // SAFETY: U3: no more bytes are written than the caller says there are.
     unsafe {
         ptr::copy_nonoverlapping((&raw const filled).cast::<u8>(), counts.cast::<u8>(), len);
     }
     OK
 }
 
-/// Asks in this way, and tells the caller.
+/// Asks in this way, and stores the permit for the caller.
 unsafe fn ask(
     class: *const Class,
     op: c_int,
@@ -488,10 +489,10 @@ unsafe extern "C" fn pn_permit_async(
     };
     let context = Context(context);
     let then = move |permit| {
-        // The whole of it moves here, and not the pointer in it.
+        // Moves the whole struct into the closure, not just the pointer in it.
         let Context(context) = { context };
         let (result, number) = answer(permit);
-        // SAFETY: U4; the caller gave this function to be called so.
+        // SAFETY: U4; the caller passed this function to be called this way.
         unsafe { granted(context, result, number) };
     };
     let asked = class.permit_then(Ask::new(op, len).until(until(class, most_ns)), then);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording: a gate's calls in a file, and doing them again.
+//! Recording: a gate's calls in a file, and replaying them.
 //!
 //! A gate writes a line for each call under its lock, so the lines go through a buffer of 64 KiB.
-//! They are in the file when that is full, when the program says so (`pn_gate_flush`), and when it
-//! lets go of the gate, whatever classes it still has open.
+//! They are written when that is full, when the program says so (`pn_gate_flush`), and when it
+//! closes the gate, whatever classes are still open.
 
 use std::ffi::{c_char, c_int};
 use std::fs::File;
@@ -15,10 +15,10 @@ use paternoster_gate::{Core, ReplayError};
 
 use super::{DIFFERS, INVALID, OK, UNREADABLE, path, put, tell};
 
-/// A call of a program in a loop writes some 60 bytes.
+/// A call in a loop writes some 60 bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A file with what was recorded; a clone is the same.
+/// The file of a recording; a clone is the same file.
 #[derive(Debug, Clone)]
 pub(super) struct Recording(Arc<Mutex<BufWriter<File>>>);
 
@@ -32,7 +32,7 @@ impl Recording {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything so far is in the file.
+    /// Writes everything so far to the file.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.lock().flush()
     }
@@ -48,7 +48,7 @@ impl Write for Recording {
     }
 }
 
-/// Does a recording again: what is told of it, the line that is meant, and the words.
+/// Replays a recording: the result, the line concerned, and the words.
 fn again(text: &str, until: usize) -> (c_int, usize, String) {
     match Core::replay(text, until) {
         Ok((gate, lines)) => {

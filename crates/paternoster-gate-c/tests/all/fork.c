@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A process forks while it holds a permit. The child's copy of the gate changes nothing of the
- * parent's, a gate of the child's own works, and the parent's goes on.
+ * A process forks while it holds a permit. The child's copy of the gate does not affect the
+ * parent's, the child's own gate works, and the parent's goes on.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -16,9 +16,9 @@ static int in_child(pn_gate *copy, pn_permit held)
     pn_class *cls = pn_class_open(own, NULL, "own", 100, PN_NORMAL);
     pn_permit permit;
 
-    /* One that blocks is ended by a signal, and the parent returns 11. */
+    /* A child that blocks is killed by a signal, and the parent returns 11. */
     alarm(30);
-    /* The copy: what was out is out in it, and is given back in it alone. */
+    /* The copy: permits that were out are out in it, and giving one back affects only the copy. */
     if (pn_permit_give_back(copy, held) != PN_OK)
         return 1;
     if (pn_permit_wait(cls, PN_READ, 4096, PN_FOREVER, &permit) != PN_OK)

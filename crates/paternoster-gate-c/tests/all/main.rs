@@ -14,7 +14,7 @@ use std::process::Command;
 use common::{ROOT, compile, has, has_all, libraries};
 
 /// Does the example with pthreads compile under gcc and clang without a warning; and does each of
-/// its classes get its 100 permits of 4 KiB, and every misuse its answer?
+/// its classes get its 100 permits of 4 KiB, and every misuse an error code?
 #[test]
 fn the_example_compiles_and_runs() {
     for compiler in ["gcc", "clang"] {
@@ -26,7 +26,7 @@ fn the_example_compiles_and_runs() {
             Command::new(compile(compiler, "threads.c", "runs", &[])).output().expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-        // Two threads of 50 each; by a callback one more, of no bytes.
+        // Two threads of 50 each; one more by a callback, of 0 bytes.
         assert_eq!(
             text,
             "class 0: 101 permits, 409600 bytes\nclass 1: 100 permits, 409600 bytes\n"
@@ -34,7 +34,7 @@ fn the_example_compiles_and_runs() {
     }
 }
 
-/// A program under valgrind, which ends with 9 if there is something to say.
+/// A program under valgrind, which exits with 9 if it finds an error.
 pub(crate) fn under_valgrind(program: &Path) -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
@@ -42,7 +42,7 @@ pub(crate) fn under_valgrind(program: &Path) -> Command {
     valgrind
 }
 
-/// Does valgrind find nothing to say of the example?
+/// Does valgrind find no error in the example?
 #[test]
 fn the_example_leaves_nothing_behind() {
     if !has_all("the_example_leaves_nothing_behind", &["gcc", "valgrind"]) {
@@ -63,7 +63,7 @@ fn a_fork_leaves_the_parents_gate_as_it_was() {
         }
         let program = compile(compiler, "../tests/all/fork.c", "fork", &[]);
         let status = Command::new(&program).status().expect("it starts");
-        // Which step failed is the code that it ends with (`fork.c`).
+        // The exit code says which step failed (`fork.c`).
         assert!(status.success(), "{compiler}: {status}");
     }
 }
@@ -81,7 +81,7 @@ fn the_example_with_io_uring() {
         }
         let program = compile(compiler, "uring.c", "uring", &["-luring"]);
         let mut ways = vec![Command::new(&program)];
-        // valgrind 3.19 does not read what clang 14 writes for debuggers.
+        // valgrind 3.19 cannot read clang 14's debug information.
         if compiler == "gcc" && has_all("the_example_with_io_uring", &["valgrind"]) {
             ways.push(under_valgrind(&program));
         }
@@ -101,8 +101,8 @@ fn the_example_with_io_uring() {
     }
 }
 
-/// Installed below a prefix, is the library found by pkg-config, shared and static, and the manual
-/// without a fault that groff knows of?
+/// Installed below a prefix, does pkg-config find the library, shared and static, and does groff
+/// find no fault in the manual?
 #[test]
 fn installed_it_is_found() {
     if !has_all("installed_it_is_found", &["gcc", "pkg-config"]) {
@@ -151,7 +151,8 @@ fn the_manual_is_whole() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Has the header every function of the library, and the library every function of the header?
+/// Does the header have every function of the library, and the library every function of the
+/// header?
 #[test]
 fn header_and_library_agree() {
     let names = |text: &str| {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! nbdkit's filter: does it compile, load, leave the data as they are, and refuse what it has to?
+//! nbdkit's filter: does it compile, load, leave data unchanged, and refuse what it must?
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::{NBDKIT, has, has_all, nbdkit_filter};
 
-/// nbdkit with the filter on a socket of its own, as long as the shell command `run` takes.
+/// nbdkit with the filter on its own socket, for as long as the shell command `run` takes.
 fn serve(filter: &Path, plugin: &[&str], run: &str) -> Output {
     let mut server = Command::new("nbdkit");
     server.args(["--verbose", "--exit-with-parent", "-U", "-"]);
@@ -14,8 +14,8 @@ fn serve(filter: &Path, plugin: &[&str], run: &str) -> Output {
     server.output().expect("nbdkit starts")
 }
 
-/// Compiled by gcc and clang: do 4 MiB come back as they were sent, and is each request counted for
-/// its client, which has the weight that the command line gives to its export name?
+/// Compiled by gcc and clang: do 4 MiB come back as sent, and is each request counted for its
+/// client, with the weight that the command line gives to its export name?
 #[test]
 fn data_go_through_the_filter() {
     if !has_all("data_go_through_the_filter", &[&NBDKIT[..], &["nbdcopy", "cmp"]].concat()) {
@@ -39,7 +39,7 @@ fn data_go_through_the_filter() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{told}");
         assert!(told.contains("fair: db weighs 400"), "{told}");
-        // Both copies may have had several connections; all of them are of one client.
+        // Both copies may have had several connections; all of them belong to one client.
         let bytes: u64 = told
             .lines()
             .filter_map(|line| line.split_once("fair: db had ")?.1.split_once(" permits, "))
@@ -51,8 +51,8 @@ fn data_go_through_the_filter() {
     }
 }
 
-/// Is a parameter that means nothing refused, and a plugin that does one request at a time under
-/// the server's lock, where a permit would be waited for by all?
+/// Are an invalid parameter refused, and a plugin that does one request at a time under the
+/// server's lock, where all would wait for one permit?
 #[test]
 fn what_the_filter_refuses() {
     if !has_all("what_the_filter_refuses", &[&NBDKIT[..], &["gcc"]].concat()) {

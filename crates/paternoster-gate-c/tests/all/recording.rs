@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings from C: made, done again, and judged where they were changed.
+//! Recordings from C: made, replayed, and found where they were changed.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr;
 
-// The library itself, which has no face in Rust.
+// The library itself, which has no Rust interface.
 use paternoster_c as _;
 
 use crate::common::{compile, fresh_folder, has_all};
@@ -23,11 +23,11 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What C is told of a recording: the result, the line, the words as far as there is room.
+/// What C gets for a recording: the result, the line, the words as far as there is room.
 fn replay(file: &Path, until: usize, room: usize) -> (c_int, usize, String) {
     let path = CString::new(file.to_str().expect("a path")).expect("without 0");
     let (mut lines, mut text) = (usize::MAX, vec![0_u8; room.max(1)]);
-    // SAFETY: there is as much room as said.
+    // SAFETY: there is as much room as given.
     let result =
         unsafe { pn_replay(path.as_ptr(), until, &raw mut lines, text.as_mut_ptr().cast(), room) };
     let len = text.iter().position(|byte| *byte == 0).expect("a 0 at its end");
@@ -61,21 +61,21 @@ fn a_recording_is_done_again() {
     let Ok(text) = fs::read_to_string(&file) else { return };
     let count = text.lines().count();
     assert_eq!(replay(&file, usize::MAX, 64), (0, count, String::new()));
-    // A line's answer is what stands behind its last sign: PN_DIFFERS tells which line it is.
+    // A line's answer comes after its last `=`: PN_DIFFERS says which line it is.
     let changed = folder.join("changed.gate");
     for (place, line) in text.lines().enumerate().skip(1) {
         let (call, answer) = line.rsplit_once(" = ").expect("a call and its answer");
         let other = text.replacen(line, &format!("{call} = {answer}0"), 1);
         fs::write(&changed, &other).expect("it is written");
         let (result, at, words) = replay(&changed, usize::MAX, 512);
-        // The same line may stand there earlier.
+        // The same line may occur earlier.
         let first = text.lines().position(|other| other == line).expect("it is there");
         assert_eq!((result, at), (8, first.min(place) + 1), "{line}: {words}");
         assert!(words.starts_with(&format!("line {at} has another answer now")), "{words}");
     }
 }
 
-/// Is what is no recording answered in words, cut where the room ends, and is NULL no fault?
+/// Is a text that is no recording answered in words, cut where the room ends, and is NULL no fault?
 #[test]
 fn what_is_no_recording() {
     let folder = fresh_folder("no-recording");

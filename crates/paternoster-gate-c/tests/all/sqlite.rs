@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::common::{fresh_folder, has, has_all, sqlite_program};
 
-/// Compiled by gcc and clang: do sixteen databases and one, committed to by a thread each for a
-/// second, open and commit without a fault, and is each sound when SQLite looks at it alone?
+/// Compiled by gcc and clang: do seventeen databases, with a committing thread each for a second,
+/// open and commit without a fault, and does plain SQLite then find each sound?
 #[test]
 fn databases_behind_the_gate_are_sound() {
     let test = "databases_behind_the_gate_are_sound";
@@ -34,7 +34,7 @@ fn databases_behind_the_gate_are_sound() {
                 answer.strip_prefix("ok\n").and_then(|count| count.trim().parse().ok());
             commits += count.unwrap_or_else(|| panic!("{compiler} {number}: {answer}"));
         }
-        // A thread that the machine never ran has committed nothing in its second.
+        // A thread that the machine never scheduled commits nothing in its second.
         assert!(commits > 0, "{compiler}: nothing was committed");
         let _gone = std::fs::remove_dir_all(&folder);
     }

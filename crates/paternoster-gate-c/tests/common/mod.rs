@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests share: the libraries that cargo has built, and C programs compiled against them.
+//! What the tests share: the libraries that cargo built, and C programs compiled against them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Where cargo has put the libraries: beside this test.
+/// Where cargo put the libraries: next to this test.
 pub(crate) fn libraries() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a file");
     test.parent().expect("it lies in a folder").to_path_buf()
@@ -16,8 +16,8 @@ pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether all of these programs and headers are here; says which one is not, in the name of a
-/// test.
+/// Whether all of these programs and headers are here; says which one is missing, with the test's
+/// name.
 pub(crate) fn has_all(test: &str, needed: &[&str]) -> bool {
     let is_here = |needed: &str| match needed.starts_with('/') {
         true => Path::new(needed).exists(),
@@ -27,8 +27,8 @@ pub(crate) fn has_all(test: &str, needed: &[&str]) -> bool {
     missing.inspect(|missing| println!("skipped: {test}: {missing} is not installed")).is_none()
 }
 
-/// An example in C, compiled by this compiler against the shared library, without a warning.
-/// `name` is of the result, for one test alone.
+/// An example in C, compiled by this compiler against the shared library, without a warning. `name`
+/// is the result's, used by one test only.
 pub(crate) fn compile(compiler: &str, example: &str, name: &str, more: &[&str]) -> PathBuf {
     let folder = libraries();
     let made = folder.join(format!("{name}-{compiler}"));
@@ -67,11 +67,11 @@ pub(crate) fn fresh_folder(name: &str) -> PathBuf {
 pub(crate) fn nbdkit_filter(compiler: &str, test: &str) -> PathBuf {
     let options = ["-D_POSIX_C_SOURCE=200809L", "-shared", "-fPIC", "-Wl,-z,nodelete"];
     let made = compile(compiler, "nbdkit-fair-filter.c", &format!("fair-{test}"), &options);
-    // nbdkit takes what ends so for the file of a filter.
+    // nbdkit takes a name that ends so for the file of a filter.
     let filter = made.with_extension("so");
     std::fs::rename(&made, &filter).expect("the same folder");
     filter
 }
 
-/// What the filter needs to be compiled, and to be loaded.
+/// Needed to compile the filter, and to load it.
 pub(crate) const NBDKIT: [&str; 2] = ["/usr/include/nbdkit-filter.h", "nbdkit"];

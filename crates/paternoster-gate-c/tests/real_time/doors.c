@@ -6,8 +6,8 @@
  *     doors FILE SIZE none|sem N|buckets READS|gate SECONDS PACE_MS [alone]
  *
  * `buckets` are told how many reads a second the device does, and divide them 100:400:100. Prints
- * the heavy class's part of the reads of the two in thousandths, all reads a second, and the paced
- * reader's median and 99th percentile from ask to end, in us. The first third is not counted.
+ * the heavy class's share of the two classes' reads in thousandths, all reads a second, and the
+ * paced reader's median and 99th percentile from ask to end, in us. The first third is not counted.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hosts that others have written, with the gate and without it, by the clock of this machine: not
-//! in `./test`. Each prints the table that docs/gate.md has, and judges it within wide bounds.
+//! Third-party hosts, with the gate and without it, by the clock of this machine: not in `./test`.
+//! Each prints its table of docs/gate.md, and checks it within wide bounds.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! nbdkit before a slow far disk, with the filter and without it. The far disk is nbdkit's own
-//! `memory` behind `delay`, which works at four requests at a time, 2 ms each:
+//! nbdkit in front of a slow remote disk, with the filter and without it. The remote disk is
+//! nbdkit's own `memory` behind `delay`, which works on four requests at a time, 2 ms each:
 //!
 //! ```text
 //! fio: greedy a, 16 at a time ─┐
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{NBDKIT, has_all, nbdkit_filter};
 
-/// A server, ended with its test at the latest.
+/// A server, stopped with its test at the latest.
 struct Server(Child);
 
 impl Server {
@@ -47,7 +47,7 @@ struct Figures {
     p99: u64,
 }
 
-/// What fio says of each job, in the order of the file.
+/// fio's figures for each job, in the order of the file.
 fn measure(folder: &Path, jobs: &str) -> Vec<Figures> {
     let file = folder.join("nbdkit.fio");
     std::fs::write(&file, jobs).expect("a file");
@@ -78,8 +78,8 @@ fn job(name: &str, more: &str) -> String {
     format!("[{name}]\nuri=nbd+unix:///{name}?socket=near\nnew_group\n{more}\n")
 }
 
-/// Two greedy clients, of which one has four connections, and one that reads 20 times a second: has
-/// each greedy one its half, or its four fifths by weight, and what does the third wait?
+/// Two greedy clients, one with four connections, and one that reads 20 times a second: does each
+/// greedy one get half, or four fifths by weight, and how long does the third wait?
 #[test]
 fn greedy_clients_and_a_paced_one() {
     if !has_all("greedy_clients_and_a_paced_one", &[&NBDKIT[..], &["gcc", "fio"]].concat()) {
@@ -114,12 +114,13 @@ fn greedy_clients_and_a_paced_one() {
     println!("alone {alone:?}\nwithout {without:?}\nfair {fair:?}\nweighed {weighed:?}");
     let total = |rows: &[Figures]| rows.iter().map(|row| row.rate).sum::<u64>();
     let share = |rows: &[Figures]| rows[0].rate * 100 / (rows[0].rate + rows[1].rate);
-    // Four connections of five are b's: 20 of 100 without the filter; half is due, and 80 of 100.
+    // Four of five connections are b's: a gets 20 of 100 without the filter; half is due, or 80 of
+    // 100.
     assert!(share(&without) <= 30 && (45..=55).contains(&share(&fair)));
     assert!((74..=86).contains(&share(&weighed)));
     for rows in [&fair, &weighed] {
         assert!(total(rows) * 100 >= total(&without) * 90);
-        // 80 requests before it are 40 ms; with the filter four are in the disk.
+        // 80 requests ahead of it are 40 ms; with the filter only four are in the disk.
         assert!(rows[2].median * 3 <= without[2].median && rows[2].p99 * 2 <= without[2].p99);
     }
 }

@@ -28,7 +28,7 @@ static atomic_int stop, failed;
 static uint64_t waited[KEPT];
 static size_t waits;
 
-/* The disk. The program's own fsync is what SQLite's library calls. */
+/* The disk. SQLite's library calls this program's own fsync. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static unsigned long came, began, ended;

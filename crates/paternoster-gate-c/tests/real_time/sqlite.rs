@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SQLite with the gate as a VFS, and without it: the program is `sqlite.c` beside this file.
+//! SQLite with the gate as a VFS, and without it: the program is `sqlite.c` in this folder.
 
 use std::process::Command;
 
 use crate::common::{fresh_folder, has_all, sqlite_program};
 
 /// Sixteen threads that commit without a pause, of two classes with four and twelve, and one that
-/// commits every 50 ms: has each class its half, and what does the one wait?
+/// commits every 50 ms: does each class get half, and how long does the one wait?
 #[test]
 fn commits_of_two_classes_and_a_paced_one() {
     let test = "commits_of_two_classes_and_a_paced_one";

@@ -100,8 +100,7 @@ impl Class {
         Ok(())
     }
 
-    /// When would a permit asked for now be given, and the I/O be done? `None` if the class was
-    /// closed.
+    /// When would a permit be given, and the I/O be done, for an ask now? `None` if it was closed.
     #[must_use]
     pub fn eta(&self, op: Op, len: u64) -> Option<(Duration, Duration)> {
         let now = self.gate.now();
