@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bench: runs a load under a scheduler in virtual time, and says what each client got.
 //!
-//! A run is looked at `LOOKS` times. From one look to the next a client that something of ended
-//! has not waited; one of which nothing ended has waited that long. What it got is counted from the
-//! first third of the run on, so that what happens at the beginning is not taken for a share.
+//! A run is sampled `LOOKS` times. A client with an I/O that ended between two samples has not
+//! waited; one with none has waited that long. What it got is counted after the first third of the
+//! run, so that start-up effects are not taken for a share.
 //!
 //! ```text
 //! |   settles   |           counted           |
 //! 0            1/3                          runtime      a client that begins later is not counted
 //! ```
 //!
-//! What a kind gets alone, and what the device does when it is full of that kind, is found once and
+//! What a kind gets alone, and what the device does when full of that kind, is measured once and
 //! remembered.
 
 use std::collections::BTreeMap;
@@ -26,16 +26,16 @@ use paternoster_workload::meter::EventHash;
 use paternoster_workload::page_cache::HostSettings;
 use paternoster_workload::run::{RunError, RunResult, Settings, Watcher, run};
 
-/// Looks at a run.
+/// Samples of a run.
 const LOOKS: u64 = 200;
-/// The look from which on rates are counted.
+/// The sample from which rates are counted.
 const SETTLED: u64 = LOOKS / 3;
-/// A run that lasts so many times its runtime is ended: its clients wait for ever.
+/// A run that lasts this many times its runtime is stopped: its clients wait forever.
 const FAR: u64 = 100;
-/// A device is full of a kind with so many at a time, or twice its depth.
+/// This many at a time, or twice its depth, fill a device.
 const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
-/// So many I/Os tell a rate.
+/// This many I/Os are enough for a rate.
 const ENOUGH: u64 = 100;
 
 /// What one client got.
@@ -43,19 +43,19 @@ const ENOUGH: u64 = 100;
 pub struct Got {
     /// I/Os that ended.
     pub ios: u64,
-    /// Of these what was counted, a second.
+    /// Counted I/Os per second.
     pub rate: f64,
-    /// Bytes that were moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Seconds that it waited at the longest.
+    /// Its longest wait, in seconds.
     pub waited: f64,
-    /// Of that for a request.
+    /// Of that, asleep for a request.
     pub asleep: f64,
-    /// Seconds that its I/Os took, summed.
+    /// The sum of its I/Os' times, in seconds.
     pub took: f64,
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
     /// By client.
@@ -64,15 +64,15 @@ pub struct Given {
     pub ended: f64,
     /// Seconds in which the device had something to do.
     pub busy: f64,
-    /// Of all steps that were taken.
+    /// A digest of all steps.
     pub digest: u64,
 }
 
-/// Runs loads, and remembers what kinds do alone.
+/// Runs loads, and remembers what kinds get alone.
 #[derive(Debug, Default)]
 pub struct Bench {
     alone: BTreeMap<(String, Kind), f64>,
-    /// Whether runs are to end now.
+    /// Says whether runs should end now.
     stops: Option<fn() -> bool>,
     /// I/Os that were simulated.
     pub ios: u64,
@@ -111,16 +111,16 @@ impl Watcher for Looks {
 }
 
 impl Bench {
-    /// One whose runs end, with what there is, as soon as this says so.
+    /// A bench whose runs end early, with partial results, as soon as `stops` says so.
     #[must_use]
     pub fn ended_by(stops: fn() -> bool) -> Bench {
         Bench { stops: Some(stops), ..Bench::default() }
     }
 
-    /// What clients of `load` get under `scheduler`, with its attributes, in so many seconds.
+    /// What clients of `load` get under `scheduler`, with its attributes, in `seconds`.
     ///
     /// # Panics
-    /// If the load is none, or its run gets stuck: told with the load.
+    /// If the load is invalid, or its run gets stuck: the message has the load.
     #[expect(clippy::cast_precision_loss, reason = "counts and times of a run")]
     pub fn run(&mut self, load: &Load, scheduler: &str, seconds: f64) -> Given {
         let device = &load.device.description;
@@ -135,7 +135,7 @@ impl Bench {
             seed: load.seed,
             submit_cost: device.submit_cost,
             status_interval: Some(Nanos(runtime_ms * 1_000_000 / LOOKS)),
-            // Files do not fit: what is read is read from the device.
+            // Files do not fit, so reads go to the device.
             host: HostSettings { memory: 64 << 20, ..HostSettings::default() },
             ..Settings::default()
         };
@@ -173,7 +173,7 @@ impl Bench {
             let took = |one: &paternoster_workload::statistics::DirectionStatistics| {
                 if one.ios() == 0 { 0.0 } else { one.total().mean() * one.ios() as f64 / 1e9 }
             };
-            // What ended behind the runtime is no more than its last look saw.
+            // What ended after the runtime does not count beyond the last sample.
             let (ios, settled) = (looks.counts[place], looks.settled[place]);
             Got {
                 ios,
@@ -194,7 +194,7 @@ impl Bench {
         given
     }
 
-    /// I/Os a second of such a client alone, once it has gone on for a while.
+    /// I/Os a second of such a client alone, in steady state.
     pub fn alone(&mut self, device: &Device, kind: Kind) -> f64 {
         let key = (device.name().to_owned(), kind);
         if let Some(&rate) = self.alone.get(&key) {

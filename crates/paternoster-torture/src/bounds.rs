@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounds: how long each client of a load may wait, and how long a run has to be to tell.
+//! Bounds: how long each client of a load may wait, and how long a run must be to show it.
 //!
-//! A client waits from when it asks to when that has ended; while nothing of it ends it waits, too,
-//! to the end of the run. Its bound is the longest of
+//! A client waits from a request to its end; while none of its requests end it also waits, to the
+//! end of the run. Its bound is the longest of
 //!
 //! ```text
 //! 1 s
-//! 10 * what noop makes it wait
-//!  3 * depth / (least part of it * its rate alone)      least part: min(1/n, w_i/W)
+//! 10 * its wait under noop
+//!  3 * depth / (its least share * its rate alone)      least share: min(1/n, w_i/W)
 //! ```
 //!
-//! and one that thinks, or paces itself, waits for itself that long beside it. A client of the idle
-//! class has one request in 200 ms, all of that class together; and while there is a client of the
-//! real-time class nobody else is promised anything.
+//! plus, for a client that thinks or paces itself, that time. The idle class as a whole has one
+//! request in 200 ms; and while there is a real-time client no other client is promised anything.
 //!
 //! Source: the schedulers' review, "The measure".
 
@@ -21,13 +20,13 @@ use crate::load::{Class, Client, Load};
 
 /// The bound is never less.
 const ONE_SECOND: f64 = 1.0;
-/// Of all requests of the idle class one goes in 200 ms; twice that is allowed.
+/// The idle class as a whole gets one request in 200 ms; twice that is allowed.
 const IDLERS_TURN: f64 = 0.4;
-/// Times what noop makes a client wait.
+/// This many times a client's wait under noop.
 const NOOP_TIMES: f64 = 10.0;
-/// Times what its entitled rate implies.
+/// This many times the wait that its entitled rate implies.
 const ENTITLED_TIMES: f64 = 3.0;
-/// A run is as long as its longest bound, and this much of it more.
+/// A run is this many times its longest bound.
 const LONGER: f64 = 1.25;
 /// But not longer.
 const LONGEST: f64 = 60.0;
@@ -39,11 +38,11 @@ pub struct Bounds {
     pub seconds: f64,
     /// By client, in seconds.
     pub waits: Vec<f64>,
-    /// Without a scheduler.
+    /// The results without a scheduler.
     pub noop: Given,
 }
 
-/// By client: what its entitlement lets it wait, one second at least.
+/// By client: the wait that its entitlement allows, at least one second.
 pub fn entitled_waits(bench: &mut Bench, load: &Load) -> Vec<f64> {
     let weights: u32 = load.clients.iter().map(|client| client.weight).sum();
     let equal = 1.0 / f64::from(u32::try_from(load.clients.len()).unwrap_or(1));
@@ -77,7 +76,7 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
             let idlers: u32 = of(Class::Idle).map(|one| one.kind.depth).sum();
             let first = of(Class::RealTime).count() > 0;
             for (wait, client) in waits.iter_mut().zip(&load.clients) {
-                // One that comes later has waited for itself until then.
+                // A client that begins later has waited for itself until then.
                 *wait += seconds * f64::from(client.begins) / 100.0;
                 match client.class {
                     Class::RealTime => {}
@@ -92,7 +91,7 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
     }
 }
 
-/// A load is run for so long at least: turns of a disk's clients are to come round.
+/// The least time to run a load: each client of a disk must get turns.
 fn least_seconds(load: &Load) -> f64 {
     let facts = &load.device.description.facts;
     match (facts.rotational, facts.depth) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Device: a disk, an SSD or a card that nobody has, within what drives are.
+//! Device: an imaginary disk, SSD or card, within the range of real drives.
 //!
 //! The numbers of a drawn device come from the ranges that the data sheets of the catalog's devices
-//! and their classes span; each is drawn for itself, so that also a slow arm on a fast platter, or
-//! many dies behind a narrow link, is met. The file is kept: what fails is told with its device.
+//! and their classes span; each is drawn independently, so that a slow arm on a fast platter, or
+//! many dies behind a narrow link, occur too. The file is kept, so that a failure can be printed
+//! with its device.
 //!
 //! ```text
 //! seed 7 ──▶ model = "ssd", depth = 32, dies = 4, read = ["70 us"], program = "900 us" …
 //! ```
 //!
-//! Source: `docs/rules/devices.md` for the ranges of classes; no drawn device is one that exists.
+//! Source: `docs/rules/devices.md` for the ranges of classes; no drawn device exists.
 
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ impl File {
         let _ = writeln!(self.0, "{name} = {{ value = \"{value}\", source = \"drawn\" }}");
     }
 
-    /// A number without.
+    /// A number without a unit.
     fn plain(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name} = {{ value = {value}, source = \"drawn\" }}");
     }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Draw: a device and the clients that load it, by a seed.
+//! Draw: a device and the clients that load it, from a seed.
 //!
-//! A third of the loads has clients that are all alike, the others two to four kinds of them. How
-//! many I/Os at a time, how large, which way and through which engine is drawn, and sometimes a
-//! weight of three times the others'. [`plain`] draws clients that always have something to ask,
-//! from the beginning to the end, on devices of the catalog. [`any`] draws all that there is:
-//! devices, too, clients that think, pace themselves, call fsync or come later, classes, groups in
-//! groups, more weights.
+//! In a third of the loads all clients are alike; the others have two to four kinds. Depth, size,
+//! direction and engine are drawn, and sometimes a weight of three times the others'. [`plain`]
+//! draws clients that always have I/Os to submit, from the beginning to the end, on devices of the
+//! catalog. [`any`] draws everything: devices, too, clients that think, pace themselves, call fsync
+//! or come later, classes, groups in groups, more weights.
 
 use paternoster_sim::chance::Chance;
 
 use crate::device as drives;
 use crate::load::{Class, Client, Device, Engine, Kind, Load};
 
-/// Devices, and how often each is drawn: those that are quick to simulate more often.
+/// Devices with their frequencies: those that are quick to simulate are drawn more often.
 const DEVICES: [(&str, u64); 9] = [
     ("flash-card-2010", 4),
     ("hdd-7200", 3),
@@ -29,12 +28,12 @@ const DEVICES: [(&str, u64); 9] = [
 const CLIENTS: (u64, u64) = (2, 12);
 /// And once in sixteen loads.
 const CLIENTS_MANY: (u64, u64) = (13, 64);
-/// What all that is drawn beside plain clients is drawn from.
+/// The place in the seed for everything that is drawn beyond plain clients.
 const OTHER_PLACE: u64 = 2;
-/// And a device by itself.
+/// And for a device by itself.
 const DEVICE_PLACE: u64 = 3;
 
-/// The load of a seed: clients that always have something to ask.
+/// The load of a seed: clients that always have I/Os to submit.
 #[must_use]
 pub fn plain(seed: u64) -> Load {
     let mut draw = Draw(Chance::new(seed, 0));
@@ -59,7 +58,7 @@ pub fn device(seed: u64) -> Device {
     drives::draw(seed, &mut Draw(Chance::new(seed, DEVICE_PLACE)))
 }
 
-/// The load of a seed: anything that may be.
+/// The load of a seed: anything.
 #[must_use]
 pub fn any(seed: u64) -> Load {
     let mut draw = Draw(Chance::new(seed, OTHER_PLACE));
@@ -77,7 +76,7 @@ pub fn any(seed: u64) -> Load {
         let path = match (grouped, nested) {
             (false, _) => None,
             (true, false) => Some(format!("g{place}")),
-            // Some are alone, others two or three in a group of groups.
+            // Some groups are alone, others two or three in a parent group.
             (true, true) => Some(format!("p{}/g{place}", draw.0.below(1 + count / 2))),
         };
         let class = match (classes, draw.0.below(4)) {
@@ -129,13 +128,13 @@ impl Draw {
         let deep = matches!(engine, Engine::Libaio | Engine::IoUring);
         let rw =
             self.of(&["randread", "randread", "randwrite", "randwrite", "read", "write", "randrw"]);
-        // Small calls would mostly be answered by memory.
+        // Small calls would mostly be served from memory.
         let block_kib = if engine == Engine::Buffered { 64 } else { self.of(&[4, 4, 16, 64, 128]) };
         let depth = if deep { self.of(&[2, 4, 8, 16, 32, 64]) } else { 1 };
         Kind::greedy(engine, rw, block_kib, depth)
     }
 
-    /// As above, and some that have not always something to ask, or want it to be safe.
+    /// As above, and some that do not always have I/Os, or that call fsync.
     fn any_kind(&mut self) -> Kind {
         let mut kind = self.kind();
         match self.0.below(8) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Emulable: loads that a kernel can be given as well, on devices slow enough to be emulated.
+//! Emulable: loads that can also run on a kernel, on devices slow enough to be emulated.
 //!
-//! A device in user space keeps its times to a few per cent if each command takes a millisecond or
-//! more, and a loop device has at least four tags. So a third kind of loads is drawn, for
-//! `paternoster versus-kernel`:
+//! A device in user space keeps its times to within a few per cent if each command takes a
+//! millisecond or more, and a loop device has at least four tags. So a third kind of loads is
+//! drawn, for `paternoster versus-kernel`:
 //!
 //! ```text
-//! seed 3 ──▶ one server, 4 tags, 2 ms, 8 ms more behind a jump; 3 clients: psync read 64k, …
+//! seed 3 ──▶ one server, 4 tags, 2 ms, 8 ms more after a jump; 3 clients: psync read 64k, …
 //! ```
 //!
 //! Each client is direct, since our page cache is not the kernel's, and has as many requests
@@ -20,10 +20,10 @@ use paternoster_sim::chance::Chance;
 use crate::draw::Draw;
 use crate::load::{Client, Device, Engine, Kind, Load};
 
-/// What these loads are drawn from.
+/// The place of these loads in the seed.
 const PLACE: u64 = 3;
 
-/// The load of a seed that can be run under a kernel, too.
+/// The load of a seed that can also run on a kernel.
 #[must_use]
 pub fn emulable(seed: u64) -> Load {
     let mut draw = Draw(Chance::new(seed, PLACE));
@@ -50,14 +50,14 @@ fn kind(draw: &mut Draw) -> Kind {
     Kind::greedy(engine, rw, block_kib, depth)
 }
 
-/// A device of equal servers: each command takes a base, a time for each byte, and on what rotates
-/// a penalty where it does not follow the last one.
+/// A device of equal servers: each command takes a base time, a time for each byte, and on a
+/// rotating device a penalty where it does not follow the last one.
 fn device(seed: u64, draw: &mut Draw) -> Device {
     let name = format!("emulable-{seed}");
     let rotational = draw.one_in(2);
     let servers = if rotational { 1 } else { draw.of(&[1, 2, 4, 8]) };
     let depth = draw.of(&[4, 4, 8, 16, 32]).max(servers);
-    // At most some 1,300 commands a second: what two processors emulate in time.
+    // At most some 1,300 commands a second: as many as two processors emulate in time.
     let base = if rotational { draw.of(&[1000, 2000]) } else { 1000 * servers };
     let rate = draw.of(&[25, 100, 400]);
     let mut file = format!(
@@ -98,7 +98,7 @@ mod tests {
             assert!((4..=32).contains(&facts.depth), "seed {seed}: {}", facts.depth);
             assert!((2..=6).contains(&load.clients.len()), "seed {seed}");
             assert!(load.clients.iter().all(|client| client.kind.engine != Engine::Buffered));
-            // `base` of so many servers is as many milliseconds: 1,000 commands a second.
+            // `base` is as many milliseconds as there are servers: 1,000 commands a second.
             let file = load.device.file.expect("a drawn device has a file");
             let number = |name: &str| {
                 let line = file.lines().find(|line| line.starts_with(name)).expect("a line");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Excuses: ways of the kernel's schedulers that break a law, with the rule that says so.
+//! Excuses: behaviour of the kernel's schedulers that breaks a law, with the rule that explains it.
 //!
-//! An excuse names a scheduler, a law and the rule; a case that it fits is counted beside it and
-//! not taken for a fault. Where there is neither a rule nor a recorded run of a kernel there is no
-//! excuse, and `paternoster` has none.
+//! An excuse names a scheduler, a law and the rule; a case that it fits is counted for it and is
+//! not a fault. Where there is neither a rule nor a recorded run of a kernel there is no excuse,
+//! and `paternoster` has none.
 
 use crate::laws::Fault;
 use crate::load::{Class, Client, Engine, Load};
@@ -11,21 +11,20 @@ use crate::load::{Class, Client, Engine, Load};
 /// A rule that explains why a law is broken.
 #[derive(Debug, Clone, Copy)]
 pub struct Excuse {
-    /// How the scheduler's name begins.
+    /// The beginning of the scheduler's name.
     pub scheduler: &'static str,
     /// The law.
     pub law: &'static str,
     /// In words, with its source.
     pub rule: &'static str,
-    /// Whether it is about such a load under a scheduler with these attributes.
+    /// Whether it applies to such a load under a scheduler with these attributes.
     applies: fn(&Load, &str, &Fault) -> bool,
 }
 
 /// A turn of bfq's, in seconds (BFQ-41).
 const BFQ_TURN: f64 = 0.125;
-/// A round of turns by weight is so many times as long at most: a 6.18 beside an emulated disk of
-/// 32 tags (drawn load 412) made one that weighs 1 of 36 wait for 6.14 s (p99); 36 turns are
-/// 4.5 s.
+/// A round of turns by weight is at most this many times as long: a 6.18 on an emulated disk of 32
+/// tags (drawn load 412) made a client of weight 1 of 36 wait 6.14 s (p99); 36 turns are 4.5 s.
 const BFQ_ROUNDS: f64 = 2.0;
 
 fn has_classes(load: &Load, _: &str, _: &Fault) -> bool {
@@ -40,7 +39,7 @@ fn reads(client: &Client) -> bool {
     client.kind.rw.contains("read") || client.kind.rw == "randrw"
 }
 
-/// Readers that pass writers.
+/// Readers that overtake writers.
 fn has_both(load: &Load, _: &str, _: &Fault) -> bool {
     load.clients.iter().any(writes) && load.clients.iter().any(reads)
 }
@@ -58,12 +57,12 @@ fn waits_for_turns(load: &Load, _: &str, fault: &Fault) -> bool {
     waited <= BFQ_ROUNDS * BFQ_TURN * turns
 }
 
-/// Two requests for all: one of a pair of groups, and one of the other.
+/// Two requests for all clients: one for each group of a pair.
 fn has_two_requests(load: &Load, _: &str, _: &Fault) -> bool {
     load.device.description.facts.depth == 1
 }
 
-/// Several clients are sync, which readers and direct writers are: those preempt each other.
+/// Several clients are sync (readers and direct writers): those preempt each other.
 fn has_syncs(load: &Load, _: &str, _: &Fault) -> bool {
     let is_sync = |client: &&Client| reads(client) || client.kind.engine != Engine::Buffered;
     load.clients.iter().filter(is_sync).count() > 1
@@ -161,25 +160,25 @@ mod tests {
         Fault::Waited { place: 0, waited, bound: 1.0 }
     }
 
-    /// Is a wait excused by turns only while they explain it? One of 100 of 600 waits for 6 turns
-    /// of 125 ms, 0.75 s; twice that is 1.5 s.
+    /// Is a wait excused by turns only while they explain it? A client of weight 100 of 600 waits
+    /// for 6 turns of 125 ms, 0.75 s; twice that is 1.5 s.
     #[test]
     fn turns_excuse_what_they_last() {
         let load = load(&[100, 500]);
         assert!(excuse(&load, "bfq:low_latency=0", &waited(1.4)).is_some());
         assert!(excuse(&load, "bfq:low_latency=0", &waited(1.6)).is_none());
-        // Raised queues are another matter.
+        // Raised queues have another excuse.
         assert!(excuse(&load, "bfq", &waited(1.6)).is_some_and(|one| one.rule.contains("BFQ-100")));
     }
 
-    /// Does one reader alone preempt nobody?
+    /// Does a single reader preempt no client?
     #[test]
     fn one_sync_client_has_none_to_preempt() {
         assert!(excuse(&load(&[100, 500]), "cfq-4.19", &waited(9.0)).is_some());
         assert!(excuse(&load(&[100]), "cfq-4.19", &waited(9.0)).is_none());
     }
 
-    /// Has the own elevator none?
+    /// Has our own elevator no excuse?
     #[test]
     fn paternoster_has_no_excuse() {
         assert!(excuse(&load(&[100, 500]), "paternoster", &waited(1.01)).is_none());

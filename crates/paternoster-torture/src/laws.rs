@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Laws: what must be so of any run, whatever the load.
+//! Laws: what must hold for any run, whatever the load.
 //!
 //! ```text
 //! sums     bytes are I/Os times their size; the device is busy no longer than the run; what a
 //!          client's I/Os took is no more than its depth allows (Little)
 //! waits    no client waits longer than its bound (`bounds.rs`)
-//! equals   clients alike get within three times of each other, where noop gives them within two
-//! shares   a client that is always there has a part of what it is entitled to, where a scheduler
+//! equals   equal clients get within a factor of three of each other, if within two under noop
+//! shares   a client that is always there gets a part of what it is entitled to, if a scheduler
 //!          promises shares (`entitlement.rs` of the workloads)
-//! busy     a scheduler that never waits for anybody keeps the device as busy as noop does
+//! busy     a scheduler that never idles keeps the device as busy as noop does
 //! repeats  the same seed takes the same steps
-//! more     a client of ten times the weight gets no less
+//! more     a client with ten times the weight gets no less
 //! ```
 //!
 //! Each law says which client of a run broke it, and by how much.
@@ -20,30 +20,30 @@ use crate::bounds::Bounds;
 use crate::load::{Class, Client, Engine, Load};
 use paternoster_workload::entitlement::{Party, Use, misses, tree};
 
-/// Clients alike get at most so many times what another gets ...
+/// One of equal clients gets at most this many times what another gets ...
 const UNEQUAL: u64 = 3;
-/// ... if one of them got so much, and noop gave at most so many times.
+/// ... if one of them got this many I/Os, and under noop at most this many times.
 const ENOUGH: u64 = 60;
 const NOOP_UNEQUAL: u64 = 2;
-/// A client has at least so much of what it is entitled to.
+/// A client gets at least this part of what it is entitled to.
 const SHARE_LEAST: f64 = 0.25;
-/// The device is not idle for longer than under noop but for this part of a run.
+/// The device may be idle for this part of a run longer than under noop.
 const IDLE_MORE: f64 = 0.03;
-/// More weight gives at least so much of what less gave.
+/// More weight gives at least this part of what less weight gave.
 const NOT_LESS: f64 = 0.9;
-/// Schedulers that never wait for anybody.
+/// Schedulers that never idle for a client.
 const NEVER_WAIT: [&str; 4] = ["noop", "mq-deadline", "kyber", "deadline"];
 /// Schedulers that promise shares by weight.
 const SHARE: [&str; 3] = ["paternoster", "bfq", "cfq"];
-/// Rounding, and what is under way at the end.
+/// Allows for rounding, and for I/Os under way at the end.
 const EDGE: f64 = 1.001;
 
 /// What is wrong with a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// A sum is not what its parts make.
+    /// A sum is not that of its parts.
     Sum(String),
-    /// A client waited so long, of so much that it may.
+    /// A client waited longer than its bound.
     Waited {
         /// Its place.
         place: usize,
@@ -52,7 +52,7 @@ pub enum Fault {
         /// The most that it may.
         bound: f64,
     },
-    /// Of clients alike one got so much, another so little.
+    /// Equal clients got unequal amounts.
     Unequal {
         /// The place of one of them.
         place: usize,
@@ -61,14 +61,14 @@ pub enum Fault {
         /// I/Os.
         least: u64,
     },
-    /// A client did not get so much of what it is entitled to, 0 to 1.
+    /// A client missed too large a part of what it is entitled to, 0 to 1.
     Short {
         /// Its place.
         place: usize,
         /// The part that it did not get.
         missed: f64,
     },
-    /// The device was idle for so much of the run, and under noop for so much.
+    /// The device was idle for too large a part of the run, compared with noop.
     Idle {
         /// Under the scheduler.
         part: f64,
@@ -118,7 +118,7 @@ pub fn promises_shares(scheduler: &str) -> bool {
     SHARE.iter().any(|name| plain(scheduler).starts_with(name))
 }
 
-/// What is wrong with what `scheduler` gave, if anything is, by one run alone.
+/// What is wrong with the results of `scheduler`, if anything, judged by one run alone.
 #[must_use]
 pub fn broken(load: &Load, scheduler: &str, given: &Given, within: &Bounds) -> Option<Fault> {
     sums(load, given)
@@ -138,7 +138,7 @@ fn sums(load: &Load, given: &Given) -> Option<Fault> {
             let Given { clients, .. } = given;
             return Some(Fault::Sum(format!("client {place}: {size} bytes each: {clients:?}")));
         }
-        // At any time no more than its depth is under way.
+        // At most its depth is under way at any time.
         let most = f64::from(client.kind.depth) * given.ended * EDGE;
         if got.took > most {
             let took = got.took;
@@ -159,8 +159,8 @@ fn waits(given: &Given, within: &Bounds) -> Option<Fault> {
     given.clients.iter().zip(&within.waits).enumerate().find_map(waited)
 }
 
-/// Sequential ones are merged, more of one than of another; what is buffered is shared out by the
-/// page cache.
+/// Does not judge sequential I/Os, which are merged to different degrees, nor buffered ones, which
+/// the page cache divides.
 fn equals(load: &Load, given: &Given, noop: &Given) -> Option<Fault> {
     let spread = |place: usize, of: &Given| {
         let alike = |other: &usize| are_alike(&load.clients[*other], &load.clients[place]);
@@ -177,7 +177,7 @@ fn equals(load: &Load, given: &Given, noop: &Given) -> Option<Fault> {
     })
 }
 
-/// Alike in all that matters to a scheduler: two groups of one name only stand beside each other.
+/// Whether two clients are alike in all that matters to a scheduler.
 fn are_alike(one: &Client, other: &Client) -> bool {
     let above = |client: &Client| {
         let path = client.group.clone();
@@ -200,9 +200,9 @@ fn busy(load: &Load, scheduler: &str, given: &Given, noop: &Given) -> Option<Fau
     (part > noop + IDLE_MORE).then_some(Fault::Idle { part, noop })
 }
 
-/// By client: the part of what it is entitled to that it did not get. Judged are loads of which it
-/// is known what each client can have: of best effort, always there, direct, each I/O for itself,
-/// none safe by fsync, and no writes that a disk's cache takes in until it is full.
+/// By client: the part of what it is entitled to that it did not get. Only for loads where each
+/// client's due is known: best effort, always there, direct, without merging or fsync, and without
+/// writes that a disk's cache takes until it is full.
 pub fn shares(bench: &mut Bench, load: &Load, given: &Given) -> Vec<(usize, f64)> {
     let facts = &load.device.description.facts;
     let cached = facts.rotational && facts.write_cache;
@@ -228,13 +228,13 @@ pub fn shares(bench: &mut Bench, load: &Load, given: &Given) -> Vec<(usize, f64)
     misses(&parties(load), &uses).into_iter().enumerate().collect()
 }
 
-/// Clients and their groups, as they stand beside each other.
+/// Clients and their groups, as competing parties.
 fn parties(load: &Load) -> Vec<Party> {
     let own = load.clients.iter().map(|one| (one.group.as_deref(), f64::from(one.weight)));
     tree(&own.collect::<Vec<_>>())
 }
 
-/// The client that misses most of what it is entitled to, if that is too much.
+/// The client that misses most of what it is entitled to, if it misses too much.
 #[must_use]
 pub fn short(missed: &[(usize, f64)]) -> Option<Fault> {
     let worst = missed.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
@@ -242,8 +242,8 @@ pub fn short(missed: &[(usize, f64)]) -> Option<Fault> {
     (missed > 1.0 - SHARE_LEAST).then_some(Fault::Short { place, missed })
 }
 
-/// Whether the first client of a group gets less when it weighs ten times as much: the median of
-/// five seeds.
+/// Whether the first client of a group gets less with ten times the weight: the median of five
+/// seeds.
 pub fn more(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> Option<Fault> {
     let place = load.clients.iter().position(|client| client.group.is_some())?;
     let mut heavier = load.clone();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Torture: loads that nobody chose, on devices that nobody has, and the laws that each must obey.
+//! Torture: random loads, on imaginary devices, and the laws that each run must obey.
 //!
-//! Faults of a scheduler lie where its author did not look, and so do its tests. So loads are
-//! drawn:
+//! A scheduler's faults are where its author did not look, and its author's tests do not look there
+//! either. So loads are drawn:
 //!
 //! ```text
 //! seed ──▶ draw: device, clients ──▶ bench: runs it under noop and a scheduler ──▶ laws ──▶ fault?
@@ -10,15 +10,14 @@
 //!                          a job file, with as few clients as break the law  ◀── shrink ◀──┘
 //! ```
 //!
-//! The kernel's schedulers have ways that are their own; a case that one of them explains is
-//! *excused*, with the rule that says so, and counted ([`excuses`]). The elevator of this house has
-//! no excuses.
+//! The kernel's schedulers break some laws by design; a case that such a rule explains is
+//! *excused*, with the rule, and counted ([`excuses`]). Our own elevator has no excuses.
 //!
 //! * [`load`]: a device and its clients; [`draw`]: the load of a seed; `device`: drawn devices.
-//! * [`emulable`]: loads that a running kernel can be given as well.
+//! * [`emulable`]: loads that can also run on a real kernel.
 //! * [`mod@bench`]: runs a load; [`mod@bounds`]: how long a client may wait; [`laws`]: what must
-//!   be so.
-//! * [`paternoster_workload::entitlement`]: what each client ought to have had.
+//!   hold.
+//! * [`paternoster_workload::entitlement`]: what each client should have got.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -35,12 +34,12 @@ use bounds::{Bounds, bounds};
 use laws::{Fault, broken, more, promises_shares, shares, short};
 use load::Load;
 
-/// One case in so many is asked whether more weight gives less: ten runs.
+/// One case in this many also checks whether more weight gives less: ten runs.
 const MORE_ONE_IN: u64 = 16;
-/// And one in so many is run twice.
+/// And one in this many is run twice.
 const REPEATS_ONE_IN: u64 = 4;
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug)]
 pub struct Case {
     /// The load.
@@ -49,7 +48,7 @@ pub struct Case {
     pub scheduler: String,
     /// How long it was run.
     pub seconds: f64,
-    /// What it gave.
+    /// What the clients got.
     pub given: Given,
     /// What is wrong, if anything is.
     pub fault: Option<Fault>,
@@ -79,8 +78,8 @@ pub fn judge(bench: &mut Bench, load: &Load, scheduler: &str, within: &Bounds) -
     Case { load, scheduler, seconds, given, fault, missed }
 }
 
-/// The least load under which `scheduler` breaks the law that it breaks under `load`: with as many
-/// clients less as can be.
+/// The smallest load under which `scheduler` still breaks the law that it breaks under `load`: as
+/// many clients as possible are left out.
 pub fn shrink(bench: &mut Bench, load: &Load, scheduler: &str, law: &str) -> Load {
     let mut least = load.clone();
     let mut place = 0;

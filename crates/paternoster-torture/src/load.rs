@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Load: a device and the clients that share it, as a value that can be drawn, told and shrunk.
+//! Load: a device and the clients that share it, as a value that can be drawn, printed and shrunk.
 //!
 //! ```text
 //! Load ──▶ job file, which `paternoster run` takes as well
 //!      ──▶ one line: "seed 7 on hdd-7200: IoUring/randread/4k/8/w300 Psync/read/64k/1/w0"
-//!      ──▶ the same load with one client less
+//!      ──▶ the same load with one client fewer
 //! ```
 
 use std::fmt::Write;
 
 use paternoster_sim::{Description, catalog};
 
-/// Each client has a file of its own of so many MiB, if so many fit on the device.
+/// Each client has a file of its own of this many MiB, if they fit on the device.
 const FILE_MIB: u64 = 192;
 
-/// How a client asks.
+/// How a client submits I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
     /// Direct, several at a time.
@@ -27,46 +27,46 @@ pub enum Engine {
     Buffered,
 }
 
-/// What a client asks for, and how often.
+/// What I/O a client submits, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// How it asks.
+    /// How it submits.
     pub engine: Engine,
-    /// As `rw` says it in fio.
+    /// As fio's `rw`.
     pub rw: &'static str,
     /// Size of an I/O, in KiB.
     pub block_kib: u32,
     /// I/Os at a time.
     pub depth: u32,
-    /// It sleeps so long after each I/O, in microseconds.
+    /// How long it sleeps after each I/O, in microseconds.
     pub think_us: u32,
-    /// It asks for no more I/Os a second, if that is not 0.
+    /// It submits at most this many I/Os a second, unless 0.
     pub rate: u32,
-    /// It calls fsync after so many writes, if that is not 0.
+    /// It calls fsync after this many writes, unless 0.
     pub fsync: u32,
 }
 
 impl Kind {
-    /// A kind that always has something to ask.
+    /// A kind that always has I/Os to submit.
     #[must_use]
     pub const fn greedy(engine: Engine, rw: &'static str, block_kib: u32, depth: u32) -> Kind {
         Kind { engine, rw, block_kib, depth, think_us: 0, rate: 0, fsync: 0 }
     }
 
-    /// Whether it asks again as soon as something has ended.
+    /// Whether it submits again as soon as an I/O has ended.
     #[must_use]
     pub const fn is_greedy(&self) -> bool {
         self.think_us == 0 && self.rate == 0 && self.fsync == 0
     }
 
-    /// Whether what it asks for goes to the device at once, each I/O for itself.
+    /// Whether its I/Os go to the device at once, each by itself.
     #[must_use]
     pub fn is_random_and_direct(&self) -> bool {
         self.engine != Engine::Buffered && self.rw.starts_with("rand")
     }
 }
 
-/// The class in which a client asks, as `prioclass` says it in fio.
+/// A client's priority class, as fio's `prioclass`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Class {
     /// Before all others.
@@ -81,7 +81,7 @@ pub enum Class {
 /// One client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// What it asks for.
+    /// Its I/O.
     pub kind: Kind,
     /// The path of its cgroup, or none: it is in the root.
     pub group: Option<String>,
@@ -89,18 +89,18 @@ pub struct Client {
     pub weight: u32,
     /// Its class.
     pub class: Class,
-    /// It begins so late, in per cent of the run.
+    /// When it begins, in per cent of the run.
     pub begins: u32,
 }
 
 impl Client {
-    /// A client of best effort that is there from the beginning.
+    /// A best-effort client that is there from the beginning.
     #[must_use]
     pub const fn new(kind: Kind, group: Option<String>, weight: u32) -> Client {
         Client { kind, group, weight, class: Class::BestEffort, begins: 0 }
     }
 
-    /// In one word: how it asks, for what, how large, how many at a time, with which weight.
+    /// In one word: engine, direction, size, depth and weight.
     #[must_use]
     pub fn tell(&self) -> String {
         let Kind { engine, rw, block_kib, depth, think_us, rate, fsync } = self.kind;
@@ -124,17 +124,17 @@ impl Client {
     }
 }
 
-/// A device that is chosen by name, or drawn: then its file is kept, to be told.
+/// A device that is chosen by name, or drawn; then its file is kept, so that it can be printed.
 #[derive(Debug, Clone)]
 pub struct Device {
     /// What it is.
     pub description: Description,
-    /// The text of its file, if it is in no catalog.
+    /// The text of its file, if it is not in the catalog.
     pub file: Option<String>,
 }
 
 impl Device {
-    /// One of the catalog.
+    /// A device of the catalog.
     ///
     /// # Panics
     /// If there is none of this name.
@@ -145,7 +145,7 @@ impl Device {
         Device { description, file: None }
     }
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.description.name
@@ -155,11 +155,11 @@ impl Device {
 /// A device and its clients.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// What it was drawn from, and what its clients draw from.
+    /// The seed it was drawn from, which its clients use as well.
     pub seed: u64,
-    /// What they share.
+    /// The device that they share.
     pub device: Device,
-    /// Who asks.
+    /// The clients.
     pub clients: Vec<Client>,
 }
 
@@ -170,7 +170,7 @@ impl Load {
         Load { seed: 0, device: device.clone(), clients: vec![Client::new(kind, None, 100)] }
     }
 
-    /// Whether it is quick to simulate: a slow device, and nothing that memory or a drive's cache
+    /// Whether it is quick to simulate: a slow device, and no I/O that memory or a drive's cache
     /// answers.
     #[must_use]
     pub fn is_cheap(&self) -> bool {
@@ -179,7 +179,7 @@ impl Load {
         slow && self.clients.iter().all(|client| client.kind.is_random_and_direct())
     }
 
-    /// What is left when a client stays away.
+    /// The load without one of its clients.
     #[must_use]
     pub fn without(&self, place: usize) -> Load {
         let mut less = self.clone();

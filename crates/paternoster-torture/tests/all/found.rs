@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Found: loads under which the own elevator was once at fault, each smaller than it was met.
+//! Found: loads under which our own elevator once failed, each smaller than when found.
 
 use paternoster_torture::bench::{Bench, Given};
 use paternoster_torture::load::{Class, Client, Device, Engine, Kind, Load};
@@ -13,9 +13,9 @@ fn reader(engine: Engine, rw: &'static str, block_kib: u32, depth: u32) -> Clien
     Client::new(Kind::greedy(engine, rw, block_kib, depth), None, 100)
 }
 
-/// Does a stream have its turn beside another one, while one of the idle class is due? It waited
-/// for 15 s: the idle one was the next of all and ended no turn. The idle class has one request in
-/// 200 ms at most, 50 in 10 s.
+/// Does a stream get its turn after another one, while a client of the idle class is due? It waited
+/// for 15 s: the idle one was next of all and ended no turn. The idle class has at most one request
+/// in 200 ms, 50 in 10 s.
 #[test]
 fn the_idle_class_does_not_keep_others_from_their_turns() {
     let stream = reader(Engine::Psync, "read", 128, 1);
@@ -29,8 +29,8 @@ fn the_idle_class_does_not_keep_others_from_their_turns() {
     }
 }
 
-/// Is the idle class held back where all fit into the device at once? It had as much as anybody.
-/// In 0.5 s it has what it may before the others come, and then one request in 200 ms.
+/// Is the idle class held back where all fit into the device at once? It had as much as any client.
+/// For 0.5 s, before the others come, it takes what it can, and then one request in 200 ms.
 #[test]
 fn the_idle_class_waits_beside_what_is_in_a_deep_device() {
     let flood = reader(Engine::IoUring, "randread", 4, 32);
@@ -44,7 +44,7 @@ fn the_idle_class_waits_beside_what_is_in_a_deep_device() {
     }
 }
 
-/// Do readers that think for 0, 2, 5 and 12 ms share a disk, whose time passes while it is kept for
+/// Do readers that think for 0, 2, 5 and 12 ms share a disk, though time passes while it idles for
 /// one of them? The one that never thinks waited for 8.8 s, and the disk was idle for 91 % of the
 /// time. 20 a second are 1.3 MB/s; a 6.18 with bfq gave the worst of six such readers 1.4.
 #[test]
@@ -63,7 +63,7 @@ fn readers_that_think_have_turns_of_time() {
     }
 }
 
-/// Have two equal writers equal parts of a card that has two requests? A sleeper was not counted
+/// Do two equal writers get equal shares of a card that has two requests? A sleeper was not counted
 /// among those that share them, and one had 89 % of the device.
 #[test]
 fn a_sleeper_has_its_part_of_two_requests() {
@@ -75,11 +75,11 @@ fn a_sleeper_has_its_part_of_two_requests() {
     assert!(10 * one.min(other) >= 9 * one.max(other), "{got:?}");
 }
 
-/// Has a database its part of a SATA drive beside a backup, of which it is owed three quarters?
-/// Its log calls fsync, for which the drive empties itself, and 32 MiB of the backup are in the way
-/// of that. What the database was owed was forgiven: first the log's dispatch said that its group
-/// asked for no more, then what one may be behind was 64 of its own small requests, less than one
-/// of the backup's. It had 34 % of the device, the reader 4,900 reads/s (258 under `none`).
+/// Does a database get its share of a SATA drive, three quarters, against a backup? Its log calls
+/// fsync, which drains the drive, and 32 MiB of the backup are in the way. The debt to the database
+/// was dropped: first the log's dispatch said that its group asked for no more, then the allowed
+/// lag was 64 of its own small requests, less than one of the backup's. It had 34 % of the device,
+/// the reader 4,900 reads/s (258 under `none`).
 #[test]
 fn a_database_with_a_log_has_its_part_beside_a_backup() {
     let member = |group: &str, weight, kind| Client::new(kind, Some(group.to_owned()), weight);
@@ -95,9 +95,9 @@ fn a_database_with_a_log_has_its_part_beside_a_backup() {
     assert!((110.0..=250.0).contains(&got[2].rate), "{got:?}");
 }
 
-/// Is the backup held back while the search for settings measures what it has already? A probe
-/// tries another setting between two epochs of the accepted one. The gate stood open in all three,
-/// which was half of all time: a backup that is owed a ninth had 34 % of the device.
+/// Is the backup held back while the search for settings measures the accepted one? A probe tries
+/// another setting between two epochs of the accepted one. The gate was open in all three, which
+/// was half of all time: a backup that is owed a ninth had 34 % of the device.
 #[test]
 fn the_gate_works_while_a_probe_measures_what_is() {
     let member = |group: &str, weight, kind| Client::new(kind, Some(group.to_owned()), weight);
@@ -108,13 +108,14 @@ fn the_gate_works_while_a_probe_measures_what_is() {
         member("backup", 100, Kind::greedy(Engine::Libaio, "read", 1024, 32)),
     ];
     let got = run("ssd-870evo", clients, 10.0).clients;
-    // 533/s alone, of which a ninth is 59; a third more or less is for the syncs, which empty
-    // the drive.
+    // 533/s alone, of which a ninth is 59; a third more or less is allowed for the syncs, which
+    // drain the drive.
     assert!((40.0..=80.0).contains(&got[2].rate), "{got:?}");
 }
 
-/// Does one that weighs a tenth wait for its share of a round, and not for ten whole turns? Where
-/// turns were a quantum for each, however light, it waited for 10 * 160 ms and more.
+/// Does a client of a tenth of the weight wait for its share of a round, and not for ten whole
+/// turns? When turns were a quantum for each client, however light, it waited for 10 * 160 ms and
+/// more.
 #[test]
 fn a_light_client_has_short_turns() {
     let stream = |place: usize| {
@@ -125,10 +126,10 @@ fn a_light_client_has_short_turns() {
     assert!(got.iter().all(|got| got.waited <= 1.0), "{got:?}");
 }
 
-/// Have two random readers of a disk parts by their weights, 8 to 1? By device time the light one
-/// had a ninth of the time, and for it a tenth or a fifteenth of the reads: what it paid for was
-/// that the drive, or the sweep, was mostly elsewhere. A kind costs alike now, and what is left are
-/// the ends of turns: 10 % either way.
+/// Do two random readers of a disk get shares by their weights, 8 to 1? By device time the light
+/// one had a ninth of the time, and in that a tenth or a fifteenth of the reads: it paid for the
+/// drive, or the sweep, being mostly elsewhere. Now requests of a kind cost the same, and only the
+/// ends of turns are left: 10 % either way.
 #[test]
 fn random_readers_of_a_disk_have_parts_by_weight() {
     for device in ["hdd-7200", "hdd-7200-no-ncq", "raid0-4-hdd"] {
@@ -142,8 +143,8 @@ fn random_readers_of_a_disk_have_parts_by_weight() {
     }
 }
 
-/// Has a reader its third beside two writers that call fsync, on a disk with two requests?
-/// Throttled writers held both of them, the reader slept, and their debt was forgiven as no other
+/// Does a reader get its third against two writers that call fsync, on a disk with two requests?
+/// Throttled writers held both requests, the reader slept, and their debt was forgiven as no other
 /// client was there; and while it slept they repaid their debts with each other's flushes. It had
 /// 10 reads/s in 12 s. A third of what it reads alone is about 1000/s.
 #[test]
@@ -157,9 +158,9 @@ fn a_reader_has_a_request_beside_writers_that_sync() {
     }
 }
 
-/// Does a writer that syncs go on beside one that reads and writes? That one had been a bystander
-/// while nothing of it was in the cache, and stayed one: beside it no time of an owner passed, its
-/// own did not either, and the writer's debt stood for 58 s.
+/// Does a writer that syncs make progress against a client that reads and writes? That client had
+/// been a bystander while nothing of it was in the cache, and stayed one: so no owner's time
+/// passed, nor its own, and the writer's debt remained for 58 s.
 #[test]
 fn a_debt_passes_beside_one_that_reads_and_writes() {
     let member = |group: &str, kind| Client::new(kind, Some(group.to_owned()), 100);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Torture: does every scheduler obey every law, under loads that nobody chose?
+//! Torture: does every scheduler obey every law, under random loads?
 //!
-//! Each case is one drawn load (`draw::any`) under one scheduler, which is drawn as well. What
-//! breaks a law is shrunk and told as a job file with its device. Excuses are counted.
+//! Each case is one random load (`draw::any`) under one scheduler, which is drawn as well. A load
+//! that breaks a law is shrunk and printed as a job file with its device. Excuses are counted.
 //!
 //! ```text
 //! PATERNOSTER_CASES=4000 cargo test --release -p paternoster-torture --test all \
 //!     torture:: -- --nocapture
 //! ```
 //!
-//! judges so many, from `PATERNOSTER_CASES_SEED` on; otherwise [`CASES`]. They are of loads that
-//! are quick to simulate, unless `PATERNOSTER_CASES_ANY` is set: of those some are known to break
-//! a law (`docs/torture.md`). `PATERNOSTER_CASES_ONLY` is the only scheduler, and with
-//! `PATERNOSTER_CASES_SHRINK` what fails is shrunk.
+//! checks that many, from `PATERNOSTER_CASES_SEED` on; otherwise [`CASES`]. They are loads that are
+//! quick to simulate, unless `PATERNOSTER_CASES_ANY` is set: some of those are known to break a law
+//! (`docs/torture.md`). `PATERNOSTER_CASES_ONLY` is the only scheduler, and with
+//! `PATERNOSTER_CASES_SHRINK` failures are shrunk.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use paternoster_torture::{judge, shrink};
 
 use crate::number;
 
-/// All that are judged.
+/// All schedulers checked.
 const SCHEDULERS: [&str; 8] = [
     "noop",
     "mq-deadline",

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Deep: do weights count on a drive that takes everything that there is at once?
+//! Deep: do weights count on a drive that takes all requests at once?
 //!
-//! Drawn weights of 1 to 10 and drawn depths, requests of one kind, on NVMe drives under the own
-//! elevator. A client with q_i outstanding of weight w_i can have its part only while at most
+//! Random weights of 1 to 10 and random depths, requests of one kind, on NVMe drives under our own
+//! elevator. A client with q_i outstanding and weight w_i can get its share only while at most
 //!
 //! ```text
 //! D* = min q_i * W / w_i
 //! ```
 //!
-//! commands are inside. The law that is wanted: nobody has less than 95 % of its weight's part, at
-//! 97 % of what noop reaches with D* outstanding; and those that are equal cost nothing.
+//! commands are inside. The desired law: no client gets less than 95 % of its weight's share, at 97
+//! % of what noop reaches with D* outstanding; and with equal clients nothing is lost.
 //!
-//! It is not reached in 6 of 80 loads: seeds 37, 40, 48, 56 and 60 are 6, 7, 5.5, 5 and 11 % short
-//! for good (over 0.6 s), and 64 is short, too. In 37 and 60 a third are writes, and what the gate
-//! keeps are parts of the commands inside, not of I/Os; in 40 and 56 the client that is short needs
-//! all of D* = 96, the least that is drawn. That these are the causes is inferred. What is asserted
-//! is what is had: 88 % in all, 95 % in all but one of thirteen.
+//! It is missed in 6 of 80 loads: seeds 37, 40, 48, 56 and 60 are 6, 7, 5.5, 5 and 11 % short for
+//! good (over 0.6 s), and 64 is short, too. In 37 and 60 a third are writes, and the gate keeps
+//! shares of the commands inside, not of I/Os; in 40 and 56 the client that is short needs all of
+//! D* = 96, the least that is drawn. These causes are inferred. The test asserts what is reached:
+//! 88 % in all, 95 % in all but one of thirteen.
 //!
-//! `PATERNOSTER_LOADS=60` draws so many; otherwise two.
+//! `PATERNOSTER_LOADS=60` draws that many; otherwise two.
 
 use paternoster_sim::chance::Chance;
 use paternoster_torture::bench::Bench;
@@ -28,13 +28,13 @@ use crate::number;
 const DEVICES: [&str; 3] = ["nvme-pm9a3", "nvme-7300", "nvme-kc3000"];
 /// Drawn every day.
 const LOADS: u64 = 2;
-/// What is measured, in seconds: from here to there.
+/// The measured part of a run, in seconds.
 const FROM: f64 = 0.15;
 const TO: f64 = 0.3;
-/// With fewer commands inside a drive has room for more, and it is no matter of weights alone who
-/// has how much (`weights_from`).
+/// With fewer commands inside a drive has room for more, and shares do not depend on weights alone
+/// (`weights_from`).
 const DEPTH_LEAST: u32 = 96;
-/// As noop, but that it has requests for all.
+/// Like noop, but with requests for all.
 const NONE: &str = "noop:nr_requests=682";
 
 fn of(device: &str, seed: u64, rw: &'static str, clients: &[(u32, u32)]) -> Load {
@@ -46,20 +46,20 @@ fn of(device: &str, seed: u64, rw: &'static str, clients: &[(u32, u32)]) -> Load
     Load { seed, device: Device::named(device), clients }
 }
 
-/// I/Os by client, without those of the beginning.
+/// I/Os by client, without those at the beginning.
 fn rates(bench: &mut Bench, load: &Load, scheduler: &str) -> Vec<u64> {
     let until = bench.run(load, scheduler, FROM).clients;
     let all = bench.run(load, scheduler, TO).clients;
     all.iter().zip(&until).map(|(all, until)| all.ios - until.ios).collect()
 }
 
-/// The most commands with which everybody can have its part.
+/// The most commands with which every client can get its share.
 fn depth_of(clients: &[(u32, u32)]) -> u32 {
     let all: u32 = clients.iter().map(|client| client.0).sum();
     clients.iter().map(|&(weight, depth)| depth * all / weight).min().unwrap_or(0)
 }
 
-/// Weights and depths of 2 to 12 clients, whose requests there are enough of.
+/// Weights and depths of 2 to 12 clients, with enough requests for all.
 fn draw(chance: &mut Chance) -> Vec<(u32, u32)> {
     loop {
         let count = 2 + chance.below(11);
@@ -76,7 +76,7 @@ fn draw(chance: &mut Chance) -> Vec<(u32, u32)> {
     }
 }
 
-/// Has each of drawn clients its weight's part, at no cost but what that takes?
+/// Does each random client get its weight's share, at no more cost than necessary?
 #[test]
 fn weights_count_inside_deep_devices() {
     let (mut bench, mut far) = (Bench::default(), Vec::new());
@@ -89,7 +89,7 @@ fn weights_count_inside_deep_devices() {
         let load = of(device, seed, rw, &clients);
         let got = rates(&mut bench, &load, "paternoster");
         let (total, depth) = (got.iter().sum::<u64>(), depth_of(&clients));
-        // As many as can be inside, by four that are equal.
+        // As many as may be inside, from four equal clients.
         let even = of(device, seed, rw, &[(100, depth / 4); 4]);
         let bar = rates(&mut bench, &even, NONE).iter().sum::<u64>();
         let weights: u32 = clients.iter().map(|client| client.0).sum();
@@ -108,7 +108,7 @@ fn weights_count_inside_deep_devices() {
     assert!(far.len() as u64 <= loads / 13, "more than 5 % short: {far:?}");
 }
 
-/// Is it for nothing where clients are equal: 99.5 % of what they do without a scheduler?
+/// Is it free where clients are equal: 99.5 % of what they do without a scheduler?
 #[test]
 fn equal_ones_pay_nothing_for_weights() {
     let mut bench = Bench::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Equal clients, many of them on few requests: every one has its part.
+//! Equal clients, many of them on few requests: each gets its share.
 //!
 //! Section 6 of the report on bfq's tags: n equal clients with as many I/Os outstanding as there
 //! are requests or more, reading, writing or both, with and without groups. It is reads *and*
@@ -11,14 +11,14 @@ use paternoster_torture::load::{Client, Device, Engine, Kind, Load};
 use crate::number;
 
 const SCHEDULERS: [&str; 5] = ["mq-deadline", "bfq", "bfq-4.19", "kyber", "paternoster"];
-/// One of so many cases is judged. With `PATERNOSTER_EQUAL=1` all are, and not all hold: under bfq
-/// a client sleeps for 2.2 s where two, each 32 deep, have four requests between them.
+/// One case in this many is checked. With `PATERNOSTER_EQUAL=1` all are, and not all pass: under
+/// bfq a client sleeps for 2.2 s where two, each 32 deep, have four requests between them.
 const ONE_OF: usize = 37;
-/// A blocked submission takes at most so long, in seconds.
+/// A blocked submission takes at most this long, in seconds.
 const ASLEEP: f64 = 0.5;
 
-/// Has each of n equal clients at least half of the mean, and does none sleep for a request for
-/// more than half a second?
+/// Does each of n equal clients get at least half of the mean, and does none sleep for a request
+/// for more than half a second?
 #[test]
 fn equal_clients_have_equal_parts() {
     let one_of = if number("PATERNOSTER_EQUAL").is_some() { 1 } else { ONE_OF };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mixed: has each client its part by cost where requests of different kinds fill a device?
+//! Mixed: does each client get its share by cost where requests of different kinds fill a device?
 //!
 //! 2 to 8 clients of two or three kinds (reads, writes and both, of 4 to 128 KiB), each in a group
 //! of its own, of weights 1 to 4, on NVMe and SATA drives of the catalog and on drawn ones. What
-//! each is entitled to is reckoned from the device's own figures (`entitlement.rs`); the elevator,
+//! each is entitled to is computed from the device's own figures (`entitlement.rs`); the elevator,
 //! with `prices=1`, has to find out what requests cost.
 //!
-//! Not all can have their part: one that has few requests outstanding, of a large weight, has it
+//! Not all can get their share: a client with few requests outstanding and a large weight gets it
 //! only while few commands are inside; and a drive with a slow buffer needs a second for each trial
-//! of a cost. So it is the median of the loads that is judged.
+//! of a cost. So the median of the loads is checked.
 //!
-//! `PATERNOSTER_LOADS=80` draws a quarter as many; otherwise one. `PATERNOSTER_MIXED=30` draws so
-//! many, and compares with what is without costs and without a scheduler.
+//! `PATERNOSTER_LOADS=80` draws a quarter as many; otherwise one. `PATERNOSTER_MIXED=30` draws 30,
+//! and compares with runs without costs and without a scheduler.
 
 use paternoster_sim::chance::Chance;
 use paternoster_torture::bench::Bench;
@@ -22,7 +22,7 @@ use paternoster_workload::entitlement::{Use, misses, tree};
 use crate::number;
 
 const DEVICES: [&str; 5] = ["nvme-pm9a3", "nvme-7300", "nvme-kc3000", "ssd-870evo", "ssd-pm883"];
-/// The load of every day, which is quick to simulate, and what may be missed in it.
+/// The everyday load, which is quick to simulate, and what may be missed in it.
 const EVERY_DAY: u64 = 22;
 const MISS: f64 = 0.05;
 /// What may be missed in the median of many.
@@ -71,7 +71,7 @@ fn draw(seed: u64) -> Load {
     }
 }
 
-/// The most that a client misses of what it is entitled to, and what all used of the device.
+/// The most that a client misses of what it is entitled to, and the device's total use.
 fn judge(bench: &mut Bench, load: &Load, scheduler: &str) -> (f64, f64) {
     let [many, others] = SECONDS;
     let seconds = if load.device.description.facts.depth > 64 { many } else { others };
@@ -91,8 +91,8 @@ fn judge(bench: &mut Bench, load: &Load, scheduler: &str) -> (f64, f64) {
     (missed.iter().fold(0.0, |most, &one| most.max(one)), uses.iter().map(Use::cost).sum())
 }
 
-/// Has each its part where 64 KiB and 128 KiB are read? By device time one missed 21 %. And is the
-/// median of many loads within a quarter? It was 60 %.
+/// Does each get its share where 64 KiB and 128 KiB are read? By device time one missed 21 %. And
+/// is the median of many loads within a quarter? It was 60 %.
 #[test]
 fn parts_are_by_cost() {
     let mut bench = Bench::default();

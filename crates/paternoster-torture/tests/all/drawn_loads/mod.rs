@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drawn loads: is a client starved by a load that nobody chose?
+//! Drawn loads: does a random load starve a client?
 //!
-//! A load is a device and 2 to 12 clients, by a seed (`draw::plain`); it runs under every scheduler
-//! with its defaults, for a few virtual seconds, and is judged (`laws.rs`):
+//! A load is a device and 2 to 12 clients, from a seed (`draw::plain`); it runs under every
+//! scheduler with its defaults, for a few virtual seconds, and is checked (`laws.rs`):
 //!
-//! * No client, all of which always have something to ask, waits longer than its bound: the longest
-//!   of 1 s, ten times what noop makes it wait, three times what its entitled rate implies for its
-//!   depth.
-//! * Clients alike get within three times of each other, where noop gives them within two.
+//! * No client waits longer than its bound: the longest of 1 s, ten times its wait under noop,
+//!   three times what its entitled rate implies for its depth. (All clients always have I/Os to
+//!   submit.)
+//! * Equal clients get within three times of each other, where noop gives them within two.
 //!
-//! What fails is told with its seed; shrunk, by leaving clients out, if `PATERNOSTER_LOADS_SHRINK`
-//! is set or it must not happen at all. That is: anything under [`NEVER`], and a wait of more than
-//! three times its bound ("far") under all but [`FAR`]. Elevators that take turns have others, for
-//! reasons that are no matter of who gets a request: many turns one after the other, weights raised
-//! for seconds. Their number may not grow ([`FAULTS`]), and each is a line of the output.
+//! A failure is printed with its seed; it is shrunk, by leaving clients out, if
+//! `PATERNOSTER_LOADS_SHRINK` is set or if it must never happen: any under [`NEVER`], and a wait of
+//! more than three times its bound ("far") under all but [`FAR`]. Elevators that take turns have
+//! other failures, for reasons other than the supply of requests: many turns one after the other,
+//! weights raised for seconds. Their number may not grow ([`FAULTS`]), and each is a line of the
+//! output.
 //!
 //! ```text
 //! PATERNOSTER_LOADS=400 cargo test --release -p paternoster-torture --test all \
 //!     drawn_loads -- --nocapture
 //! ```
 //!
-//! draws so many; otherwise few, of those that are quick to simulate, under [`EVERY_DAY`] alone.
+//! draws that many; otherwise few, of those that are quick to simulate, under [`EVERY_DAY`] only.
 //! `PATERNOSTER_LOADS_SEED` is the first seed, `PATERNOSTER_LOADS_ONLY` the only scheduler.
 
 mod deep;
@@ -36,8 +37,8 @@ use paternoster_torture::shrink;
 
 use crate::number;
 
-/// All that are judged; those with 768 requests as `serve` sets them up, whose queue holds all
-/// there is.
+/// All schedulers checked; those with 768 requests as `serve` sets them up, with a queue that holds
+/// all requests.
 const ALL: [&str; 10] = [
     "noop",
     "mq-deadline",
@@ -50,19 +51,19 @@ const ALL: [&str; 10] = [
     "cfq-4.19",
     "deadline",
 ];
-/// Judged every day.
+/// Checked every day.
 const EVERY_DAY: &[&str] = &["mq-deadline", "kyber", "bfq", "paternoster"];
-/// They make nobody wait longer than noop does, but for whom they prefer.
+/// They make no client wait longer than noop does, except for preferred ones.
 const NEVER: [&str; 2] = ["noop", "kyber"];
-/// Under them some wait very long: bfq raises readers for seconds, over writeback and writers
-/// (BFQ-100 and after; rare with `low_latency=0`); CFQ of 4.19 preempts among equals
-/// (CFQ-68: of ten recorded readers six had 2 % of the rate of two); deadline
-/// lets readers pass writers for 5 s and longer.
+/// Under them some clients wait very long: bfq raises readers for seconds, over writeback and
+/// writers (BFQ-100 and after; rare with `low_latency=0`); CFQ of 4.19 preempts among equals
+/// (CFQ-68: of ten recorded readers six had 2 % of the rate of two); deadline lets readers overtake
+/// writers for 5 s and longer.
 const FAR: [&str; 5] =
     ["bfq", "bfq:low_latency=0", "bfq:low_latency=0,nr_requests=768", "cfq-4.19", "deadline"];
-/// Times its bound.
+/// In multiples of its bound.
 const VERY_LONG: f64 = 3.0;
-/// How many of a hundred loads may be at fault under the others.
+/// How many loads of a hundred may fail under the others.
 const FAULTS: [(&str, u64); 8] = [
     ("mq-deadline", 2),
     ("paternoster", 10),
@@ -86,7 +87,7 @@ struct Counts {
     pairs: u64,
 }
 
-/// Is nobody starved, and are clients alike treated alike, under loads that are drawn?
+/// Is no client starved, and are equal clients treated equally, under random loads?
 #[test]
 fn nobody_is_starved_by_drawn_loads() {
     let asked = number("PATERNOSTER_LOADS");
@@ -143,7 +144,7 @@ fn nobody_is_starved_by_drawn_loads() {
     }
     for (scheduler, count) in schedulers.iter().zip(&counts) {
         let most = FAULTS.iter().find(|(name, _)| name == scheduler).map_or(0, |(_, most)| *most);
-        // A few loads say nothing of per cents: two more.
+        // With few loads per cents are coarse: allow two more.
         let most = if most == 0 { 0 } else { (judged * most).div_ceil(100) + 2 };
         let faults = count.starved + count.unequal;
         assert!(faults <= most, "{scheduler}: {faults} of {judged} loads, at most {most}");
@@ -158,9 +159,9 @@ fn is_cheap(load: &Load) -> bool {
     slow && load.clients.iter().all(|client| client.kind.is_random_and_direct())
 }
 
-/// Of clients in groups alike but for weights of 1 to 3: whether each pair got between 1 to 1.5 and
-/// 1 to 5. `None` if there is no such pair that the weights are of any matter to: one at a time
-/// never waits long enough, and what is merged or buffered is not counted in I/Os.
+/// For clients in groups that differ only in weights of 1 to 3: whether each pair got between 1 to
+/// 1.5 and 1 to 5. `None` without such a pair for which weights matter: a client with one I/O at a
+/// time never waits long enough, and merged or buffered I/O is not counted in I/Os.
 fn keeps_weights(load: &Load, got: &[Got]) -> Option<bool> {
     let pairs = || {
         let places = 0..got.len();
