@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk of a simulated host, for runtimes of futures: the part that turmoil's, madsim's and
-//! moonpool's adapters share. What time it is, and how one waits, is the [`Clock`] of each.
+//! moonpool's adapters share. Each adapter's [`Clock`] says what time it is, and how to wait.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// The time of a runtime.
 pub trait Clock: Clone + Send + Sync + 'static {
-    /// Since the simulation began; none where there is no simulation.
+    /// Time since the simulation began; `None` where there is no simulation.
     fn elapsed(&self) -> Option<Nanos>;
 
     /// Waits for `event`, and no longer than `wait`.
@@ -23,7 +23,7 @@ pub trait Clock: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// What has ended and was not fetched; `None` while it is under way.
+/// Operations that were not fetched yet; `None` while they are under way.
 type Ends = BTreeMap<Id, Option<(Done, Vec<u8>)>>;
 
 /// A disk of a simulated host. Clones are the same disk.
@@ -44,7 +44,7 @@ impl<C: Clock> SimDisk<C> {
         SimDisk::with_clock(device, seed, C::default())
     }
 
-    /// A new disk of this kind in the time of this clock.
+    /// A new disk of this kind, with this clock.
     #[must_use]
     pub fn with_clock(device: &Device, seed: u64, clock: C) -> SimDisk<C> {
         let inside = Arc::new(Mutex::new((Disk::new(device, seed), Ends::new())));
@@ -54,13 +54,13 @@ impl<C: Clock> SimDisk<C> {
     /// Reads `len` bytes from `offset` on.
     ///
     /// # Errors
-    /// As [`SimDisk::write_at`].
+    /// Those of [`SimDisk::write_at`].
     pub async fn read_at(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         let id = self.ask(|disk, now| disk.submit(now, Op::Read, offset, len))?;
         self.end(id).await.map(|(_, data)| data)
     }
 
-    /// Writes; what is written may be in the drive's cache then.
+    /// Writes; on completion the data may still be in the drive's cache.
     ///
     /// # Errors
     /// `InvalidInput` if the disk refuses it, the errno of an episode, `NotConnected` if the power
@@ -70,10 +70,10 @@ impl<C: Clock> SimDisk<C> {
         self.end(id).await.map(|(done, _)| done)
     }
 
-    /// As fsync: what was written before is durable when this ends well.
+    /// Like fsync: earlier writes are durable when this ends well.
     ///
     /// # Errors
-    /// As [`SimDisk::write_at`].
+    /// Those of [`SimDisk::write_at`].
     pub async fn sync(&self) -> io::Result<Done> {
         let id = self.ask(|disk, now| disk.submit(now, Op::Flush, 0, 0))?;
         self.end(id).await.map(|(done, _)| done)
@@ -90,7 +90,7 @@ impl<C: Clock> SimDisk<C> {
         image
     }
 
-    /// The disk itself, for episodes and what else it can do.
+    /// The disk itself, for episodes and everything else it can do.
     pub fn with<T>(&self, act: impl FnOnce(&mut Disk) -> T) -> T {
         act(&mut self.lock().0)
     }
@@ -99,7 +99,7 @@ impl<C: Clock> SimDisk<C> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time of the simulation; where there is none, between its hosts, the latest the disk
+    /// The time of the simulation; outside of hosts, where there is none, the latest that the disk
     /// knows.
     fn now(&self, disk: &Disk) -> Nanos {
         self.clock.elapsed().map_or(disk.now(), |now| now.max(disk.now()))
@@ -112,13 +112,13 @@ impl<C: Clock> SimDisk<C> {
         let id = ask(&mut inside.0, now).map_err(invalid)?;
         inside.1.insert(id, None);
         drop(inside);
-        // Others may have to be woken earlier than they know.
+        // Other waiters may have to wake earlier than they planned.
         self.changed.notify_waiters();
         Ok(id)
     }
 
-    /// Waits until an operation has ended. Each that waits wakes for each event of the disk: so no
-    /// task is needed that drives it.
+    /// Waits until an operation has ended. Every waiter wakes at each event of the disk, so no task
+    /// is needed to drive it.
     async fn end(&self, id: Id) -> io::Result<(Done, Vec<u8>)> {
         let _forget = Forget(self, id);
         loop {
@@ -129,7 +129,7 @@ impl<C: Clock> SimDisk<C> {
                 let now = self.now(disk);
                 let wait = loop {
                     match disk.next(now) {
-                        // What nobody waits for any more is not kept.
+                        // Results that no task waits for any more are dropped.
                         Next::Done(done) => {
                             if let Some(end) = ends.get_mut(&done.id) {
                                 *end = Some((done, disk.data().to_vec()));
@@ -154,7 +154,7 @@ impl<C: Clock> SimDisk<C> {
     }
 }
 
-/// Forgets an operation that nobody waits for any more.
+/// Forgets an operation that no task waits for any more.
 struct Forget<'a, C: Clock>(&'a SimDisk<C>, Id);
 
 impl<C: Clock> Drop for Forget<'_, C> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fuzzing of the replay of decisions: as a file, and as calls within sound blocks, so that they
-//! come as far as the queue.
+//! get as far as the queue.
 //!
 //! What must hold: no panic, an end; messages that say something.
 #![no_main]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fuzzing of the reader of fio's I/O logs: no panic, times that never go back, errors that say
-//! where they are; and what is read can be written and read again.
+//! where they are; and a log that was read can be written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of the NBD handshake: no panic, answers that are bounded, and the same answers however
-//! the input is cut.
+//! Fuzzing of the NBD handshake: no panic, bounded answers, and the same answers however the input
+//! is cut.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +30,7 @@ impl Exports for House {
     }
 }
 
-/// What is said to the input if at most `piece` new bytes come at a time, and how it ends.
+/// The answers to the input if at most `piece` new bytes come at a time, and how it ends.
 fn spoken(tls: TlsMode, input: &[u8], piece: usize) -> (Vec<u8>, Step) {
     let mut handshake = Handshake::new(tls, false);
     let (mut said, mut from, mut to) = (Vec::new(), 0, 0);
@@ -44,7 +44,7 @@ fn spoken(tls: TlsMode, input: &[u8], piece: usize) -> (Vec<u8>, Step) {
             Step::More if taken > 0 => {}
             Step::More if to == input.len() => return (said, Step::More),
             Step::More => to = input.len().min(to + piece),
-            // Behind STARTTLS, what is cut makes a difference in the words of the refusal.
+            // After STARTTLS, the cut changes the words of the refusal.
             Step::StartTls if from < input.len() => return (said, Step::StartTls),
             Step::StartTls => handshake.secured(),
             Step::Closed(why) if why.starts_with("plain text") => return (said, Step::StartTls),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of NBD requests: no panic; what is allowed lies within the export, carries no more
-//! than it may, and changes nothing that is read-only.
+//! Fuzzing of NBD requests: no panic; an accepted request is within the export, carries no more
+//! data than allowed, and never changes a read-only export.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of the server's configuration: no panic; what is refused says where; what is accepted is
-//! sound, and stays it.
+//! Fuzzing of the server's configuration: no panic; a refusal says where; an accepted one is sound,
+//! and stays sound.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of what a process hears that takes over: no panic, no memory but for what came, and a
-//! refusal that says something. (Descriptors do not come by bytes: `handover/tests.rs` draws them.)
+//! Fuzzing of the messages to a process that takes over: no panic, no memory beyond the input's
+//! size, and a refusal that says something. (Descriptors do not come by bytes: `handover/tests.rs`
+//! draws them.)
 #![no_main]
 
 use std::io::Write;
@@ -12,7 +13,7 @@ use paternoster_serve::handover::Takeover;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok((mut one, other)) = UnixStream::pair() else { return };
-    // As much as the socket takes: none waits.
+    // As much as the socket takes, without waiting.
     let _full = one.set_nonblocking(true);
     let _taken = one.write(bytes);
     let _closed = one.shutdown(Shutdown::Write);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of the HTTP head: no panic; an answer is one head with a length that is right, and what
-//! is longer than a head may be is answered.
+//! Fuzzing of the HTTP head: no panic; an answer is one head with the right length, and too long a
+//! head is answered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of whole sessions: negotiation, loop and a file in memory, as they serve. No thread
-//! panics, and a client that says no more is hung up on.
+//! Fuzzing of whole sessions: negotiation, loop and a file in memory, as in the server. No thread
+//! panics, and a client that sends no more is disconnected.
 //!
-//! One server for all inputs: an input may find what another has left, as clients do.
+//! One server for all inputs: an input may find what another left, as clients do.
 #![no_main]
 
 use std::fs::File;
@@ -47,7 +47,7 @@ fuzz_target!(|data: (bool, Vec<u8>)| {
     let mut client = UnixStream::connect(socket()).expect("the server is there");
     client.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
     let mut other = client.try_clone().expect("a descriptor");
-    // Answers are taken while it asks, as a client's must be.
+    // Answers are read while it sends, as a client must.
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -59,7 +59,7 @@ fuzz_target!(|data: (bool, Vec<u8>)| {
         }
     });
     let said = [if is_in { IN } else { &[] }, &bytes].concat();
-    // It may be hung up on before it has said all.
+    // It may be disconnected before it has sent everything.
     let _hung_up = client.write_all(&said);
     let _hung_up = client.shutdown(Shutdown::Write);
     assert!(reader.join().expect("a reader"), "it was not hung up on");

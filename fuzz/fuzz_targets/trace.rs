@@ -3,14 +3,14 @@
 //! the format recognised.
 //!
 //! What must hold: no panic, times that never go back, problems that say what is wrong, an end; and
-//! what is written of a trace can be read again.
+//! a written trace can be read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use paternoster_trace::Source;
 use paternoster_trace::formats::{Format, open, recognise, write_iolog, write_msr};
 
-/// Reads to the end; how many events arrived.
+/// Reads to the end; returns how many events arrived.
 fn read(source: &mut dyn Source) -> u64 {
     let (mut last, mut events) = (0, 0);
     while let Some(entry) = source.next() {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! paternoster-disk under madsim: a disk of a simulated node, on which reads, writes and flushes
-//! take a device's time, and which forgets what a device forgets when the node's power fails.
+//! take a device's time, and which loses what a device loses when the node's power fails.
 //!
-//! A [`SimDisk`] is a handle, and clones are the same disk: the test keeps one, the node has the
-//! other. After `Handle::kill` the test calls [`SimDisk::crash`], then `Handle::restart`.
+//! A [`SimDisk`] is a handle; clones are the same disk: the test keeps one, the node another. After
+//! `Handle::kill` the test calls [`SimDisk::crash`], then `Handle::restart`.
 //!
 //! # Time
-//! The disk's time is that of madsim's runtime, in nanoseconds. madsim sleeps a millisecond at
-//! least, as tokio: a node learns of an end up to one later; `Done::at` says when it really was.
+//! The disk's time is that of madsim's runtime, in nanoseconds. madsim sleeps at least a
+//! millisecond, like tokio, so a node learns of an end up to a millisecond late; `Done::at` says
+//! when it really was.
 //!
 //! Needs `--cfg madsim`, as madsim does (`.cargo/config.toml` says so here); without it there is
 //! no simulated time, and this does not compile.
@@ -24,7 +25,7 @@ use paternoster_disk::Nanos;
 
 pub use sim_disk::Clock;
 
-/// The time of the runtime; none outside of it.
+/// The time of the runtime; `None` outside of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SimTime;
 
@@ -38,7 +39,7 @@ impl Clock for SimTime {
     }
 
     async fn at_most(&self, wait: Nanos, event: impl Future<Output = ()> + Send) {
-        // madsim's clock ends before the number does.
+        // madsim's clock overflows before the number does.
         let wait = wait.min(Nanos::from_secs(3600 * 24 * 365));
         let _elapsed = madsim::time::timeout(Duration::from_nanos(wait.0), event).await;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does an acknowledged record survive a kill of its node if it was synced, and may it be lost if
-//! not; and does one seed always do the same?
+//! not; and does one seed always give the same?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use paternoster_disk_madsim::SimDisk;
 
 const BLOCK: u64 = 4096;
 
-/// Appends records, and says which was acknowledged last.
+/// Appends records, and publishes which was acknowledged last.
 async fn append(disk: SimDisk, synced: bool, acknowledged: Arc<AtomicU64>) {
     for record in 0.. {
         let block = vec![u8::try_from(record % 255 + 1).unwrap(); BLOCK as usize];
@@ -24,7 +24,7 @@ async fn append(disk: SimDisk, synced: bool, acknowledged: Arc<AtomicU64>) {
     }
 }
 
-/// Records that were acknowledged, and that are there after a kill; and the disk's digest.
+/// Records acknowledged, and records there after a kill; and the disk's digest.
 fn kill(seed: u64, synced: bool) -> (u64, u64, u64) {
     Runtime::with_seed_and_config(seed, madsim::Config::default()).block_on(async move {
         let disk = SimDisk::new(&Device::named("ssd-870evo").unwrap(), seed);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! File: a handle with a position, as moonpool's `StorageFile` wants it.
+//! File: a handle with a position, as moonpool's `StorageFile` requires.
 //!
-//! As moonpool's own, a handle goes on with a read or write that was begun, whatever buffer the
-//! next poll brings: one that is given up has still happened, unless a seek comes before. Where the
-//! handle goes too, and where a write failed, bytes may lie behind the file's end: they are made
-//! zero before it grows over them.
+//! Like moonpool's own, a handle goes on with a read or write once begun, whatever buffer the next
+//! poll brings: an abandoned one still happens, unless a seek comes first. If the handle is dropped
+//! too, or a write failed, bytes may remain beyond the file's end: they are zeroed before the file
+//! grows over them.
 
 use std::future::Future;
 use std::io::{self, SeekFrom};
@@ -19,12 +19,12 @@ use crate::SimTime;
 use crate::layout::{EXTENT, Inode, SECTOR, UnderWay};
 use crate::sim_disk::SimDisk;
 
-/// One read or write has at most so many bytes.
+/// One read or write has at most this many bytes.
 const MOST: u64 = 64 << 20;
 
 type Begun<O> = Mutex<Option<Pin<Box<dyn Future<Output = io::Result<O>> + Send>>>>;
 
-/// What a handle is of.
+/// The file that a handle is for.
 #[derive(Debug, Clone)]
 struct Place<T> {
     disk: SimDisk<SimTime<T>>,
@@ -32,7 +32,7 @@ struct Place<T> {
 }
 
 impl<T: TimeProvider> Place<T> {
-    /// Bytes that the file has.
+    /// Reads bytes that the file has.
     async fn get(&self, at: u64, len: u64) -> io::Result<Vec<u8>> {
         if len == 0 {
             return Ok(Vec::new());
@@ -49,7 +49,7 @@ impl<T: TimeProvider> Place<T> {
         Ok(data)
     }
 
-    /// Writes; of sectors that it does not fill, the rest is read first.
+    /// Writes; the rest of partly filled sectors is read first.
     async fn put(&self, at: u64, data: &[u8]) -> io::Result<()> {
         let end = at.saturating_add(data.len() as u64);
         self.inode.reserve(end).ok_or(io::ErrorKind::StorageFull)?;
@@ -68,8 +68,8 @@ impl<T: TimeProvider> Place<T> {
         Ok(())
     }
 
-    /// Nothing but zeros lies from the file's end to `to`, also if a write there was given up. What
-    /// is under way has to be over: `order` is held alone.
+    /// Makes everything from the file's end to `to` zero, even if a write there was abandoned. No
+    /// I/O may be under way: `order` is held exclusively.
     async fn clear(&self, to: u64) -> io::Result<()> {
         loop {
             let Some(stale) = self.inode.extents().stale_up_to(to) else { return Ok(()) };
@@ -79,7 +79,7 @@ impl<T: TimeProvider> Place<T> {
         }
     }
 
-    /// Writes at a place, or at the file's end; where that ended.
+    /// Writes at a place, or at the file's end; returns where that ended.
     async fn write(self, at: Option<u64>, data: Vec<u8>) -> io::Result<(u64, usize)> {
         let len = data.len() as u64;
         let is_clear = |at| self.inode.extents().stale_up_to(at).is_none();
@@ -157,7 +157,7 @@ impl<T: TimeProvider> StorageFile for SimFile<T> {
         } else if let Ok(more @ 1..) =
             usize::try_from(len.min(size.next_multiple_of(EXTENT)) - size)
         {
-            // It may grow again, and has zeros there then.
+            // The file may grow again, and must then have zeros there.
             self.place.put(size, &vec![0; more]).await?;
         }
         inode.extents().cut(size);
@@ -214,7 +214,7 @@ impl<T: TimeProvider> AsyncWrite for SimFile<T> {
         Poll::Ready(Ok(len))
     }
 
-    /// Nothing is buffered; what makes it durable is a sync.
+    /// Nothing is buffered; only a sync makes data durable.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Layout: which bytes of the disk are which of a file.
+//! Layout: which bytes of the disk belong to which bytes of a file.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::RwLock;
 
-/// Files grow by so much.
+/// Files grow in steps of this.
 pub(crate) const EXTENT: u64 = 1 << 20;
-/// The device's.
+/// The device's sector.
 pub(crate) const SECTOR: u64 = 512;
 
-/// What of the disk no file has had yet.
+/// The part of the disk that no file has used yet.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     next: AtomicU64,
@@ -24,7 +24,7 @@ impl Space {
         Space { next: AtomicU64::new(0), capacity }
     }
 
-    /// So many extents, one behind the other, or none.
+    /// Takes this many adjacent extents, or none.
     fn take(&self, extents: u64) -> Option<u64> {
         let fits = |at: u64| {
             let end = extents.checked_mul(EXTENT)?.checked_add(at)?;
@@ -37,32 +37,33 @@ impl Space {
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     pub(crate) len: u64,
-    /// Of this, what lies behind `len` may be of writes that failed or were given up. All else
-    /// behind it is zero.
+    /// Bytes of this range beyond `len` may be from failed or abandoned writes. All others beyond
+    /// it are zero.
     stale: Range<u64>,
     at: Vec<u64>,
 }
 
 impl Extents {
-    /// Nothing of the file lies behind `len`.
+    /// Forgets everything of the file beyond `len`.
     pub(crate) fn cut(&mut self, len: u64) {
         self.at.truncate(usize::try_from(len.div_ceil(EXTENT)).unwrap_or(usize::MAX));
         self.len = len;
     }
 
-    /// What is to be made zero before the file grows to `len`; of one extent at most.
+    /// What must be zeroed before the file grows to `len`; at most one extent's worth.
     pub(crate) fn stale_up_to(&self, len: u64) -> Option<Range<u64>> {
         let from = self.stale.start.max(self.len);
         let to = self.stale.end.min(len).min((from / EXTENT + 1) * EXTENT);
         (from < to).then_some(from..to)
     }
 
-    /// What lies behind the file's end is zero up to there.
+    /// Notes that bytes beyond the file's end are zero up to `to`.
     pub(crate) fn cleared(&mut self, to: u64) {
         self.stale.start = self.stale.start.max(to);
     }
 
-    /// The pieces of the disk that these bytes are, as long as they are; the file must have them.
+    /// The pieces of the disk that hold these bytes, which the file must have; equally long in
+    /// total.
     pub(crate) fn pieces(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
         let mut pieces: Vec<Range<u64>> = Vec::new();
         let mut from = bytes.start;
@@ -80,7 +81,7 @@ impl Extents {
     }
 }
 
-/// A write of these bytes is under way. Dropped before it has ended well, it may have left some.
+/// A write of these bytes is under way. If dropped before it ended well, some may remain.
 pub(crate) struct UnderWay<'a>(pub(crate) &'a Inode, pub(crate) Range<u64>);
 
 impl Drop for UnderWay<'_> {
@@ -100,7 +101,7 @@ impl Drop for UnderWay<'_> {
 pub(crate) struct Inode {
     extents: Mutex<Extents>,
     space: Arc<Space>,
-    /// Held alone by what reads before it writes.
+    /// Held exclusively by writes that must read first.
     pub(crate) order: RwLock<()>,
 }
 
@@ -117,7 +118,7 @@ impl Inode {
         *self.extents() = Extents::default();
     }
 
-    /// Room for so many bytes. `None`: the disk is full, and nothing has changed.
+    /// Reserves room for `len` bytes. `None`: the disk is full, and nothing has changed.
     pub(crate) fn reserve(&self, len: u64) -> Option<()> {
         let mut extents = self.extents();
         let more = len.div_ceil(EXTENT).saturating_sub(extents.at.len() as u64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! paternoster-disk under moonpool: a `StorageProvider` whose files lie on a disk that takes a
-//! device's time, and that forgets what a device forgets when its power fails.
+//! paternoster-disk under moonpool: a `StorageProvider` whose files are on a disk that takes a
+//! device's time, and that loses what a device loses when its power fails.
 //!
 //! ```text
 //! let storage = SimStorage::new(&device, seed, ctx.providers().time().clone());
@@ -12,11 +12,11 @@
 //!
 //! # Files
 //! A file is made of MiBs of the disk, in the order in which they are first needed ([`layout`]).
-//! Names, lengths and places are no I/O: they take no time, and a crash leaves them as they are,
-//! as a journal does that is always in time. What a crash takes is content: what was not synced
-//! may be zeros, or what stood there before. There is no page cache: each read and write is one of
-//! the device, and a write of parts of sectors reads these first. A sync is the disk's, for all
-//! files. Space is not used again, so that no file finds what another left.
+//! Names, lengths and places cost no I/O: they take no time, and survive a crash, as with a journal
+//! that is always up to date. A crash affects content: data that were not synced may be zeros, or
+//! the old content. There is no page cache: each read and write goes to the device, and a write of
+//! partial sectors reads these first. A sync is the disk's, for all files. Space is never reused,
+//! so no file finds another's data.
 
 mod file;
 mod layout;
@@ -36,7 +36,7 @@ pub use file::SimFile;
 use layout::{Inode, Space};
 pub use sim_disk::{Clock, SimDisk};
 
-/// The time of a provider. (Behind a pointer it may be moved, whatever it is.)
+/// The time of a provider. (A pointer, so that any provider can be moved.)
 #[derive(Debug, Clone)]
 pub struct SimTime<T>(Arc<T>);
 
@@ -48,7 +48,7 @@ impl<T: TimeProvider> Clock for SimTime<T> {
     async fn at_most(&self, wait: Nanos, event: impl Future<Output = ()> + Send) {
         if let Err(TimeError::Shutdown) = self.0.timeout(Duration::from_nanos(wait.0), event).await
         {
-            // The simulation is over: what waits for it does so for ever.
+            // The simulation is over: whatever waits for it waits forever.
             pending().await
         }
     }
@@ -113,7 +113,7 @@ impl<T: TimeProvider> StorageProvider for SimStorage<T> {
             }
         };
         if options.is_truncate() {
-            // Not in the midst of another handle's write.
+            // Not during another handle's write.
             let _alone = inode.order.write().await;
             inode.forget();
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Are the files what files are, whatever is done with them; and is a write-ahead log that leaves
-//! out its sync caught, and one that does not left in peace?
+//! Do the files behave as files, whatever is done with them; and is a write-ahead log without sync
+//! caught, and one with sync never?
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ type Storage = SimStorage<SimTimeProvider>;
 
 const BLOCK: usize = 4096;
 
-/// Runs what `work` makes of a new storage until it ends, or `until`.
+/// Runs `work` on a new storage until it ends, or `until`.
 fn simulate<F: Future<Output = ()> + Send + 'static>(
     seed: u64,
     until: Nanos,
@@ -45,7 +45,7 @@ fn simulate<F: Future<Output = ()> + Send + 'static>(
     (world, storage)
 }
 
-/// Appends records; says which was acknowledged last.
+/// Appends records; publishes which was acknowledged last.
 async fn append(storage: Storage, synced: bool, acknowledged: Arc<AtomicU64>) {
     let mut wal = storage.open("wal", OpenOptions::create_write()).await.unwrap();
     for record in 1_u64.. {
@@ -59,7 +59,7 @@ async fn append(storage: Storage, synced: bool, acknowledged: Arc<AtomicU64>) {
     }
 }
 
-/// Records that were acknowledged, and that are there after a crash; and the disk's digest.
+/// Records acknowledged, and records there after a crash; and the disk's digest.
 fn crash(seed: u64, synced: bool) -> (u64, u64, u64) {
     let acknowledged = Arc::new(AtomicU64::new(0));
     let until = Nanos::from_millis(20 + seed % 31);
@@ -129,12 +129,12 @@ fn size(bytes: usize) -> u64 {
     bytes.try_into().unwrap()
 }
 
-/// Drawn calls on files of three names, beside vectors of bytes.
+/// Random calls on files of three names, compared with vectors of bytes.
 async fn drawn_calls(storage: Storage, seed: u64) {
     let mut chance = Chance(seed);
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let both = || OpenOptions::new().read(true).write(true);
-    // Lengths of whole sectors and others, in one MiB and over its end.
+    // Lengths of whole sectors and others, within one MiB and across its end.
     let place = |chance: &mut Chance| match chance.below(3) {
         0 => chance.below(9) * 512,
         1 => chance.below(5000),
@@ -212,8 +212,8 @@ fn files_are_as_long_and_hold_what_was_written() {
     }
 }
 
-/// A write behind the file's end is given up, or fails, when it has been begun: does the file that
-/// grows over its place later, by its length or by a write farther on, have zeros there?
+/// A write beyond the file's end is abandoned, or fails, after it has begun: if the file later
+/// grows over its place, by its length or by a write farther on, does it have zeros there?
 #[test]
 fn what_was_given_up_does_not_show_behind_the_end() {
     for (seed, fails) in (0..40).map(|seed| (seed, seed % 2 == 1)) {
@@ -261,7 +261,7 @@ fn what_was_given_up_does_not_show_behind_the_end() {
     }
 }
 
-/// Is each refused as std's files refuse it, and does what is too much leave space?
+/// Is each mistake refused as by std's files, and does a write that is too large leave space?
 #[test]
 fn what_is_not_allowed_is_refused() {
     let (..) = simulate(1, Nanos::MAX, |storage| async move {
@@ -296,7 +296,7 @@ fn what_is_not_allowed_is_refused() {
         file.seek(SeekFrom::Start(u64::MAX)).await.unwrap();
         assert_eq!(file.read(&mut [0; 8]).await.unwrap(), 0);
         storage.delete("a").await.unwrap();
-        // What is open stays.
+        // Open files stay.
         file.seek(SeekFrom::Start(0)).await.unwrap();
         let mut found = String::new();
         file.read_to_string(&mut found).await.unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does a read, write or sync through moonpool end when it does in a run of Paternoster under
+//! Does a read, write or sync through moonpool end when it would in a run of Paternoster under
 //! `none`, to the nanosecond?
 
 use std::io::SeekFrom;
@@ -36,7 +36,7 @@ impl Observer for Both {
         match event.action {
             Action::Issue => self.issued.push(line(event)),
             Action::Complete => self.ended.push(line(event)),
-            // The device has refused what went to it last: a flush that cannot be queued.
+            // The device has refused its last command: a flush that cannot be queued.
             Action::Requeue => assert_eq!(self.issued.pop(), Some(line(event))),
             _ => {}
         }
@@ -70,9 +70,10 @@ fn run(device: &str, job: &str) -> Both {
     both
 }
 
-/// The same at the same times on one file that begins where the disk does; when each ended.
+/// The same operations at the same times on one file that begins at the disk's start; when each
+/// ended.
 fn through_moonpool(device: &str, issued: &[Line]) -> Vec<Line> {
-    // Without chaos, which makes moonpool's sleeps late by drawn times.
+    // Without chaos, which delays moonpool's sleeps by random times.
     let mut world = SimWorld::new_with_network_config(NetworkConfiguration::fast_local());
     let time = world.time_provider();
     let storage = SimStorage::new(&Device::named(device).unwrap(), 1, time.clone());
@@ -104,7 +105,7 @@ fn through_moonpool(device: &str, issued: &[Line]) -> Vec<Line> {
                     let now = Nanos(u64::try_from(clock.now().as_nanos()).unwrap());
                     ends.lock().unwrap().push((now, op, sector, sectors));
                 });
-                // It begins here: tasks begin in an order that moonpool draws.
+                // Begins the I/O here, since moonpool starts tasks in random order.
                 if futures::poll!(&mut io).is_pending() {
                     tasks.push(spawn("io", io));
                 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! paternoster-disk under turmoil: a disk of a simulated host, on which reads, writes and flushes
-//! take a device's time, and which forgets what a device forgets when the host crashes.
+//! take a device's time, and which loses what a device loses when the host crashes.
 //!
 //! A [`SimDisk`] is a handle: the test keeps one, the host's software has a clone. When the test
-//! crashes the host it crashes the disk as well, and the software that comes back finds what
-//! was left:
+//! crashes the host it crashes the disk as well, and the restarted software finds what was left:
 //!
 //! ```text
 //! sim.host("db", || serve(disk.clone()))      sim.crash("db"); disk.crash(seed); sim.bounce("db")
@@ -12,9 +11,9 @@
 //!
 //! # Time
 //! The disk's time is that of the simulation ([`turmoil::sim_elapsed`]), in nanoseconds; tokio's
-//! timers have steps of a millisecond, so that a host learns of an end up to one later. What
-//! it submits meanwhile is not late: `Done::at` says when it really ended. A test that
-//! must see microseconds drives a `Disk` itself.
+//! timers have steps of a millisecond, so a host learns of an end up to a millisecond late;
+//! `Done::at` says when it really was. Operations it submits meanwhile are not delayed. A test that
+//! must see microseconds should drive a `Disk` itself.
 
 #[path = "../../sim_disk.rs"]
 mod sim_disk;
@@ -26,7 +25,7 @@ use paternoster_disk::Nanos;
 
 pub use sim_disk::Clock;
 
-/// The time of the simulation; none while the test acts, between its steps.
+/// The time of the simulation; `None` while the test acts, between its steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SimTime;
 

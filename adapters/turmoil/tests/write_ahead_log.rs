@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is a write-ahead log that leaves out its fsync caught, and is one that does not left in peace?
+//! Is a write-ahead log without fsync caught, and one with fsync never?
 //!
 //! ```text
 //! host "db"                                    test
@@ -27,7 +27,7 @@ async fn recover(disk: &SimDisk) -> std::io::Result<u64> {
     unreachable!("the disk ends before the numbers do")
 }
 
-/// The log: recovers, then appends for ever.
+/// The log: recovers, then appends forever.
 async fn serve(
     disk: SimDisk,
     synced: bool,
@@ -48,7 +48,7 @@ async fn serve(
     }
 }
 
-/// Records that were acknowledged, and that are there after a crash.
+/// Records acknowledged, and records there after a crash.
 fn crash(seed: u64, synced: bool) -> (u64, u64) {
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
@@ -76,8 +76,8 @@ fn crash(seed: u64, synced: bool) -> (u64, u64) {
     (promised, recovered.get().unwrap())
 }
 
-/// Without fsync crashes lose acknowledged records, the first within ten seeds: of a drive's cache
-/// every second cut leaves nothing, and every eighth all.
+/// Without fsync crashes lose acknowledged records, the first within ten seeds: every second cut
+/// leaves nothing of a drive's cache, and every eighth all of it.
 #[test]
 fn a_missing_fsync_is_found() {
     let loses = |seed: &u64| {
@@ -89,7 +89,7 @@ fn a_missing_fsync_is_found() {
     assert!(lost.len() > 20 && lost[0] < 10, "{lost:?}");
 }
 
-/// With it none does.
+/// With fsync no crash does.
 #[test]
 fn with_fsync_nothing_is_lost() {
     let seeds = std::env::var("PATERNOSTER_CRASHES").map_or(300, |text| text.parse().unwrap());

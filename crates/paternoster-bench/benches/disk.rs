@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many operations does a disk for simulators do in a second on one core: submitted, answered,
-//! the next one submitted, 32 under way?
+//! How many operations per second does a disk for simulators do on one core, each submitted when
+//! one has ended, 32 under way?
 //!
 //! Budget: 1 million a second on `ssd-870evo` without data (random reads of 4 KiB).
 

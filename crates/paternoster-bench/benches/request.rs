@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What does a request cost on its whole way through the library: submit, merge attempts, insert,
-//! pick, complete?
+//! What does a request cost all the way through the library: submit, merge attempts, insert, pick,
+//! complete?
 //!
-//! Budgets, set by us, on the kind of machine that CI has: noop 80 ns, mq-deadline
-//! 150 ns, cfq 250 ns, bfq 250 ns with clients of different weights, and with more clients no more
-//! than their logarithm on top; paternoster 150 ns, and 250 with any of 10,000. At 100 ns one core
-//! could schedule ten million requests a second.
+//! Budgets, set by us, on a machine like CI's: noop 80 ns, mq-deadline 150 ns, cfq 250 ns, bfq 250
+//! ns with clients of different weights, growing at most with the logarithm of the number of
+//! clients; paternoster 150 ns, and 250 with 10,000 clients. At 100 ns one core could schedule ten
+//! million requests a second.
 
 #[path = "../../paternoster-core/examples/cost/rig.rs"]
 mod rig;
@@ -53,7 +53,7 @@ fn schedulers(criterion: &mut Criterion) {
     }
 }
 
-/// Does the cost grow with the logarithm of the clients? One bio of each waits.
+/// Does the cost grow with the logarithm of the number of clients? One bio of each waits.
 fn clients(criterion: &mut Criterion) {
     for scheduler in ["mq-deadline", "cfq", "bfq", "paternoster"] {
         let load = |clients| Load { clients, waiting: clients, weighted: true, ..Load::sixteen() };
@@ -62,7 +62,7 @@ fn clients(criterion: &mut Criterion) {
     }
 }
 
-/// And if each request is that of any client, of sixteen or of ten thousand?
+/// And if each request is of a random client, out of sixteen or ten thousand?
 fn roaming(criterion: &mut Criterion) {
     for scheduler in ["noop", "mq-deadline", "kyber", "cfq", "bfq", "paternoster"] {
         let load = |clients| Load { clients, weighted: true, roaming: true, ..Load::sixteen() };

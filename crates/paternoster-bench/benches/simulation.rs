@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many requests does a whole simulation do in a second on one core: process, queue,
-//! scheduler, model, statistics?
+//! How many requests per second does a whole simulation do on one core: process, queue, scheduler,
+//! model, statistics?
 //!
 //! Budget: 2 million a second under noop on the linear model, 1 million under mq-deadline on an SSD
 //! (random reads of 4 KiB at depth 32). For comparison: MQSim 0.13 to 0.19

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing: criterion's benches are in `benches/`. They are a crate of their own so that tests of
-//! the others need not build criterion.
+//! Nothing: criterion's benches are in `benches/`. They are a separate crate so that tests of the
+//! others need not build criterion.
