@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Writes docs/python-api.md from the package's stubs and signatures: python reference.py [FILE].
 
-Nothing is imported: names are those of `__all__`, signatures and words those of the sources. A test
-compares the page with what this writes.
+Nothing is imported: names come from `__all__`, signatures and words from the sources. A test
+compares the page with this script's output.
 """
 
 import ast
@@ -38,7 +38,7 @@ def public() -> list[str]:
 
 
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str | None = None) -> str:
-    """A signature, an argument a line if it is long."""
+    """A signature, with one argument per line if it is long."""
     arguments = ast.unparse(node.args)
     result = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
     name = f"{owner}.{node.name}" if owner else node.name
@@ -58,12 +58,12 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str | None = 
 
 
 def words(node: ast.AST) -> str:
-    """The docstring, its paragraphs as they stand."""
+    """The docstring, with its paragraphs unchanged."""
     return (ast.get_docstring(node) or "").replace("<", "\\<")
 
 
 def entry(node: ast.stmt) -> str:
-    """What is said of one name."""
+    """The entry for one name."""
     if isinstance(node, ast.FunctionDef):
         return f"```python\n{signature(node)}\n```\n\n{words(node)}\n"
     if not isinstance(node, ast.ClassDef):
@@ -89,7 +89,7 @@ def entry(node: ast.stmt) -> str:
 
 
 def wrapped(line: str, width: int = 110) -> str:
-    """A line of a list, in lines."""
+    """A list item, wrapped into lines."""
     out, now = [], ""
     for word in line.split(" "):
         if now and len(now) + 1 + len(word) > width:

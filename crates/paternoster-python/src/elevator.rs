@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Elevator: a scheduler that a Python class is, audited with each call.
+//! Elevator: a scheduler written as a Python class, audited at each call.
 //!
 //! ```text
 //! queue ── insert(id) ──▶ slot: waits ── insert(request, at_head) ──▶ Python
@@ -7,12 +7,12 @@
 //!                             └ else: the law that it breaks ─▶ ElevatorError, the run ends
 //! ```
 //!
-//! After the first exception nothing more is asked of Python: what waits goes out in the order in
-//! which it came, until the run has stopped.
+//! After the first exception Python is no longer called: waiting requests go out in order of
+//! arrival, until the run has stopped.
 //!
 //! # Invariants
-//! I1  A slot is what the queue and Python agree on: a request waits here from `insert` until it is
-//!     picked, withdrawn or merged away; nothing else can be picked.
+//! I1  Slots are what the queue and Python agree on: a request waits in its slot from `insert`
+//!     until it is picked, withdrawn or merged away; nothing else can be picked.
 //! I2  Requests wait only with a reason: one is in the device, or the timer is set.
 
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ use pyo3::types::PyDict;
 use crate::exception;
 use crate::series::direction;
 
-/// What a run with schedulers in Python is stopped by, and why it was.
+/// Stops a run with schedulers in Python, and says why it was stopped.
 #[derive(Default)]
 struct Present {
     stop: Option<Arc<AtomicBool>>,
@@ -42,8 +42,8 @@ thread_local! {
     static PRESENT: RefCell<Present> = RefCell::default();
 }
 
-/// Does `work` on this thread; with the exception of a scheduler, which sets `stop`. A part of
-/// watched work may be watched by itself, as a row of a sweep is.
+/// Does `work` on this thread; returns the exception of a scheduler, if any, which sets `stop`. A
+/// part of watched work may be watched by itself, like a row of a sweep.
 pub(crate) fn watched<R>(stop: Arc<AtomicBool>, work: impl FnOnce() -> R) -> (R, Option<PyErr>) {
     let (done, present) = within(&PRESENT, Present { stop: Some(stop), error: None }, work);
     (done, present.error)
@@ -121,14 +121,14 @@ pub(crate) fn lend(py: Python<'_>, name: String, class: Py<PyAny>) -> PyResult<(
     schedulers::lend(&name, Arc::new(make)).map_err(|why| exception(py, "RequestError", &why))
 }
 
-/// One text for each name that was ever lent: the trait asks for one that lives for ever.
+/// One text for each name ever lent: the trait requires one that lives forever.
 fn interned(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeMap<String, &'static str>> = Mutex::new(BTreeMap::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     names.entry(name.to_owned()).or_insert_with(|| String::leak(name.to_owned()))
 }
 
-/// Methods of the object; those that its class leaves to the base are none.
+/// Methods of the object; `None` for those that its class does not override.
 struct Methods {
     insert: Py<PyAny>,
     pick: Py<PyAny>,
@@ -140,12 +140,12 @@ struct Methods {
     timer: Option<Py<PyAny>>,
 }
 
-/// What stands in a slot of a request.
+/// The state of a request's slot.
 #[derive(Default)]
 struct Slot {
     request: Option<Py<Request>>,
     waits: bool,
-    /// Counts what has come, for the order of a drain.
+    /// Counts arrivals, for the order of a drain.
     came: u64,
 }
 
@@ -208,11 +208,11 @@ impl InPython {
         InPython { name, class, methods, slots, waiting: 0, came: 0, failed: false }
     }
 
-    /// Makes the object, and looks which methods its class has.
+    /// Makes the object, and finds out which methods its class has.
     fn make(&self, py: Python<'_>, view: &QueueView) -> PyResult<Methods> {
         let base = PyModule::import(py, "paternoster_io._elevators")?.getattr("Elevator")?;
         let object = self.class.bind(py).call0()?;
-        // For tests, which have no bug of ours at hand.
+        // For tests, to which no real bug of ours is available.
         #[cfg(feature = "planted-bugs")]
         if let Ok(planted) = object.getattr("_planted_panic") {
             panic!("{planted}");
@@ -278,7 +278,7 @@ impl InPython {
         &mut self.slots[place]
     }
 
-    /// It waits here no longer; whether it did.
+    /// A request no longer waits here; returns whether it did.
     fn leaves(&mut self, id: RequestId) -> bool {
         let waited = std::mem::take(&mut self.slot(id).waits);
         self.waiting -= u32::from(waited);
@@ -292,7 +292,7 @@ impl InPython {
         u32::try_from(place).ok().map(RequestId::from_index)
     }
 
-    /// Asks Python; none after an exception.
+    /// Calls Python's `pick`; `None` after an exception.
     fn ask(&mut self, py: Python<'_>, view: &mut QueueView) -> Option<Pick> {
         let now = view.now().0;
         loop {
@@ -327,7 +327,7 @@ impl InPython {
                     self.leaves(id);
                     return Some(Pick::Dispatch(id, Place::Tail));
                 }
-                // A class without `removed` meets those that were withdrawn when it picks them.
+                // A class without `removed` may pick withdrawn requests.
                 if request.withdrawn.swap(false, Ordering::Relaxed) {
                     if self.waiting > 0 {
                         continue;

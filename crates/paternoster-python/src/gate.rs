@@ -7,9 +7,9 @@
 //! ```
 //!
 //! # Invariants
-//! I1  No thread has Python's lock while it waits for a permit, or for the gate's own lock: who
-//!     gives one back may call into Python, of another thread, before it returns.
-//! I2  A permit is given back once: by its end, by `give_back`, or when nobody refers to it.
+//! I1  No thread holds the GIL while it waits for a permit, or for the gate's own lock: a thread
+//!     that gives a permit back may call another thread's Python code before it returns.
+//! I2  A permit is given back once: by its end, by `give_back`, or when no reference is left.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -104,7 +104,7 @@ impl PyClass {
         let ask = self.ask(py, op, length, offset, within, by)?;
         let (tell, told) = channel();
         let found: PyResult<Option<_>> = py.detach(move || {
-            // A permit that comes after a signal is given back by the end of the channel.
+            // A permit that comes after a signal is given back when the channel is dropped.
             if let Err(error) = self.0.permit_then(ask, move |permit| drop(tell.send(permit))) {
                 return Ok(Some(Err(error)));
             }
@@ -122,7 +122,7 @@ impl PyClass {
         }
     }
 
-    /// A permit, if there is one at once.
+    /// A permit, if one is available at once.
     fn now(&self, py: Python<'_>, op: &str, length: u64) -> PyResult<Option<PyPermit>> {
         let op = operation(py, op)?;
         Ok(py.detach(|| self.0.try_permit(op, length)).map(PyPermit::new))

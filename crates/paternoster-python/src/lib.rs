@@ -7,13 +7,13 @@
 //!        ▼
 //! _native (here) ──▶ paternoster::Call ──▶ outcomes ──▶ results.rs ──▶ Table ──▶ Arrow consumers
 //!        │                                                             PyCapsules, no Arrow type
-//!        └ simulate.rs: a thread without the GIL; signals are heard; no panic crosses
+//!        └ simulate.rs: a thread without the GIL; handles signals; no panic crosses
 //! ```
 //!
-//! docs/python.md says what a user sees.
+//! docs/python.md describes what a user sees.
 //!
 //! # Invariants
-//! I1  What the program computes is computed by the program: no figure is made here.
+//! I1  The program computes every figure: none is made here.
 //! I2  Errors are the package's exceptions, with the program's messages.
 #![forbid(unsafe_code)]
 
@@ -53,7 +53,7 @@ pub(crate) fn exception(py: Python<'_>, name: &str, message: &str) -> PyErr {
 }
 
 /// The runs of `run`, once for each seed: tables, each run's JSON, notes, why it failed. `own` says
-/// that schedulers in Python are among those asked for.
+/// that some schedulers are in Python.
 #[pyfunction]
 fn run(
     py: Python<'_>,
@@ -105,7 +105,8 @@ fn rows(py: Python<'_>, text: &str) -> PyResult<Vec<Map<String, Value>>> {
     serde_json::from_str(text).map_err(|error| exception(py, "RequestError", &error.to_string()))
 }
 
-/// Does rows of a plan; the results, as JSON. What a scheduler in Python raises is its row's error.
+/// Runs rows of a plan; returns results as JSON. An exception of a scheduler in Python is its row's
+/// error.
 #[pyfunction]
 fn sweep_rows(py: Python<'_>, text: &str) -> PyResult<String> {
     let (call, rows) = (Call::default(), rows(py, text)?);
@@ -135,7 +136,7 @@ fn sweep_names(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
     kept(py, || Ok(sweep::row_names(&rows(py, text)?)))
 }
 
-/// The places of one of so many parts.
+/// The rows of one of `parts` parts.
 #[pyfunction]
 fn sweep_part(py: Python<'_>, text: &str, part: usize, parts: usize) -> PyResult<Vec<usize>> {
     let raised = |failure| match failure {
@@ -154,7 +155,7 @@ fn sweep_costs(py: Python<'_>, text: &str) -> PyResult<Vec<f64>> {
     simulate(py, &call, false, || sweep::predict(&call, &rows))
 }
 
-/// The whole program in this process: it prints, and hears signals itself.
+/// The whole program in this process: it prints, and handles signals itself.
 #[pyfunction]
 fn program(py: Python<'_>, words: Vec<String>) -> PyResult<u8> {
     kept(py, || Ok(py.detach(|| paternoster::program(words))))
@@ -172,7 +173,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(50);
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    // Tests ask whether it is there.
+    // Tests check whether it exists.
     #[cfg(feature = "planted-bugs")]
     module.add("planted_bugs", true)?;
     module.add_class::<Table>()?;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results: the outcomes of runs as tables, a row for each thing that is measured.
+//! Results: the outcomes of runs as tables, a row for each thing measured.
 //!
 //! ```text
 //! runs         device scheduler seed │ digest, virtual time, the device's own counts
 //! clients                 "          │ job clone direction │ rates, latencies, share, entitled
-//! sections                "          │ section │ Jain's index, idle, who is worst off
+//! sections                "          │ section │ Jain's index, idle, the worst-off client
 //! histograms              "          │ job clone direction value_ns │ count
 //! series                  "          │ time_ns job clone direction │ requests, bytes
 //! ```
 //!
-//! Every figure is one that the program prints, in its table or in its JSON; a percentile is the
-//! middle of its bin, and at most the largest value.
+//! The program prints each figure in its table or in its JSON; a percentile is the middle of its
+//! bin, and at most the largest value.
 
 use paternoster::Ran;
 use paternoster_workload::Direction;
@@ -22,7 +22,7 @@ use crate::table::{Cell, Kind, Table};
 
 type Row = Vec<Cell>;
 type Head = &'static [(&'static str, Kind)];
-/// What one kind of rows is read from.
+/// Reads one kind of rows.
 type Rows = fn(&Outcome, &Series) -> Vec<Row>;
 
 /// All results of a call.
@@ -34,7 +34,7 @@ pub(crate) struct Found {
     pub(crate) failed: Option<String>,
 }
 
-/// What tells a run from the others, in front of each row.
+/// The columns that identify a run, in front of each row.
 const RUN: Head = &[("device", Kind::Word), ("scheduler", Kind::Word), ("seed", Kind::Unsigned)];
 
 /// Every table: its name, its head behind `RUN`, its rows.
@@ -161,8 +161,8 @@ fn run(outcome: &Outcome) -> Row {
     ]
 }
 
-/// The places of jobs with their clone, and the directions in which they did something; one that
-/// did nothing has a row of reads.
+/// The places of jobs with their clone, and the directions in which they did I/O; one without I/O
+/// has a row of reads.
 fn each(outcome: &Outcome) -> impl Iterator<Item = (usize, &JobReport, u64, Direction)> {
     let jobs = outcome.report.jobs.iter().enumerate();
     jobs.flat_map(|(place, job)| {

@@ -5,15 +5,15 @@
 //! C of client 0, 4 KiB, at 130 ms      interval 100 ms ─▶ (100 ms, client 0, read): 1, 4096
 //! ```
 //!
-//! A request counts when it comes back from the device, for the client that it belongs to: one that
-//! was merged from bios of several for the first of them.
+//! A request counts when it comes back from the device, for its client; one merged from bios of
+//! several clients counts for the first of them.
 
 use std::collections::BTreeMap;
 
 use paternoster_core::{Action, Event, Nanos, Note, Observer, Op};
 use paternoster_workload::fio::job::Job;
 
-/// What was done in one interval.
+/// The work of one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub(crate) requests: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Of the clients that these jobs make, in the order of their indices.
+    /// A series for the clients that these jobs make, in order of their indices.
     pub(crate) fn new(jobs: &[Job], interval: Nanos) -> Series {
         let own =
             jobs.iter().flat_map(|job| (0..job.numjobs).map(|clone| (job.name.clone(), clone)));
@@ -50,7 +50,7 @@ impl Series {
     }
 }
 
-/// What is done to the sectors, in a word.
+/// The operation, in a word.
 pub(crate) const fn direction(op: Op) -> &'static str {
     match op {
         Op::Read => "read",

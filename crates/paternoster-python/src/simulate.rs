@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulate: a call's work on a thread without the GIL, while this one hears signals.
+//! Simulate: a call's work on a thread without the GIL, while this one handles signals.
 //!
-//! With schedulers in Python the worker has the GIL, and gives it up as any thread of Python does.
+//! With schedulers in Python the worker holds the GIL, and releases it as any Python thread does.
 //!
 //! ```text
 //! Python's thread   detached: waits ── 50 ms ──▶ signals? ──▶ waits … ──▶ result, or exception
@@ -9,7 +9,8 @@
 //!                                    ▲ stop, after Ctrl-C
 //! ```
 //!
-//! Python runs a handler of signals in its main thread alone, and there only if it is asked to.
+//! Python runs signal handlers only in its main thread, and there only when a call checks for
+//! signals.
 //!
 //! # Invariants
 //! I1  When this returns, the worker has ended.
@@ -27,8 +28,8 @@ use pyo3::prelude::*;
 use crate::elevator::watched;
 use crate::{POLL, exception};
 
-/// Does the work of `call`, attached to Python if schedulers of its `own` are there; an exception
-/// says what the program would have said, or comes from such a scheduler.
+/// Does the work of `call`, attached to Python if there are schedulers of its `own`; an exception
+/// has the program's message, or comes from such a scheduler.
 pub(crate) fn simulate<T: Send>(
     py: Python<'_>,
     call: &Call,
@@ -72,12 +73,12 @@ pub(crate) fn simulate<T: Send>(
     }
 }
 
-/// Does what is done without a thread of its own; a panic is an exception, too.
+/// Does work without a separate thread; a panic becomes an exception here, too.
 pub(crate) fn kept<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     guarded(work).unwrap_or_else(|panic| Err(exception(py, "Error", &panic)))
 }
 
-/// The exception for what the program would have said.
+/// The exception for a message of the program.
 fn raised(py: Python<'_>, failure: Failure) -> PyErr {
     match failure {
         Failure::Request(message) => exception(py, "RequestError", &message),

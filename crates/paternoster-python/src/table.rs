@@ -71,7 +71,7 @@ impl From<&str> for Cell {
 }
 
 impl From<u64> for Cell {
-    /// A count or a time: those that Arrow's consumers subtract are signed there.
+    /// A count or a time; columns that consumers may subtract are signed.
     fn from(count: u64) -> Cell {
         Cell::Integer(i64::try_from(count).unwrap_or(i64::MAX))
     }
@@ -106,7 +106,7 @@ fn wrong(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
-/// The values of one column; those of another kind than its own are none.
+/// The values of one column; `None` for those of another kind than the column's.
 fn array(kind: Kind, cells: impl Iterator<Item = Cell>) -> ArrayRef {
     match kind {
         Kind::Word => {
@@ -129,7 +129,7 @@ fn array(kind: Kind, cells: impl Iterator<Item = Cell>) -> ArrayRef {
 }
 
 impl Table {
-    /// A table of these columns; a row that is too short ends in none.
+    /// A table of these columns; missing cells at a row's end are null.
     pub(crate) fn new(head: &[(&str, Kind)], rows: &[Vec<Cell>]) -> Result<Table, ArrowError> {
         let columns = head.iter().enumerate().map(|(place, (_, kind))| {
             let cells = rows.iter().map(|row| row.get(place).cloned().unwrap_or(Cell::None));
@@ -261,7 +261,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A wish, which a producer need not grant.
+        // A request that a producer need not honour.
         let _ = requested_schema;
         let batches = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));

@@ -5,7 +5,8 @@
 //! reader's thread   open ─▶ events ─▶ batch ─▶ │two│ ─▶ next(trace): a Table
 //! ```
 //!
-//! The reader has no GIL and waits when two batches wait; it ends when the trace is closed.
+//! The reader does not hold the GIL and pauses when two batches are ready; it ends when the trace
+//! is closed.
 //!
 //! # Invariants
 //! I1  Memory is bounded by three batches, however long the trace.
@@ -45,10 +46,10 @@ const HEAD: &[(&str, Kind)] = &[
 const LETTERS: [&str; 17] =
     ["Q", "M", "F", "G", "S", "R", "D", "C", "P", "U", "UT", "I", "X", "B", "A", "abort", "m"];
 
-/// What the reader tells.
+/// A message of the reader.
 enum Said {
     Batch(Vec<Vec<Cell>>),
-    /// What was refused: how often, and the first ones.
+    /// The number of refused records, and the first of them.
     End(u64, Vec<String>),
     Refused(String),
     Panicked(String),
@@ -140,7 +141,7 @@ impl Trace {
     }
 }
 
-/// Reads the whole trace, or until nobody listens.
+/// Reads the whole trace, or until the receiver is gone.
 fn read(path: &str, format: Option<Format>, batch: usize, tell: &SyncSender<Said>) {
     let mut source = match open_path(Path::new(path), format) {
         Ok(source) => source,
@@ -150,7 +151,7 @@ fn read(path: &str, format: Option<Format>, batch: usize, tell: &SyncSender<Said
         }
     };
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
-    // A batch may be asked for that is larger than memory.
+    // The requested batch may be larger than memory.
     let room = batch.min(1 << 16);
     let mut rows = Vec::with_capacity(room);
     while let Some(entry) = source.next() {

@@ -18,7 +18,7 @@ from plans import SCHEDULERS as PLANNED_SCHEDULERS
 import paternoster_io as pt
 from paternoster_io import sweeps
 
-# A shell starts what is in its background with SIGINT ignored, and then nothing ends a run.
+# A shell starts background processes with SIGINT ignored, and then nothing ends a run.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same cases every time; PATERNOSTER_PYTHON_CASES asks for more.
@@ -44,7 +44,7 @@ def program(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 
 
 def documents(text: str) -> list[dict]:
-    """JSON documents behind each other."""
+    """JSON documents, one after another."""
     found, decoder = [], json.JSONDecoder()
     text = text.strip()
     while text:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Plans of the tests of sweeps, and what of their results must be equal."""
+"""Plans for the tests of sweeps, and which parts of their results must be equal."""
 
 import csv
 import hashlib
@@ -24,13 +24,13 @@ SCHEDULERS = ["none", "mq-deadline", "kyber", "bfq", "paternoster"]
 
 
 def without_cost(rows: list[dict]) -> list[dict]:
-    """What must be equal, in the order of the rows' names."""
+    """The parts that must be equal, in order of the rows' names."""
     kept = [{name: row[name] for name in row if name != "cost_ns"} for row in rows]
     return sorted(kept, key=lambda row: row["row"])
 
 
 def sorted_bytes(table, folder: Path) -> bytes:
-    """A Parquet file of what must be equal, in the order of the rows' names."""
+    """A Parquet file of the parts that must be equal, in order of the rows' names."""
     pq = pytest.importorskip("pyarrow.parquet")
     table = table.drop_columns(["cost_ns"]).sort_by("row").combine_chunks()
     pq.write_table(table.replace_schema_metadata(None), folder / "sorted.parquet")

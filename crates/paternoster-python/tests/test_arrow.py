@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Do consumers of Arrow take a table as it is? Each that is missing is skipped, with its name."""
+"""Do consumers of Arrow take a table as it is? Missing ones are skipped, with their names."""
 
 import pickle
 
@@ -34,7 +34,7 @@ def test_python_reads_a_table_alone(table):
 
 
 def test_pyarrow(table):
-    """Is it a table, a batch and a schema to pyarrow, and is a capsule that nobody takes freed?"""
+    """Is it a table, a batch and a schema to pyarrow, and is an unused capsule freed?"""
     pyarrow = pytest.importorskip("pyarrow")
     taken = pyarrow.table(table)
     assert taken.to_pydict() == table.to_dict()
@@ -98,7 +98,7 @@ def test_columns_are_not_copied():
 
 
 def test_results_join(small):
-    """Can a result be asked as a relation: the mean latency by scheduler?"""
+    """Can a result be queried as a relation: the mean latency by scheduler?"""
     polars = pytest.importorskip("polars")
     result = pt.run(small, device="ssd-870evo", scheduler=["noop", "bfq"])
     frame = polars.DataFrame(result.clients).group_by("scheduler", maintain_order=True)

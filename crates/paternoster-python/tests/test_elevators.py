@@ -75,7 +75,7 @@ class Elevating(pt.Elevator):
 
 @given(drawn=jobs(), device=st.sampled_from(DEVICES), seed=st.integers(0, 1000))
 def test_every_request_of_a_drawn_job_is_served_once(drawn, device, seed):
-    """Do schedulers in Python serve what `noop` serves, beside it in one call, on any device?"""
+    """Do schedulers in Python serve what `noop` serves, in the same call, on any device?"""
     result = pt.run(drawn, device=device, scheduler=["noop", Fifo, Elevating], seeds=seed)
     rows = result.clients.rows()
     of = {
@@ -87,7 +87,7 @@ def test_every_request_of_a_drawn_job_is_served_once(drawn, device, seed):
 
 
 def test_equal_seeds_give_equal_digests(small):
-    """Is a run with a scheduler in Python repeated to the event?"""
+    """Is a run with a scheduler in Python repeatable, event by event?"""
     digests = {pt.run(small, scheduler=Fifo).runs["digest"][0] for _ in range(3)}
     assert len(digests) == 1
 
@@ -105,7 +105,7 @@ def test_order_by_sector_is_faster_on_a_disk():
         "a", rw="randread", bs="4k", size="400g", direct=1, ioengine="libaio", iodepth=64,
         runtime=20, time_based=1,
     )  # fmt: skip
-    # A queue of this disk alone would let two requests wait.
+    # With this disk's queue alone, two requests would wait.
     result = pt.run(
         job, device="hdd-7200-no-ncq", scheduler=[Fifo, Elevating], set="nr_requests=128",
         entitlement=False,
@@ -115,7 +115,7 @@ def test_order_by_sector_is_faster_on_a_disk():
 
 
 class Broken(Fifo):
-    """What the others have in common: wrong from the tenth pick."""
+    """The base of the broken ones: wrong from the tenth pick on."""
 
     picks = 0
 
@@ -173,7 +173,7 @@ def test_a_broken_law_is_named(small, scheduler, law):
 
 
 def test_an_exception_of_its_own_comes_out(small):
-    """Does an exception in a method end the run, and is it the one that is raised?"""
+    """Does an exception in a method end the run, and is it the one raised?"""
     with pytest.raises(ZeroDivisionError, match="of its own"):
         pt.run(small, scheduler=Raises)
 
@@ -207,7 +207,7 @@ def test_withdrawn_requests_are_passed_over():
 
 
 def test_names_are_checked(small):
-    """Are a name of ours, a class without `pick` and what is no scheduler refused?"""
+    """Are a name of ours, a class without `pick` and an object that is no scheduler refused?"""
 
     class Bfq(Fifo):
         pass
@@ -226,7 +226,7 @@ def test_names_are_checked(small):
 
 
 def test_a_scheduler_is_compared(small):
-    """Does `compare` take a class beside ours?"""
+    """Does `compare` take a class together with ours?"""
     job = pt.Job("a", **{**small.options, "runtime": "50ms", "size": "64m"})
     advice = pt.compare(job, device="ssd-870evo", scheduler=["noop", Fifo], seeds=2)
     tried = {row["scheduler"] for row in advice.document["schedulers"]}
@@ -240,7 +240,7 @@ def test_torture_judges_a_class():
     assert [pt.torture("noop", cases=3).document] == documents(told.stdout)
     judged = pt.torture(Fifo, cases=3)
     assert [row["scheduler"] for row in judged.document["schedulers"]] == ["fifo"]
-    # A FIFO may starve clients, but its sums are right and it does the same again.
+    # A FIFO may starve clients, but its sums are right and it is repeatable.
     assert not {"sums", "repeats"} & {one["law"] for one in judged.found}
     with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
         pt.torture(Loses, cases=1)
@@ -274,7 +274,7 @@ class Panics(Fifo):
 
 
 class Waits(Fifo):
-    """Keeps what it has until the end of time."""
+    """Keeps its requests forever."""
 
     def pick(self, now_ns):
         return pt.Idle(2**64 - 1)
@@ -287,7 +287,7 @@ class Waits(Fifo):
         lambda job: pt.run(job, scheduler=["noop", Panics]),
         lambda job: pt.run(job, scheduler="panics", seeds=range(3)),
         lambda job: pt.compare(job, device="null", scheduler=["noop", Panics], seeds=1),
-        # By threads of Rust's own, which have not Python's.
+        # On Rust's own threads, which have none of Python's state.
         lambda job: pt.compare(job, device="null", scheduler=["noop", "panics"], seeds=2),
         lambda _: pt.torture(Panics, cases=1),
     ],
@@ -298,7 +298,7 @@ def test_no_panic_crosses(small, call):
     with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
         pt.run(small, scheduler=Loses)
     with contextlib.suppress(pt.Error):
-        pt.run(small, scheduler=Panics)  # known by its name from here on
+        pt.run(small, scheduler=Panics)  # chosen by its name from here on
     with pytest.raises(Exception, match="panic: planted") as caught:
         call(pt.Job("a", **{**small.options, "runtime": "50ms", "size": "64m"}))
     assert type(caught.value) is pt.Error
@@ -343,7 +343,7 @@ def test_what_goes_wrong_in_a_row_is_its_error(small):
 
 @pytest.mark.skipif(not PLANTED, reason="panics: the wheel has no feature planted-bugs")
 def test_a_panic_of_a_row_is_told_once():
-    """Does a panic say nothing on stderr, as its row's error has its words and its place?"""
+    """Does a panic print nothing on stderr, since its row's error has its message and its place?"""
     script = (
         "import paternoster_io as pt, test_elevators as own\n"
         "row = {'job': '[a]\\nrw=read\\nsize=64k\\n', 'scheduler': own.Panics}\n"
@@ -376,7 +376,7 @@ def test_a_class_may_have_any_method():
 
 
 def test_ctrl_c_ends_rows_under_a_class():
-    """Does SIGINT end all rows, though a class that raises ends its row alone?"""
+    """Does SIGINT end all rows, though a class that raises ends only its own row?"""
     job = "[a]\nrw=randread\nbs=4k\nsize=1g\ndirect=1\nruntime=1000h\ntime_based=1\n"
     rows = [{"job": job, "device": "null", "scheduler": kind} for kind in (Loses, Fifo, "noop")]
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])

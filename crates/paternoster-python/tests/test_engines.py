@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Does a plan give the same results whatever engine does it, and whatever happens to a worker?
+"""Does a plan give the same results whatever engine runs it, and whatever happens to a worker?
 
 `checks/engines.sh` runs this with all of them; an engine that is not installed is skipped, with
 its name.
@@ -70,7 +70,7 @@ def test_parts_under_xargs_give_the_same(plan, done, tmp_path, form):
     assert ran.stderr == "30 rows done, 0 with errors\n" * 8
     found = pyarrow.table(sweeps.results(out))
     assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
-    # As they were written, too, where types are kept.
+    # Also in the order written, where types are kept.
     files = sorted(out.glob("rows-*.parquet"))
     assert len(files) == (8 if form == "parquet" else 0)
     if files:
@@ -94,7 +94,7 @@ def test_the_programs_parquet_is_equal(plan, done, tmp_path):
 
 
 def workers_of_ray(parent: int) -> list[int]:
-    """Workers of that process's Ray that do rows now: they are called so only then."""
+    """Workers of that process's Ray that run rows now; only then do they have this name."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -161,7 +161,7 @@ def test_an_array_of_slurm_makes_the_whole(plan, done, tmp_path):
 
 
 def test_the_script_of_slurm_is_one():
-    """Does the script parse, has shellcheck nothing to say, and are its array's tasks the parts?"""
+    """Does the script parse, does shellcheck find nothing, and are its array's tasks the parts?"""
     script = RECIPES / "slurm.sh"
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text()

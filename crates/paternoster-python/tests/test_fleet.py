@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Is each trace a row, with figures that can be computed by hand?"""
+"""Is each trace a row, with figures that can be checked by hand?"""
 
 from pathlib import Path
 
@@ -27,19 +27,19 @@ def test_figures_are_those_of_the_trace(tmp_path):
     assert (row["ios"], row["bytes"], row["length_ns"]) == (4, 4096, 3_000_000_000)
     assert row["iops"] == pytest.approx(4 / 3)
     assert (row["reads"], row["read_bytes"], row["mean_bytes"]) == (0.5, 0.5, 1024)
-    # Two of three do not begin where the one before ended.
+    # Two of three do not begin where the previous one ended.
     assert row["seekiness"] == pytest.approx(2 / 3)
     # 2.9 of 3 s; 3, 0, 0 and 1 in four seconds: mean 1, squares 10/4.
     assert row["idle"] == pytest.approx(2.9 / 3)
     assert (row["burstiness"], row["peak_iops"]) == (1.5, 3.0)
-    # Nothing is told of ends.
+    # The trace has no completions.
     assert (row["recorded_p99_ns"], row["likeness"], row["waited"]) == (None, None, None)
     assert row["none_p99_ns"] > 0 and row["best"] in ("none", "bfq")
     assert rows[2]["error"].startswith("RequestError: ") and rows[2]["ios"] is None
 
 
 def test_a_model_is_like_its_own_recording(tmp_path):
-    """Is a recording of a model predicted by that model, and less so by another?"""
+    """Does a model predict its own recording, and another one less well?"""
     told = program("run", "--name=reader", "--rw=randread", "--size=1m", "--direct=1", "-q",
                    "--device=hdd-7200", "--scheduler=bfq", f"--trace={tmp_path}/t")  # fmt: skip
     assert told.returncode == 0
@@ -52,14 +52,14 @@ def test_a_model_is_like_its_own_recording(tmp_path):
 
 
 def test_an_excerpt_of_a_real_load():
-    """Are 60 I/Os of a database server what a script makes of them? 58 writes; 461824 bytes."""
+    """Do the figures of 60 I/Os of a database server agree with a script's? 58 writes; 461824 bytes."""
     row = pt.fleet(str(EXCERPT), scheduler=["none"]).rows()[0]
     assert (row["ios"], row["bytes"], row["reads"]) == (60, 461_824, 2 / 60)
     assert row["error"] is None and row["none_p99_ns"] > 0
 
 
 def test_urls_are_fetched():
-    """Is what fsspec knows fetched, and is a pattern that matches nothing refused?"""
+    """Are URLs that fsspec knows fetched, and is a pattern without a match refused?"""
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://loads/x.load", "wb") as file:
         file.write(EXCERPT.read_bytes())

@@ -17,7 +17,7 @@ def out(of: pt.GateClass) -> int:
 
 
 def all_of(gate: pt.Gate, of: pt.GateClass) -> list[pt.Permit]:
-    """Takes permits until there is none at once."""
+    """Takes permits until none is available at once."""
     held = []
     while (permit := of.try_permit("read", 4096)) is not None:
         held.append(permit)
@@ -25,7 +25,7 @@ def all_of(gate: pt.Gate, of: pt.GateClass) -> list[pt.Permit]:
 
 
 def test_a_permit_is_given_back():
-    """Is a permit out within the `with`, and back behind it, also when the I/O fails?"""
+    """Is a permit out within the `with`, and back after it, even when the I/O fails?"""
     gate = pt.Gate()
     reads = gate.open("reads", weight=400)
     with reads.permit("read", 4096):
@@ -62,7 +62,7 @@ def test_threads_go_on_while_one_waits():
     thread.start()
     while reads.counts()["asked"] < len(held) + 1:
         time.sleep(0.001)
-    # This thread runs, and the other one waits.
+    # This thread runs while the other one waits.
     assert not entered.is_set()
     held.pop().give_back()
     assert entered.wait(10)
@@ -73,7 +73,7 @@ def test_threads_go_on_while_one_waits():
 
 
 def test_tasks_wait_together():
-    """Do many tasks of one loop get their permits, and leaves a cancelled one nothing behind?"""
+    """Do many tasks of one loop get their permits, and does a cancelled one leave nothing behind?"""
     gate = pt.Gate()
     reads = gate.open("reads")
 
@@ -177,6 +177,6 @@ def test_rates_hold():
     ],
 )
 def test_wrong_asks_are_refused(ask, said):
-    """Is what is wrong said in words?"""
+    """Are mistakes explained in words?"""
     with pytest.raises(pt.Error, match=said):
         ask(pt.Gate())

@@ -27,7 +27,7 @@ def test_the_interface_is_told_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("name", ["fleet"])
 def test_a_notebook_prints_what_it_shows(name, monkeypatch):
-    """Does each cell, executed in order, print what stands below it?"""
+    """Does each cell, executed in order, print the output shown below it?"""
     monkeypatch.chdir(ROOT)
     path = CRATE / "notebooks" / f"{name}.ipynb"
     notebook = json.loads(path.read_text(encoding="utf-8"))

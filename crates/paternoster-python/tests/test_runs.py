@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Are the figures of `run` those of the program, whatever is asked?"""
+"""Are the figures of `run` those of the program, whatever the options?"""
 
 import dataclasses
 import pickle
@@ -48,7 +48,7 @@ def test_a_drawn_job_gives_the_documents_of_the_program(
 
 
 def test_entitled_shares_are_those_of_the_json():
-    """Has each client what the JSON says that it got and is entitled to?"""
+    """Do each client's share and entitlement agree with the JSON?"""
     job = {
         "global": {"direct": 1, "runtime": 1, "time_based": True, "size": "64m"},
         "deep": {"rw": "randread", "bs": "4k", "ioengine": "libaio", "iodepth": 16},
@@ -83,7 +83,7 @@ def test_it_is_said_why_weights_fail():
 
 
 def test_the_series_sums_to_the_device_counts(small):
-    """Do the intervals of a run have all requests of it, and is none past its end?"""
+    """Do the intervals of a run contain all its requests, and does none lie past its end?"""
     result = pt.run(small, device="ssd-870evo", interval=0.001)
     assert sum(result.series["requests"]) == result.runs["reads"][0]
     # 1 MiB.
@@ -145,19 +145,19 @@ def test_errors_have_the_program_s_words(small, tmp_path, words, asked):
 
 @pytest.mark.parametrize("job", [5, None, 2.5])
 def test_what_is_no_job_is_refused(job):
-    """Is something that can be no job a RequestError with what would be one?"""
+    """Is an object that is no job a RequestError that says what would be one?"""
     with pytest.raises(pt.RequestError, match=f"a job is text, a path, .*: {job}"):
         pt.run(job)
 
 
 def test_a_wrong_job_names_its_line():
-    """Is a wrong option told with its line, for text that was never a file?"""
+    """Is a wrong option reported with its line, for text that was never a file?"""
     with pytest.raises(pt.RequestError, match=r"job\.fio:2: .*rw"):
         pt.run("[a]\nrw=sideways\nsize=1m\n")
 
 
 def test_a_failed_job_raises_with_its_result(small):
-    """Does a job that fails raise, with all that was found, and not if that is not wanted?"""
+    """Does a failed job raise, with all results, unless `check` is false?"""
     with pytest.raises(pt.JobError, match="job a failed with errno 5") as error:
         pt.run(small, device="null", fault="error")
     assert error.value.result.clients["error"] == [5]
@@ -203,7 +203,7 @@ def test_other_threads_go_on_while_one_simulates():
         counted += 1
         time.sleep(0.0001)
     thread.join()
-    # With the GIL held it would not have been more than a few.
+    # With the GIL held it would have been a few at most.
     assert counted > 50
 
 

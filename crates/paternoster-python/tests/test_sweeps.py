@@ -18,7 +18,7 @@ from paternoster_io import sweeps
 
 
 def test_a_plan_is_done_in_one_loop(plan, done):
-    """Do 240 rows give 240 results with a digest and no error, those of `pt.run`?"""
+    """Do 240 rows give 240 results with a digest and no error, equal to those of `pt.run`?"""
     assert len(plan) == len(done) == 4 * 12 * 5
     assert done["error"] == [None] * 240
     assert len(set(done["row"])) == 240 and None not in done["digest"]
@@ -44,7 +44,7 @@ def test_parts_make_the_whole(plan, done, tmp_path):
     found = sweeps.results(tmp_path / "out")
     assert without_cost(found.rows()) == without_cost(done.rows())
     assert program(*words, "1/1").stderr == "0 rows done, 0 with errors\n"
-    # One file of the results is lost: its rows are done again, and no other.
+    # One file of the results is lost: only its rows are run again.
     lost = sorted((tmp_path / "out").glob("rows-*"))[0]
     lost.unlink()
     assert program(*words, "1/1").stderr == "30 rows done, 0 with errors\n"
@@ -103,7 +103,7 @@ def test_the_manifest_of_kubernetes_is_right():
 
 
 def test_a_failing_row_is_a_row():
-    """Does what is wrong stand in the row's error, with the others done?"""
+    """Is a mistake in its row's error, with the other rows done?"""
     job = "[a]\nrw=read\nsize=64k\n"
     rows = [
         {"job": job},
@@ -173,7 +173,7 @@ def test_a_row_is_named_by_what_it_asks():
 
 
 def test_parts_are_even_and_apart():
-    """Is each row in one part, and no part dearer than another by more than the dearest row?"""
+    """Is each row in one part, and does no part cost more than another by more than the costliest row?"""
     rows = [{"job": str(place), "cost": float(place % 13)} for place in range(100)]
     parts = [sweeps.part_of(rows, part, 7) for part in range(1, 8)]
     assert sorted(int(row["job"]) for part in parts for row in part) == list(range(100))
@@ -184,7 +184,7 @@ def test_parts_are_even_and_apart():
 
 
 def test_batches_of_others_are_taken():
-    """Are plans of pandas and polars the same as rows?"""
+    """Do plans of pandas and polars give the same as rows?"""
     rows = [{"job": "[a]\nrw=read\nsize=64k\n", "seed": 3}, {"job": "/no.fio", "seed": None}]
     names = [sweeps.row_id(row) for row in rows]
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -341,7 +341,7 @@ def test_names_in_any_script_are_names(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_no_result_is_named(tmp_path, name, content):
-    """Does a foreign file among the results give its name, and no traceback?"""
+    """Is a foreign file among the results reported by name, without a traceback?"""
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)

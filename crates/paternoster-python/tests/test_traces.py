@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Are traces read, summed up and replayed as the program does it?"""
+"""Are traces read, summarised and replayed as by the program?"""
 
 import pytest
 from conftest import documents, program
@@ -49,7 +49,7 @@ def test_replays_are_the_program_s(trace):
 
 
 def test_what_is_wrong_with_a_trace_is_said(tmp_path, trace):
-    """Is a missing trace, a wrong format and an unreadable record an exception or a problem?"""
+    """Are a missing trace, a wrong format and an unreadable record exceptions or problems?"""
     with pytest.raises(pt.RequestError, match="nowhere"):
         next(pt.open_trace(tmp_path / "nowhere"))
     with pytest.raises(pt.RequestError, match="there is no format `btrfs`; there are blktrace"):
@@ -62,7 +62,7 @@ def test_what_is_wrong_with_a_trace_is_said(tmp_path, trace):
 
 
 def test_a_trace_may_be_left_early(trace):
-    """Does a trace of which one batch was read close?"""
+    """Does a trace close after only one batch was read?"""
     with pt.open_trace(trace, batch=1) as opened:
         assert len(next(opened)) == 1
     assert list(opened) == []

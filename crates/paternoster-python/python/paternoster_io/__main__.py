@@ -12,7 +12,7 @@ def main() -> int:
     """The program with this process's arguments."""
     if sys.argv[1:2] == ["sweep"]:
         return sweeps.main(sys.argv[2:])
-    # The program hears Ctrl-C itself; a closed pipe is an error that it sees.
+    # The program handles Ctrl-C itself; it sees a closed pipe as an error.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.program(["paternoster", *sys.argv[1:]])
 

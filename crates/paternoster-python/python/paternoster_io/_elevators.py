@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A scheduler of one's own: a class that decides which waiting request goes to the device next.
+"""Schedulers in Python: a class that decides which waiting request goes to the device next.
 
     class Fifo(pt.Elevator):
         def __init__(self):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A fleet of traces: a row for each, to be sorted, grouped and plotted.
+"""A fleet of traces: a row for each, to sort, group and plot.
 
     paths, globs, URLs ──▶ open_trace: one pass over arrivals ─┐
-                      └──▶ summary: who waited                 ├──▶ a row
+                      └──▶ summary: which process waited       ├──▶ a row
                       └──▶ replay on a device, each scheduler ─┘
 
 A trace that cannot be read is a row with an `error`.
@@ -57,11 +57,11 @@ def _found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
 
 
 def _resolved(url: str) -> list[str]:
-    """The URLs that a pattern of one names."""
+    """The URLs that match a pattern."""
     opened = _fsspec().open_files
     try:
         names = [file.fs.unstrip_protocol(file.path) for file in opened(url, "rb")]
-    # Each store has exceptions of its own.
+    # Each kind of store has its own exceptions.
     except Exception as error:
         raise RequestError(f"{url}: {type(error).__name__}: {error}") from error
     if not names:
@@ -77,7 +77,7 @@ def _fsspec() -> Any:
 
 
 def _arrivals(path: str) -> dict[str, Any]:
-    """What the arrivals of a trace come to. The device is the one with the most bytes."""
+    """Figures of a trace's arrivals. The device is the one with the most bytes."""
     devices: dict[str, dict[str, Any]] = {}
     events = 0
     with open_trace(path) as trace:
@@ -112,7 +112,7 @@ def _arrivals(path: str) -> dict[str, Any]:
     ios, length = of["ios"], of["last"] - of["first"]
     intervals = length // _INTERVAL_NS + 1
     mean = ios / intervals
-    # Intervals without I/O are in the sum of squares by the mean alone.
+    # Intervals without I/O add nothing to the sum, but count in the mean.
     square = sum(count * count for count in of["each"].values()) / intervals
     seconds = length / 1e9
     return {
@@ -129,7 +129,7 @@ def _arrivals(path: str) -> dict[str, Any]:
 
 
 def _waited(path: str) -> dict[str, Any]:
-    """Who waited longest before the device had its I/Os, all of them together."""
+    """The process whose I/Os waited longest in total before the device had them."""
     with open_trace(path) as trace:
         devices = trace.summary()["devices"]
     processes = [process for device in devices for process in device["processes"]]
@@ -211,7 +211,7 @@ def _row(name: str, device: DeviceLike, schedulers: list[str], window: str | Non
 
 
 def _here(url: str, folder: Path) -> str:
-    """A copy of what a URL names."""
+    """A local copy of a URL's file."""
     copy = folder / (url.rsplit("/", 1)[-1] or "trace")
     try:
         with _fsspec().open(url, "rb") as source, copy.open("wb") as out:

@@ -46,7 +46,7 @@ class Permit:
 
     async def __aenter__(self) -> Permit:
         self._only_once()
-        # Half of what it would take to import the package, and a sweep needs none of it.
+        # Takes half of the package's import time, and sweeps do not need it.
         import asyncio
 
         loop = asyncio.get_running_loop()

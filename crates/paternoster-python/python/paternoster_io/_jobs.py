@@ -190,7 +190,7 @@ def seeds_of(given: Any) -> list[int]:
                 raise RequestError(f"seeds are integers: {seed!r}") from None
     for seed in several:
         if not 0 <= seed < 1 << 64:
-            # Python may refuse to write a number of more than 640 digits in tens.
+            # Python may refuse to print a number of more than 640 decimal digits.
             told = hex(seed) if seed.bit_length() > 2000 else seed
             raise RequestError(f"seed {told}: it is 0 to 18446744073709551615")
     return several

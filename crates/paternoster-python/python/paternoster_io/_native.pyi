@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The compiled half; use what `paternoster_io` has of it."""
+"""The compiled half; use it through `paternoster_io`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, final

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs: what is asked in Python, in the words of the program's command line.
+"""Runs: requests in Python, translated to the program's command line.
 
     run(job, device="null", scheduler=["noop", "bfq"], seeds=range(3), runtime="1s")
       -> run job.fio -q --device null --scheduler noop --scheduler bfq --runtime 1s --seed 0 …
@@ -48,7 +48,7 @@ class _Words:
         name, text = text_of(jobs)
         if text is not None:
             self.files[name] = text
-        # A name cannot be taken for an option.
+        # A name must not look like an option.
         self.words.append(f"./{name}" if name.startswith("-") and name != "-" else name)
 
     def devices(self, given: DeviceLike | Iterable[DeviceLike] | None) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Sweeps: a plan is a table, a row of it is a run, and one pure function does rows.
+"""Sweeps: a plan is a table, a row of it is a run, and one pure function runs rows.
 
-    plan ──▶ run_rows(batch) ──▶ results       here, or in whatever has workers (docs/sweeps.md)
-      └──── part 17 of 200, less what the results have already ──▶ sweep
+    plan ──▶ run_rows(batch) ──▶ results       here, or on any engine with workers (docs/sweeps.md)
+      └──── part 17 of 200, without rows that have results ──▶ sweep
 
 A row's `row` is a digest of what it asks, so that a plan may be cut, shuffled or done again: equal
 rows give equal results, but for `cost_ns`, the time that it took.
@@ -71,7 +71,7 @@ def _table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> Table:
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
     """The rows of a table of ours, pyarrow's, polars' or pandas', or a list of mappings."""
-    # polars, pyarrow, ours, pandas; polars has `rows`, too, of tuples.
+    # polars, pyarrow, ours, pandas; polars has `rows`, too, but of tuples.
     known: list[tuple[str, tuple[str, ...]]] = [
         ("to_dicts", ()), ("to_pylist", ()), ("rows", ()), ("to_dict", ("records",)),
     ]  # fmt: skip
@@ -88,11 +88,11 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
 
     def told(value: Any) -> Any:
         if isinstance(value, type):
-            # Its methods are its objects', `item`, too.
+            # A class has its objects' methods, such as `item`.
             return lent(value) if issubclass(value, Elevator) else _text(value)
-        # Numbers of other libraries are Python's as `item()`.
+        # `item()` makes other libraries' numbers Python's.
         value = _plain(value)
-        # What no column holds goes as text, and is the row's error.
+        # A value that no column can hold becomes text, and its row an error.
         if isinstance(value, float) and math.isfinite(value):
             return value
         if isinstance(value, int) and abs(value) < 1 << 64:
@@ -106,10 +106,10 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number of another library as Python's, and all else, such as an array, as it is."""
+    """A number of another library as Python's; anything else, such as an array, unchanged."""
     try:
         return value.item()
-    # An array of several raises, and other classes' methods do what they like.
+    # An array of several elements raises, and other classes' methods may do anything.
     except Exception:
         return value
 
@@ -144,7 +144,7 @@ def row_id(row: dict[str, Any]) -> str:
 def predict(batch: Any) -> Table:
     """The plan with what each row will cost, in ns: parts of it are then equally dear."""
     rows = rows_of(batch)
-    # Cells as the plan has them, which may have come as any library's.
+    # Cells as in the plan, which may come from any library.
     told: list[dict[str, Any]] = json.loads(_cells(rows))
     found = [
         {name: _cell(row.get(name), name, place) for name in PLAN} for place, row in enumerate(told)
@@ -162,7 +162,7 @@ def _cell(value: Any, name: str, place: int) -> Any:
         return str(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    # By length first, as Python refuses to read thousands of digits; 2**64 has 20.
+    # By length first, since Python refuses to parse thousands of digits; 2**64 has 20.
     digits = str(value).lstrip("0") or "0"
     if digits.isdecimal() and len(digits) <= 20 and int(digits) < 1 << 64:
         return int(digits)
@@ -199,7 +199,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
             return list(csv.DictReader(file))
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from error
-    # Neither text nor a table: pyarrow's errors are a ValueError, too.
+    # Neither text nor a table: pyarrow's errors are ValueErrors, too.
     except (ValueError, csv.Error) as error:
         raise RequestError(f"{path}: {error}") from error
 
@@ -212,7 +212,7 @@ def _parquet() -> Any:
 
 
 def _write(path: Path, table: Table) -> None:
-    """Writes a file whole, or not at all."""
+    """Writes a file completely, or not at all."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     if path.suffix == ".parquet":
         parquet, pyarrow = _parquet(), importlib.import_module("pyarrow")
@@ -260,7 +260,7 @@ def sweep(
     done = {str(row.get("row")) for path in folder.glob("rows-*") for row in _read(path)}
     mine = part_of(rows_of(rows), *part)
     names = _native.sweep_names(_cells(mine))
-    # From the back, so that a plan of a million rows is not moved up for each.
+    # From the back, so that a plan of a million rows does not shift at each step.
     left = [row for row, name in zip(mine, names, strict=True) if name not in done][::-1]
     while left:
         chunk: list[dict[str, Any]] = []
@@ -268,7 +268,7 @@ def sweep(
         while left and (not chunk or time.monotonic() - began < chunk_s):
             chunk += _done([left.pop()])
         table = _results(chunk)
-        # Named by what is in it: no two parts write one file.
+        # Named by its content: no two parts write the same file.
         name = hashlib.sha256("".join(table["row"]).encode()).hexdigest()[:16]
         try:
             _write(folder / f"rows-{name}.{form}", table)
@@ -279,7 +279,7 @@ def sweep(
 
 def main(words: Sequence[str]) -> int:
     """`python -m paternoster_io sweep`."""
-    import argparse  # for the command line alone
+    import argparse  # only for the command line
 
     parser = argparse.ArgumentParser(
         prog="paternoster sweep",
@@ -296,7 +296,7 @@ def main(words: Sequence[str]) -> int:
     failed = count = 0
     try:
         part, _, parts = asked.part.partition("/")
-        # 19 digits are always an index of Rust's.
+        # 19 digits always fit an index in Rust.
         if not all(number.isdecimal() and len(number) < 20 for number in (part, parts)):
             raise RequestError(f"--part {asked.part}: it is I/N, as 17/200")
         try:
