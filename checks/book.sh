@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Is docs/ a book, each of whose links leads somewhere? It is built by mdBook, from crates.io, into the target
-# folder's `book`. Read by `full.sh`.
+# Does docs/ build as a book without dead links? mdBook, from crates.io, builds it into the target
+# folder's `book`. Sourced by `full.sh`.
 
 book() {
   local target tools mdbook

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# `./test --changed`: the crates that a change touches are tested, those that depend on them linted.
+# `./test --changed`: tests the crates that a change touches, and lints those that depend on them.
 #
 #   crates/paternoster-trace/src/…   paternoster-trace, and every crate that depends on it
 #   devices/…, docs/…, *.md          the program, whose tests read them
@@ -37,7 +37,7 @@ while [ $more = yes ]; do
     # Benches, with criterion, and the module for Python are linted by --judges.
     case $crate in paternoster-bench | paternoster-python) continue ;; esac
     for on in $reached; do
-      # Dependencies for tests reach too.
+      # Dependencies of tests count, too.
       if grep -Eq "^$on(\.workspace)? *=" "crates/$crate/Cargo.toml" && reach "$crate"; then more=yes; fi
     done
   done
@@ -51,7 +51,7 @@ packages=() others=() bugs=''
 for crate in $reached; do
   if is_tested "$crate"; then packages+=(-p "$crate"); else others+=(-p "$crate"); fi
 done
-# A feature can be asked for of what is tested, or hangs on what is tested.
+# Features may be named only for crates that are tested.
 for crate in paternoster-core paternoster-sim; do
   if is_tested "$crate"; then bugs+="$crate/planted-bugs,"; fi
 done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Does a user without Rust, and without a network, get from the tarball to the first table? `./dist` is made,
-# its sums are checked, and it is unpacked into a root in which there is nothing else; the .deb is unpacked into
-# another. Read by `full.sh`.
+# Does a user without Rust, and without a network, get from the tarball to the first table? Runs
+# `./dist`, checks its sums, and unpacks it into an otherwise empty root; the .deb into another.
+# Sourced by `full.sh`.
 
 step "dist: tarball, package, sums; the first table in an empty root"
 dist=$(mktemp -d "${TMPDIR:-/tmp}/paternoster-dist.XXXXXX")

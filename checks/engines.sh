@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Engines of sweeps: is a plan the same by a loop, joblib, Dask, Ray, Spark and parts, with a worker killed; are the
-# scripts for Slurm and Kubernetes what those take? Read by `full.sh`, behind `python.sh`, which makes the package;
-# or run by itself:
+# Engines of sweeps: does a plan give the same by a loop, joblib, Dask, Ray, Spark and parts, with a
+# worker killed; are the scripts for Slurm and Kubernetes valid? Sourced by `full.sh`, after
+# `python.sh`, which makes the package; or run by itself:
 #
 #   bash checks/engines.sh
 #
-# Engines come from PyPI, Java and shellcheck from Debian. What cannot be had is skipped, and counted as that.
+# Engines come from PyPI, Java and shellcheck from Debian. Engines that cannot be installed are
+# skipped, and counted as skipped.
 if [ -z "${logs:-}" ]; then
   set -euo pipefail
   cd "$(dirname "$0")/.."
@@ -22,7 +23,7 @@ python_engines() {
     skip "engines of sweeps: there is no wheel of the Python package"
     return 0
   fi
-  # Whichever Java is there.
+  # Any installed Java.
   install java=default-jre-headless shellcheck=shellcheck
   step "downloads: engines of sweeps, Kubernetes' schemas (PyPI; 0.9 GB)"
   python_packages "$folder" joblib distributed ray pyspark optuna kubernetes-validate

@@ -17,7 +17,7 @@ cargo fetch --locked
 step "lints and code, in one pass"
 cargo test --workspace "${planted[@]}" --no-run
 
-# A part of what the judges look at in release.
+# A part of what the judges check in release.
 export PATERNOSTER_SEQUENCES=2000 PATERNOSTER_POWER_CUTS=150000 PATERNOSTER_STREAM_REQUESTS=2500
 
 step "tests, audited in passing"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# `./test --full`, behind the tests and the judges: what needs heavy packages, or the clock of this machine. A
-# figure in real time is the median of three tries, within bounds that the machine's own noise widens.
+# `./test --full`, after the tests and the judges: checks that need heavy packages, or the clock of
+# this machine. A figure in real time is the median of three tries, within bounds that widen with
+# the machine's noise.
 
-# PostgreSQL's programs without the database that Debian starts with them.
+# PostgreSQL's programs, without the database that Debian would start.
 install_postgresql() {
   compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null && return 0
   local settings=/etc/postgresql-common/createcluster.conf before
@@ -16,7 +17,7 @@ install_postgresql() {
   rm "$before"
 }
 
-# The file system exerciser, from crates.io, where its tests look for it.
+# The file system exerciser, from crates.io, put where its tests look for it.
 install_fsx() {
   local tools=${CARGO_TARGET_DIR:-target}/tools
   [ -x "$tools/bin/fsx" ] || command -v fsx >/dev/null 2>&1 && return 0

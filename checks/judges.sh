@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# `./test --judges`: what a release is judged by and no clock has a say in. In the release profile, as the
-# program is used.
-# What `./test` has set, if it ran in this shell: `--full`.
+# `./test --judges`: checks of a release that do not depend on a clock. In the release profile, as
+# users run the program.
+# Set by `./test`, if it ran in this shell: `--full`.
 unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS PATERNOSTER_STREAM_REQUESTS
 
 step "release: build"
@@ -52,7 +52,7 @@ test_options=()
 
 step "lints of what ./test does not build, and of the library without hooks"
 cargo clippy --quiet --workspace --all-targets "${planted[@]}" -- -D warnings
-# `--all-targets` leaves out the test programs that plain `cargo test` passes by.
+# `--all-targets` leaves out the test programs that plain `cargo test` skips.
 cargo clippy --quiet --workspace --exclude paternoster-gate --test '*' "${planted[@]}" -- -D warnings
 cargo clippy --quiet -p paternoster-gate --test all --test judges -- -D warnings
 cargo clippy --quiet -p paternoster-gate --features shuttle --test schedules -- -D warnings

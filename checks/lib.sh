@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What the test scripts share: steps and what they took, packages, and test runs of which one learns what
-# failed and what was skipped. Read by `../test`; not run by itself.
+# What the test scripts share: steps and their times, packages, and test runs with reports of
+# failures and skipped tests. Sourced by `../test`; not run by itself.
 
-# Logs of the steps, whole.
+# Complete logs of the steps.
 logs=${CARGO_TARGET_DIR:-target}/test-logs
 mkdir -p "$logs"
 rm -f "$logs"/*.log
 
-# Bugs for the tests of the tests to plant.
+# Bugs that the tests of the tests plant.
 planted=(--features paternoster-core/planted-bugs,paternoster-sim/planted-bugs)
 
 # --- Steps: a heading, and in the end what each has taken ------------------------------------------------
 
 steps=() step_name='' step_began=0 step_cpu=0
 
-# Sets `cpu` to the hundredths of a second of CPU that the children of this shell have used so far. (A command
-# substitution would be asked for its own children.)
+# Sets `cpu` to the hundredths of a second of CPU that the children of this shell have used so far.
+# (A command substitution would report its own children.)
 cpu=0
 read_cpu() {
   times >"$logs/times"
@@ -56,7 +56,7 @@ install() {
   export DEBIAN_FRONTEND=noninteractive
   apt-get install -y -q "${missing[@]}" >"$logs/packages.log" 2>&1 && return 0
   apt-get update -q >"$logs/packages.log" 2>&1 || true
-  # One by one, so that a package that is not to be had costs only what needs it.
+  # One by one, so that an unavailable package affects only the tests that need it.
   for pair in "${missing[@]}"; do
     apt-get install -y -q "$pair" >>"$logs/packages.log" 2>&1 || echo "$pair could not be installed"
   done
@@ -66,8 +66,8 @@ install() {
 
 passed=0 failed=0 skipped=0
 
-# A test that cannot judge prints a line `skipped: WHAT: WHY` and returns; cargo calls it passed, we do not.
-# Prints `TEST<tab>skipped: …` for each such test of a log, once.
+# A test that cannot run prints a line `skipped: WHAT: WHY` and returns; cargo counts it as passed,
+# we do not. Prints `TEST<tab>skipped: …` for each such test of a log, once.
 skipped_of() {
   awk '
     /^---- .* (stdout|stderr) ----$/ { test = $2; told = 0 }
@@ -76,8 +76,8 @@ skipped_of() {
   ' "$1"
 }
 
-# run_tests NAME COMMAND…: runs cargo test, prints what it builds and how each binary ended, keeps the rest in
-# a log. Failures are printed whole.
+# run_tests NAME COMMAND…: runs cargo test, prints what it builds and how each binary ended, and
+# keeps the rest in a log. Failures are printed in full.
 run_tests() {
   local log=$logs/$1.log status=0
   shift
@@ -101,7 +101,7 @@ test_options=()
 
 # --- The end: what was skipped and why, seconds by step, the count ---------------------------------------
 
-# Also for what is no test: `skip WHAT: WHY`.
+# Also for steps that are no tests: `skip WHAT: WHY`.
 skip() {
   printf '%s\tskipped: %s\n' "-" "$*" >>"$logs/skipped"
   skipped=$((skipped + 1))

@@ -28,7 +28,7 @@ class Page(HTMLParser):
 
 def main(root):
     paths = [os.path.join(at, name) for at, _, names in os.walk(root) for name in names if name.endswith(".html")]
-    # What mdBook makes for itself, from addresses that it does not know, is not the book's.
+    # Pages that mdBook generates itself, with addresses it does not know, are not the book's.
     pages = {path: Page(path) for path in paths if os.path.basename(path) not in ("404.html", "toc.html")}
     wrong, inside, outside = [], 0, 0
     for path, page in sorted(pages.items()):

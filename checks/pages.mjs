@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Pages of `--html` as a person with a browser meets them: a wide window, a telephone, in the dark.
+// Pages of `--html` as a user's browser shows them: a wide window, a phone, in dark mode.
 //
 //   node checks/pages.mjs AXE.js PICTURES PAGE.html…
 //
-// Of each page and each of the three: nothing on the console, no request to anywhere, no axe-core finding that is
-// serious or critical, no sideways scrolling; a click on a bar of the turns and the arrow keys tell something else,
-// a click on a head sorts. Pictures go into the folder PICTURES. Chromium is told what to do by its own protocol
-// over two pipes, so that nothing but node is needed.
+// For each page and each of the three: nothing on the console, no network request, no axe-core
+// finding that is serious or critical, no sideways scrolling; a click on a bar of the turns and the
+// arrow keys change the details, a click on a head sorts. Pictures go into the folder PICTURES.
+// Chromium is driven by its own protocol over two pipes, so that only node is needed.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ const browser = spawn(process.env.CHROMIUM ?? 'chromium', ['--headless', '--no-s
 { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
 const [, , , to, from] = browser.stdio;
 
-// Messages are JSON with a zero byte behind each.
+// Messages are JSON, each followed by a zero byte.
 let last = 0;
 let rest = '';
 const waiting = new Map();
@@ -76,7 +76,7 @@ const check = async (page, screen) => {
   for (let tries = 0; tries < 200 && !heard.slice(begun).some((one) => one.sessionId === sessionId
     && one.method === 'Page.loadEventFired'); tries += 1) await sleep(50);
 
-  // What a person does, with a real pointer and real keys.
+  // What a user does, with a real pointer and real keys.
   const click = async (x, y) => {
     for (const type of ['mousePressed', 'mouseReleased']) {
       await own('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });

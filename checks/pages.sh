@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Are pages for a browser without errors, findings of axe-core and sideways scrolling, wide, dark and on a
-# telephone? axe-core comes from npm. Read by `full.sh`; pictures stay in the target folder's `pages`.
+# Are pages for a browser free of errors, axe-core findings and sideways scrolling, wide, dark and
+# on a phone? axe-core comes from npm. Sourced by `full.sh`; pictures stay in the target folder's
+# `pages`.
 
 pages() {
   local folder run

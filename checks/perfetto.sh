@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Is `--perfetto` what perfetto's published descriptors say? They are in its Python package; where PyPI cannot be
-# asked, this is skipped. Read by `full.sh`.
+# Does `--perfetto` output obey perfetto's published descriptors? They are in its Python package;
+# without PyPI this is skipped. Sourced by `full.sh`.
 
 perfetto_traces() {
   local folder file

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The Python package: is a wheel made, does it install where there is no Rust and nothing else, and do its own
-# tests hold there? Read by `judges.sh`, and by `engines.sh`. Its tools come from PyPI; where that cannot be asked,
-# it is skipped.
+# The Python package: does a wheel build, does it install where there is no Rust and nothing else,
+# and do its own tests pass there? Sourced by `judges.sh` and `engines.sh`. Its tools come from
+# PyPI; without that it is skipped.
 
 # python_venv FOLDER PACKAGE…: an environment with these packages, unless it is there.
 python_venv() {
@@ -30,7 +30,7 @@ python_package() {
   rm -rf "$folder/wheels"
   (
     cd crates/paternoster-python
-    # For its tests alone; no wheel that is handed on has the feature.
+    # Only for its tests; no published wheel has the feature.
     CARGO_TARGET_DIR=$folder/.. "$folder/tools/bin/maturin" build --locked --release \
       --features planted-bugs --interpreter python3 --out "$folder/wheels"
   ) >>"$logs/python.log" 2>&1 || {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# `./test --soak DURATION [--seed N]`: what Miri has to say; then rounds of all tests with a new seed of every
-# generator, and of each fuzz target for a while, until the time is over. The next round's seed is kept, so that
-# the next soak goes on where this one ended; `--seed N` begins at N. What fails prints its seed and how to do
-# it again.
+# `./test --soak DURATION [--seed N]`: first Miri; then rounds of all tests with a new seed for
+# every generator, and of each fuzz target for a while, until the time is over. The next round's
+# seed is kept, so that the next soak goes on where this one ended; `--seed N` begins at N. A
+# failure prints its seed and how to repeat it.
 
 . checks/lints.sh
 
@@ -34,7 +34,7 @@ fi
 [ $fuzz = yes ] || skip "fuzz targets: no nightly toolchain, or no cargo-fuzz"
 targets=$(sed -n 's/^path = "fuzz_targets\/\(.*\)\.rs"/\1/p' fuzz/Cargo.toml)
 
-# What is over because the time is has not failed.
+# A run that ends because the time is over has not failed.
 within() {
   local status=0 time
   time=$(left)
@@ -43,7 +43,8 @@ within() {
   [ $status = 124 ] || return $status
 }
 
-# The memory that a kernel writes to, once. A region of which something is out for good is not given back.
+# The memory that a kernel writes to, once. A region with a buffer that is out for good is not
+# freed.
 if cargo +nightly miri --version >/dev/null 2>&1; then
   step "Miri: arena, lender, pieces"
   test_options=(device::arena device::lender device::pieces)
@@ -58,7 +59,7 @@ fi
 echo "$seed" >"$kept"
 while [ "$(left)" -gt 0 ]; do
   step "seed $seed: generators"
-  # Each case of the streams' judge has the next seed: rounds must not share them.
+  # Each case of the streams' judge uses the next seed: rounds must not share seeds.
   export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed PATERNOSTER_STREAM_SEED=${seed}000000
   if ! run_tests "soak-$seed" within env PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 \
     PATERNOSTER_STREAM_REQUESTS=100000 PATERNOSTER_UPGRADE_SECONDS=120 \
@@ -83,7 +84,7 @@ while [ "$(left)" -gt 0 ]; do
       }
     done
   fi
-  # A round that the time has cut short is begun anew by the next soak.
+  # A round cut short by the time limit is restarted by the next soak.
   [ "$(left)" -gt 0 ] || break
   seed=$((seed + 1))
   echo "$seed" >"$kept"
