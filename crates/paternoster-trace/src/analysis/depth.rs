@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Depth: how many were there, over time.
+//! Depth: how many are present, over time.
 //!
 //! ```text
 //! 2 |    ┌───┐          mean (2 s·1 + 1 s·2 + 1 s·0) / 4 s = 1, most 2, 3 of 4 s not empty
@@ -17,7 +17,7 @@ pub struct Depth {
     since: Nanos,
     /// Nanoseconds times how many.
     area: u128,
-    /// How long there was one at least, and how often there came one to none.
+    /// How long there was at least one, and how often the first arrived.
     busy: Nanos,
     periods: u64,
 }
@@ -47,19 +47,19 @@ impl Depth {
         self.periods
     }
 
-    /// Over a span of time.
+    /// The mean over a span of time.
     #[must_use]
     pub fn mean(&self, span: Nanos) -> f64 {
         if span == Nanos::ZERO { 0.0 } else { self.area as f64 / span.0 as f64 }
     }
 
-    /// While there was at least one.
+    /// The mean while there was at least one.
     #[must_use]
     pub fn mean_busy(&self) -> f64 {
         self.mean(self.busy)
     }
 
-    /// Time goes on.
+    /// Advances the time.
     #[inline]
     pub(super) fn pass(&mut self, at: Nanos) {
         let passed = at.0.saturating_sub(self.since.0);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Digits: numbers and words in columns, without the machinery of `write!`, which would be a third
-//! of the time of a line.
+//! Digits: numbers and words in columns, without the machinery of `write!`, which would take a
+//! third of a line's time.
 //!
 //! ```text
 //! number(1234, 7)   "   1234"        zeros(1234, 9)   "000001234"
 //! word("ab", 4)     "  ab"           a field that is too long keeps all its characters
 //! ```
 
-/// Blanks to be copied from.
+/// Blanks to copy from.
 const BLANKS: &[u8; 32] = b"                                ";
 
 /// Appends `count` blanks.
@@ -31,7 +31,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The digits of a number at the end of a buffer; from where. They are made two by two.
+/// Writes the digits of a number at the end of a buffer, two at a time; returns where they begin.
 #[inline]
 fn digits(mut value: u64, buffer: &mut [u8; 20]) -> usize {
     let mut at = buffer.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several: some traces side by side, as `blkparse -i sda -i sdb` reads them.
+//! Several: traces read together, as by `blkparse -i sda -i sdb`.
 //!
 //! ```text
 //! sda   0 3 5      began at 900 of the machine's clock
@@ -23,7 +23,7 @@ use crate::source::{Entry, Problems, Source};
 /// How many notes are kept that come before the first event of a trace.
 const NOTES_MAX: usize = 1 << 17;
 
-/// A trace, with what comes next.
+/// A trace, with its next record.
 #[derive(Debug)]
 struct Stream<R> {
     trace: Merged<R>,
@@ -32,7 +32,7 @@ struct Stream<R> {
     offset: Nanos,
 }
 
-/// Traces side by side.
+/// Traces read together.
 #[derive(Debug)]
 pub struct Several<R> {
     streams: Vec<Stream<R>>,
@@ -44,7 +44,7 @@ fn stands_aside(record: &Record) -> bool {
 }
 
 impl<R: Read> Stream<R> {
-    /// Reads one record; whether there was one.
+    /// Reads one record; returns whether there was one.
     fn read(&mut self) -> bool {
         let Some(entry) = self.trace.next() else { return false };
         let (record, payload) = (entry.record, entry.payload.to_vec());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables: the further ones of `-A`: intervals per process and per device, and how long bios took
-//! from Q to D.
+//! Tables: the additional ones of `-A`: intervals per process and per device, and how long bios
+//! took from Q to D.
 //!
 //! Source: BTT-26.
 

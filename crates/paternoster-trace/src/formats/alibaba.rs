@@ -13,7 +13,7 @@
 //! Arrivals only. Devices are called `device419`. Times count from the first line; lines may be
 //! slightly out of order.
 //!
-//! Source: TRACE-45. No file of the original was at hand; the published line is read.
+//! Source: TRACE-45. No original file was available; the reader follows the published line.
 
 use super::access::Access;
 use super::fields::{Commas, MICROSECOND, Wrong, length, letter, offset, whole};

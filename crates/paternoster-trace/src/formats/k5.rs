@@ -13,8 +13,8 @@
 //! Arrivals only. Volumes are called `volume1157`. Times count from the first line; lines may be
 //! slightly out of order.
 //!
-//! Source: TRACE-48, the data set's own description. No file of it was at hand; the line
-//! above is made up after that.
+//! Source: TRACE-48, the data set's own description. No file of it was available; the line above is
+//! made up from that.
 
 use super::access::Access;
 use super::fields::{Commas, SECOND, Wrong, fixed, length, letter, offset, whole};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latency over time: the mean of those that ended in each span, and a shade up to what 99 of 100
-//! did not exceed.
+//! Latency over time: the mean of requests that ended in each span, and a shade up to their 99th
+//! percentile.
 //!
 //! ```text
-//! 100 ms |     ▒▒▒           logarithmic: a request that starved does not press all others flat
-//!  10 ms | ▒▒▒▒───▒▒         on the ground, and twice as long is as high everywhere
+//! 100 ms |     ▒▒▒           logarithmic: a starved request does not flatten all others,
+//!  10 ms | ▒▒▒▒───▒▒         and a factor of two has the same height everywhere
 //!   1 ms | ────   ──
 //! ```
 //!

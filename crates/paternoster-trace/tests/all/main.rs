@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of traces and pictures from outside, in one program: each links everything there is,
-//! and one is linked sooner than a dozen.
+//! All external tests of traces and pictures, in one program: each test program links everything,
+//! and linking one is faster than linking a dozen.
 //!
-//! A new file of tests goes in here, with a line below.
+//! A new file of tests gets a line below.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures as a browser shows them, and as PNG. It wants chromium, which `./test --full` installs:
+//! Pictures as a browser shows them, and as PNG. Needs chromium, which `./test --full` installs:
 //!
 //! ```text
 //! cargo test -p paternoster-trace --features png --test pictures
@@ -10,7 +10,7 @@
 mod common;
 
 mod browser;
-// Only of a crate that can draw them.
+// Only if the crate can draw them.
 #[cfg(feature = "png")]
 mod png;
 mod scenes;

@@ -14,7 +14,7 @@ use super::tiotest::{Phase, PhaseResult, Tiotest};
 /// tiobench's options.
 #[derive(Debug, Clone)]
 pub struct Tiobench {
-    /// `--threads`: how many, one after the other.
+    /// `--threads`: numbers of threads, one run after the other.
     pub threads: Vec<u32>,
     /// `--size`: MB (2^20) of all files together.
     pub size_mb: u64,

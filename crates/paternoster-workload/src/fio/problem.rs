@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Problem: something in a job file that is wrong, or that the user should know.
+//! Problem: a mistake in a job file, or something that the user should know.
 //!
 //! Prints as compilers do, `file:line: message: `text``, so that editors can jump there.
 
@@ -11,7 +11,7 @@ pub(super) const PROBLEMS_MAX: usize = 100;
 /// The longest piece of offending text that is quoted.
 const QUOTE_MAX: usize = 200;
 
-/// One finding: where, which text, and what would be right.
+/// One finding: where, which text, and what would be valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Name of the source, or `command line`.
@@ -20,7 +20,7 @@ pub struct Problem {
     pub line: u32,
     /// The offending text.
     pub text: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and what would be valid.
     pub message: String,
 }
 

@@ -28,7 +28,7 @@ const CONF: &str = "\
 fn translated(text: &str) -> String {
     assert!(looks_like(text), "{text}");
     let told = translate("t.yaml", text).unwrap_or_else(|problems| panic!("{problems:?}"));
-    // Each line is right for fio, too.
+    // Each line is valid for fio, too.
     let source = Source { name: "t", text: &told };
     let include = |_: &str, _: &str| Err(String::new());
     parse(&[source], &[], &[], &|_| None, &include)
@@ -50,7 +50,7 @@ fn the_example_is_translated() {
     );
 }
 
-/// Are fibers with pauses processes of their own, is a class that of another job, are data parted
+/// Do fibers with pauses become processes, can a class be shared with another job, are data divided
 /// among shards, and do rates, limits and options get through?
 #[test]
 fn each_key_gets_through() {
@@ -88,7 +88,7 @@ fn each_key_gets_through() {
     );
 }
 
-/// Does each refusal name file, line, key and what would be right?
+/// Does each refusal name file, line, key and what would be valid?
 #[test]
 fn refusals_name_the_key() {
     let job = |more: &str| format!("- name: a\n  type: seqread\n  shards: all\n{more}");
@@ -129,7 +129,7 @@ fn refusals_name_the_key() {
     assert!(problems[0].message.starts_with("shares from 10 to 101"), "{problems:?}");
 }
 
-/// Is a job file of fio none of io_tester's?
+/// Is a job file of fio not taken for one of io_tester's?
 #[test]
 fn fios_files_are_left_alone() {
     for text in ["", "# - a\n[a]\nrw=read\n", "[-]\nrw=read\n", "; - \n[a]\n", "rw=read\n"] {

@@ -5,10 +5,10 @@
 //! millisecond, then milliseconds. A step is named by its upper edge, which it does not contain:
 //! a latency of exactly 100 us counts as `250`, one of 99.999 us as `100`.
 //!
-//! Source: FIO-105. That edges do not belong to steps, and that total latency is not what counts,
-//! is seen in the sample `mix.json`: the bins of clat, summed below each edge, give the printed
-//! shares (bufread: 120 of 901 below 1000 ns, 655 in 1..2 us, 111 in 2..4 us), and the group rdwr
-//! has one latency below 1 us although its least total latency is 39 us.
+//! Source: FIO-105. The sample `mix.json` shows that edges do not belong to steps, and that total
+//! latency does not count: the bins of clat, summed below each edge, give the printed shares
+//! (bufread: 120 of 901 below 1000 ns, 655 in 1..2 us, 111 in 2..4 us), and the group rdwr has one
+//! latency below 1 us although its least total latency is 39 us.
 
 use paternoster_core::Nanos;
 
@@ -46,7 +46,7 @@ impl LatencyDistribution {
         }
     }
 
-    /// Takes in the counts of another.
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: &LatencyDistribution) {
         let scales = [
             (&mut self.nanoseconds[..], &other.nanoseconds[..]),
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(distribution.milliseconds, [1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2]);
     }
 
-    /// Are shares of the given total, and of nothing zero? 1 of 4 = 25 %.
+    /// Are shares relative to the given total, and zero for an empty one? 1 of 4 = 25 %.
     #[test]
     fn shares_are_per_cent() {
         let mut distribution = LatencyDistribution::default();

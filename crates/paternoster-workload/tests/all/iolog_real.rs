@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real fio as the judge of I/O logs: does it replay what we write, and do we read what it writes?
 //!
-//! Without fio the tests say so and pass.
+//! Without fio the tests print a message and pass.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -43,7 +43,7 @@ fn logged(path: &Path) -> Vec<(u8, u64, u64)> {
     text.lines().map(io).collect()
 }
 
-/// Does fio replay the very I/Os of a log that we wrote, in their order?
+/// Does fio replay exactly the I/Os of a log that we wrote, in order?
 #[test]
 fn fio_replays_what_we_write() {
     let Some(folder) = folder("write") else { return };

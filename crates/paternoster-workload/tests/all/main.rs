@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of job files, logs and reports from outside, in one program: each links everything
-//! there is, and one is linked sooner than several.
+//! All external tests of job files, logs and reports, in one program: each test program links
+//! everything, and linking one is faster than linking several.
 //!
-//! A new file of tests goes in here, with a line below.
+//! A new file of tests gets a line below.
 
 mod changes;
 mod common;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every mistake is named: file, line, the offending text and what would be right.
+//! Every mistake is named: file, line, the offending text and what would be valid.
 
 use super::*;
 
-/// Does each mistake give file, line, the offending text and what would be right?
+/// Does each mistake give file, line, the offending text and what would be valid?
 #[test]
 fn mistakes_are_named() {
     let told = |format, text: &str| {

@@ -53,7 +53,7 @@ pub(super) fn how(
 
 fn engine(text: &str) -> Result<Engine, String> {
     match text {
-        // mmap and splice are buffered and block, which is all that a simulation sees of them.
+        // mmap and splice are buffered and blocking, which is all that a simulation sees of them.
         "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" | "splice" => Ok(Engine::Sync),
         "libaio" | "io_uring" | "posixaio" | "windowsaio" | "solarisaio" => Ok(Engine::Async),
         "null" | "cpp_null" => Ok(Engine::Null),

@@ -12,7 +12,8 @@ const BLOCK_SIZE_MAX: u64 = 1 << 30;
 /// Sizes in one list of `bssplit`.
 const SPLITS_MAX: usize = 64;
 
-/// Options of directions, sizes and order. False if `name` is none of them, as in all of these.
+/// Options of directions, sizes and order. Like its siblings, returns false if `name` is none of
+/// them.
 pub(super) fn what(
     job: &mut Job,
     name: &str,
@@ -69,7 +70,7 @@ pub(super) fn what(
         "randseed" => job.randseed = Some(read.size(text)?),
         "randrepeat" => job.randrepeat = value::boolean(text)?,
         "allrandrepeat" => job.allrandrepeat = value::boolean(text)?,
-        // The section's reader was made with it, before any other option.
+        // Already used when the section's reader was made, before any other option.
         "kb_base" => {}
         _ => return Ok(false),
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Name hash: the number that fio makes of a file's name, to seed its skewed distributions.
 //!
-//! It is Jenkins's lookup3 (public domain, 2006) with 0x61c88647 for the initial value. For names
-//! of more than twelve bytes fio's is not quite that: of each whole group of twelve bytes only
-//! bytes 0, 4 and 8 count. Found on fio 3.33 by searching all 2^32 seeds for those that give the
-//! offsets of a zipf job:
+//! It is Jenkins's lookup3 (public domain, 2006) with the initial value 0x61c88647. For names of
+//! more than twelve bytes fio differs: of each whole group of twelve bytes only bytes 0, 4 and 8
+//! count. Found on fio 3.33 by searching all 2^32 seeds for those that give the offsets of a zipf
+//! job:
 //!
 //! ```text
 //! a                0x6bbe9f77
@@ -53,7 +53,7 @@ fn mix([a, b, c]: &mut [u32; 3]) {
     step(c, b, *a, 4);
 }
 
-/// lookup3's last mixing, of which the third word is the hash.
+/// lookup3's final mixing; the third word is the hash.
 fn finish([mut a, mut b, mut c]: [u32; 3]) -> u32 {
     let step = |word: &mut u32, by: u32, bits: u32| {
         *word = (*word ^ by).wrapping_sub(by.rotate_left(bits));

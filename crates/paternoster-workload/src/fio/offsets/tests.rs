@@ -103,7 +103,7 @@ fn io_size_may_differ_from_the_region() {
     assert_eq!(wrapped[15..18], [15, 0, 1]);
     assert_eq!(pass_of("--rw=randread", 1, 64 << 10, 100 << 10).len(), 25);
     assert_eq!(pass_of("--rw=read", 1, MIB, 64 << 10).len(), 16);
-    // Random offsets are drawn from the whole region all the same: the first two are 15 and 189.
+    // Random offsets are still drawn from the whole region: the first two are 15 and 189.
     let short = blocks(&pass_of("--rw=randread", 1, MIB, 64 << 10));
     assert_eq!((short.len(), &short[..2]), (16, &[15, 189][..]));
 }
@@ -174,7 +174,7 @@ fn blockalign_moves_offsets() {
     assert!(pieces.iter().all(|piece| piece.offset % 512 == 0));
 }
 
-/// Does a range cover the region exactly once, its last I/Os cut short by the map?
+/// Does a range cover the region exactly once, with its last I/Os cut short by the map?
 #[test]
 fn ranges_cover_the_region_once() {
     for options in ["--bsrange=4k-16k", "--bssplit=4k/50:8k/30:16k/20"] {
