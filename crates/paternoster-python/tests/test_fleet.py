@@ -52,7 +52,7 @@ def test_a_model_is_like_its_own_recording(tmp_path):
 
 
 def test_an_excerpt_of_a_real_load():
-    """Do the figures of 60 I/Os of a database server agree with a script's? 58 writes; 461824 bytes."""
+    """Do figures of 60 I/Os of a database server agree with a script's? 58 writes; 461824 bytes."""
     row = pt.fleet(str(EXCERPT), scheduler=["none"]).rows()[0]
     assert (row["ios"], row["bytes"], row["reads"]) == (60, 461_824, 2 / 60)
     assert row["error"] is None and row["none_p99_ns"] > 0

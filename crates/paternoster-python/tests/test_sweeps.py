@@ -173,7 +173,7 @@ def test_a_row_is_named_by_what_it_asks():
 
 
 def test_parts_are_even_and_apart():
-    """Is each row in one part, and does no part cost more than another by more than the costliest row?"""
+    """Is each row in one part, and do parts differ in cost by at most the costliest row?"""
     rows = [{"job": str(place), "cost": float(place % 13)} for place in range(100)]
     parts = [sweeps.part_of(rows, part, 7) for part in range(1, 8)]
     assert sorted(int(row["job"]) for part in parts for row in part) == list(range(100))
