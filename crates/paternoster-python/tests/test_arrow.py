@@ -74,8 +74,8 @@ def addresses(array) -> int:
 
 
 def test_columns_are_not_copied():
-    """Has pyarrow the table's own memory, and have polars and pandas what pyarrow has? (pandas'
-    `from_arrow` lays columns of a type together, which is a copy of its own.)"""
+    """Does pyarrow share the table's memory, and do polars and pandas share pyarrow's? (pandas'
+    `from_arrow` puts columns of a type together, which is a copy of its own.)"""
     pyarrow = pytest.importorskip("pyarrow")
     columns = [("word", "string", ["a", "ä"]), ("count", "int64", [1, -2]),
                ("seed", "uint64", [2**64 - 1, 0]), ("rate", "double", [0.5, 1e300])]  # fmt: skip

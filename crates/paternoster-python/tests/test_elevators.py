@@ -166,7 +166,7 @@ class Raises(Broken):
 )
 def test_a_broken_law_is_named(small, scheduler, law):
     """Does a scheduler that loses, doubles, invents or oversleeps get an exception with the law,
-    and is the next run as if nothing had been?"""
+    and is the next run unaffected?"""
     with pytest.raises(pt.ElevatorError, match=law):
         pt.run(small, device="null", scheduler=["noop", scheduler])
     assert pt.run(small, device="null", scheduler=Fifo).clients["ios"] == [256]
@@ -199,7 +199,7 @@ def test_idle_is_kept(small):
 
 
 def test_withdrawn_requests_are_passed_over():
-    """Is a class without `removed` right where requests are merged: a sequential writer of 4 KiB
+    """Is a class without `removed` correct where requests are merged: a sequential writer of 4 KiB
     through the page cache?"""
     job = pt.Job("a", rw="write", bs="4k", size="4m", end_fsync=1)
     result = pt.run(job, device="hdd-7200", scheduler=["noop", Fifo])
@@ -234,8 +234,8 @@ def test_a_scheduler_is_compared(small):
 
 
 def test_torture_judges_a_class():
-    """Is a class judged by drawn loads as `noop` is, without loss and repeatably, and does one that
-    loses requests get its exception there, too?"""
+    """Is a class checked by random loads like `noop`, without loss and repeatably, and does one
+    that loses requests get its exception there, too?"""
     told = program("torture", "-q", "--scheduler=noop", "--cases=3", "--format=json")
     assert [pt.torture("noop", cases=3).document] == documents(told.stdout)
     judged = pt.torture(Fifo, cases=3)
@@ -247,7 +247,7 @@ def test_torture_judges_a_class():
 
 
 def test_calls_of_threads_leave_each_other_alone():
-    """Do calls of several threads at once, with schedulers of both kinds and one that loses
+    """Do concurrent calls of several threads, with schedulers of both kinds and one that loses
     requests, end as they do alone?"""
     job = pt.Job("a", rw="randread", bs="4k", size="2m", direct=1)
     kinds = ["bfq", Fifo, Loses]
@@ -293,8 +293,8 @@ class Waits(Fifo):
     ],
 )
 def test_no_panic_crosses(small, call):
-    """Is a panic in whatever call an `Error` with its words, which `except Exception` catches, and
-    does the next call work?"""
+    """Does a panic in any call become an `Error` with its message, which `except Exception`
+    catches, and does the next call work?"""
     with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
         pt.run(small, scheduler=Loses)
     with contextlib.suppress(pt.Error):
@@ -307,8 +307,8 @@ def test_no_panic_crosses(small, call):
 
 
 def test_what_goes_wrong_in_a_row_is_its_error(small):
-    """Is a panic, a broken law or any exception under a class the error of its row, with the rows
-    beside it done as they are alone?"""
+    """Is a panic, a broken law or any exception in a class the error of its row, with the other
+    rows as they are alone?"""
 
     class Raises(Fifo):
         def pick(self, now_ns):
@@ -357,7 +357,7 @@ def test_a_panic_of_a_row_is_told_once():
 
 
 def test_a_class_may_have_any_method():
-    """Is a class a row's scheduler that has a method by which other libraries' numbers tell their
+    """May a row's scheduler be a class with a method by which other libraries' numbers give their
     value, and is a class that is no scheduler its row's error, whatever it has?"""
 
     class Items(Fifo):
@@ -387,7 +387,7 @@ def test_ctrl_c_ends_rows_under_a_class():
 
 
 def test_torture_ends(small):
-    """Is a class that keeps what it has for ever found to starve, and does SIGINT end the drawn
+    """Is a class that keeps its requests forever found to starve, and does SIGINT end the random
     loads in the middle?"""
     judged = pt.torture(Waits, cases=1)
     assert [one["law"] for one in judged.found] == ["waits"]

@@ -111,8 +111,8 @@ def workers_of_ray(parent: int) -> list[int]:
 
 
 def test_a_killed_worker_of_ray_changes_nothing(tmp_path):
-    """Does the recipe give the same although a worker is killed in the middle: after another task
-    than the first one was seen at its work?"""
+    """Does the recipe give the same although a worker is killed in the middle, after a task other
+    than the first one was seen at work?"""
     needs("ray")
     # Some seconds of rows, so that there is a middle.
     plan = sweeps.plan(JOBS, DEVICES, SCHEDULERS, [7], runtime="500ms")
@@ -137,8 +137,8 @@ def test_a_killed_worker_of_ray_changes_nothing(tmp_path):
 
 
 def test_an_array_of_slurm_makes_the_whole(plan, done, tmp_path):
-    """Do the tasks of an array, each once, make the plan's results, does one that is submitted
-    again do nothing, and is a task without a part refused?"""
+    """Do the tasks of an array, each run once, make the plan's results, does a resubmitted one do
+    nothing, and is a task without a part refused?"""
     file = as_csv(plan, tmp_path)
     command = ["bash", str(RECIPES / "slurm.sh"), str(file), str(tmp_path / "out")]
 
@@ -187,7 +187,7 @@ def test_the_manifest_is_what_kubernetes_takes():
 
 def test_a_search_with_optuna_is_repeated(tmp_path):
     """Does the search find the same twice, nothing worse than the plan's defaults for the device,
-    and what it found when that is run again?"""
+    and does its result hold when it is run again?"""
     needs("optuna")
     job = tmp_path / "job.fio"
     job.write_text(JOBS[0] + "runtime=50ms\ntime_based=1\n")

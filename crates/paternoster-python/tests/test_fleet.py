@@ -70,8 +70,8 @@ def test_urls_are_fetched():
 
 
 def test_urls_that_give_nothing_are_told():
-    """Is a pattern without a match, a protocol that is none, and a store without its library
-    refused with the URL, and a file that is not there a row with an error?"""
+    """Are a pattern without a match, an unknown protocol, and a store without its library refused
+    with the URL, and is a missing file a row with an error?"""
     pytest.importorskip("fsspec")
     for url in ("memory://nothing/*.load", "nope://x", "s3://bucket/*.load"):
         with pytest.raises(pt.RequestError, match=url.split("*")[0]):

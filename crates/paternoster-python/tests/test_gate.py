@@ -73,7 +73,7 @@ def test_threads_go_on_while_one_waits():
 
 
 def test_tasks_wait_together():
-    """Do many tasks of one loop get their permits, and does a cancelled one leave nothing behind?"""
+    """Do many tasks of one loop get permits, and does a cancelled one leave nothing behind?"""
     gate = pt.Gate()
     reads = gate.open("reads")
 
@@ -143,9 +143,8 @@ def test_many_threads_end():
 
 
 def test_rates_hold():
-    """Has a class with a cap of 50 a second no more than its tenth of a second's worth, 5 and one,
-    at once; and beside a flood that weighs 10,000 times as much, one with a floor its next at once?
-    """
+    """Does a class with a cap of 50 a second get at most its burst at once, 5 and one; and against
+    a flood of 10,000 times its weight, does one with a floor get its next permit at once?"""
     gate = pt.Gate()
     capped = gate.open("capped")
     capped.set_rates(cap_requests=50)

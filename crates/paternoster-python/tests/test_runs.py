@@ -65,7 +65,7 @@ def test_entitled_shares_are_those_of_the_json():
 
 
 def test_it_is_said_why_weights_fail():
-    """Is what the program says of weights among the notes, once for all seeds? Of 2 times 16
+    """Are the program's remarks on weights among the notes, once for all seeds? Of 2 times 16
     requests 28 sleep for one of four, and cfq does not see whose they are."""
     job = {
         "global": {
@@ -178,7 +178,7 @@ LONG = pt.Job("a", rw="randread", bs="4k", size="1g", direct=1, runtime="1000h",
 
 @pytest.mark.parametrize("command", [pt.run, pt.compare])
 def test_ctrl_c_ends_a_call(command):
-    """Does SIGINT end a thousand hours with KeyboardInterrupt, in the threads of `compare`, too,
+    """Does SIGINT end a thousand hours with KeyboardInterrupt, even in the threads of `compare`,
     and does the next run work?"""
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()

@@ -34,8 +34,8 @@ def test_a_plan_is_done_in_one_loop(plan, done):
 
 
 def test_parts_make_the_whole(plan, done, tmp_path):
-    """Do eight parts in processes of their own give what one loop does, and does a plan that is
-    done again do nothing?"""
+    """Do eight parts in separate processes give what one loop does, and does a second run of a
+    finished plan do nothing?"""
     file = as_csv(plan, tmp_path)
     words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--part"]
     for part in range(1, 9):
@@ -57,7 +57,7 @@ INSIDE = [sys.executable, "-c", "import sys; from paternoster_io import _native;
 
 
 def test_the_program_does_the_same(plan, done, tmp_path):
-    """Do parts in the Rust program give what Python's loop does, and goes one on where the other
+    """Do parts in the Rust program give what Python's loop does, and does one go on where the other
     ended?"""
     file = as_csv(plan, tmp_path)
     words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--part"]
@@ -71,8 +71,8 @@ def test_the_program_does_the_same(plan, done, tmp_path):
 
 
 def test_costs_are_predicted(plan, done):
-    """Is each row's cost predicted without a clock, and are parts by it even, within the dearest
-    row?"""
+    """Is each row's cost predicted without a clock, and are parts made from it equal to within the
+    costliest row?"""
     told = sweeps.predict(plan)
     assert told == sweeps.predict(plan)
     costs = told["cost"]
@@ -128,9 +128,9 @@ def test_a_failing_row_is_a_row():
 
 
 def test_a_cell_of_any_kind_is_its_rows_own():
-    """Is a cell that its column cannot hold (an array, a series, what compares or prints with an
-    exception) its row's error, an array of one number that number, an absent value of pandas an
-    empty cell, with the rows beside it done?"""
+    """Is a cell that its column cannot hold (an array, a series, an object that raises when
+    compared or printed) its row's error, an array of one number that number, an absent value of
+    pandas an empty cell, with the other rows done?"""
     numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
 
     class Bad:
@@ -160,8 +160,8 @@ def test_a_cell_of_any_kind_is_its_rows_own():
 
 
 def test_a_row_is_named_by_what_it_asks():
-    """Is a row's name that of its meaning: defaults written out, cells empty or not a number, and
-    what it costs change nothing?"""
+    """Does a row's name depend only on its meaning: do defaults written out, cells empty or not a
+    number, and its cost change nothing?"""
     job = "[a]\nrw=read\nsize=64k\n"
     same = [
         {"job": job},
@@ -219,8 +219,8 @@ def test_a_wrong_sweep_is_refused(tmp_path, words, said):
 
 
 def test_ctrl_c_keeps_whole_chunks(tmp_path):
-    """Does SIGINT in the middle of a sweep end it with 130 and no traceback, with whole files of
-    what was done, and does it go on from there?"""
+    """Does SIGINT in the middle of a sweep end it with 130 and no traceback, with complete files of
+    finished rows, and does it go on from there?"""
     job = "[a]\nrw=randread\nsize=1g\ndirect=1\n"
     rows = [{"job": job + "number_ios=9\n", "seed": seed} for seed in range(3)]
     long = {"job": job + "time_based=1\nruntime=1000h\n", "seed": 9, "device": "null"}
@@ -255,8 +255,8 @@ CELLS = st.one_of(
     )
 )
 def test_any_row_is_a_row(rows):
-    """Has a drawn plan, with any columns and whatever in them, as many rows of results, each with
-    a digest or an error, and the same when it is done again?"""
+    """Does a random plan, with any columns and cells, give as many rows of results, each with a
+    digest or an error, and the same when it is run again?"""
     found = pt.run_rows([{"runtime": "1ms", "device": "null", **row} for row in rows])
     assert len(found) == len(rows)
     assert all((one["digest"] is None) != (one["error"] is None) for one in found.rows())
@@ -266,8 +266,8 @@ def test_any_row_is_a_row(rows):
 
 
 def test_odd_plans_are_taken_or_refused(tmp_path):
-    """Are an empty plan of each kind, a column of one's own and the last seed taken, and what is no
-    plan refused by a RequestError?"""
+    """Are an empty plan of each kind, an unknown column and the last seed accepted, and is an
+    object that is no plan refused by a RequestError?"""
     job = "[a]\nrw=read\nsize=64k\n"
     assert len(pt.run_rows([])) == len(sweeps.predict([])) == len(sweeps.plan([])) == 0
     assert list(sweeps.sweep([], tmp_path / "none")) == []
@@ -289,8 +289,8 @@ def test_odd_plans_are_taken_or_refused(tmp_path):
 
 
 def test_plans_of_any_frame_are_predicted():
-    """Is a plan of pandas predicted, whose empty cells are NaN and whose seeds are then real, and
-    is a cell that its column cannot hold refused by its row and name?"""
+    """Is the cost of a pandas plan predicted, where empty cells are NaN and seeds therefore floats,
+    and is a cell that its column cannot hold refused by its row and name?"""
     job = "[a]\nrw=read\nsize=64k\n"
     rows = [{"job": job, "seed": 3, "set": None}, {"job": job, "seed": None, "runtime": "5ms"}]
     plain = sweeps.predict(rows)
@@ -303,8 +303,8 @@ def test_plans_of_any_frame_are_predicted():
 
 
 def test_numbers_of_any_length_are_refused():
-    """Is a number with more digits than Python reads or writes its row's error where it is done, and
-    a RequestError where it is predicted; and is one that only begins with zeros taken?"""
+    """Is a number with more digits than Python reads or writes its row's error when it is run, and
+    a RequestError when its cost is predicted; and is one that only begins with zeros accepted?"""
     job = "[a]\nrw=read\nsize=64k\n"
     for value in ("9" * 21, "9" * 4301, "9" * 100_000, 10**4301, -(10**4301), 2**2001, ""):
         row = {"job": job, "seed": value}
@@ -350,8 +350,8 @@ def test_what_is_no_result_is_named(tmp_path, name, content):
 
 
 def test_results_that_cannot_be_written_are_told(tmp_path):
-    """Is a folder that is a file, a form that is none, and a plan that is none refused with exit
-    status 2 or a RequestError?"""
+    """Are a file as folder, an unknown format, and a plan that is none refused with exit status 2
+    or a RequestError?"""
     plan = tmp_path / "plan.csv"
     plan.write_text("job\n/no.fio\n")
     told = program("sweep", str(plan), "--out", str(plan))
