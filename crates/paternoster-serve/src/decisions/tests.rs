@@ -99,7 +99,7 @@ impl DeviceLoop {
     }
 
     /// Asks until there is nothing to do, a few times too often.
-    fn pump(&mut self) {
+    fn dispatch(&mut self) {
         for _ in 0..200 {
             match self.recorded_queue.next(self.now) {
                 Output::Issue(command) => {
@@ -228,7 +228,7 @@ impl DeviceLoop {
             0..=2 => self.submit(a, b),
             3 | 4 => self.complete(a, b),
             5 => self.arrange(a, b),
-            _ => self.pump(),
+            _ => self.dispatch(),
         }
     }
 }
@@ -254,7 +254,7 @@ fn recorded(elevator: &str, queueable: bool, acts: &Acts) -> (Vec<Dispatch>, Rec
     for &act in acts {
         device_loop.act(act);
     }
-    device_loop.pump();
+    device_loop.dispatch();
     let state = device_loop.recorded_queue.finish_record().unwrap().unwrap();
     (device_loop.dispatched, state, sink.bytes())
 }

@@ -2,10 +2,10 @@
 //! Connection: a client of a loop, once it has chosen its volume.
 //!
 //! ```text
-//! wire ──▶ intake (header, payload, cutting) ──▶ I/Os ──▶ … ──▶ outbox ──▶ wire
+//! wire ──▶ receiving (header, payload, cutting) ──▶ I/Os ──▶ … ──▶ outbox ──▶ wire
 //! ```
 //!
-//! A connection whose intake is blocked is not read from: what it sends stays in its socket, and
+//! A connection whose receiving is blocked is not read from: what it sends stays in its socket, and
 //! the client's own writes stop. That is the only back-pressure, and no other client is slowed by
 //! it.
 //!
@@ -35,7 +35,7 @@ pub(super) const SAID: usize = 64 << 10;
 
 /// How far the reading of a connection's requests has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Intake {
+pub(super) enum Receiving {
     /// A header comes next.
     Header,
     /// The payload of this I/O; the fragment that is being filled.
@@ -46,7 +46,7 @@ pub(super) enum Intake {
         fragment: Option<u32>,
     },
     /// An I/O without payload that is not all fragments yet.
-    Cutting {
+    Splitting {
         /// Which.
         io: u32,
     },
@@ -166,7 +166,7 @@ pub(super) struct Connection {
     /// Its socket, or calls; `None` once it is closed.
     pub wire: Option<Wire>,
     /// How far reading has got.
-    pub intake: Intake,
+    pub receiving: Receiving,
     /// Why it is not read from.
     pub blocked: Blocked,
     /// In which of its tenant's lines it waits for a cap, or was first, and its number there.
@@ -248,7 +248,7 @@ impl Connection {
     /// Drops what was to be sent.
     pub(super) fn hang_up(&mut self, arena: &mut Arena) {
         self.wire = None;
-        self.intake = Intake::Over;
+        self.receiving = Receiving::Over;
         self.rest = Vec::new();
         self.takes.paid();
         self.brings.paid();

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use paternoster_core::{ClientSpec, Priority};
 
-use super::connection::{Blocked, Connection, Intake, PIECE, Pace};
+use super::connection::{Blocked, Connection, PIECE, Pace, Receiving};
 use super::io_fragment::Step;
 use super::outbox::Outbox;
 #[cfg(test)]
 use super::planted::{self, Bug};
 use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
-use super::{DeviceLoop, Newcomer, connection_events, intake, watch};
+use super::{DeviceLoop, Newcomer, connection_events, receive, watch};
 use crate::config::{Level, rules};
 use crate::control::snapshot::Figures;
 use crate::fuse::callers::Caller;
@@ -101,7 +101,7 @@ impl DeviceLoop {
             client,
             process,
             wire: Some(newcomer.wire),
-            intake: Intake::Header,
+            receiving: Receiving::Header,
             blocked: Blocked::No,
             nap: None,
             readable: true,
@@ -109,7 +109,7 @@ impl DeviceLoop {
             is_ready: false,
             is_sending: false,
             rest: newcomer.input,
-            ahead: intake::AHEAD,
+            ahead: receive::AHEAD,
             refusal: None,
             sends_much: false,
             ios: 0,
@@ -248,7 +248,7 @@ impl DeviceLoop {
     fn is_leaving(&self, index: u32) -> bool {
         let connection = self.connections.at(index);
         let ends = self.stopping || self.drained[connection.place as usize].ends.is_some();
-        let is_over = connection.intake == Intake::Over || ends;
+        let is_over = connection.receiving == Receiving::Over || ends;
         is_over && connection.is_idle()
     }
 

@@ -32,7 +32,7 @@ use paternoster_core::Nanos;
 use rustix::event::epoll;
 
 use super::DeviceLoop;
-use super::connection::{Connection, Intake, Pace};
+use super::connection::{Connection, Pace, Receiving};
 use super::io_fragment::{Io, Step};
 use super::outbox::Outbox;
 #[cfg(test)]
@@ -141,7 +141,7 @@ impl DeviceLoop {
             return false;
         }
         let connection = self.connections.at(index);
-        is_given(connection) || !matches!(connection.intake, Intake::Cutting { .. })
+        is_given(connection) || !matches!(connection.receiving, Receiving::Splitting { .. })
     }
 
     /// Whether the queue and the device have nothing.
@@ -150,8 +150,8 @@ impl DeviceLoop {
         if planted::has(Bug::LeavesAtOnce) {
             return true;
         }
-        let changes = |connection: &Connection| match connection.intake {
-            Intake::Cutting { io } if connection.wire.is_some() && !is_given(connection) => {
+        let changes = |connection: &Connection| match connection.receiving {
+            Receiving::Splitting { io } if connection.wire.is_some() && !is_given(connection) => {
                 self.ios.at(io).request.kind != Kind::Read
             }
             _ => false,
@@ -228,11 +228,11 @@ impl DeviceLoop {
             let (asked, error, answered) = (Asked::of(request), *error, *answered);
             Reading::Within { asked, cut, error, answered, owed }
         };
-        let reading = match connection.intake {
-            Intake::Header => Reading::Header,
-            Intake::Over => Reading::Over,
-            Intake::Cutting { io } => within(io, self.ios.at(io).cut),
-            Intake::Payload { io, fragment } => {
+        let reading = match connection.receiving {
+            Receiving::Header => Reading::Header,
+            Receiving::Over => Reading::Over,
+            Receiving::Splitting { io } => within(io, self.ios.at(io).cut),
+            Receiving::Payload { io, fragment } => {
                 let mut cut = self.ios.at(io).cut;
                 if let Some(fragment) = fragment.map(|fragment| self.fragments.at(fragment)) {
                     cut -= u64::from(fragment.length);
@@ -244,7 +244,7 @@ impl DeviceLoop {
                 }
                 within(io, cut)
             }
-            Intake::Skipping { left } => match &connection.refusal {
+            Receiving::Skipping { left } => match &connection.refusal {
                 Some((request, Refusal { errno, text })) => {
                     let (asked, errno, text) = (Asked::of(request), *errno, text.clone());
                     Reading::Skipping { left, asked, errno, text }
@@ -310,12 +310,12 @@ impl DeviceLoop {
         let done = match reading {
             Reading::Header => Ok(()),
             Reading::Over => {
-                connection.intake = Intake::Over;
+                connection.receiving = Receiving::Over;
                 self.leave_when_idle(index);
                 Ok(())
             }
             Reading::Skipping { left, asked, errno, text } => asked.request().map(|request| {
-                connection.intake = Intake::Skipping { left };
+                connection.receiving = Receiving::Skipping { left };
                 connection.refusal = Some((request, Refusal { errno, text }));
             }),
             Reading::Within { asked, cut, error, answered, .. } => {
@@ -357,9 +357,9 @@ impl DeviceLoop {
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
         connection.reads += u32::from(request.kind == Kind::Read);
-        connection.intake = match request.kind {
-            Kind::Write => Intake::Payload { io, fragment: None },
-            _ => Intake::Cutting { io },
+        connection.receiving = match request.kind {
+            Kind::Write => Receiving::Payload { io, fragment: None },
+            _ => Receiving::Splitting { io },
         };
         if request.kind == Kind::Write {
             connection.brings = Pace::default();

@@ -12,7 +12,7 @@
 //! `debug`.
 
 use super::DeviceLoop;
-use super::connection::{Connection, Intake};
+use super::connection::{Connection, Receiving};
 use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::log::Entry;
@@ -34,7 +34,7 @@ impl DeviceLoop {
 
     /// Logs that a client goes whose socket is still open.
     pub(super) fn tell_of_leave(&self, connection: &Connection) {
-        let reason = if connection.intake == Intake::Over {
+        let reason = if connection.receiving == Receiving::Over {
             "it said good-bye"
         } else if self.stopping {
             "the server stops"

@@ -4,9 +4,9 @@
 //! ```text
 //!             ┌────────────────────────────── one thread ─────────────────────────────┐
 //! handshake ▶ │ inbox                                                                 │
-//! control ──▶ │   connections ─▶ intake ─▶ I/Os ─▶ fragments ─▶ recorded queue        │
+//! control ──▶ │   connections ─▶ receive ─▶ I/Os ─▶ fragments ─▶ recorded queue       │
 //!             │        ▲                                              │               │
-//!             │        └── answers ◀─ ends of fragments ◀─ pump ◀─ backend            │
+//!             │        └── replies ◀─ ends of fragments ◀─ dispatch ◀─ backend        │
 //!             └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -15,22 +15,20 @@
 //! data, slabs for connections, I/Os and fragments. When something runs out, connections are not
 //! read from.
 //!
-//! * `connection`, `intake`: connections, and reading from them. `io_fragment`, `cut`: requests,
+//! * `connection`, `receive`: connections, and reading from them. `io_fragment`, `split`: requests,
 //!   and their pieces. `range_lock`: which changes of the same blocks may be under way together.
-//!   `pump`: the queue and the device. `answer`, `outbox`: answers to clients, and their order.
-//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: which tenant has which share, and
-//!   how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits for
+//!   `dispatch`: the queue and the device. `reply`, `outbox`: answers to clients, and their order.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `queue_limit`: which tenant has which share,
+//!   and how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits for
 //!   clients. `surveys`: whose question for holes is next. `turns`: whose requests are read.
 //!   `policy`: a scheduler that fails, and what takes over.
 //! * `handover`: another process takes over. `seats`: places for connections. `processes`:
-//!   connections that make calls (FUSE). `orders`, `tell`: what a running loop can be asked.
+//!   connections that make calls (FUSE). `orders`, `status`: what a running loop can be asked.
 //!   `reload`: a new configuration. `ending`: a device that hangs at a stop.
 //!
 //! Invariants: I1 no connection can make the loop wait; I2 an accepted request is answered, or its
 //! connection has gone; I3 memory is bounded by the configuration.
 
-mod answer;
-mod bound;
 mod busy_poll;
 mod caps;
 mod cgroups;
@@ -38,14 +36,13 @@ mod complaints;
 mod connection;
 mod connections;
 mod credit;
-mod cut;
 mod departed;
+mod dispatch;
 mod ending;
 pub(crate) mod geometry;
 mod handle;
 pub(crate) mod handover;
 pub mod inbox;
-mod intake;
 mod io_fragment;
 mod journal;
 #[cfg(test)]
@@ -59,15 +56,18 @@ pub(crate) mod planted;
 mod policy;
 mod pool;
 mod processes;
-mod pump;
+mod queue_limit;
 mod range_lock;
+mod receive;
 pub(crate) mod reload;
+mod reply;
 #[cfg(test)]
 mod rig;
 pub(crate) mod seats;
 mod shared;
+mod split;
+mod status;
 mod surveys;
-mod tell;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -98,7 +98,6 @@ use crate::host::notify::Pulse;
 use crate::recorded_queue::RecordedQueue;
 use crate::stats::Stats;
 use crate::wire::Wire;
-use bound::Bound;
 use busy_poll::BusyPoll;
 use complaints::Complaints;
 use connection::{Blocked, Connection};
@@ -107,6 +106,7 @@ use inbox::Inbox;
 use io_fragment::{Fragment, Io};
 use policy::Policy;
 use processes::Processes;
+use queue_limit::QueueLimit;
 use range_lock::RangeLocks;
 use shared::Pools;
 use surveys::Surveys;
@@ -169,7 +169,7 @@ pub struct DeviceLoop {
     line_end: u64,
     tenants: Tenants,
     pools: Pools,
-    bound: Bound,
+    queue_limit: QueueLimit,
     capped: bool,
     /// The device does its commands at once, on this thread.
     at_once: bool,
@@ -305,9 +305,9 @@ impl DeviceLoop {
         self.reap();
         self.read_messages();
         self.hear_all();
-        let mut until = self.pump();
+        let mut until = self.dispatch();
         if self.replace_what_failed() {
-            until = self.pump();
+            until = self.dispatch();
         }
         self.survey();
         self.send_all();
@@ -412,7 +412,7 @@ impl DeviceLoop {
 
     /// Handles a socket's events.
     fn socket_event(&mut self, token: u64, flags: epoll::EventFlags) {
-        let index = pump::index_of(token & u64::from(u32::MAX));
+        let index = dispatch::index_of(token & u64::from(u32::MAX));
         if !self.connections.is_live(index) || self.connections.at(index).id != token >> 32 {
             return;
         }
@@ -474,7 +474,7 @@ impl DeviceLoop {
     fn run_timers(&mut self) {
         self.wake_sleepers();
         if self.in_device == 0 {
-            self.bound.idle();
+            self.queue_limit.idle();
         }
         if self.now < self.next_tick {
             return;
@@ -486,7 +486,7 @@ impl DeviceLoop {
         self.end_the_late();
         self.tell_complaints(false);
         if self.tenants.remove_late(now, &mut self.recorded_queue) {
-            self.bound.divide(&self.tenants);
+            self.queue_limit.divide(&self.tenants);
         }
         // No connection is left without memory because a count was wrong or the one before it has
         // gone.

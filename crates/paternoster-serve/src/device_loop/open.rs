@@ -20,7 +20,6 @@ use crate::table::Table;
 use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer, Values};
 use rustix::event::epoll;
 
-use super::bound::Bound;
 use super::busy_poll::BusyPoll;
 use super::complaints::Complaints;
 use super::geometry::{self, Place};
@@ -28,6 +27,7 @@ use super::handover::{self, Resumed};
 use super::inbox::{Slot, inbox};
 use super::policy::Policy;
 use super::processes::Processes;
+use super::queue_limit::QueueLimit;
 use super::range_lock::RangeLocks;
 use super::reload::Reload;
 use super::seats;
@@ -36,7 +36,8 @@ use super::surveys::Surveys;
 use super::tenants::Tenants;
 use super::turns::Turns;
 use super::{
-    DeviceLoop, DeviceLoopHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch,
+    DeviceLoop, DeviceLoopHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, receive,
+    watch,
 };
 use crate::clock::Clock;
 use crate::config::{self, Config, Identity};
@@ -183,8 +184,8 @@ impl DeviceLoop {
         let processes = Processes::new(config, &exports);
         let volumes = places.iter().map(|place| place.name.clone()).collect();
         let handle = handle(device.name.clone(), volumes, slot.clone(), &config.server);
-        let mut bound = Bound::new(device.delay_bound, facts.depth);
-        bound.divide(&tenants);
+        let mut queue_limit = QueueLimit::new(device.delay_bound, facts.depth);
+        queue_limit.divide(&tenants);
         // A fragment is a request of the queue at most. In legacy pools each kind of I/O has a
         // third of them; beyond that sleepers are served in turn, without regard to the tenant.
         let pools = Pools::new(arena.length() as u64, 2 * limits.bios, limits.requests);
@@ -203,7 +204,7 @@ impl DeviceLoop {
             at_once,
             tenants,
             pools,
-            bound,
+            queue_limit,
             verbose: config.server.tells_requests(),
             connection_memory: share_of_one(&config.server, device),
             stall_timeout: config.server.stall_timeout,
@@ -258,7 +259,7 @@ impl DeviceLoop {
             complaints: Complaints::default(),
             pulse: Pulse::default(),
             policy: Policy::default(),
-            buffer: vec![0; intake::BUFFER].into_boxed_slice(),
+            buffer: vec![0; receive::BUFFER].into_boxed_slice(),
             loans: Vec::with_capacity(usize::from(facts.max_segments)),
             head: Vec::with_capacity(4096),
         };

@@ -2,8 +2,8 @@
 //! Policy: a scheduler that broke a law is replaced, and this is reported.
 //!
 //! ```text
-//! pump ─▶ queue ─▶ watched scheduler: a law is broken      (see `watchdog`)
-//!      ─▶ bfq takes what waits ─▶ log, status, metrics ─▶ pump again
+//! loop ─▶ queue ─▶ watched scheduler: a law is broken      (see `watchdog`)
+//!      ─▶ bfq takes what waits ─▶ log, status, metrics ─▶ loop again
 //! ```
 //!
 //! The loop asks the queue at least every 250 ms, so that a scheduler that keeps the device idle is

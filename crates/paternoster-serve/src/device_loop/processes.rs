@@ -2,7 +2,7 @@
 //! Processes: connections that make calls, through FUSE.
 //!
 //! ```text
-//! Call ── known caller ──────────────▶ its connection ──▶ wire of calls ──▶ intake, as of a socket
+//! Call ── known caller ──────────────▶ its connection ──▶ wire of calls ──▶ read as from a socket
 //!      ── new caller ── rule, cgroups ──▶ a connection is made
 //!      ── unknown caller, or too many ──▶ the volume's common connection
 //! ```

@@ -21,7 +21,7 @@ use std::sync::mpsc::Sender;
 use paternoster_core::{DeviceFacts, Limits};
 
 use super::DeviceLoop;
-use super::connection::{Blocked, Connection, Intake};
+use super::connection::{Blocked, Connection, Receiving};
 use super::connections::Standing;
 use super::geometry::Line;
 #[cfg(test)]
@@ -164,7 +164,7 @@ impl DeviceLoop {
         self.stall_timeout = server.stall_timeout;
         self.drain_timeout = server.drain_timeout;
         self.device_timeout = server.device_timeout;
-        self.bound.limit(device.delay_bound);
+        self.queue_limit.limit(device.delay_bound);
     }
 
     /// Sets scheduler and attributes; returns those that cannot be changed now. What a scheduler
@@ -261,10 +261,13 @@ impl DeviceLoop {
         let Some(name) = connection.moves_to.clone().filter(|_| connection.wire.is_some()) else {
             return true;
         };
-        if connection.intake == Intake::Over {
+        if connection.receiving == Receiving::Over {
             return true;
         }
-        if connection.intake != Intake::Header || connection.ios != 0 || connection.memory != 0 {
+        if connection.receiving != Receiving::Header
+            || connection.ios != 0
+            || connection.memory != 0
+        {
             return false;
         }
         self.move_to(index, name);

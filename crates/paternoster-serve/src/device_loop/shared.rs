@@ -43,7 +43,7 @@ impl Pools {
 impl DeviceLoop {
     /// Divides everything among tenants again, after one has come or gone, or a weight has changed.
     pub(super) fn divide(&mut self) {
-        self.bound.divide(&self.tenants);
+        self.queue_limit.divide(&self.tenants);
         let shares = self.tenants.shares();
         self.surveys.divide(&shares);
         self.turns.divide(&shares);

@@ -45,7 +45,7 @@ impl Mounted {
             let session = Session::new(files, &at, &options);
             (at, session)
         };
-        // Dropped on the way, a helper takes away what nobody serves.
+        // Dropped on the way, a helper takes away what no server serves.
         let session = session
             .and_then(Session::spawn)
             .map_err(|error| mount::explain(&at, &error, allow_other))?;

@@ -119,7 +119,7 @@ pub(super) fn standing(it: &DeviceLoop) -> String {
     let connections: Vec<_> = it
         .connections
         .iter()
-        .map(|(_, it)| (it.tenant, it.blocked, it.intake, it.ios, it.memory, it.rest.len()))
+        .map(|(_, it)| (it.tenant, it.blocked, it.receiving, it.ios, it.memory, it.rest.len()))
         .collect();
     let fragments: Vec<_> = it.fragments.iter().map(|(_, it)| (it.work, it.step)).collect();
     let (in_device, now) = (it.in_device, it.now);

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use paternoster_core::Nanos;
 
-use crate::device_loop::cut::CHANGES_WAITING;
-use crate::device_loop::pump::ROUND;
+use crate::device_loop::dispatch::ROUND;
 use crate::device_loop::rig::{READ, Rig, WRITE};
+use crate::device_loop::split::CHANGES_WAITING;
 
 /// Does a flood of writes within one block leave places to others of its tenant? A loop of a test
 /// build has 256 for fragments, of which a lone tenant may have 192; a client that sends 300 such

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: the ends of fragments and I/Os, and the replies to the client.
+//! Reply: the ends of fragments and I/Os, and the replies to the client.
 //!
 //! With structured replies each fragment of a read goes out as it ends, with its offset; the last
 //! one says so. Without them, data go out in order after one header; an error after it can only be
@@ -9,7 +9,7 @@
 //! after all its fragments have ended.
 
 use super::DeviceLoop;
-use super::connection::{Blocked, Intake, SAID};
+use super::connection::{Blocked, Receiving, SAID};
 use super::io_fragment::{Fragment, Io, Step};
 use super::outbox::{Data, OutOfPlace};
 use super::tenants::BUCKETS;
@@ -68,14 +68,14 @@ impl DeviceLoop {
         let io = self.ios.at(index);
         let (owner, left) = (io.connection, io.left);
         let connection = self.connections.at(owner);
-        match connection.intake {
+        match connection.receiving {
             // The code that cuts it goes on and ends it.
-            Intake::Cutting { io } if io == index => {
+            Receiving::Splitting { io } if io == index => {
                 let was_waiting = connection.blocked == Blocked::Own;
                 was_waiting.then(|| self.unblock(owner));
             }
             // Its payload is still coming.
-            Intake::Payload { io, .. } if io == index => {}
+            Receiving::Payload { io, .. } if io == index => {}
             _ if left == 0 => self.end_io(index),
             _ => {}
         }

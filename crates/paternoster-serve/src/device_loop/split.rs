@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cutting: from I/Os to fragments, and from fragments to bios of the queue.
+//! Split: from I/Os to fragments, and from fragments to bios of the queue.
 //!
 //! ```text
 //! WRITE_ZEROES 100 … 5000, blocks of 512
@@ -49,7 +49,7 @@ const EIO: i32 = 5;
 
 impl DeviceLoop {
     /// Makes fragments of an I/O without payload; returns whether all of it is fragments now.
-    pub(super) fn cut(&mut self, io: u32) -> bool {
+    pub(super) fn split(&mut self, io: u32) -> bool {
         loop {
             let now = self.ios.at(io);
             if now.error != 0 && now.cut < u64::from(now.request.length) {

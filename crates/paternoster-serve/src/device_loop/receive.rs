@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Intake: from the bytes of a connection's socket to I/Os.
+//! Receive: from the bytes of a connection's socket to I/Os.
 //!
 //! Bytes are read into one buffer of the loop, several requests with one call if they are there. A
 //! large payload is read straight into the memory that the device will take it from.
@@ -18,7 +18,7 @@ use std::io::ErrorKind;
 
 use super::DeviceLoop;
 use super::caps::Passing;
-use super::connection::{Blocked, IOS, Intake, SAID};
+use super::connection::{Blocked, IOS, Receiving, SAID};
 use super::io_fragment::Io;
 use super::turns::steps_of;
 use crate::config::Level;
@@ -159,8 +159,8 @@ impl DeviceLoop {
         let connection = self.connections.at_mut(index);
         let Some(wire) = &mut connection.wire else { return Ok(0) };
         let straight = wire.reads_straight();
-        let skipped = match connection.intake {
-            Intake::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
+        let skipped = match connection.receiving {
+            Receiving::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
             _ => 0,
         };
         let ahead = match usize::try_from(room) {
@@ -185,7 +185,7 @@ impl DeviceLoop {
     /// Reads payload to where the device will take it from.
     fn read_straight(&mut self, index: u32) -> Result<Option<usize>, String> {
         let connection = self.connections.at_mut(index);
-        let Intake::Payload { fragment: Some(fragment), .. } = connection.intake else {
+        let Receiving::Payload { fragment: Some(fragment), .. } = connection.receiving else {
             return Ok(None);
         };
         let Some(wire) = connection.wire.as_mut().filter(|wire| wire.reads_straight()) else {
@@ -216,40 +216,40 @@ impl DeviceLoop {
             if connection.blocked != Blocked::No || connection.wire.is_none() || is_held_back {
                 return Ok(Need::Patience);
             }
-            match connection.intake {
-                Intake::Over => return Ok(Need::Patience),
-                Intake::Skipping { left } => {
+            match connection.receiving {
+                Receiving::Over => return Ok(Need::Patience),
+                Receiving::Skipping { left } => {
                     let have = left.min((input.len() - *from) as u64);
                     *from += usize::try_from(have).unwrap_or(0);
                     if have < left {
-                        connection.intake = Intake::Skipping { left: left - have };
+                        connection.receiving = Receiving::Skipping { left: left - have };
                         return Ok(Need::Bytes);
                     }
-                    connection.intake = Intake::Header;
+                    connection.receiving = Receiving::Header;
                     if let Some((request, refusal)) = connection.refusal.take() {
                         self.refuse(index, &request, refusal.errno, &refusal.text);
                     }
                 }
-                Intake::Cutting { .. } | Intake::Header if self.turns.is_over() => {
+                Receiving::Splitting { .. } | Receiving::Header if self.turns.is_over() => {
                     return Ok(Need::Turn);
                 }
-                Intake::Cutting { io } => {
-                    if !self.cut(io) {
+                Receiving::Splitting { io } => {
+                    if !self.split(io) {
                         let is_blocked = self.connections.at(index).blocked != Blocked::No;
                         return Ok(if is_blocked { Need::Patience } else { Need::Turn });
                     }
                     let connection = self.connections.at_mut(index);
                     // Its end may have closed the connection.
                     if connection.wire.is_some() {
-                        connection.intake = Intake::Header;
+                        connection.receiving = Receiving::Header;
                     }
                 }
-                Intake::Payload { io, fragment } => {
+                Receiving::Payload { io, fragment } => {
                     if let Some(need) = self.fill(index, io, fragment, input, from) {
                         return Ok(need);
                     }
                 }
-                Intake::Header => {
+                Receiving::Header => {
                     let Some(header) = input[*from..].first_chunk::<HEADER>() else {
                         return Ok(Need::Bytes);
                     };
@@ -294,7 +294,7 @@ impl DeviceLoop {
         }
         if fragment.filled < fragment.length {
             connection.brings.owes(self.now);
-            connection.intake = Intake::Payload { io, fragment: Some(place) };
+            connection.receiving = Receiving::Payload { io, fragment: Some(place) };
             return Some(Need::Bytes);
         }
         connection.brings.paid();
@@ -302,8 +302,8 @@ impl DeviceLoop {
         connection.piece = (2 * connection.piece).min(LARGEST as u64);
         let io_now = self.ios.at(io);
         let is_last = io_now.cut == u64::from(io_now.request.length);
-        self.connections.at_mut(index).intake =
-            if is_last { Intake::Header } else { Intake::Payload { io, fragment: None } };
+        self.connections.at_mut(index).receiving =
+            if is_last { Receiving::Header } else { Receiving::Payload { io, fragment: None } };
         self.enqueue(place);
         None
     }
@@ -317,7 +317,7 @@ impl DeviceLoop {
         }
         let tenant = connection.tenant;
         // What it waits for is held by itself, or by others of its tenant.
-        let has_room = connection.ios < IOS && self.bound.has_room(self.tenants.at(tenant));
+        let has_room = connection.ios < IOS && self.queue_limit.has_room(self.tenants.at(tenant));
         if !has_room || !self.pools.ios.has_one_for(tenant) {
             self.block(index, Blocked::Tenant);
             return false;
@@ -348,7 +348,7 @@ impl DeviceLoop {
         // A server that stops answers what it has accepted, and nothing else: a client that
         // reconnects sends the rest again. A refusal would be a disk error for it.
         if request.kind == Kind::Disconnect || self.stopping {
-            connection.intake = Intake::Over;
+            connection.receiving = Receiving::Over;
             return self.leave_when_idle(index);
         }
         let refusal = if self.drained[connection.place as usize].is_drained() {
@@ -369,7 +369,7 @@ impl DeviceLoop {
             if left == 0 {
                 return self.refuse(index, &request, refusal.errno, &refusal.text);
             }
-            connection.intake = Intake::Skipping { left };
+            connection.receiving = Receiving::Skipping { left };
             connection.refusal = Some((request, refusal));
             return;
         }
@@ -393,9 +393,9 @@ impl DeviceLoop {
         connection.ios += 1;
         connection.reads += u32::from(request.kind == Kind::Read);
         self.drained[self.connections.at(index).place as usize].under_way += 1;
-        self.connections.at_mut(index).intake = match request.kind {
-            Kind::Write => Intake::Payload { io, fragment: None },
-            _ => Intake::Cutting { io },
+        self.connections.at_mut(index).receiving = match request.kind {
+            Kind::Write => Receiving::Payload { io, fragment: None },
+            _ => Receiving::Splitting { io },
         };
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pump: the twenty lines around the queue, and what a command is made of.
+//! Dispatch: the twenty lines around the queue, and what a command is made of.
 //!
 //! ```text
 //! loop  completions ─▶ queue      next: Issue ─▶ job ─▶ backend
@@ -42,7 +42,7 @@ const ENOUGH: u32 = 32;
 impl DeviceLoop {
     /// Asks the queue until it waits, or enough was done for a round; returns when to ask again at
     /// the latest.
-    pub(super) fn pump(&mut self) -> Option<Nanos> {
+    pub(super) fn dispatch(&mut self) -> Option<Nanos> {
         let (mut work, mut ends) = (0, 0);
         let began = self.now;
         loop {
@@ -218,7 +218,7 @@ impl DeviceLoop {
         fragment.ticket = None;
         let connection = self.ios.at(fragment.io).connection;
         self.tenants.at_mut(self.connections.at(connection).tenant).under_way -= 1;
-        self.bound.ended(self.now);
+        self.queue_limit.ended(self.now);
         if self.fragments.at(index).reads_first && error == 0 {
             self.mend_edges(index);
             self.submit(index);

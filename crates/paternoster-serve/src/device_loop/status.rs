@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Telling: a loop's state, and what each request waits for.
+//! Status: a loop's state, and what each request waits for.
 //!
 //! `explain` answers two questions of a user who set a weight and sees no effect: what is the
 //! effective weight at every level, and why; and what does each waiting request wait for.

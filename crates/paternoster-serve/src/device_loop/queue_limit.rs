@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bound: how many requests may wait, so that none waits longer than it should.
+//! Queue limit: how many requests may wait, so that none waits longer than it should.
 //!
 //! A queue that serves one request every 2 ms, and should keep no request waiting for more than 50
 //! ms, has room for 25. The rest stays in the clients' sockets. The room is divided among the
@@ -25,7 +25,7 @@ const WINDOW: u64 = 128;
 
 /// Room in the queue.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct QueueLimit {
     bound: Option<Nanos>,
     depth: u64,
     /// Mean time between two ends while the device was busy, times [`WINDOW`]; 0: unknown.
@@ -35,10 +35,10 @@ pub(super) struct Bound {
     shares: Vec<u16>,
 }
 
-impl Bound {
+impl QueueLimit {
     /// Room for a device that takes `depth` commands.
-    pub(super) fn new(bound: Option<Nanos>, depth: u32) -> Bound {
-        Bound { bound, depth: depth.into(), interval: 0, last: None, shares: Vec::new() }
+    pub(super) fn new(bound: Option<Nanos>, depth: u32) -> QueueLimit {
+        QueueLimit { bound, depth: depth.into(), interval: 0, last: None, shares: Vec::new() }
     }
 
     /// Sets another bound.
@@ -109,7 +109,7 @@ mod tests {
     /// Does the example of the essay hold?
     #[test]
     fn room_for_so_many() {
-        let mut bound = Bound::new(Some(Nanos::from_millis(50)), 4);
+        let mut bound = QueueLimit::new(Some(Nanos::from_millis(50)), 4);
         assert_eq!(bound.places(), u64::MAX, "nothing is known yet");
         for end in 0..1000 {
             bound.ended(Nanos::from_millis(2 * end));
@@ -120,7 +120,7 @@ mod tests {
     /// Does a slow device still get its depth?
     #[test]
     fn never_less_than_the_device_takes() {
-        let mut bound = Bound::new(Some(Nanos::from_millis(1)), 32);
+        let mut bound = QueueLimit::new(Some(Nanos::from_millis(1)), 32);
         for end in 0..1000 {
             bound.ended(Nanos::from_millis(10 * end));
         }
