@@ -223,7 +223,7 @@ fn reads(server: &paternoster_serve::server::Server) -> u64 {
     snapshot(server).tenants.iter().map(|line| line.figures.reads).sum()
 }
 
-/// Throughput kept, how many times the p99 alone, and whether nobody is better in both.
+/// Throughput kept, how many times the p99 alone, and whether no other is better in both.
 fn points(found: &[Found], alone: &Found, most: f64) -> Vec<(f64, f64, bool)> {
     let plain: Vec<(f64, f64)> = found
         .iter()

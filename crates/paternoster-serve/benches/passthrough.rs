@@ -5,7 +5,7 @@
 //! kernel ──request──▶ the one thread: pread or pwrite ──reply──▶ kernel
 //! ```
 //!
-//! No queue, no scheduler, nobody is told apart: what it costs to answer the kernel at all. It asks
+//! No queue, no scheduler, no clients told apart: what it costs to answer the kernel at all. It asks
 //! the kernel for the same things as our own front does (`src/fuse/kernel.rs`: requests that come
 //! at the same time, their sizes; and direct I/O), and keeps one buffer for the data it reads.
 //!

@@ -48,25 +48,25 @@ pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
     check_device()?;
     if !rustix::process::geteuid().is_root() && !in_path(HELPER) {
         return Err(format!(
-            "only root can mount, or who has {HELPER} (in Debian: apt install fuse3)"
+            "only root can mount without {HELPER} (in Debian: apt install fuse3)"
         ));
     }
     folder.canonicalize().map_err(|error| wrong(&error))
 }
 
-/// Unmounts what somebody left behind who was killed.
+/// Unmounts what a server that was killed has left behind.
 fn take_away_the_dead(at: &Path) {
     let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
-    // What a folder is the kernel remembers of the dead, for as long as it was told to; for what
-    // is in it, it has to ask.
+    // The kernel still answers from its cache what a dead mount's folder is; for what is in the
+    // folder it has to ask the server.
     if fs::read_dir(at).is_err_and(dead) {
-        // What cannot be taken away is told by whoever looks next.
+        // If this fails, the next access to the folder says so.
         let _still_there = unmount(at, true);
     }
 }
 
-/// Takes away what is mounted there if its server is dead, and nothing that another has mounted
-/// there since. The server may be in the midst of dying: calls that wait for it are broken off.
+/// Unmounts what is mounted there if its server is dead, and nothing that another server has
+/// mounted there since. The server may still be dying: calls that wait for it are aborted.
 pub(crate) fn take_away_if_dead(at: &Path) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // This mount itself, by whatever name; it is detached, which minds no open file.
@@ -191,26 +191,26 @@ fn mount_by_helper(folder: &Path, others: bool) -> io::Result<OwnedFd> {
     found.ok_or_else(|| io::Error::other(format!("{HELPER} has sent no file")))
 }
 
-/// Unmounts; `detached`: also when somebody is in it.
+/// Unmounts; `detached`: also when it is in use.
 ///
 /// # Errors
-/// What the system said; EBUSY when somebody is in it.
+/// What the system said; EBUSY when it is in use.
 pub(crate) fn unmount(folder: &Path, detached: bool) -> io::Result<()> {
     let flags = if detached { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(folder, flags | UnmountFlags::NOFOLLOW) {
-        // Or somebody else has done it.
+        // INVAL and NOENT: it is unmounted already.
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
         Err(Errno::PERM) => ask_helper(folder, detached),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Who is not root has mounted through a helper, and unmounts through it.
+/// A server that is not root has mounted through a helper, and unmounts through it.
 fn ask_helper(folder: &Path, detached: bool) -> io::Result<()> {
     let mut command = Command::new(HELPER);
     command.arg("-u").arg("-q").args(detached.then_some("-z")).arg("--").arg(folder);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It says why in words only; nearly always somebody is in it.
+    // It says why in words only; nearly always it is in use.
     if command.status()?.success() { Ok(()) } else { Err(ErrorKind::ResourceBusy.into()) }
 }
 

@@ -134,19 +134,39 @@ fn documents_speak_plainly() {
             return Vec::new();
         }
         let on_mails = page.starts_with("docs/seeds");
-        lines_with(&without_output(text), |line| {
-            let mut words = line.split(|c: char| !c.is_ascii_alphabetic());
-            let odd = |word: &str| match word {
-                "whoever" | "Whoever" | "himself" | "nobody" | "Nobody" | "somebody"
-                | "Somebody" => true,
-                "he" | "He" | "his" | "him" => !on_mails,
-                _ => false,
-            };
-            let odd = words.find(|word| odd(word)).map(|word| format!("`{word}`"));
-            odd.or_else(|| line.contains(". Who ").then(|| "a sentence with `Who`".to_owned()))
-        })
+        lines_with(&without_output(text), |line| odd_word(line, on_mails))
     });
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The first word of a line that plain English has not; `persons` may be "he".
+fn odd_word(line: &str, persons: bool) -> Option<String> {
+    let odd = |word: &str| match word {
+        "whoever" | "Whoever" | "himself" | "nobody" | "Nobody" | "somebody" | "Somebody" => true,
+        "he" | "He" | "his" | "him" => !persons,
+        _ => false,
+    };
+    let mut words = line.split(|c: char| !c.is_ascii_alphabetic());
+    let odd = words.find(|word| odd(word)).map(|word| format!("`{word}`"));
+    odd.or_else(|| line.contains(". Who ").then(|| "a sentence with `Who`".to_owned()))
+}
+
+/// The same in comments. Experiments are of mails, which persons wrote.
+#[test]
+fn comments_speak_plainly() {
+    let found = complaints(&files(&["rs"]), |path, text| {
+        // These two name the words.
+        let names_them =
+            path.ends_with("tests/all/tidy.rs") || path.ends_with("tests/all/words.rs");
+        let persons = ["experiments", "reproduce"]
+            .iter()
+            .any(|of| path.components().any(|part| part.as_os_str() == *of));
+        lines_with(text, |line| {
+            let comment = line.find("// ").or_else(|| line.find("//! ")).or(line.find("/// "));
+            comment.filter(|_| !names_them).and_then(|at| odd_word(&line[at..], persons))
+        })
+    });
+    assert!(found.is_empty(), "{} lines: {found:#?}", found.len());
 }
 
 /// Does every unsafe block say why it is sound, and is there none in the crates that forbid it?

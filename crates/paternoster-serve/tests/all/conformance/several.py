@@ -56,7 +56,7 @@ for round in range(2):
     flusher.flush()
     assert content() == expected, f"round {round}: the file"
 
-# Who goes without good-bye, with requests under way, takes nobody along.
+# A client that goes without a good-bye, with requests under way, takes no other along.
 lost = connect()
 for number in range(32):
     lost.aio_pread(nbd.Buffer(64 << 10), number * (64 << 10))
