@@ -21,7 +21,7 @@ use crate::request::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
-/// What a client may sleep for: a request of one of two pools, a bio (see `queue/admission.rs`).
+/// What a client may sleep for: a request of one of two pools, a bio (see `block/admission`).
 pub(crate) const POOLS: usize = 3;
 
 /// Identifies a client of a queue. The id of a client that has left is detected.
@@ -238,7 +238,7 @@ impl Group {
     }
 }
 
-/// A client's state in a pool that it may wait for (see `queue/admission.rs`).
+/// A client's state in a pool that it may wait for (see `block/admission`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sleep {
     /// Not waiting.

@@ -11,7 +11,7 @@
 //!  Done ◀────────┴────────────────────────────────────────────────────── complete ◀─────┘
 //! ```
 //!
-//! Its parts are in `block/` (merge, plug, dispatch, throttle), `queue/admission.rs` and `flush/`
+//! Its parts are in `block/` (merge, admission, plug, dispatch, throttle) and `flush/`
 //! (sequencer); what it does with them in `queue/`, `queue/lifecycle.rs` (elevators, clients,
 //! groups), `queue/events.rs` (events), `queue/attributes.rs` (attributes), `inspect.rs` (explain,
 //! audit). A bio passes through `queue/submit.rs` (in), this file (what to do next),
@@ -45,6 +45,7 @@ use alloc::boxed::Box;
 
 use crate::answer::{Output, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
+use crate::block::admission::Allocator;
 use crate::block::chosen::Chosen;
 use crate::block::merge::Merger;
 use crate::block::plug::{DevicePlug, TaskPlugs};
@@ -54,7 +55,6 @@ use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
 use crate::list::{Links, List};
-use crate::queue::admission::Allocator;
 use crate::queue_view::{Limits, QueueView};
 use crate::request::{Cookie, Op, Request, RequestId, Stage};
 use crate::slab::Slab;
@@ -179,7 +179,7 @@ impl<O: Observer> RequestQueue<O> {
             self.forget_bio_of(client);
             return Some(Output::Done(cookie, outcome));
         }
-        self.next_wake().map(Output::Wake)
+        self.allocator.next_wake(&mut self.view).map(Output::Wake)
     }
 
     #[inline]

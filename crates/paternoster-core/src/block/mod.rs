@@ -3,6 +3,7 @@
 //!
 //! No part knows the [`RequestQueue`](crate::RequestQueue): a part answers, the queue acts.
 
+pub(crate) mod admission;
 pub(crate) mod chosen;
 pub(crate) mod dispatch;
 pub(crate) mod merge;

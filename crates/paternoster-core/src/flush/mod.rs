@@ -47,12 +47,12 @@ mod steps;
 mod writers;
 
 use crate::bio_slot::BioRun;
+use crate::block::admission::POOL_NONE;
 use crate::device::{Outcome, Status};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
 use crate::list::List;
 use crate::queue::RequestQueue;
-use crate::queue::admission::POOL_NONE;
 use crate::queue_view::Limits;
 use crate::request::{Bio, Flags, Op, Request, RequestId, Stage, Ticket};
 use crate::slab::{Key, NIL};

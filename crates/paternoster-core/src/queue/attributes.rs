@@ -24,6 +24,7 @@
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError, Value};
+use crate::block::admission::nr_requests_least;
 use crate::elevator::Rules;
 use crate::event::{NoObserver, Observer};
 use crate::flush::HOLDS;
@@ -232,7 +233,7 @@ impl<O: Observer> RequestQueue<O> {
 
     fn set_nr_requests(&mut self, value: u64) {
         let value = u32::try_from(value).unwrap_or(u32::MAX);
-        self.view.nr_requests = value.max(self.nr_requests_least());
+        self.view.nr_requests = value.max(nr_requests_least(self.policy.rules));
         self.policy.requests_fixed = true;
         self.wake_all();
     }

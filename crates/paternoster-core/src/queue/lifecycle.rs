@@ -226,7 +226,8 @@ impl<O: Observer> RequestQueue<O> {
         client.leaving = true;
         let gone = client.is_gone();
         self.flush_plug(id);
-        self.stop_sleeping(id);
+        let (allocator, mut around) = self.admission();
+        allocator.stop_sleeping(&mut around, id);
         if gone {
             self.remove_client(id);
         }
@@ -236,7 +237,8 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline(never)]
     pub(crate) fn remove_client(&mut self, id: ClientId) {
-        self.stop_sleeping(id);
+        let (allocator, mut around) = self.admission();
+        allocator.stop_sleeping(&mut around, id);
         self.flush.writers.forget(id.index());
         self.elevator.tell(|it| it.client_detached(&mut self.view, id));
         let client = self.view.clients.0.release(id.index());

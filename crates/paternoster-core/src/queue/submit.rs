@@ -11,9 +11,9 @@
 
 use super::RequestQueue;
 use crate::answer::SubmitError;
+use crate::block::admission::POOL_BIOS;
 use crate::elevator::Position;
 use crate::event::{Action, Observer};
-use crate::queue::admission::POOL_BIOS;
 use crate::request::{Bio, Op, RequestId, Stage, Ticket};
 use crate::slab::Key;
 use crate::time::Nanos;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which client gets a tag that became free, under mq rules: the laws R1 to R4 of
-//! `queue/admission.rs`, one by one. Their purpose, to avoid loads in which a client gets nothing
+//! `block/admission`, one by one. Their purpose, to avoid loads in which a client gets nothing
 //! for ever, is judged by `paternoster-torture/tests/all/drawn_loads`.
 
 use paternoster_core::elevator::Rules;
