@@ -60,7 +60,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                 )?;
                 f.write_str("has taken it with flushes")
             }
-            Stage::Flushing if queue.shares_flush(RequestId(slot.request)) => {
+            Stage::Flushing if queue.flush.shares(&queue.links, RequestId(slot.request)) => {
                 f.write_str("it waits for the flush in flight")
             }
             Stage::Flushing if queue.flush.in_flight() => {
@@ -75,7 +75,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Dispatched if queue.refused_until != Nanos::MAX => {
                 f.write_str("it was chosen; the device refused a command and will be asked again")
             }
-            Stage::Dispatched if queue.is_held(slot.request) => {
+            Stage::Dispatched if queue.flush.holds(&queue.view, RequestId(slot.request)) => {
                 f.write_str("it was chosen and is held until the flush has ended")
             }
             Stage::Dispatched => {
@@ -109,7 +109,7 @@ impl<O: Observer> RequestQueue<O> {
         self.audit_requests()?;
         self.audit_pools()?;
         self.audit_clients()?;
-        self.audit_flush()?;
+        self.flush.audit(&self.view, &self.links)?;
         self.plugs.audit(&self.links)?;
         self.throttle.audit(&self.links)?;
         self.elevator.audit(&self.view)

@@ -36,6 +36,7 @@ mod dispatching;
 mod ends;
 mod events;
 mod flush_cost;
+mod flushing;
 pub(crate) mod lifecycle;
 mod merging;
 mod plugging;
@@ -239,10 +240,22 @@ impl<O: Observer> RequestQueue<O> {
     /// elevator.
     #[inline(never)]
     fn next_beside_flush(&mut self) -> Result<Option<RequestId>, Waiting> {
-        match self.next_dispatched()? {
-            None if self.holds_queue() => Err(Waiting::Flush),
-            next => Ok(next),
+        let idle = self.tags.is_empty();
+        let RequestQueue { flush, view, dispatch, links, .. } = self;
+        let next = flush.next_dispatched(view, dispatch, links, idle)?;
+        if let Some(id) = next {
+            dispatch.remove(links, id.0);
         }
+        if next.is_none() && self.holds_queue() { Err(Waiting::Flush) } else { Ok(next) }
+    }
+
+    /// Whether nothing leaves the elevator because a flush is in flight.
+    pub(crate) fn holds_queue(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if self.planted.holds_for_ever() {
+            return true;
+        }
+        self.flush.holds_queue(&self.view.facts)
     }
 
     /// What the elevator wants done; `None` to look at the dispatch list again.
@@ -250,7 +263,9 @@ impl<O: Observer> RequestQueue<O> {
         match self.elevator.pick(&mut self.view) {
             Pick::Dispatch(id, place) => {
                 self.merger.leave(id);
-                if self.hold_write(id) {
+                if self.flush.holds(&self.view, id) {
+                    self.view.requests[id].stage = Stage::Dispatched;
+                    self.dispatch.push_back(&mut self.links, id.0);
                     return Ok(None);
                 }
                 let last = place == Place::Tail || self.policy.rules == Rules::Mq;
@@ -264,7 +279,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             Pick::Idle => Err(Waiting::Idling),
             Pick::Await => Err(Waiting::Completion),
-            Pick::Nothing if self.somebody_awaits_flush() => Err(Waiting::Flush),
+            Pick::Nothing if self.flush.is_awaited() => Err(Waiting::Flush),
             // Requests that may go were released a moment ago.
             Pick::Nothing if !self.throttle.is_empty() => Err(Waiting::Throttled),
             Pick::Nothing if self.plugs.held() != 0 => Err(Waiting::Plugged),
@@ -277,7 +292,7 @@ impl<O: Observer> RequestQueue<O> {
     fn wait(&self, why: Waiting) -> Output {
         let mut until = self.view.timer_rings().min(self.plug.deadline());
         if self.flush.policy.delay != Nanos::ZERO || !self.throttle.is_empty() {
-            until = until.min(self.flush_due()).min(self.throttle_deadline());
+            until = until.min(self.flush.due(self.view.exact)).min(self.throttle_deadline());
         }
         if self.tags.is_empty() {
             until = until.min(self.refused_until);
@@ -299,7 +314,7 @@ impl<O: Observer> RequestQueue<O> {
         request.clock = clock;
         let bound = self.elevator.has_bound(request);
         if request.op == Op::Flush {
-            self.flush_starts();
+            self.flush.starts(now);
         } else {
             let in_device = &mut self.view.in_device;
             in_device.requests += 1;

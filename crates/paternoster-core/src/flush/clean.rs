@@ -25,10 +25,7 @@
 //! Source: seed 003 (Tejun Heo: back-to-back flushes are no-ops; doing that in the block layer);
 //! FLUSH-21.
 
-use crate::device::Outcome;
-use crate::event::Observer;
-use crate::queue::RequestQueue;
-use crate::request::{Flags, Op, Request, RequestId};
+use crate::request::{Flags, Op, Request};
 
 /// What the volatile cache may hold.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +51,7 @@ impl Cleanness {
     }
 
     /// Nothing is known any more: the cache counts as dirty.
-    pub(super) const fn forget(&mut self) {
+    pub(crate) const fn forget(&mut self) {
         self.written = true;
     }
 
@@ -75,41 +72,8 @@ impl Cleanness {
         self.flushing = false;
     }
 
-    const fn is_clean(self) -> bool {
+    /// I1: every write that has ended is durable.
+    pub(crate) const fn is_clean(self) -> bool {
         !self.written && !self.flushing
-    }
-}
-
-impl<O: Observer> RequestQueue<O> {
-    /// The device is declared to have a cache, or to have none: while it had none, writes were not
-    /// tracked, and the time in which debts are repaid did not pass.
-    pub(crate) fn believe_write_cache(&mut self, there: bool) {
-        if self.view.facts.write_cache != there {
-            self.view.facts.write_cache = there;
-            self.flush.clean.forget();
-            self.forgive_debts();
-        }
-    }
-
-    /// Whether the clients that wait for a flush can continue without one.
-    pub(super) fn is_clean(&mut self) -> bool {
-        if !self.flush.policy.elides {
-            return false;
-        }
-        #[cfg(feature = "planted-bugs")]
-        if self.planted.elides_too_many(!self.flush.clean.is_clean()) {
-            return true;
-        }
-        self.flush.clean.is_clean()
-    }
-
-    /// No request in the pending list needs a flush: all continue.
-    pub(super) fn pass_pending(&mut self) {
-        let pending = self.flush.pending;
-        for _ in 0..self.flush.lists[pending].len() {
-            if let Some(index) = self.flush.lists[pending].pop_front(&mut self.links) {
-                self.end_step(RequestId(index), Outcome::OK);
-            }
-        }
     }
 }

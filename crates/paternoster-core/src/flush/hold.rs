@@ -48,10 +48,12 @@
 //!
 //! Source: seed 003; FLUSH-10 to FLUSH-15, FLUSH-19 to FLUSH-23.
 
+use super::Sequencer;
 use crate::answer::Waiting;
-use crate::event::Observer;
-use crate::queue::RequestQueue;
-use crate::request::{Op, RequestId, Stage};
+use crate::device::DeviceFacts;
+use crate::list::{Links, List};
+use crate::queue_view::QueueView;
+use crate::request::{Op, RequestId};
 use crate::time::Nanos;
 
 /// At most this many flushes follow each other while something else waits. Long enough for the
@@ -73,119 +75,96 @@ pub(crate) enum Hold {
 pub(crate) const HOLDS: [(&str, Hold); 3] =
     [("off", Hold::Off), ("unqueueable", Hold::Unqueueable), ("writes", Hold::Writes)];
 
-impl<O: Observer> RequestQueue<O> {
+impl Sequencer {
     /// A flush is in flight. The request on the dispatch list that goes to the device next; or why
-    /// none does although the list is not empty.
-    pub(crate) fn next_dispatched(&mut self) -> Result<Option<RequestId>, Waiting> {
-        let Some(first) = self.dispatch.first() else { return Ok(None) };
+    /// none does although the list is not empty. `idle`: nothing is in the device.
+    pub(crate) fn next_dispatched(
+        &self,
+        view: &QueueView,
+        dispatch: &List,
+        links: &Links,
+        idle: bool,
+    ) -> Result<Option<RequestId>, Waiting> {
+        let Some(first) = dispatch.first() else { return Ok(None) };
         let mut id = RequestId(first);
-        if self.is_held(first) {
-            let other = self.dispatch.iter(&self.links).find(|&index| !self.is_write(index));
-            match other {
+        if self.holds(view, id) {
+            match dispatch.iter(links).find(|&index| !is_write(view, RequestId(index))) {
                 Some(index) => id = RequestId(index),
-                None if self.dispatch.len() >= self.view.facts.depth => {
-                    return Err(Waiting::Flush);
-                }
+                None if dispatch.len() >= view.facts.depth => return Err(Waiting::Flush),
                 None => return Ok(None),
             }
         }
-        if self.flush.is_command(id) && self.must_drain() {
-            return Err(Waiting::Flush);
-        }
-        self.dispatch.remove(&mut self.links, id.0);
-        Ok(Some(id))
-    }
-
-    fn is_write(&self, index: u32) -> bool {
-        self.view.slot(index).op == Op::Write
-    }
-
-    fn must_drain(&self) -> bool {
-        self.flush.policy.drains && !self.view.facts.flush_queueable && !self.tags.is_empty()
+        let must_drain = self.policy.drains && !view.facts.flush_queueable && !idle;
+        if self.is_command(id) && must_drain { Err(Waiting::Flush) } else { Ok(Some(id)) }
     }
 
     /// Whether nothing leaves the elevator because a flush is in flight.
-    pub(crate) fn holds_queue(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if self.planted.holds_for_ever() {
-            return true;
-        }
-        let holds = self.flush.policy.hold != Hold::Off && !self.view.facts.flush_queueable;
-        holds && self.flush.in_flight()
+    pub(crate) const fn holds_queue(&self, facts: &DeviceFacts) -> bool {
+        let holds = !matches!(self.policy.hold, Hold::Off) && !facts.flush_queueable;
+        holds && self.in_flight()
     }
 
-    fn holds_writes(&self) -> bool {
-        self.flush.in_flight()
-            && self.flush.policy.hold == Hold::Writes
-            && self.view.facts.flush_queueable
-    }
-
-    /// Whether a picked request has to stay on the dispatch list until the flush has ended; if so,
-    /// it is put there.
-    pub(crate) fn hold_write(&mut self, id: RequestId) -> bool {
-        if !self.is_held(id.0) {
-            return false;
-        }
-        self.view.requests[id].stage = Stage::Dispatched;
-        self.dispatch.push_back(&mut self.links, id.0);
-        true
-    }
-
-    /// Whether a request on the dispatch list has to stay there until the flush has ended.
-    pub(crate) fn is_held(&self, index: u32) -> bool {
-        self.holds_writes() && self.is_write(index)
+    /// Whether a request that was picked has to stay on the dispatch list until the flush has
+    /// ended.
+    pub(crate) fn holds(&self, view: &QueueView, id: RequestId) -> bool {
+        let holds_writes =
+            self.in_flight() && self.policy.hold == Hold::Writes && view.facts.flush_queueable;
+        holds_writes && is_write(view, id)
     }
 
     /// Whether a flush is in flight, or will be.
-    pub(crate) fn somebody_awaits_flush(&self) -> bool {
-        self.flush.in_flight() || !self.flush.lists[self.flush.pending].is_empty()
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.in_flight() || self.has_pending()
     }
 
-    /// A flush has ended: did others wait meanwhile?
-    pub(super) fn lengthen_train(&mut self) {
-        self.flush.train = if self.others_wait() { self.flush.train + 1 } else { 0 };
+    /// Whether a request waits for a flush to start.
+    pub(super) const fn has_pending(&self) -> bool {
+        !self.lists[self.pending].is_empty()
     }
 
-    /// Something outside a sequence has been done; a flush may have waited for it.
-    pub(crate) fn end_train(&mut self) {
-        if self.flush.train != 0 && core::mem::take(&mut self.flush.train) >= TRAIN_MOST {
-            self.kick();
-        }
+    /// A flush has ended; `others_wait`: something outside a sequence has yet to go to the device.
+    pub(super) const fn lengthen_train(&mut self, others_wait: bool) {
+        self.train = if others_wait { self.train + 1 } else { 0 };
     }
 
-    /// Checks again whether a delayed flush may be issued.
+    /// Something outside a sequence has been done; returns whether a flush may have waited for it.
+    pub(crate) const fn end_train(&mut self) -> bool {
+        core::mem::replace(&mut self.train, 0) >= TRAIN_MOST
+    }
+
+    /// For the planted bug of a lost restart.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) const fn has_train(&self) -> bool {
+        self.train != 0
+    }
+
+    /// Whether the train is so long that the next flush lets others go first.
+    pub(crate) const fn is_long_train(&self) -> bool {
+        self.train >= TRAIN_MOST
+    }
+
+    /// Whether a flush waits, and may have become due without an event of its own.
     #[inline]
-    pub(crate) fn kick_put_off(&mut self) {
-        let puts_off = self.flush.policy.delay != Nanos::ZERO || self.flush.train >= TRAIN_MOST;
-        if puts_off && !self.flush.lists[self.flush.pending].is_empty() {
-            self.kick();
-        }
-    }
-
-    /// Whether the next flush lets others go first.
-    pub(crate) fn gives_way(&self) -> bool {
-        self.flush.train >= TRAIN_MOST && self.others_wait()
-    }
-
-    /// Whether something outside a sequence has yet to go to the device.
-    fn others_wait(&self) -> bool {
-        let sequenced = |index| self.view.slot(index).steps.is_sequenced();
-        let command = self.flush.command.map(|id| id.0);
-        let plain = |index| Some(index) != command && !sequenced(index);
-        self.elevator.waiting() > 0 || self.dispatch.iter(&self.links).any(plain)
-    }
-
-    /// Whether a flush that could be issued waits for others to share it.
-    pub(super) fn is_delayed(&self, waited: Nanos) -> bool {
-        let busy = !self.tags.is_empty() || self.elevator.waiting() != 0 || self.plugs.held() != 0;
-        busy && waited < self.flush.policy.delay
+    pub(crate) fn is_put_off(&self) -> bool {
+        (self.policy.delay != Nanos::ZERO || self.is_long_train()) && self.has_pending()
     }
 
     /// When a delayed flush is due, if there is one.
-    pub(crate) fn flush_due(&self) -> Nanos {
-        let waits = !self.flush.in_flight() && !self.flush.lists[self.flush.pending].is_empty();
-        let due = self.flush.pending_since + self.flush.policy.delay;
+    pub(crate) fn due(&self, now: Nanos) -> Nanos {
+        let waits = !self.in_flight() && self.has_pending();
+        let due = self.pending_since + self.policy.delay;
         // Past its time it waits for data in the device, whose end is an event of its own.
-        if waits && due > self.view.exact { due } else { Nanos::MAX }
+        if waits && due > now { due } else { Nanos::MAX }
     }
+
+    /// Whether something outside a sequence is among the dispatched requests.
+    pub(crate) fn has_plain(&self, view: &QueueView, dispatch: &List, links: &Links) -> bool {
+        let is_sequenced = |index| view.slot(index).steps.is_sequenced();
+        let command = self.command.map(|id| id.0);
+        dispatch.iter(links).any(|index| Some(index) != command && !is_sequenced(index))
+    }
+}
+
+fn is_write(view: &QueueView, id: RequestId) -> bool {
+    view.slot(id.0).op == Op::Write
 }

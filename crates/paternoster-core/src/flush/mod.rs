@@ -46,24 +46,18 @@ mod hold;
 mod steps;
 mod writers;
 
-use crate::bio_slot::BioRun;
 use crate::block::admission::POOL_NONE;
-use crate::device::{Outcome, Status};
-use crate::elevator::{Position, Rules};
-use crate::event::{Action, Observer};
-use crate::list::List;
-use crate::queue::RequestQueue;
-use crate::queue_view::Limits;
-use crate::request::{Bio, Flags, Op, Request, RequestId, Stage, Ticket};
-use crate::slab::{Key, NIL};
+use crate::list::{Links, List};
+use crate::queue_view::{Limits, QueueView};
+use crate::request::{Op, Request, RequestId, Stage};
+use crate::slab::NIL;
 use crate::time::Nanos;
 
 use clean::Cleanness;
-use steps::Step;
 use writers::Writers;
 
 pub(crate) use hold::{HOLDS, Hold};
-pub(crate) use steps::Steps;
+pub(crate) use steps::{Step, Steps};
 
 /// After this time a flush no longer waits for data being processed (C3).
 const PENDING_MOST: Nanos = Nanos::from_secs(5);
@@ -119,6 +113,11 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
+    /// The list that the next flush serves.
+    pub(crate) const fn pending(&self) -> usize {
+        self.pending
+    }
+
     /// The requests in one of the two lists, which a flush serves.
     pub(crate) const fn askers(&self, list: usize) -> &List {
         &self.lists[list]
@@ -147,157 +146,59 @@ impl Sequencer {
         self.command == Some(id)
     }
 
-    fn running(&self) -> usize {
+    /// The list that the flush in flight serves.
+    pub(crate) const fn running(&self) -> usize {
         self.pending ^ 1
     }
-}
 
-impl<O: Observer> RequestQueue<O> {
-    /// Accepts a bio that orders the device's cache.
-    #[inline(never)]
-    pub(crate) fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        let steps = Steps::of(bio, &self.view.facts);
-        #[cfg(feature = "planted-bugs")]
-        let steps = steps.planted(self.planted.postflushes_early(steps.begins_with_data()));
-        if steps.next() == Step::Done {
-            self.bios.at_mut(key.index()).outcome = Outcome::OK;
-            self.done.append(&mut self.bios, BioRun::one(key.index()));
-            self.pass_on_wakes(bio.client);
-            return Ok(Ticket(key));
-        }
-        if steps.is_data_only() {
-            return self.take_in_data(key, bio);
-        }
-        let id = self.allocate(key.index(), bio)?;
-        // No elevator knows of it, unless its data go through one.
-        self.view.requests[id].epoch = u32::MAX;
-        self.view.requests[id].steps = steps;
-        if bio.sectors == 0 || !(self.throttle.is_used() && self.throttles(id)) {
-            self.begin_sequence(id);
-        }
-        Ok(Ticket(key))
+    /// Whether the flush in flight also serves this request.
+    pub(crate) fn shares(&self, links: &Links, id: RequestId) -> bool {
+        self.in_flight() && self.lists[self.running()].iter(links).any(|index| index == id.0)
     }
 
-    /// Starts the first step of a sequenced request.
-    pub(crate) fn begin_sequence(&mut self, id: RequestId) {
-        self.emit_request(Action::Insert, id);
-        let steps = self.view.requests[id].steps;
-        if self.policy.rules == Rules::Mq && steps.begins_with_data() {
-            self.start_data(id, Position::Sorted);
-        } else {
-            self.go_to_next_step(id, Outcome::OK);
-            self.kick();
+    /// A request waits for the next flush from now on.
+    pub(crate) fn ask(&mut self, links: &mut Links, now: Nanos, id: RequestId) {
+        let list = &mut self.lists[self.pending];
+        if list.is_empty() {
+            self.pending_since = now;
         }
+        list.push_back(links, id.0);
     }
 
-    /// A bio whose flags require only its data: the device has no cache, or can write past it.
-    fn take_in_data(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        if !self.view.facts.write_cache {
-            // It stays sync: removing the flags must not make it async.
-            let flags = bio.flags.without(Flags::FUA | Flags::PREFLUSH) | Flags::SYNC;
-            self.bios.at_mut(key.index()).flags = flags;
-            return self.take_in_plain(key, &Bio { flags, ..*bio });
+    /// Removes a request that has not begun, because its bio is withdrawn; whether it did.
+    pub(crate) fn leave_pending(
+        &mut self,
+        view: &QueueView,
+        links: &mut Links,
+        id: RequestId,
+    ) -> bool {
+        let list = &mut self.lists[self.pending];
+        let waits = view.slot(id.0).steps.next() == Step::Preflush
+            && list.iter(links).any(|index| index == id.0);
+        if waits {
+            list.remove(links, id.0);
         }
-        if self.policy.rules == Rules::Mq {
-            return self.take_in_plain(key, bio);
-        }
-        let id = self.allocate(key.index(), bio)?;
-        self.view.requests[id].epoch = u32::MAX;
-        self.view.requests[id].stage = Stage::Dispatched;
-        self.emit_request(Action::Insert, id);
-        self.dispatch.push_back(&mut self.links, id.0);
-        Ok(Ticket(key))
+        waits
     }
 
-    /// Puts a request where its next step is done, or ends it.
-    fn go_to_next_step(&mut self, id: RequestId, outcome: Outcome) {
-        let steps = self.view.requests[id].steps;
-        let next = if outcome.status == Status::Ok { steps.next() } else { Step::Done };
-        match next {
-            Step::Preflush | Step::Postflush => {
-                let list = &mut self.flush.lists[self.flush.pending];
-                if list.is_empty() {
-                    self.flush.pending_since = self.view.exact;
-                }
-                list.push_back(&mut self.links, id.0);
-                self.view.requests[id].stage = Stage::Flushing;
-            }
-            Step::Data => self.start_data(id, Position::Head),
-            Step::Done => {
-                self.end_bios(id, outcome);
-                self.free_unbound(id);
-            }
-        }
+    /// The next of the requests in one of the two lists, which leaves it.
+    pub(crate) fn take_asker(&mut self, links: &mut Links, list: usize) -> Option<RequestId> {
+        self.lists[list].pop_front(links).map(RequestId)
     }
 
-    /// The current step of a request has ended.
-    fn end_step(&mut self, id: RequestId, outcome: Outcome) {
-        let steps = &mut self.view.requests[id].steps;
-        *steps = steps.advanced();
-        self.go_to_next_step(id, outcome);
-    }
-
-    /// The data of a sequence go to the device, past the elevator or through it.
-    fn start_data(&mut self, id: RequestId, position: Position) {
-        self.flush.data_in_flight += 1;
-        let fua = self.view.facts.fua;
-        let request = &mut self.view.requests[id];
-        let ordering = if fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
-        request.flags = request.flags.without(ordering) | Flags::SYNC | Flags::NOMERGE;
-        if self.policy.rules == Rules::Legacy {
-            request.stage = Stage::Dispatched;
-            self.dispatch.push_front(&mut self.links, id.0);
-            return;
-        }
-        request.epoch = self.elevator.epoch();
-        request.scratch = [0; 2];
-        self.elevator.bind(&mut self.view, id);
-        self.view.requests[id].stage = Stage::Waiting;
-        self.elevator.insert(&mut self.view, id, position);
-    }
-
-    /// The device has processed the data of a sequence. If the elevator knew of them, it has been
-    /// told.
-    #[inline(never)]
-    pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
-        if self.elevator.has_bound(&self.view.requests[id]) {
-            self.elevator.released(&mut self.view, id);
-        }
-        self.view.requests[id].epoch = u32::MAX;
-        self.flush.data_in_flight -= 1;
-        self.end_step(id, outcome);
-        self.kick();
-    }
-
-    /// Issues flushes while requests wait and may have one. (More than one only if they cost
-    /// nothing.)
-    #[inline(never)]
-    pub(crate) fn kick(&mut self) {
-        while self.may_flush() {
-            if self.is_clean() {
-                self.pass_pending();
-            } else {
-                self.issue_flush();
-            }
-        }
-    }
-
-    /// C1 to C3, a configured delay, and the end of a train.
-    fn may_flush(&self) -> bool {
-        let flush = &self.flush;
-        if flush.in_flight() || flush.lists[flush.pending].is_empty() {
+    /// C1 to C3, and a configured delay, if others are `busy`.
+    pub(crate) fn may_flush(&self, now: Nanos, busy: impl FnOnce() -> bool) -> bool {
+        if self.in_flight() || !self.has_pending() {
             return false;
         }
-        let waited = self.view.exact - flush.pending_since;
-        (flush.data_in_flight == 0 || waited >= PENDING_MOST)
-            && !self.is_delayed(waited)
-            && !self.gives_way()
+        let waited = now - self.pending_since;
+        (self.data_in_flight == 0 || waited >= PENDING_MOST)
+            && !(waited < self.policy.delay && busy())
     }
 
-    /// The pending list becomes the running one, and a flush for it goes to the dispatch list.
-    fn issue_flush(&mut self) {
-        let Some(first) = self.flush.lists[self.flush.pending].first() else { return };
-        let asker = self.view.slot(first);
+    /// The pending list becomes the running one; returns the flush for it.
+    pub(crate) fn begin_flush(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        let asker = view.slot(self.lists[self.pending].first()?);
         let command = Request {
             client: asker.client,
             bios_first: NIL,
@@ -305,86 +206,56 @@ impl<O: Observer> RequestQueue<O> {
             op: Op::Flush,
             stage: Stage::Dispatched,
             priority: asker.priority,
-            start: self.view.exact,
+            start: view.exact,
             epoch: u32::MAX,
             pool: POOL_NONE,
             ..Request::default()
         };
         // There is a slot for it: see `QueueView::new`.
-        let Ok(key) = self.view.requests.0.insert(command) else { return };
-        let id = RequestId(key.index());
-        self.flush.command = Some(id);
-        self.flush.pending ^= 1;
-        if self.flush.policy.at_head {
-            self.dispatch.push_front(&mut self.links, id.0);
-        } else {
-            self.dispatch.push_back(&mut self.links, id.0);
-        }
+        let id = view.requests.0.insert(command).map(|key| RequestId(key.index())).ok()?;
+        self.command = Some(id);
+        self.pending ^= 1;
+        Some(id)
     }
 
     /// The flush goes to the device, not always for the first time.
     #[inline(never)]
-    pub(crate) fn flush_starts(&mut self) {
-        self.flush.clean.flush_starts();
-        self.flush.writers.flush_starts(self.view.exact);
+    pub(crate) fn starts(&mut self, now: Nanos) {
+        self.clean.flush_starts();
+        self.writers.flush_starts(now);
     }
 
-    /// The flush has ended, and took `served` device time: all requests that waited for it
-    /// continue.
-    #[inline(never)]
-    pub(crate) fn flush_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
-        let good = outcome.status == Status::Ok;
-        let running = self.flush.running();
-        if good && !self.flush.clean.has_work() {
-            self.flush.writers.found_clean(served);
-        }
-        self.flush.clean.flush_ended(good);
-        self.settle_flush(running, good, served);
-        #[cfg(feature = "planted-bugs")]
-        if self.planted.shares_late(!self.flush.lists[self.flush.pending].is_empty()) {
-            self.end_waiters(self.flush.pending, outcome);
-        }
-        self.free_unbound(id);
-        self.flush.command = None;
-        self.lengthen_train();
-        self.end_waiters(running, outcome);
-        #[cfg(feature = "planted-bugs")]
-        self.planted.forgets_restart(self.flush.train != 0);
+    /// The data of a sequence go to the device; later: have been processed.
+    pub(crate) const fn data_start(&mut self) {
+        self.data_in_flight += 1;
     }
 
-    /// The steps of all requests in a list have ended.
-    fn end_waiters(&mut self, list: usize, outcome: Outcome) {
-        // During this loop the next flush may be issued, and this list become the pending one
-        // again: requests put back are behind those still in it.
-        for _ in 0..self.flush.lists[list].len() {
-            let Some(index) = self.flush.lists[list].pop_front(&mut self.links) else { return };
-            self.end_step(RequestId(index), outcome);
-            self.kick();
-        }
+    pub(crate) const fn data_end(&mut self) {
+        self.data_in_flight -= 1;
     }
 
-    /// Whether the flush in flight also serves this request.
-    pub(crate) fn shares_flush(&self, id: RequestId) -> bool {
-        let running = &self.flush.lists[self.flush.running()];
-        self.flush.in_flight() && running.iter(&self.links).any(|index| index == id.0)
+    /// The flush has ended, and took `served` device time.
+    pub(crate) fn note_end(&mut self, good: bool, served: Nanos) {
+        if good && !self.clean.has_work() {
+            self.writers.found_clean(served);
+        }
+        self.clean.flush_ended(good);
     }
 
-    /// Removes a request that has not begun, because its bio is withdrawn; whether it did.
-    pub(crate) fn leave_pending(&mut self, id: RequestId) -> bool {
-        let list = &mut self.flush.lists[self.flush.pending];
-        if self.view.requests[id].steps.next() != Step::Preflush
-            || !list.iter(&self.links).any(|index| index == id.0)
-        {
-            return false;
-        }
-        list.remove(&mut self.links, id.0);
-        true
+    /// None is in flight any more; `others_wait` for the device.
+    pub(crate) const fn end(&mut self, others_wait: bool) {
+        self.command = None;
+        self.lengthen_train(others_wait);
     }
 
     /// Verifies I1 and I2, and the counts of the parts.
-    pub(crate) fn audit_flush(&self) -> Result<(), alloc::string::String> {
+    pub(crate) fn audit(
+        &self,
+        view: &QueueView,
+        links: &Links,
+    ) -> Result<(), alloc::string::String> {
         let (mut flushing, mut data, mut commands) = (0, 0, 0);
-        for (key, request) in self.view.requests.0.iter() {
+        for (key, request) in view.requests.0.iter() {
             let sequenced = request.steps.is_sequenced();
             let at = request.steps.next();
             flushing += u32::from(request.stage == Stage::Flushing);
@@ -401,21 +272,21 @@ impl<O: Observer> RequestQueue<O> {
                 return Err(alloc::format!("flush I2: request {} at {at:?}", key.index()));
             }
         }
-        let [first, second] = &self.flush.lists;
-        first.check(&self.links)?;
-        second.check(&self.links)?;
-        if self.flush.in_flight() as u32 != commands {
+        let [first, second] = &self.lists;
+        first.check(links)?;
+        second.check(links)?;
+        if self.in_flight() as u32 != commands {
             return Err(alloc::format!("flush I1: {commands} flush commands"));
         }
-        if flushing != first.len() + second.len() || data != self.flush.data_in_flight {
-            let counted = self.flush.data_in_flight;
+        if flushing != first.len() + second.len() || data != self.data_in_flight {
+            let counted = self.data_in_flight;
             return Err(alloc::format!(
                 "flush I2: {flushing} wait, {data} have data under way, counted {counted}"
             ));
         }
-        if !self.flush.in_flight() && !self.flush.lists[self.flush.running()].is_empty() {
+        if !self.in_flight() && !self.lists[self.running()].is_empty() {
             return Err("flush I2: a running list without a flush".into());
         }
-        self.flush.writers.audit()
+        self.writers.audit()
     }
 }

@@ -84,7 +84,7 @@ impl Steps {
 
     /// A flush before its data instead of one after them.
     #[cfg(feature = "planted-bugs")]
-    pub(super) const fn planted(self, planted: bool) -> Steps {
+    pub(crate) const fn planted(self, planted: bool) -> Steps {
         if planted { Steps(SEQUENCED | POST) } else { self }
     }
 

@@ -76,7 +76,9 @@ impl<O: Observer> RequestQueue<O> {
                 self.elevator.released(&mut self.view, id);
             }
             self.free_unbound(id);
-            self.end_train();
+            if self.flush.end_train() {
+                self.kick();
+            }
         }
     }
 

@@ -366,7 +366,7 @@ impl<O: Observer> RequestQueue<O> {
         let (first, last) = (request.bios_first, request.bios_last);
         let (stage, sequenced) = (request.stage, request.steps.is_sequenced());
         match stage {
-            Stage::Flushing if self.leave_pending(id) => {
+            Stage::Flushing if self.flush.leave_pending(&self.view, &mut self.links, id) => {
                 self.free(id);
                 return Ok(());
             }

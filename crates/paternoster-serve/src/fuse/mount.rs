@@ -47,9 +47,7 @@ pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
     }
     check_device()?;
     if !rustix::process::geteuid().is_root() && !in_path(HELPER) {
-        return Err(format!(
-            "only root can mount without {HELPER} (in Debian: apt install fuse3)"
-        ));
+        return Err(format!("only root can mount without {HELPER} (in Debian: apt install fuse3)"));
     }
     folder.canonicalize().map_err(|error| wrong(&error))
 }
