@@ -168,9 +168,9 @@ pub trait Elevator: fmt::Debug + Send {
     }
 
     /// Device time was spent for `client` outside its turns, on a flush: how much must the others
-    /// get before it is served again? With a share of f for it `cost * (1 - f) / f`, where `cost`
-    /// counts as at most one slot; nothing if there are no others. `beside` is a client that was
-    /// served a moment ago and may count as present.
+    /// get before it is served again? If its share is f, `cost * (1 - f) / f`, where `cost` counts
+    /// as at most one slot; nothing if there are no others. `beside` is a client that was served a
+    /// moment ago and may count as present.
     fn charge(
         &mut self,
         _view: &mut QueueView,

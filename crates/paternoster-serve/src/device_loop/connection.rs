@@ -231,7 +231,7 @@ impl Connection {
     /// Returns whether everything was sent.
     ///
     /// # Errors
-    /// `WouldBlock`; others are the end of the wire.
+    /// `WouldBlock`; any other error means that the wire is dead.
     pub(super) fn send(&mut self, arena: &mut Arena, now: Nanos) -> io::Result<bool> {
         let Some(wire) = &mut self.wire else { return Ok(true) };
         while self.out.to_send() != 0 {

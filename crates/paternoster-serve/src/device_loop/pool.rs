@@ -41,8 +41,8 @@ impl Shares {
 }
 
 impl Tenants {
-    /// The shares of those that have connections. The cost grows with their number: call it when
-    /// one comes or goes, or a weight changes.
+    /// The shares of the tenants that have connections. The cost grows with their number: call it
+    /// only when a connection comes or goes, or a weight changes.
     pub(super) fn shares(&self) -> Shares {
         let places = self.iter().map(|(place, _)| place as usize + 1).max().unwrap_or(0);
         let mut below = vec![0; places];

@@ -268,7 +268,7 @@ mod tests {
         assert!(surveys.begin(Nanos::from_micros(10_100)).is_some());
     }
 
-    /// Is one that has withdrawn its questions forgotten?
+    /// Is a tenant forgotten once all its questions are withdrawn?
     #[test]
     fn what_is_withdrawn_is_not_asked() {
         let mut surveys = Surveys::default();

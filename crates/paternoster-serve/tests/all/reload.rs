@@ -514,9 +514,8 @@ fn orders_that_are_defaults_are_saved() {
     end(&server);
 }
 
-/// Is what was ordered and not saved given up by a reload, and told: with a file that is as it was,
-/// with one that says another weight, of a tenant that no file has; and is nothing told where the
-/// server is as the file says?
+/// Does a reload undo what was ordered but not saved, and report it, whether the file is unchanged
+/// or has another weight; and does it report nothing if the server is as the file says?
 #[test]
 fn what_was_ordered_and_not_saved_is_told() {
     let house = Reloading::new("ordered");

@@ -251,8 +251,8 @@ mod tests {
         assert_eq!((labels(&more), more.to), ("0 2 4 6 8 10".to_owned(), 10_000));
     }
 
-    /// Do units have the right names? 20,000 requests a second are 20 thousand, 24,000,000 bytes 24
-    /// MB, and 100,000 thousandths of a percent everything.
+    /// Do units have the right names? 20,000 requests a second are 20 thousand IOPS, 24,000,000
+    /// bytes a second are 24 MB/s, and 100,000 thousandths of a percent are 100 %.
     #[test]
     fn units_are_what_they_are_called() {
         let axis = |to, units: &[Unit]| Axis::new(0, to, 5, 1, units);

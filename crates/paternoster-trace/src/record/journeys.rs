@@ -130,20 +130,20 @@ impl Waiting {
         lost
     }
 
-    /// Those that begin where `step` does, the oldest first.
+    /// The waiting steps that begin where `step` does, the oldest first.
     fn here(&self, device: u32, step: &Step) -> impl Iterator<Item = (&Place, &Step)> {
         let place = (device, step.sectors == 0, step.sector);
         let ends = [0, u64::MAX].map(|number| (place.0, place.1, place.2, number));
         self.by_place.range(ends[0]..=ends[1])
     }
 
-    /// Whose the one is that `step` goes on with.
+    /// The client of the waiting step that `step` continues.
     fn whose(&self, device: u32, step: &Step) -> Option<u32> {
         let mut here = self.here(device, step);
         here.find(|(_, waiting)| waiting.write == step.write).map(|(_, waiting)| waiting.client)
     }
 
-    /// The one that `step` goes on with.
+    /// Takes out the waiting step that `step` continues.
     fn take(&mut self, device: u32, step: &Step) -> Option<Step> {
         let alike = |waiting: &Step| waiting.write == step.write && waiting.sectors == step.sectors;
         let best = self.here(device, step).find(|(_, waiting)| alike(waiting));
@@ -151,7 +151,7 @@ impl Waiting {
         self.remove(best?)
     }
 
-    /// One that begins within the sectors of `step`.
+    /// Takes out a waiting step that begins within the sectors of `step`.
     fn take_within(&mut self, device: u32, step: &Step) -> Option<Step> {
         let empty = step.sectors == 0;
         let last = step.sector.saturating_add(u64::from(step.sectors).saturating_sub(1));

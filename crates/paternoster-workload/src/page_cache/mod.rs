@@ -184,7 +184,7 @@ impl PageCache {
         }
     }
 
-    /// With a journal in `area`, for files of these kinds; `client` is its thread.
+    /// Adds a journal in `area` for files of these kinds; its thread submits as `client`.
     #[must_use]
     pub fn with_journal(mut self, client: ClientId, area: Extent, kinds: &[FileKind]) -> PageCache {
         let files: Vec<(FileKind, u64)> =

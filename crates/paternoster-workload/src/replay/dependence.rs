@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(found, [at(0), end_of(0, 10), after(1, 5)]);
     }
 
-    /// Does nothing follow an end that is missing?
+    /// Where ends are missing, do I/Os follow arrivals instead?
     #[test]
     fn unknown_ends_are_not_followed() {
         let found = infer(&recording(&[(1, 10, 0), (1, 40, 0), (1, 90, 95)]));

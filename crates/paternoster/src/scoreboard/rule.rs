@@ -88,7 +88,7 @@ pub(super) struct Misses {
     pub(super) error: bool,
     pub(super) throughput: bool,
     pub(super) wait: bool,
-    /// It would miss, except for the curve.
+    /// Its error or throughput would miss, but the curve allows them.
     pub(super) on_curve: bool,
 }
 

@@ -73,7 +73,7 @@ fn files(folder: &str) -> usize {
     std::fs::read_dir(root().join("jobs").join(folder)).expect("the jobs").count()
 }
 
-/// Do the recipes show real output, seven of them, with a job file each?
+/// Does the page of recipes show real output, and has each of the seven its job file?
 #[test]
 fn recipes_show_real_output() {
     if too_slow() {

@@ -172,7 +172,7 @@ pub struct Paternoster {
     /// R4: what may be idled away, in ns; below zero it is overdrawn.
     credit: i64,
     keeping: Option<Reservation>,
-    /// Time for which a slot was kept while requests waited.
+    /// How long a slot was kept free while requests waited.
     kept_time: u64,
     interactive_until: Nanos,
     /// Time with something in the device; since when there has been something.

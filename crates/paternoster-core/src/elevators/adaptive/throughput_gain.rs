@@ -89,7 +89,7 @@ pub(super) struct Tally {
     times: [u64; SORTS],
     /// Device time of all sorts.
     pub(super) served: u64,
-    /// Time in which something was in the device, and all time.
+    /// How long the device was busy, and how long the stretch was, in ns.
     pub(super) busy: u64,
     pub(super) elapsed: u64,
     /// What a write takes depends more on how full the device's cache is than on anything else.

@@ -114,9 +114,9 @@ fn what_is_done_at_once_is_cut() {
     }
 }
 
-/// Does a round end when its time is over, where the device's work is the loop's own? Each look at
-/// the clock is 10 us later than the last, and there is one before each command but the first: of
-/// 16 reads a round of 40 us has 5 at most, and all have their answer at last.
+/// Does a round end when its time is over, if the loop does the device's work itself? Each look at
+/// the clock is 10 us later than the last, and there is one before each command but the first: a
+/// round of 40 us does at most 5 of the 16 reads. In the end all are answered.
 #[test]
 fn a_round_of_what_is_done_at_once_ends_in_time() {
     let (mut rig, mut floods, _victim) = rig();

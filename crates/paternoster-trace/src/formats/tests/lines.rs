@@ -294,7 +294,8 @@ fn mqsim_lines_are_read() {
     assert_eq!(found.devices[0].as_deref(), Some("device4"));
 }
 
-/// FIU: numbers of devices as they are, names with blanks, hashes or none?
+/// FIU: are device numbers kept, and are lines read if a process name has blanks or the hash is
+/// missing?
 #[test]
 fn fiu_lines_are_read() {
     let found = read(

@@ -89,8 +89,8 @@ pub(crate) fn judge(all: &[Sample]) -> Result<String, String> {
     if grown.is_empty() { Ok(told) } else { Err(format!("it grows:\n{grown}")) }
 }
 
-/// Are a leak of a descriptor at each hand-over and one in the server that stays found; and is
-/// noise not taken for one?
+/// Is a leak found, whether one descriptor is lost at each hand-over or the last server leaks; and
+/// is noise not taken for a leak?
 #[test]
 fn a_leak_is_found() {
     let sample = |at: u64, number: u32, descriptors: u64| Sample {

@@ -181,8 +181,8 @@ fn bfq_1_service_counts_at_every_level() {
     });
 }
 
-/// Does a queue's weight still count after it left ahead of its share? 1200/80 = 15 is ahead of
-/// 1200/120 = 10, so that the next 120 sectors are 120/120 and not 120/40.
+/// Does a queue's weight still count after it left ahead of its share? Its finish, 1200/80 = 15, is
+/// ahead of V = 1200/120 = 10, so the next 120 sectors advance V by 120/120 and not by 120/40.
 #[test]
 fn bfq_1_the_idle_tree_counts() {
     either(|engine| {
