@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! File: a handle with a position, as moonpool's `StorageFile` requires.
 //!
-//! Like moonpool's own, a handle goes on with a read or write once begun, whatever buffer the next
-//! poll brings: an abandoned one still happens, unless a seek comes first. If the handle is dropped
-//! too, or a write failed, bytes may remain beyond the file's end: they are zeroed before the file
-//! grows over them.
+//! As in moonpool, a read or write that was begun goes on, whatever buffer the next poll brings:
+//! even one whose future was dropped still happens, unless a seek comes first. If the handle is
+//! dropped too, or a write failed, bytes may remain beyond the file's end: they are zeroed before
+//! the file grows over them.
 
 use std::future::Future;
 use std::io::{self, SeekFrom};

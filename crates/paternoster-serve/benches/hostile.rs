@@ -234,7 +234,8 @@ fn lists(side: &Side, _: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Chunks of its replies come mixed: it takes them without a look, and asks again for as much.
+/// The chunks of its replies come interleaved: it discards what it receives, and asks for as much
+/// again.
 fn large_reads(side: &Side, _: usize) -> io::Result<()> {
     let mut client = side.connect()?;
     let asks = |stream: &mut UnixStream, number: u64| {

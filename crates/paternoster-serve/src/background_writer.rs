@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A fixed number of chunks circulates. The writer asks for room first: there is none while all
-//! chunks are queued for a press that is too slow, or that has failed. The writer decides what to
-//! do then: leave something out and count it (a trace), or end (a record).
+//! chunks are queued for a [`Press`] that is too slow, or that has failed. The writer decides what
+//! to do then: leave something out and count it (a trace), or end (a record).
 //!
 //! Invariants: I1 no call waits but [`Ending::wait`]; I2 nothing is allocated after the start; I3
 //! what was put between two calls of [`BackgroundWriter::room`] arrives in one piece or not at all.
@@ -104,7 +104,7 @@ impl BackgroundWriter {
         self.full.try_send(chunk).is_ok()
     }
 
-    /// Whether the press has failed; [`Ending::wait`] says how.
+    /// Whether the [`Press`] has failed; [`Ending::wait`] says how.
     pub(crate) fn has_failed(&self) -> bool {
         self.shared.failed.load(Ordering::Relaxed)
     }

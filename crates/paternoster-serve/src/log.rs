@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing until it may; then everything, which it sends on.
+    /// Accepts nothing until it is allowed to; from then on it sends everything to the test.
     struct Stuck {
         may: Receiver<()>,
         taken: Sender<String>,

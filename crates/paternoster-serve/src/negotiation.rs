@@ -9,8 +9,8 @@
 //! A client that does not choose an export in time must go; one that stalls costs a file descriptor
 //! and some KiB for that time, and no other client waits for it. When all places are taken, the
 //! user or address that has most of them makes room for others: its oldest client in handshake
-//! goes, a silent one first. For its own new clients only one goes that has been there for a
-//! second.
+//! goes, a silent one first. To make room for its own new clients, a client goes only if it has
+//! been there for a second.
 //!
 //! Invariants: I1 a seat is taken before a client in handshake is greeted; I2 nothing here blocks.
 

@@ -331,7 +331,7 @@ impl Keeper {
     }
 }
 
-/// A section that was added, as its keys.
+/// The changes, with a tenant's section that was added shown as its keys.
 fn each(changes: &[Change], live: &Config) -> Vec<Change> {
     let mut all = Vec::new();
     for change in changes {

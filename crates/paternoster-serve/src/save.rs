@@ -6,10 +6,10 @@
 //!      ──▶ read as at a start: sound? ──▶ FILE.new, synced ──▶ renamed over the file
 //! ```
 //!
-//! Only keys of which the running server differs from what it has read are touched: what a person
-//! else has written into the file meanwhile stays.
+//! Only those keys are changed in which the running server differs from what it has read: what
+//! someone has written into the file meanwhile stays.
 //!
-//! Invariants: I1 the file is the old one or the new one, also behind a power cut; I2 it is written
+//! Invariants: I1 the file is the old one or the new one, even after a power cut; I2 it is written
 //! through no symlink; I3 what is written is sound.
 
 use std::fs;
@@ -25,7 +25,7 @@ use crate::config::flat::Change;
 /// The text with these changes.
 ///
 /// # Errors
-/// What is not as it should be in it.
+/// What is wrong in the text.
 pub(crate) fn changed(text: &str, changes: &[Change]) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
     for Change { key, values: (_, new) } in changes {

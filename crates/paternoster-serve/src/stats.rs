@@ -93,7 +93,7 @@ impl Stats {
         self
     }
 
-    /// A new client has index `index`: process `pid` (0: unknown), called `name` in traces. Their
+    /// A new client has index `index`: process `pid` (0: unknown), called `name` in traces. Its
     /// tally begins at zero.
     pub fn name(&mut self, index: u32, pid: u32, name: &str) {
         self.forget(index);
@@ -113,8 +113,8 @@ impl Stats {
         }
     }
 
-    /// Who had index `index` has gone; returns what they got. Best called when the last of theirs
-    /// has ended: what ends later is in [`Stats::in_all`] only.
+    /// The client of index `index` has gone; returns what it got. Best called when its last request
+    /// has ended: what ends later is counted in [`Stats::in_all`] only.
     pub fn forget(&mut self, index: u32) -> Tally {
         let place = index as usize;
         self.tallies.get_mut(place).map(std::mem::take).unwrap_or_default()
@@ -132,7 +132,7 @@ impl Stats {
         self.tally(index).served
     }
 
-    /// What all got together since the start.
+    /// What all clients together got since the start.
     #[must_use]
     pub const fn in_all(&self) -> Tally {
         self.in_all

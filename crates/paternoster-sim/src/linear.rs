@@ -225,8 +225,9 @@ mod tests {
         assert_eq!(ends(1, 1, &[0, 8, 100]), [(8104, 8104), (8208, 104), (16312, 8104)]);
     }
 
-    /// Do two servers work at the same time, and share the passing time? Both start at 0 with a
-    /// penalty and end at 8104: half of it each; the third starts then, alone.
+    /// Do two servers work at the same time, and is that time divided between their requests? The
+    /// first two start at 0, with a penalty, and end at 8104: half of it is charged to each. The
+    /// third starts then, alone.
     #[test]
     fn servers_work_side_by_side() {
         assert_eq!(ends(2, 4, &[0, 100, 200]), [(8104, 4052), (8104, 4052), (16208, 8104)]);

@@ -108,7 +108,7 @@ fn read(text: &str, units: &[(&str, u64)]) -> Option<(u64, bool)> {
 mod tests {
     use super::*;
 
-    /// Are decimals exact, and units those that people write?
+    /// Are decimals exact, and are the units understood that people write?
     #[test]
     fn quantities_are_exact() {
         assert_eq!(time("1.116 ms"), Ok(Nanos(1_116_000)));

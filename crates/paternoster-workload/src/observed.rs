@@ -51,8 +51,8 @@ impl AnyObserver {
         AnyObserver { observer: Some(Box::new(observer)), listens: O::LISTENS }
     }
 
-    /// Gives back what it was made of, and observes nothing from then on; `None` if that has
-    /// another type, or was taken already.
+    /// Gives back the observer that it was made with, and observes nothing from then on; `None` if
+    /// the observer has another type, or was taken already.
     pub(crate) fn take<O: Observer + 'static>(&mut self) -> Option<O> {
         self.listens = false;
         let observer: Box<dyn Any> = self.observer.take()?;

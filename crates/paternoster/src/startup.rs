@@ -111,8 +111,8 @@ pub(crate) struct Pair {
 }
 
 /// Starts a program `repeat` times under one scheduler on one device, with seeds counting up from
-/// the setting's. `observe` makes an observer for each start with the others, and `keep` gets it
-/// back with the queue.
+/// the setting's. For each start, `observe` makes an observer for the run beside the others, and
+/// `keep` gets it back with the queue.
 ///
 /// # Errors
 /// The files do not fit on the device, or a process fails.

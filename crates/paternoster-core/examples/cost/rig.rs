@@ -120,8 +120,8 @@ impl Rig {
         self.queue.submit(self.now, bio).expect("the rig stays within the pools");
     }
 
-    /// Asks until the queue waits; what comes back is submitted anew. Returns how many bios came
-    /// back.
+    /// Asks until the queue waits; a bio that has ended is submitted again. Returns how many have
+    /// ended.
     fn drive(&mut self) -> u64 {
         let mut ended = 0;
         loop {

@@ -6,7 +6,7 @@
 //! inserting and removing change four links, and nothing is rotated:
 //!
 //! ```text
-//! 40 in:   8 <-> 96 <-> 200        from the back: 200, 96 are beyond; from the front: 96 is
+//! insert 40:   8 <-> 96 <-> 200    from the back: 200, 96 are larger; from the front: 96 is
 //!          8 <-> 40 <-> 96 <-> 200
 //! ```
 //!

@@ -48,8 +48,8 @@ fn r2_a_freed_tag_goes_to_the_first_that_may_have_it() {
     rig.submit(write(writer, 5000));
 }
 
-/// R2: is a limit one of positions? With position 3 free, and none of its kind there at all, a
-/// write is refused; as soon as position 0 is free it is not.
+/// R2: does a limit apply to positions, not to counts? A write is refused while only position 3 is
+/// free, though there are no other writes; once position 0 is free, it is accepted.
 #[test]
 fn r2_a_limit_is_one_of_positions() {
     let mut rig = full_of_reads();

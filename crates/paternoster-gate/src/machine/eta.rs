@@ -10,17 +10,17 @@
 //!
 //! Then the result is corrected by how accurate such estimates were recently. Times are skewed, and
 //! the mean of a cache's hits and misses is close to neither. So each class keeps a histogram, in
-//! steps of about an eighth, of the truth divided by the estimate, and takes the factor that has
-//! the most of them within a quarter:
+//! steps of about an eighth, of the truth divided by the estimate, and takes the factor with the
+//! most values within a quarter of it:
 //!
 //! ```text
 //! truth / estimate  .6 .7 .8 .9 1. 1.1 …  2.2 2.4        factor .9: six of ten within a quarter,
 //! count              1  2  2  1  0  0      2   2         1.0 (the mean): four
 //! ```
 //!
-//! Where nothing of the class waits and all permits are out, it is expected to wait as it did in
-//! that case recently; the first time, until the next permit is given back. Means are exponential,
-//! over about the last 16 values; those of paces over the last 64.
+//! Where nothing of the class waits and all permits are out, the wait is expected to be what it
+//! recently was in that case; the first time, until the next permit is given back. Means are
+//! exponential, over about the last 16 values; those of paces over the last 64.
 
 use paternoster_core::Nanos;
 
@@ -66,7 +66,7 @@ impl Ratios {
         (8 + place as u64 % 8) << (place / 8)
     }
 
-    /// Where the window that begins at a place ends: 5/3 times as much is outside it.
+    /// By the place where a window begins: where it ends. It spans a factor of less than 5/3.
     const ENDS: [usize; RATIOS] = {
         let (mut ends, mut from, mut to) = ([0; RATIOS], 0, 0);
         while from < RATIOS {

@@ -153,7 +153,7 @@ pub enum Refusal {
     Other,
 }
 
-/// All of them, by their number in records, and in words.
+/// All refusals, in the order of their numbers in records, each with its text.
 pub(super) const REFUSALS: [(Refusal, &str); 16] = [
     (Refusal::Busy, "busy"),
     (Refusal::NoClient, "no such client"),

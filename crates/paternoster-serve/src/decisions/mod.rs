@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decisions: a record of everything that was asked of a live queue and of what it answered, and
-//! the same once more at another loop.
+//! Decisions: a record of every call of a live queue and of its answers, and a replay of it on
+//! another loop.
 //!
 //! The queue reads no clock and draws no lots: the same calls give the same answers. A record of
 //! the calls is therefore a record of the scheduler's every decision, and a replay can be looked

@@ -7,11 +7,12 @@
 //! zero, keep the space  zero range ──▶ punch and allocate again ──▶ write zeroes
 //! ```
 //!
-//! A file that does not know a way says so the first time, and is not asked again; a way that does
-//! not suit one range (a block device wants whole blocks) is passed over for that range. On block
-//! devices `fallocate` is the device's own zeroing, which leaves nothing to allocate.
+//! A file that does not support a way says so the first time, and the way is not tried on it again;
+//! a way that does not suit one range (a block device wants whole blocks) is passed over for that
+//! range. On block devices `fallocate` is the device's own zeroing, which leaves nothing to
+//! allocate.
 //!
-//! Nothing is done here: a backend asks what is [`Clearing::next`], does it, says how it ended.
+//! Nothing is done here: a backend asks for [`Clearing::next`], does it, and reports how it ended.
 //!
 //! Source: fallocate(2).
 
@@ -49,7 +50,7 @@ const UNMAP: &[Way] = &[Way::Punch, Way::ZeroRange, Way::Write];
 const KEEP: &[Way] = &[Way::ZeroRange, Way::PunchAndAllocate, Way::Write];
 const KEEP_ON_DEVICE: &[Way] = &[Way::ZeroRange, Way::Write];
 
-/// The ways that a file does not know.
+/// The ways that a file does not support.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(AtomicU8);
 
@@ -58,7 +59,7 @@ impl Refusals {
         self.0.fetch_or(1 << way as u8, Ordering::Relaxed);
     }
 
-    /// As on a file that can nothing but be written.
+    /// As for a file that supports nothing but writes.
     #[cfg(test)]
     pub(super) fn refuse_all(&self) {
         [Way::Punch, Way::ZeroRange, Way::PunchAndAllocate].iter().for_each(|way| self.add(*way));
@@ -117,7 +118,7 @@ impl Clearing {
     /// A call has ended with this errno, 0 for none.
     ///
     /// # Errors
-    /// The errno, if it is the range's end.
+    /// The errno, if the range must be given up.
     pub(super) fn ended(&mut self, refusals: &Refusals, errno: i32) -> Result<(), i32> {
         match errno {
             0 => self.call += 1,
@@ -132,7 +133,7 @@ impl Clearing {
         Ok(())
     }
 
-    /// The last way of every list is never passed over: it cannot be refused.
+    /// Goes on to the next way. The last one of each list makes no call that a file could refuse.
     fn pass_over(&mut self) {
         self.way = (self.way + 1).min(self.ways.len() - 1);
         self.call = 0;

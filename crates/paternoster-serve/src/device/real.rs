@@ -244,7 +244,8 @@ mod tests {
     use super::*;
     use paternoster_core::{Bio, ClientSpec, Output, RequestQueue, elevators};
 
-    /// Do commands of a queue reach the file and come back, and does time go on without them?
+    /// Do a queue's commands reach the file and complete, and does `wait` return in time when none
+    /// is in the device?
     #[test]
     fn a_queue_drives_a_file() {
         let path = std::env::temp_dir().join(format!("paternoster-real-{}", std::process::id()));

@@ -73,7 +73,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// Is a file that has become shorter an error, and never half of the data?
+/// Do reads beyond the end of a file that was truncated fail, and never return half of the data?
 #[test]
 fn a_shorter_file_is_an_error() {
     for (folder, engine, direct) in engines() {

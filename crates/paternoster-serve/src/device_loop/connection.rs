@@ -45,7 +45,7 @@ pub(super) enum Receiving {
         /// Which fragment is being filled, if one could be made.
         fragment: Option<u32>,
     },
-    /// An I/O without payload that is not all fragments yet.
+    /// An I/O without payload, not all of whose fragments have been made.
     Splitting {
         /// Which.
         io: u32,

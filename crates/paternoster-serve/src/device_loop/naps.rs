@@ -7,10 +7,11 @@
 //! ```
 //!
 //! When a line's time comes, its first connection is let go; the next one is considered once the
-//! first has been charged. So not all that wait try a cap that opens for one fragment. A connection
-//! that reaches its cap while others wait in the line goes behind them.
+//! first has been charged. So a cap that opens for one fragment is not tried by every connection
+//! that waits. A connection that reaches its cap while others wait in the line goes to its end.
 //!
-//! Tenants of a group with a cap have lines of their own: as many try it at a time as have a line.
+//! Tenants of a group with a cap have lines of their own: at most one connection of each line tries
+//! the group's cap at a time.
 //!
 //! Invariants: I1 a line that is not empty has one time in `naps`; I2 a connection is in one line
 //! at most, under the number of its `nap`.

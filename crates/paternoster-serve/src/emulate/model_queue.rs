@@ -81,7 +81,7 @@ struct Held<T> {
     kind: Kind,
     op: Op,
     flags: Flags,
-    /// What is done after this, to make it last.
+    /// A flush follows, to make this durable.
     then_flush: bool,
     asked: Nanos,
     /// Sectors that the model was not given yet.

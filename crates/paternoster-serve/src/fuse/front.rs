@@ -8,13 +8,13 @@
 //! close     what was written through it is made durable, if anything was
 //! ```
 //!
-//! The size of a file is its volume's and stays: another one is refused. Opening with O_TRUNC, as
-//! `cp` and `dd of=` do, changes nothing, as with a disk; the kernel says the same of it as of
-//! `truncate(path, 0)`, which therefore changes nothing either. Reads end at the end; writes beyond
-//! it find no room. Punched and zeroed ranges read as zeroes.
+//! A file has the size of its volume, and a request to change it is refused. Opening with O_TRUNC,
+//! as `cp` and `dd of=` do, changes nothing, as with a disk. The kernel reports it just as it
+//! reports `truncate(path, 0)`, which therefore changes nothing either. Reads stop at the end;
+//! writes beyond it find no room. Punched and zeroed ranges read as zeroes.
 //!
-//! Memory: the kernel keeps at most [`BACKGROUND`] asynchronous requests of [`LARGEST`] bytes with
-//! us (64 MiB), and one of each thread that waits for its own.
+//! Memory: the kernel has at most [`BACKGROUND`] asynchronous requests of [`LARGEST`] bytes here at
+//! a time (64 MiB), and one more for each thread that waits.
 //!
 //! Invariant: every request is answered, by the loop or here.
 
@@ -136,7 +136,8 @@ impl Front {
         self.handles().get(&handle.0).map(Arc::clone)
     }
 
-    /// Who asks: its thread, or who opened the file if that is not to be found out any more.
+    /// The caller: by the thread of the request, or who opened the file if the thread is no longer
+    /// known.
     fn caller(&self, request: &Request, handle: Option<&Handle>) -> Option<Arc<Caller>> {
         let callers = self.callers.as_ref()?;
         let mut callers = locked(callers);

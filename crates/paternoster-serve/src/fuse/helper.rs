@@ -140,7 +140,7 @@ impl Drop for Helper {
     }
 }
 
-/// What the child is from now on.
+/// What the child process runs from now on.
 fn be(its: UnixStream, settings: &Fuse) {
     let all = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1];
     for signal in all.into_iter().chain([libc::SIGUSR2]) {

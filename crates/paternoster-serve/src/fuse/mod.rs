@@ -8,8 +8,8 @@
 //! ```
 //!
 //! To a loop a process is a connection: its calls are a wire (`wire/calls.rs`) and its requests are
-//! scheduled as those of any connection. Its share is that of its cgroups, its class and level are
-//! those of its ionice; rules of the configuration go before both.
+//! scheduled as those of any connection. Its share comes from its cgroups, its class and level from
+//! its ionice; the configuration's rules take precedence over both.
 //!
 //! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
 //!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words; `helper`:

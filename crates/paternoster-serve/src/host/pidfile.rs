@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::ours::Ours;
 
-/// A number and its line end are shorter.
+/// A pidfile's text is shorter: a number and the end of its line.
 const TEXT_BYTES: u64 = 32;
 /// Another server may remove the file between our opening and locking it, but not for ever.
 const TRIES: usize = 10;

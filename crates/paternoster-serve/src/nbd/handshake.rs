@@ -134,11 +134,11 @@ impl Handshake {
         self.stopping = true;
     }
 
-    /// Takes what it can of the input, and adds what is said to it to `out`.
+    /// Takes what it can of the input, and adds the answers to `out`.
     ///
-    /// Tells how many bytes it took; the caller shows the others again, with what came behind
-    /// them. It never needs more than [`INPUT_MOST`] at a time. It takes nothing while `out` holds
-    /// [`ANSWERS_MOST`] bytes or more: call again once they are sent.
+    /// Returns how many bytes it took; the caller passes the others again, followed by what has
+    /// come since. It never needs more than [`INPUT_MOST`] at a time. It takes nothing while `out`
+    /// holds [`ANSWERS_MOST`] bytes or more: call again once they are sent.
     pub fn take(
         &mut self,
         input: &[u8],

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! To a loop a process is a connection like any other: its requests are headers and payload, its
-//! answers are replies. Nothing of it goes through a socket: headers are made when they are read,
-//! data of a reply that is whole go to the kernel from where they are.
+//! answers are replies. None of it goes through a socket: a header is made when the loop reads it,
+//! and the data of a complete reply go to the kernel without a copy.
 //!
 //! ```text
 //! read of 8 bytes      chunk DATA done, 8 bytes            → answered from the loop's memory
@@ -36,7 +36,7 @@ struct Asked {
     offset: u64,
     /// Bytes of data that it wants.
     length: usize,
-    /// What has come of them, if not all has come at once.
+    /// The data so far, if it does not come all at once.
     got: Vec<u8>,
     /// Which errno it has, once it failed.
     errno: i32,
@@ -159,7 +159,7 @@ impl Calls {
         Ok(taken)
     }
 
-    /// Takes what belongs together of these bytes; how many.
+    /// Takes the first of these bytes that belong together; returns how many.
     fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.next {
             Next::Data { cookie, at, left, done } => {

@@ -14,7 +14,7 @@ use crate::common::secure::{connect, read, secure_setting};
 use crate::common::watch::snapshot;
 use crate::common::{Client, end, start, take_over};
 
-/// Waits for the end of a server, as a program does.
+/// Waits for the end of a server in a thread, as the program's main thread does.
 fn ends(server: Server) -> JoinHandle<Result<(), String>> {
     std::thread::spawn(move || server.wait())
 }

@@ -367,8 +367,8 @@ mod tests {
     }
 
     /// Does a reader that follows get sectors as the head reaches them? At 2 ms sectors 20 to 30
-    /// are 1 ms away; then the limit moves to 30 + 40, and 50 to 65 are there at 6.5 ms; the
-    /// segment holds 60, so everything before 5 is gone.
+    /// are 1 ms away. That moves the limit of reading ahead to 30 + 40, so 50 to 65 are there at
+    /// 6.5 ms. The segment holds 60 sectors, so everything before 5 is gone.
     #[test]
     fn a_follower_waits_for_the_head() {
         let (mechanism, mut segments) = (mechanism(), segments(1));

@@ -75,8 +75,8 @@ impl Durability {
 mod tests {
     use super::*;
 
-    /// Does the drawing hold? F waits for three units, G for these and two more, in whatever order
-    /// they end; the unit after G concerns neither.
+    /// Is it as in the drawing? F waits for three units, and G for these and two more, in whatever
+    /// order they end; the unit after G delays neither.
     #[test]
     fn flushes_wait_for_what_was_before_them() {
         let mut durable = Durability::new(4);

@@ -12,8 +12,8 @@ fn figures(name: &str, millis: (u64, u64), load: Load) -> Figures {
     run(&device(name), Nanos::ZERO, millis, &[load]).remove(0)
 }
 
-/// Does an S4500 do what its specification states (2017)? Short: a random write of 52 us takes 36
-/// here, since the cause of the other 16 is unknown.
+/// Does an S4500 do what its specification states (2017)? It falls short in one figure: a random
+/// write of 52 us takes 36 here, because the cause of the other 16 is unknown.
 #[test]
 fn an_s4500() {
     let name = "ssd-s4500";

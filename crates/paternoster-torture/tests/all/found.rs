@@ -126,10 +126,10 @@ fn a_light_client_has_short_turns() {
     assert!(got.iter().all(|got| got.waited <= 1.0), "{got:?}");
 }
 
-/// Do two random readers of a disk get shares by their weights, 8 to 1? By device time the light
-/// one had a ninth of the time, and in that a tenth or a fifteenth of the reads: it paid for the
-/// drive, or the sweep, being mostly elsewhere. Now requests of a kind cost the same, and only the
-/// ends of turns are left: 10 % either way.
+/// Do two random readers of a disk get shares by their weights, 8 to 1? When device time was
+/// charged, the light one had a ninth of the time, but only a tenth or a fifteenth of the reads: it
+/// paid for the long seeks of a drive, or a sweep, that was mostly elsewhere. Now requests of a
+/// kind cost the same, and what remains comes from the ends of turns: 10 % either way.
 #[test]
 fn random_readers_of_a_disk_have_parts_by_weight() {
     for device in ["hdd-7200", "hdd-7200-no-ncq", "raid0-4-hdd"] {

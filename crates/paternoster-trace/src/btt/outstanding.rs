@@ -9,13 +9,13 @@
 //! I 1016+8  ──▶ the bio that contains 1016
 //! ```
 //!
-//! Bios of one device should not overlap. Where they do, btt's answers depend on its tree: it goes
-//! left only if it must, so that a bio can be hidden by another. The tree here has the same shape
-//! and is searched in the same way. Several bios are reported in the order of the search: a node
-//! first, then what is left of it, then right.
+//! Bios of one device should not overlap. Where they do, btt's answers depend on its tree: its
+//! search goes left only if it must, so one bio can hide another. The tree here has the same shape
+//! and is searched in the same way. Several bios are reported in the order of the search: a node,
+//! then its left subtree, then its right.
 //!
-//! Limit: [`OUTSTANDING_MAX`] bios of all devices. The oldest falls out, which is counted: of a
-//! trace that lost its completions the bios would pile up.
+//! Limit: [`OUTSTANDING_MAX`] bios of all devices. Beyond that the oldest is dropped and counted:
+//! in a trace that lost its completions bios would pile up.
 //!
 //! Source: BTT-6, BTT-7.
 

@@ -203,7 +203,8 @@ mod tests {
         assert_eq!((message.at, &words[..]), (Nanos(4_977_000), &b" a [b]  "[..]));
     }
 
-    /// Does a live text, in which processors come one after the other, become one in order?
+    /// Is the text of a live trace, in which each processor's lines come as a block, sorted by
+    /// time?
     #[test]
     fn blocks_are_put_in_order() {
         let line = |at, cpu| format!("8,0 {cpu} 1 0.{at:09} 0 C R {at} + 8 [0]\n");

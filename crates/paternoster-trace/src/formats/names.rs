@@ -20,7 +20,7 @@ use crate::blktrace::DeviceNumber;
 pub const MAJOR: u32 = 240;
 /// Devices of one trace; lines of further ones are refused.
 pub const DEVICES_MAX: usize = 1 << 16;
-/// Names of processes of one trace; further ones stay without a name.
+/// Process names that are kept for one trace; further processes have none.
 pub const PROCESSES_MAX: usize = 1 << 16;
 /// Bytes of a process's name, as the kernel has it.
 pub(super) const COMM: usize = 16;
@@ -31,7 +31,7 @@ pub(super) struct Names {
     devices: Vec<String>,
     /// Number of a device by what the trace writes.
     numbers: HashMap<Box<[u8]>, DeviceNumber>,
-    /// The device of the line before, which mostly is this one's too.
+    /// The device of the last line, which mostly is the next one's too.
     last_key: Vec<u8>,
     last_device: Option<DeviceNumber>,
     processes: Vec<(u32, [u8; COMM])>,

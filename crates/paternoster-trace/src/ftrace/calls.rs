@@ -30,8 +30,8 @@
 //!
 //! *Before the lock.* `Q`, `C` and `limit_depth` are printed before the lock is taken, and others
 //! may have their whole call in between: up to 441 us pass between a `C` and bfq's words about it,
-//! 49 us after a `Q`. A bio without a word of bfq's leaves a lone `Q`. Here such a line waits until
-//! its speaker goes on.
+//! 49 us after a `Q`. A bio of which bfq says nothing leaves a lone `Q`. Here such a line waits
+//! until its speaker goes on.
 //!
 //! *Who speaks.* A task by its pid, wherever it runs; an interrupt by its processor, because it
 //! runs on behalf of whatever task it interrupted. Completions are soft interrupts (`s` in the
@@ -41,16 +41,16 @@
 //! chose it, and often after a second call that chose none: `bfqq_served`, `dispatch requests` …
 //! `no queue returned`, `D`. Every call has exactly one outcome, `returned this queue` or `no queue
 //! returned`. The service that belongs to the choice is the first `bfqq_served` after `returned
-//! this queue`; one before it is charged for time (BFQ-66), in an expiry. If the device is full the
-//! request waits in the driver's own list and another speaker, most often a `kworker`, starts it
-//! after a completion: in the log with the deep queue, on a disk with four tags, 451 of 477 that
-//! much later, by up to 17.6 ms; in the others a `D` comes within 81 us. Two that wait there may be
-//! started in either order.
+//! this queue`; one before it is charged for time (BFQ-66), in an expiry. If the device is full,
+//! the request waits in the driver's own list, and another speaker, most often a `kworker`, starts
+//! it after a completion. In the log with the deep queue, on a disk with four tags, 451 of 477
+//! requests are started so late, by up to 17.6 ms; in the other logs a `D` comes within 81 us. Two
+//! requests that wait there may be started in either order.
 //!
 //! So a `D` belongs to its own speaker's first choice after which no request has ended; if there is
-//! none, to the oldest choice of as many sectors. If that was not the only one, the link is not
-//! [`sure`](Issued::sure), nor are those of the others then: 9 of 18 064 in these logs. Where bfq
-//! itself says which request is next (`check_fifo`), the links agree.
+//! none, to the oldest choice of as many sectors. If several choices have that many, the link is
+//! not [`sure`](Issued::sure), and neither are the links of the other choices: 9 of 18 064 in these
+//! logs. Where bfq itself says which request is next (`check_fifo`), the links agree.
 //!
 //! # Numbers of calls
 //! ```text

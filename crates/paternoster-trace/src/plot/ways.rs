@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! one run      D2C: reads, writes      Q2C: reads, writes            a panel for each way
-//! several      D2C, reads: every run   D2C, writes: every run …      one for each that there is
+//! several      D2C, reads: every run   D2C, writes: every run …      a panel for each that exists
 //! ```
 
 use paternoster_core::Nanos;

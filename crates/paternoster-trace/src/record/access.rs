@@ -302,7 +302,7 @@ mod tests {
         );
     }
 
-    /// Is what has no place left out: a flush, and steps that are no issue?
+    /// Are steps without a place left out: flushes, and those that are not an issue to the device?
     #[test]
     fn flushes_have_no_place() {
         let client = 0;

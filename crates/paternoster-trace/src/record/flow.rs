@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flow: bytes and requests over time, read and written, which throughput and IOPS are drawn of.
+//! Flow: bytes and requests over time, read and written, from which throughput and IOPS are drawn.
 //!
-//! A request counts when it comes back (`C`). A trace may lack that: then when it goes to the
-//! device (`D`), and without that when a bio is submitted (`Q`). Which of them is known only at the
-//! end, so all three are kept:
+//! A request is counted when it completes (`C`). In a trace without completions it is counted when
+//! it goes to the device (`D`), and without those when a bio is submitted (`Q`). Which of them a
+//! trace has is known only at its end, so all three are kept:
 //!
 //! ```text
 //! bucket    0           1           2
@@ -56,7 +56,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// From the best to the least.
+    /// From the best source to the worst.
     const ALL: [Stage; 3] = [Stage::Complete, Stage::Issue, Stage::Queue];
 
     /// The letter.

@@ -209,8 +209,8 @@ mod tests {
             failure_persistence: None, ..ProptestConfig::default()
         })]
 
-        /// Do two that are joined equal one that saw everything, and are percentiles those of the
-        /// sorted list, at most 1/16 above (1/16 of what is above 1024 ns)?
+        /// Do two histograms that are joined equal one that saw everything, and is no percentile
+        /// below that of the sorted list, nor more than 1/16 or 1023 ns above it?
         #[test]
         fn equals_naive(
             all in prop::collection::vec(

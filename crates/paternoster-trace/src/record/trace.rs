@@ -9,17 +9,17 @@
 //! C 8,0  pid 0    sector 64  ─▶ one read of client 0
 //! ```
 //!
-//! One device is chosen, or all are taken together: their requests add up, their places are one
-//! above the other by the used ranges ([`AccessRecord::shelves`]). Where a trace has arrivals only,
-//! these are the accesses.
+//! One device is chosen, or all are taken together: their requests add up, and their used ranges of
+//! sectors are stacked ([`AccessRecord::shelves`]). Where a trace has arrivals only, these are the
+//! accesses.
 //!
 //! # Limits
 //! * Clients are numbered as they come; from the 257th on they are one ([`CLIENTS_KEPT`]).
-//! * Devices from the 16th on ([`DEVICES_MAX`]) share the last one's place.
+//! * Devices from the 16th on ([`DEVICES_MAX`]) share one place.
 //! * A disk and what was remapped onto it (partitions, RAID, LVM) are several devices whose
 //!   requests are the same ones: choose one, or requests count twice.
 //! * Commands that are passed through to the device are neither read nor write, and left out.
-//! * What belongs together is found by its place: see [`Journeys`].
+//! * Which events belong to one request is found by their sectors: see [`Journeys`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

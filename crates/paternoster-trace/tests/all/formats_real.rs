@@ -260,8 +260,9 @@ fn blkparses_text_has_the_same_arrivals() {
     }
 }
 
-/// Are the binary files of a real kernel, two processors, opened by their prefix, and is what
-/// blkparse printed of them recognised, with as many arrivals as awk counts in the text?
+/// Are a real kernel's binary files, one for each of two processors, opened by their prefix? Is
+/// blkparse's output for them recognised, and are there as many arrivals as awk counts in that
+/// text?
 #[test]
 fn a_kernels_binary_files_are_opened_by_prefix() {
     // awk '$6=="Q"{n++; s+=$8; b+=$10*512; t=$4}'

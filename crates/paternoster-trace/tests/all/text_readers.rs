@@ -36,8 +36,8 @@ fn events(source: impl Source) -> Vec<Owned> {
     entries(source).into_iter().filter(|(record, _)| stays(record)).collect()
 }
 
-/// Without what a text does not say: that something without data is a read, and that it is from a
-/// reader or writer (the kernel's own tracer does not say that either).
+/// The events without what a text does not say: that an event without data is a read, and that it
+/// comes from a file system (the kernel's own tracer does not say that either).
 fn as_told(mut events: Vec<Owned>) -> Vec<Owned> {
     for (record, _) in &mut events {
         record.categories.0 &= !Categories::FS.0;

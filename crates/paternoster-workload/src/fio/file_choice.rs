@@ -34,7 +34,7 @@ pub enum FileService {
     RoundRobin(u64),
     /// A file to its end, then the next.
     Sequential,
-    /// Uniformly drawn after this many I/Os.
+    /// Drawn uniformly; a new file after this many I/Os.
     Random(u64),
     /// Zipf's distribution with this theta.
     Zipf(f64),

@@ -3,7 +3,7 @@
 //!
 //! A job with `latency_target` begins with one I/O in flight. Each depth is tried for
 //! `latency_window`; it is good if at least `latency_percentile` of its I/Os took no longer than
-//! the target. Until a depth fails the search doubles, then it halves the space between the
+//! the target. The search doubles the depth until one fails, then halves the space between the
 //! deepest good and the shallowest bad one:
 //!
 //! ```text
@@ -13,7 +13,7 @@
 //!                                        (10 + 12) / 2 = 11 good: (11 + 12) / 2 = 11, found
 //! ```
 //!
-//! When the depth no longer changes it is found. One more window is run at it, for the report,
+//! The depth is found when it no longer changes. One more window is run at it, for the report,
 //! whose statistics restart; then the job ends, or goes on with `latency_run`.
 //!
 //! I/Os that were issued at another depth are counted too; a window begins with the change.
@@ -218,7 +218,8 @@ mod tests {
         }
     }
 
-    /// The depths tried on a device that keeps the target up to `kept`, the found one twice.
+    /// The depths tried on a device that keeps the target up to depth `kept`; the last one, which
+    /// was found, appears twice.
     fn depths(kept: u32, iodepth: u32) -> Vec<u32> {
         let mut search = LatencySearch::new(&goal(), iodepth, Nanos::ZERO).unwrap();
         let (mut now, mut depths) = (Nanos::ZERO, vec![1]);

@@ -37,7 +37,7 @@ use super::value::{self, MILLISECOND, Reader};
 const SECOND: u128 = 1_000_000_000;
 /// How long a job has to settle before its minimum rate is checked.
 const SETTLING: Nanos = Nanos::from_secs(2);
-/// What one 32-bit draw is a part of.
+/// How many values a 32-bit draw can have.
 const DRAWS: f64 = 4_294_967_296.0;
 
 /// The options other than `rate` and `rate_iops` themselves.
@@ -396,8 +396,8 @@ mod tests {
         assert_eq!(times, [31_429, 33_398, 35_448]);
     }
 
-    /// Does a thought move the schedule only if the job says so? Ten I/Os per second, three of
-    /// them, and 300 ms of thought: the fourth is due at 300 ms, or at 600.
+    /// Does think time delay the schedule only if the job says so? After three I/Os at ten per
+    /// second and 300 ms of thinking, the fourth is due at 300 ms, or at 600.
     #[test]
     fn thoughts_are_caught_up_with() {
         for (ignore, due) in [(false, 300), (true, 600)] {

@@ -24,11 +24,11 @@ const ENTRIES_MAX: usize = 1 << 22;
 pub struct Recorded {
     /// Its files, in the order of their numbers.
     pub files: Vec<String>,
-    /// How many bytes of each are touched.
+    /// How many bytes of each file are touched.
     pub sizes: Vec<u64>,
     /// Its I/Os, by time.
     pub entries: Vec<LogEntry>,
-    /// How they hang together, if not by time.
+    /// How they depend on each other, if not by time.
     pub chain: Option<Chain>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Each open file has a *window*: pages that were requested together. The first page of its last
 //! part has a *marker*; the reader that meets it starts the next window, so that it finds its pages
-//! in memory when it gets there. Windows grow while reading goes on in sequence:
+//! in memory when it gets there. Windows grow while reads are sequential:
 //!
 //! ```text
 //! reads of one page, read_ahead_kb 128 (32 pages); M is the marker
@@ -14,8 +14,8 @@
 //!                                                     … page 12: 32 pages, and so from now on
 //! ```
 //!
-//! A random reader gets what it asks for and no more. Interleaved readers of one open file, whose
-//! markers are not those of its window, are recognised by the hole after the existing pages.
+//! A random reader gets the pages that it reads and no more. Several readers of one open file meet
+//! markers that are not its window's; they are recognised by the hole after the pages that exist.
 //!
 //! # Invariants
 //! I1  A window is not empty, begins at or after the page that caused it or at the first absent
@@ -55,7 +55,7 @@ pub struct Demand {
     pub file: u32,
     /// The page where the reader is.
     pub page: u64,
-    /// Pages that it still wants from there, at least 1.
+    /// How many pages the reader still wants from `page` on, at least 1.
     pub wanted: u64,
     /// The largest window, in pages (`read_ahead_kb`).
     pub most: u64,

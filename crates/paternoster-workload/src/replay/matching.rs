@@ -60,7 +60,7 @@ pub struct Matcher {
     recording: Recording,
     /// By first sector.
     outstanding: BTreeMap<u64, Outstanding>,
-    /// The longest I/O so far: no outstanding one that begins further before an event touches it.
+    /// Sectors of the longest I/O so far: an event touches no I/O that begins further before it.
     longest: u64,
     flushes: VecDeque<Flush>,
     /// How many of them the flush command in the device ends.

@@ -105,7 +105,7 @@ struct Step {
     /// The followers of its arrival, and of its end.
     on_arrival: u32,
     on_end: u32,
-    /// The I/O for which its plug stays closed.
+    /// The I/O that its plug stays closed for.
     held_for: u32,
 }
 

@@ -107,7 +107,7 @@ fn tree_of(text: &str) -> BTreeMap<String, &'static str> {
     paths
 }
 
-/// Has the JSON of a run of readers the keys and kinds of fio's, no more and no less?
+/// Does the JSON report of a run of readers have exactly the keys and kinds of values of fio's?
 #[test]
 fn key_tree_of_readers() {
     let Ok(sample) = std::fs::read_to_string(format!("{SAMPLES}/fair.json")) else {

@@ -75,7 +75,7 @@ const NVME_SCHEDULERS: [&str; 4] = ["noop", "mq-deadline", "bfq", "paternoster"]
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 const FLASH_DEPTH: &str = "depth = { value = 32";
 
-/// What a user of the S suite had with ten readers, in seconds; his device is not named.
+/// What a user of the S suite measured with ten readers, in seconds; the device is not named.
 const PUBLISHED: [(&str, f64); 4] =
     [("noop", 2.110), ("mq-deadline", 2.176), ("kyber", 2.181), ("bfq", 0.736)];
 const SOURCE: &str = "Algodev-github/S, issue 2: gnome-terminal, 10 sequential readers";

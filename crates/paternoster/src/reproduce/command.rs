@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Does a start-up's line say everything about it?
+    /// Does the line of a start-up have all its settings?
     #[test]
     fn startups_are_told_whole() {
         let startup = Startup {
@@ -204,7 +204,7 @@ mod tests {
         assert!(line.contains("--repeat 100") && line.contains("--device hdd-7200"), "{line}");
     }
 
-    /// And a sysbench's, with every option and with none?
+    /// Does the line of a sysbench have all its settings, with every option and with none?
     #[test]
     fn sysbenches_are_told_whole() {
         let plain = Sysbench::new(Mode::RandomWrite);

@@ -181,7 +181,7 @@ pub(crate) enum Reading {
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
     pub(crate) label: String,
-    /// Of the number; empty for ratios and texts.
+    /// The number's unit; empty for ratios and texts.
     pub(crate) unit: &'static str,
     /// Where in the source.
     pub(crate) source: &'static str,

@@ -16,7 +16,7 @@ use super::board::Board;
 use super::{frontier, tell};
 
 const COLUMNS: usize = 3;
-/// Of a panel, with what is written around it.
+/// Size of a panel, with its labels.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 230.0;
 const LEFT: f64 = 56.0;

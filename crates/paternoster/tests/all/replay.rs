@@ -111,8 +111,8 @@ fn rate(of: &Value) -> f64 {
     of["all"]["bytes_per_second"].as_f64().expect("a rate")
 }
 
-/// Does a replay of a kernel's traces on the device that they were recorded on, as far as the lab's
-/// model describes it, give what was recorded?
+/// Does a replay of a kernel's traces, on a model of the lab's device on which they were recorded,
+/// give what was recorded?
 ///
 /// Eight readers of 128 KiB. A request costs the model 0.1 + 128 KiB / 150 MB/s = 0.974 ms, 8 ms
 /// more where it does not continue the last; the emulation itself, which the model leaves out, 0.06
@@ -123,9 +123,8 @@ fn rate(of: &Value) -> f64 {
 ///   0.2 ms of 9 are 1 to 2 %; allowed 3 %.
 /// * bfq: 0.06 to 0.2 ms of 1.3 ms (2.070 s for 1594) are 5 to 15 %, and on a faster device bfq
 ///   makes more or fewer seeks; allowed is 0 to 17 % more than recorded.
-/// * bfq on the same model with those 0.105 ms: allowed 3 % either way.
-/// * What was recorded under bfq, replayed under none: like what was recorded under none, again 3
-///   %.
+/// * bfq on the same model with 0.105 ms added to each request: allowed 3 % either way.
+/// * The recording of bfq replayed under none: like the recording of none, again within 3 %.
 #[test]
 fn a_kernels_traces_are_replayed() {
     let [bfq, none] = ["bfq", "none"].map(|kind| format!("{RECORDED}/seq8_{kind}/seq8_{kind}"));

@@ -450,8 +450,8 @@ fn only_raw_disks_are_served() {
     assert!(refused(&[&file, "--raw"]).contains("--raw belongs into"));
 }
 
-/// Is a volume left out whose client has made it look like an image of qemu, reported at the start
-/// and refused by `--check`, while its neighbours are served?
+/// If a client has made its volume look like a qemu image, is the volume left out, which is
+/// reported at the start and fails `--check`, while the other volumes are served?
 #[test]
 fn one_client_does_not_keep_others_from_theirs() {
     let scratch = Scratch::new();

@@ -164,8 +164,8 @@ fn users() -> Vec<Option<&'static str>> {
     vec![None]
 }
 
-/// Is a server with files bounded as any other, does it read its configuration again, and is its
-/// folder bare when it has ended in good order, and when it was killed?
+/// Is a server with files in its sandbox like any other, does it reload its configuration, and is
+/// its folder empty after it has ended, even if it was killed?
 #[test]
 fn files_go_with_their_server() {
     for (user, signal) in users()

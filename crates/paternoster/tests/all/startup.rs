@@ -57,15 +57,16 @@ fn a_start_alone_takes_its_time() {
     }
 }
 
-/// Do others slow it down as they should? On one server of 1 ms. Alone it is as above, and what is
-/// read ahead comes as one more request after 18 of the reads: 275.96 + 18 = 293.96 ms.
+/// Do others slow it down as they should, on a device with one server of 1 ms? Alone, a start takes
+/// as long as above, plus one more request of read-ahead after 18 of the reads: 275.96 + 18 =
+/// 293.96 ms.
 ///
 /// A reader that always has a request is served between any two of the program's, which therefore
-/// come every 2 ms (thinking takes less), or 3 after a pause of 2. What is read ahead is merged
-/// with the read that still waits. 176 * 2 + 6 * 3 = 370 ms, 1 ms for the first and what is left of
-/// the other's request when it comes. The first of a leg need not wait, so that what is read ahead
-/// with it comes after the other: at most 7 times 2 ms. The other has the time that 183 requests
-/// leave.
+/// come every 2 ms (thinking takes less), or every 3 ms after a pause of 2. Read-ahead is merged
+/// with the read that still waits. That is 176 * 2 + 6 * 3 = 370 ms, plus 1 ms for the first read
+/// and what is left of the other's request when it comes. The first read of a leg need not wait, so
+/// its read-ahead comes after the other's request: at most 7 times 2 ms. The other reader has the
+/// time that 183 requests leave.
 #[test]
 fn others_are_in_the_way() {
     let device = std::fs::read_to_string(DEVICE).unwrap().replace("value = 32, s", "value = 1, s");

@@ -140,9 +140,9 @@ fn level_0_beside_level_7() {
     }
 }
 
-/// With a real-time reader, does a best-effort one get one request for each slice of the other, no
-/// more (CFQ-17)? A reader of depth 1 has nothing waiting at the end of its slice. RT level 4: 100
-/// ms and two seeks, so about 8 of 9 ms each a second: 30 s hold 8 %.
+/// Does a best-effort reader get one request for each slice of a real-time reader, and no more
+/// (CFQ-17)? A reader of depth 1 has nothing waiting at the end of its slice. A slice of RT level 4
+/// is 100 ms; with two seeks that leaves about 8 requests of 9 ms a second, or 8 % of 30 s.
 #[test]
 fn a_real_time_reader_leaves_the_end_of_each_slice() {
     let own = ["prioclass=1\nprio=4".to_owned(), "prioclass=2\nprio=4".to_owned()];

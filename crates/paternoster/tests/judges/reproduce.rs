@@ -71,12 +71,12 @@ fn merge_cost_holds() {
     holds("merge-cost");
 }
 
-/// Does a program that starts among readers and writers come to share a queue with them without the
-/// merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than the
-/// median, while with the window the longest takes at most a twentieth longer? Of those with the
-/// window none should be merged, but two are, in their first 100 ms: known to fall short. And does
-/// the table of starts under all schedulers hold? Only paternoster on NVMe is judged: at most 1.25
-/// times as long as alone, while the others keep 90 %.
+/// Without the merge window, does a program that starts among readers and writers come to share a
+/// queue with them in at least 5 of 100 starts, one of which takes at least a tenth longer than the
+/// median; and with the window, does the longest take at most a twentieth longer? With the window
+/// none should be merged, but two are, in their first 100 ms: a known shortfall. And does the table
+/// of starts under all schedulers hold? Only paternoster on NVMe is judged: a start takes at most
+/// 1.25 times as long as alone, while the others keep 90 %.
 #[test]
 fn starts_hold_but_for_merges_at_the_beginning() {
     if too_slow() {

@@ -68,7 +68,7 @@ pub(super) enum Setting {
     /// None: there is no limit.
     #[default]
     Free,
-    /// Streams, this many at a time, and the crowd as one of them.
+    /// Streams, this many at a time; the crowd counts as one stream.
     Streams(u32),
     /// All clients, one at a time: where even the random requests of one client lie close together.
     All,

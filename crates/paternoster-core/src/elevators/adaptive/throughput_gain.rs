@@ -19,7 +19,7 @@
 //!
 //! Writes into a disk's cache cannot be compared. They cost next to nothing until it is full, which
 //! may take ten seconds, and a seek each from then on; whatever is tried meanwhile seems to be the
-//! cause. Where reads have at least a quarter of the time only they are compared:
+//! cause. Where reads have at least a quarter of the time, only they are compared:
 //!
 //! ```text
 //!            cache half empty               cache full                     ratio

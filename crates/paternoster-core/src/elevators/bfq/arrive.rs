@@ -51,7 +51,7 @@ impl Bfq {
         self.put_queue(view, queue);
     }
 
-    /// The queue that `client` comes to, after a merge that is due with I/O at `sector`.
+    /// The queue for I/O of `client` at `sector`, after a merge if one is due.
     pub(super) fn merge_if_due(
         &mut self,
         view: &mut QueueView,

@@ -38,7 +38,7 @@ pub(super) struct Context {
     pub(super) requests: u32,
     /// What its queue was like before it was merged.
     pub(super) saved: Option<SavedState>,
-    /// Another process's queue that this one may be merged with, once more is known of both.
+    /// Another process's queue that this one may be merged with later, when more is known of both.
     pub(super) stable_with: Option<u32>,
     /// It shares a queue because both processes' queues were created together.
     pub(super) is_stably_merged: bool,

@@ -59,7 +59,7 @@ pub(super) fn signed(time: Nanos) -> i64 {
 }
 
 impl Slice {
-    /// A slice that begins now; what was left of the last one stays.
+    /// A slice that begins now and keeps what was left of the last one.
     pub(super) const fn begun(self, now: Nanos) -> Slice {
         Slice {
             is_new: true,

@@ -168,9 +168,9 @@ fn two_groups(mut rig: Rig) -> (Rig, [ClientId; 2], GroupId) {
     (rig, clients, groups[0])
 }
 
-/// Does group_idle keep the device for the last queue of a group, from 2.6.37 on? After 8 ms the
-/// other group has its turn; at once in 2.6.34, with group_idle=0, and if the group has another
-/// queue.
+/// From 2.6.37 on, does group_idle reserve the device for the last queue of a group? After 8 ms the
+/// other group has its turn. It has it at once in 2.6.34, with group_idle=0, or if the first group
+/// has another queue.
 #[test]
 fn a_group_is_idled_for() {
     for (group_idle, companion) in [(true, false), (false, false), (true, true)] {

@@ -424,9 +424,10 @@ fn plain_io_goes_on_between_sequences_with_data() {
     }
 }
 
-/// Vivek's worry: and with trains of empty flushes, where no data makes room? 16 in a row, and the
-/// one issued or in the device when the reader or writer comes. Even FUA writes on a device of
-/// depth 1, whose data always comes before the elevator's, leave something to others.
+/// Vivek's worry: is other I/O also done during trains of empty flushes, where no data makes room?
+/// At most 16 in a row go first, and the one that is issued or in the device when the other request
+/// comes. Even FUA writes on a device of depth 1, whose data always goes before the elevator's
+/// requests, leave something to others.
 #[test]
 fn plain_io_goes_on_beside_trains_of_flushes() {
     let trains: [(u32, &[Option<Flags>]); 3] =

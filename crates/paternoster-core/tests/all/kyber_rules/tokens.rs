@@ -24,9 +24,9 @@ fn tokens_of_refused_requests() {
     }
 }
 
-/// Do requests that outlive a change of elevator hold no tokens, and leave latencies alone? 256
-/// reads picked by another kyber are in the device; 256 more go, the 257th waits, even when the old
-/// ones end, after 11 ms.
+/// Do requests that outlive a change of elevator hold no tokens, and are their latencies not
+/// counted? With 256 reads of the old kyber in the device, the new one lets 256 more go. The 257th
+/// waits even when the old reads end, after 11 ms.
 #[test]
 fn tokens_and_a_change_of_elevator() {
     let mut kyber = Kyber::new();
@@ -47,7 +47,8 @@ fn tokens_and_a_change_of_elevator() {
     assert_eq!(kyber.rig.queue.allocated(), (0, 0));
 }
 
-/// Is a kyber that comes back to a queue like new, except for its targets? Depth 64 is 256 again.
+/// Is a kyber that comes back to a queue like new, except for its targets? Its depth, which had
+/// fallen to 64, is 256 again.
 #[test]
 fn tokens_of_a_kyber_that_comes_back() {
     let mut kyber = Kyber::new();

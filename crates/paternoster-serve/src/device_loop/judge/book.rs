@@ -8,18 +8,18 @@
 //! C                                  |--R--|        may be told either, byte by byte
 //! ```
 //!
-//! A write may be visible from when it was sent. It is gone when another write, acknowledged, began
-//! after it had ended. For a reader that other must have ended before the read began; for a power
-//! cut it must be promised as well: by its own FUA, or an acknowledged flush that was sent after
-//! its end. What failed, or was never answered, may be there or not; a trim may read as zeroes or
-//! not.
+//! A write may be visible from when it was sent. It is gone once it is hidden by another,
+//! acknowledged write that began after it had ended. To hide it from a read, the other must have
+//! ended before the read began; after a power cut, the other must be promised as well: by its own
+//! FUA, or by an acknowledged flush that was sent after its end. A write that failed, or was never
+//! answered, may be there or not; a trim may read as zeroes or not.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// Bytes of a medium at most.
 const MOST: usize = 512 << 10;
-/// Places in the noise at which a write's first byte may begin.
+/// How many places of the noise a write's first byte may be taken from.
 const START: u64 = 1 << 16;
 static ZEROES: [u8; MOST] = [0; MOST];
 
@@ -46,7 +46,7 @@ struct Write {
 /// What was written where, and when.
 pub(super) struct Book {
     writes: Vec<Write>,
-    /// By first byte: those that may be there, until the next one's first byte.
+    /// By first byte: the writes that may be visible from there to the next run's first byte.
     runs: BTreeMap<u64, Vec<u32>>,
     size: u64,
     left: Vec<u8>,
@@ -172,12 +172,13 @@ impl Book {
     }
 }
 
-/// The two writes of some, by beginning and number, that began last of those that hide what ended
-/// before: if any of them hides a write, one of these two does.
+/// Among some writes, the two that began last of those that can hide an earlier one, by beginning
+/// and number: if any of them hides a write, one of these two does.
 struct Latest([Option<(u64, u32)>; 2]);
 
 impl Latest {
-    /// For a read that was sent at `moment`, or for a cut, before which it must be `promised`.
+    /// For a read that was sent at `moment`; or for a power cut then, for which only `promised`
+    /// writes hide others.
     fn of(writes: &[Write], ids: &[u32], moment: u64, promised: bool) -> Latest {
         let mut latest = [None; 2];
         for &id in ids {

@@ -7,19 +7,20 @@
 //! rival   may not have the names, at any of these moments
 //! ```
 //!
-//! Loop, negotiation, claims, and their records of a connection are production code; a connection's
-//! current request is passed on in the format used between processes. Only the channel between the
-//! two, and the waiting threads, are replaced: a verdict is ready before it is waited for. So the
-//! paused negotiation resumes at once, and does not run before the loop has answered.
+//! The loop, the negotiation, the claims and the records of a handed-over connection are production
+//! code; a connection's current request is passed on in the format used between processes. Only the
+//! channel between the servers, and the threads that wait, are replaced: a verdict is there before
+//! anything waits for it. So the paused negotiation resumes at once, and does not run before the
+//! loop has answered.
 //!
-//! Names are files of the kernel's memory, opened and locked by its calls: a rival is another
-//! server of this process, which the kernel's locks keep out as they would one of another process.
-//! Their bytes are the medium's.
+//! Names are in-memory files (memfd), opened and locked by system calls: a rival is another server
+//! of this process, which the kernel's locks keep out as they would one of another process. The
+//! bytes of the files are the medium's.
 //!
-//! Laws: N1 who would write alone to what is served is refused by any server of it, and a server
-//! that begins finds free what the one before had; N2 a server that has handed over gives its
-//! device no job. All laws of streams, disk and tenants hold across: no client notices, but for
-//! those that shook hands.
+//! Laws: N1 while a file is served, no other server may have it for writing, and a server that
+//! begins finds free what the one before had; N2 a server that has handed over gives its device no
+//! job. All laws of streams, disk and tenants hold across a handover: no client notices it, except
+//! for those in handshake.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tenants: those of a case, and what holds of each of them.
+//! Tenants: those of a case, and what must be true of each of them.
 //!
 //! Laws: T1 a tenant's counts are of its clients' requests and nothing else: at least what was
 //! answered, at most what they sent; T2 in all the time that has passed, plus a tenth of a second,

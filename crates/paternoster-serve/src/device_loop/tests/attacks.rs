@@ -52,13 +52,13 @@ const LIST: u32 = 3;
 /// Calls, and entries of lists that are looked at, for an event at most.
 const CALLS: u64 = 7;
 const LOOKS: u64 = 4;
-/// Bytes that are copied for an event at most, and for each byte that a client sends.
+/// Bytes that are copied at most: for an event, and for each byte that a client sends.
 const COPIED: u64 = 2560;
 const COPIES: u64 = 3;
 /// Bytes of the log for the flood of one user: 20 warnings of at most 1 KiB, and as many again for
 /// the server's own.
 const SAID: u64 = 40 << 10;
-/// Of one question for holes at most, of which there is one in a turn.
+/// The most runs in the answer to a question for holes; a turn has one such question.
 const RUNS: u32 = 256;
 
 /// A connection of an attacker.

@@ -118,9 +118,9 @@ fn connections_of_one_tenant_take_turns() {
     assert_eq!(answers, 500);
 }
 
-/// Does a tenant get what is guaranteed to it though it is free in single pages alone? Every second
-/// page of 4 MiB is taken: a read of 64 KiB, and a write of as much that begins within a block,
-/// have 16 and 17 pieces, at once.
+/// Does a tenant get the memory that it is guaranteed even if only single pages are free? Every
+/// second page of 4 MiB is taken: a read of 64 KiB gets 16 pieces, and a write of 64 KiB that
+/// begins within a block gets 17, both at once.
 #[test]
 fn a_guarantee_in_small_pieces() {
     let mut rig = Rig::new("noop", |_| ());
@@ -140,8 +140,8 @@ fn a_guarantee_in_small_pieces() {
     assert_eq!(rig.device_loop.arena.used(), 0);
 }
 
-/// Connections of one tenant, and one more of it that reads while these wait for their clients:
-/// how many of 100 reads it has.
+/// How many of 100 reads a connection gets while 240 others of the same tenant wait for their
+/// clients.
 fn reads_beside_siblings(attack: impl Fn(&mut Client)) -> u32 {
     let mut rig = Rig::new("noop", many);
     let mut floods: Vec<Client> = (0..240).map(|_| rig.connect("one")).collect();
@@ -163,7 +163,7 @@ fn reads_beside_siblings(attack: impl Fn(&mut Client)) -> u32 {
 }
 
 /// Does a client of the same tenant find memory while 240 connections each begin a write of 32 MiB
-/// and send 1 kB of it? Each of 64 KiB at first would be 15 MiB of the 3 that there are.
+/// and send 1 kB of it? If each got 64 KiB at once, that would be 15 MiB, and there are 3.
 #[test]
 fn begun_writes_leave_memory_to_siblings() {
     assert_eq!(
@@ -174,7 +174,7 @@ fn begun_writes_leave_memory_to_siblings() {
     );
 }
 
-/// And while 240 ask for 4 MiB and take no answer?
+/// Does it find memory while 240 connections each ask for 4 MiB and take no answer?
 #[test]
 fn answers_that_are_not_taken_leave_memory_to_siblings() {
     assert_eq!(

@@ -213,8 +213,9 @@ fn a_stubborn_model_is_an_error() {
     assert_eq!(rig.run(), [(1, 0, libc::EIO)]);
 }
 
-/// Is a flush that must be alone alone, and does it take its time? The drive of seed 1.7: 3.2 ms,
-/// behind a write that is programmed first, and the read behind it begins after it.
+/// Does a flush that the device cannot queue have the device to itself, for as long as it takes? On
+/// the drive of seed 1.7 it takes 3.2 ms after the write, which is programmed first; the next read
+/// begins after it.
 #[test]
 fn a_flush_is_alone() {
     let model = catalog::by_name("ssd-870evo").unwrap().unwrap().model();

@@ -32,7 +32,7 @@ static FILES: AtomicBool = AtomicBool::new(false);
 pub struct Sandbox {
     /// Folders whose files may be read later, as that of the configuration.
     pub reads: Vec<PathBuf>,
-    /// Folders in which a file may be replaced, as the configuration by `ctl save`.
+    /// Folders in which a file may be replaced, as `ctl save` replaces the configuration.
     pub replaces: Vec<PathBuf>,
     /// Folders in which something is removed at the end.
     pub removes: Vec<PathBuf>,

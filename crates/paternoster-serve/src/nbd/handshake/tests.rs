@@ -387,7 +387,7 @@ fn tls_begins_anew() {
     }
 }
 
-/// May a client choose without TLS where it is only offered?
+/// May a client choose an export without TLS where TLS is offered but not required?
 #[test]
 fn offered_tls_can_be_left() {
     let mut handshake = begun(TlsMode::Offered);

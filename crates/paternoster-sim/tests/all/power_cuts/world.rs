@@ -48,11 +48,11 @@ const DECLARED: [&str; 2] = ["write_cache", "fua"];
 pub(crate) struct Census {
     /// Events at which the medium was checked.
     pub(crate) cuts: u64,
-    /// Those at which something was volatile.
+    /// Cuts at which something was volatile.
     pub(crate) at_risk: u64,
-    /// Those that lost something that was not promised.
+    /// Cuts that lost something that was not promised.
     pub(crate) forgiven: u64,
-    /// Those that left part of the volatile data.
+    /// Cuts after which part of the volatile data was still there.
     pub(crate) partial: u64,
     pub(crate) submitted: u64,
     pub(crate) commands: u64,

@@ -11,10 +11,9 @@
 //!
 //! A failure is printed with its seed; it is shrunk, by leaving clients out, if
 //! `PATERNOSTER_LOADS_SHRINK` is set or if it must never happen: any under [`NEVER`], and a wait of
-//! more than three times its bound ("far") under all but [`FAR`]. Elevators that take turns have
-//! other failures, for reasons other than the supply of requests: many turns one after the other,
-//! weights raised for seconds. Their number may not grow ([`FAULTS`]), and each is a line of the
-//! output.
+//! more than three times its bound ("far") under all but [`FAR`]. Elevators that serve in turns
+//! fail for other reasons too: many turns one after the other, weights raised for seconds. Their
+//! number may not grow ([`FAULTS`]), and each is a line of the output.
 //!
 //! ```text
 //! PATERNOSTER_LOADS=400 cargo test --release -p paternoster-torture --test all \

@@ -312,7 +312,7 @@ pub(super) fn write(message: &BfqMessage, f: &mut fmt::Formatter<'_>) -> fmt::Re
     }
 }
 
-/// A queue by its process, where messages print it with a sign.
+/// The process of a queue as some messages print it: signed, -1 for a shared queue.
 fn signed(partner: Partner) -> i64 {
     match partner {
         Partner::Process(pid) => i64::from(pid),

@@ -15,7 +15,7 @@ pub(crate) const CASES: [&str; 6] = ["alias", "basic", "bigendian", "merge", "od
 /// Traces of a running kernel.
 pub(crate) const KERNEL: [&str; 2] = ["seq8_bfq", "seq8_none"];
 
-/// The folder of recordings; `None`, with a message, without it.
+/// The folder of recordings; `None`, with a message, if it is missing.
 pub(crate) fn data(folder: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
     if path.is_dir() {

@@ -144,7 +144,7 @@ pub enum Request {
     Sync(usize),
 }
 
-/// All that threads are to do, in its order.
+/// Gives the threads their requests, in order.
 #[derive(Debug, Clone)]
 pub struct Generator {
     rules: Rules,
@@ -191,7 +191,7 @@ impl Generator {
     }
 
     /// What thread number `thread`, from 0, does next, and when it may begin, counted from the
-    /// start; `None` when there were events enough.
+    /// start; `None` after the last event.
     pub fn next(&mut self, thread: u32) -> Option<(Request, Nanos)> {
         if self.rules.events.is_some_and(|most| self.handed >= most) {
             return None;

@@ -99,7 +99,7 @@ pub enum JournalMode {
 }
 
 impl Default for JournalSettings {
-    /// None; if there were one, ext4's: 5 s, 128 MiB, delayed allocation.
+    /// No journal; the other settings are ext4's: 5 s, 128 MiB, delayed allocation.
     fn default() -> JournalSettings {
         JournalSettings {
             mode: JournalMode::None,

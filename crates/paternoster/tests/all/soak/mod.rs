@@ -125,7 +125,7 @@ impl Place {
         kinds
     }
 
-    /// A page of the metrics' port: its first line.
+    /// The first line of a page of the metrics' port.
     fn page(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).expect("it listens");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it listens");

@@ -22,7 +22,7 @@ pub(crate) struct Sample {
     pub(crate) number: u32,
     /// KiB, resident.
     pub(crate) memory: u64,
-    /// Without those of idle clients that the soak holds.
+    /// Descriptors, except those of the idle clients that the soak keeps connected.
     pub(crate) descriptors: u64,
     pub(crate) threads: u64,
     /// User and system time of the process, in hundredths of a second.
@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of an existing process.
+    /// Looks at an existing process.
     pub(crate) fn new(at: Duration, number: u32, process: u32, idle: usize) -> Sample {
         let read =
             |name| fs::read_to_string(format!("/proc/{process}/{name}")).expect("it is there");

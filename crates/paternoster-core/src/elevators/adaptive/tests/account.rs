@@ -83,7 +83,7 @@ fn i4_charges_in_parts_are_the_whole() {
 }
 
 /// C4, G5: does a client that was away start at the floor of those that waited, and does one that
-/// is in time keep what it is behind?
+/// comes back while it is expected stay as far behind as it was?
 #[test]
 fn c4_g5_who_was_away_starts_at_the_floor() {
     let mut accounts = four([1; 4]);

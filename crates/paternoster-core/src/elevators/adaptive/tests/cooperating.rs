@@ -159,9 +159,10 @@ fn members_come_and_go() {
     assert_eq!(in_shared_streams(&world), 0);
 }
 
-/// I3: whatever the reason for which members are held back, does a request go once nothing is in
-/// the device nor expected, without the watchdog's help? Each of the two thinks for 20 us: the disk
-/// waits at most 70 us for each, after each 584, and does 1500 a second.
+/// I3: whatever the reason for holding members back, is a request dispatched, without the
+/// watchdog's help, once the device is empty and no request is expected? Each of the two clients
+/// thinks for 20 us. The disk waits at most 70 us after each request of 584 us, and does 1500 a
+/// second.
 #[test]
 fn i3_nobody_waits_for_ever() {
     let elevator = Paternoster { sabotage: Sabotage::HoldsBack, ..Paternoster::new() };

@@ -41,11 +41,11 @@ fn entitled(weights: &[u32]) -> Vec<u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Does each client get its weight's part, whatever the weights and depths, and is the device
-    /// as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms. A client's
-    /// outstanding requests must be able to make up its part: one with q requests and weight w has
-    /// it while at most D* = q * W / w commands are inside, which keeps four servers and their
-    /// queues busy from 16 on.
+    /// Does each client get its share by weight, whatever the weights and depths, and is the device
+    /// as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms. A client
+    /// must have enough outstanding requests for its share: with q requests and weight w of W it
+    /// has enough while at most D* = q * W / w commands are in the device. From D* = 16 on, that
+    /// keeps four servers and their queues busy.
     #[test]
     fn l6_shares_are_weights(
         clients in prop::collection::vec((1u32..=10, 4u32..=32), 2..=7)

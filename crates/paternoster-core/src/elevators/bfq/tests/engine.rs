@@ -288,9 +288,9 @@ fn bfq_4_the_groups_above_get_it_back_too() {
     }
 }
 
-/// If its finish would still be before V, do both times move by the difference, so that it finishes
-/// at V; and by a thirtieth of it, if it is raised 30 times? 200 sectors are 5 at weight 40: 10 to
-/// 15, and V is 20.
+/// If a queue's finish would still be before V, do its start and finish both move by the
+/// difference, so that it finishes at V; and by a thirtieth of the difference if its weight is
+/// raised 30 times? 200 sectors at weight 40 are 5: from 10 to 15, where V is 20.
 #[test]
 fn bfq_5_not_into_the_past() {
     either(|engine| {

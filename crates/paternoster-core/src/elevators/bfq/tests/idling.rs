@@ -146,9 +146,9 @@ fn bfq_71_idling_for_throughput() {
     }
 }
 
-/// For guarantees: for a raised queue while another, not raised, has work, in 4.19 not in a large
-/// burst; in 6.18 also while others have four more requests in the device than it, and for the only
-/// queue with work?
+/// Does idling for guarantees happen for a raised queue while one that is not raised has work (in
+/// 4.19 not in a large burst); and in 6.18 also while others have four more requests in the device
+/// than it has, and for the only queue with work?
 #[test]
 fn bfq_72_idling_for_guarantees() {
     each(flash(32), |mut bench| {

@@ -138,7 +138,7 @@ fn bfq_156_each_turn_counts_anew() {
     assert_eq!(bench.queue(heavy).injected, 0);
 }
 
-/// If its budget is used up, does a turn end instead of others being served in it?
+/// Does a turn end when its budget is used up, and serve no other queue?
 #[test]
 fn bfq_157_a_budget_that_is_used_up() {
     let (mut bench, heavy, _) = lent(3, 8);

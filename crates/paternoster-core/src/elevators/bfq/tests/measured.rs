@@ -59,8 +59,8 @@ fn bfq_160_a_write_of_another() {
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
-/// Are no others served in the turn of a queue idled for throughput, nor of the only raised one, if
-/// it thinks short?
+/// Are no other queues served in the turn of a queue that is idled for throughput, nor in that of
+/// the only raised queue if its think time is short?
 #[test]
 fn bfq_160_when_nobody_is_served() {
     let (mut bench, ..) = kept(9, 3);

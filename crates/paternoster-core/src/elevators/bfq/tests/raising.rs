@@ -361,8 +361,8 @@ fn bfq_101_since_when() {
     });
 }
 
-/// Does the time for which a soft real-time queue waits for its turn not count: does its period
-/// begin later by as much, at most now?
+/// Does the period of a soft real-time queue leave out the time that it waits for its turn? The
+/// period's beginning moves by that time, but not beyond now.
 #[test]
 fn bfq_102_waiting_does_not_count() {
     for (since, rested, expected) in [(1500, 1900, 1600), (1950, 1900, 2000), (1500, 1200, 2000)] {
@@ -461,8 +461,9 @@ fn bfq_104_what_is_left_of_it() {
     }
 }
 
-/// Does the weight follow in the middle of a turn when raising begins or ends, so that the turn is
-/// charged at the new weight; but a change from 3000 to 30 times wait for the next turn?
+/// Does the weight change in the middle of a turn when raising begins or ends, so that the turn is
+/// charged at the new weight; but does a change of the factor from 3000 to 30 wait for the next
+/// turn?
 #[test]
 fn bfq_105_the_weight_follows_at_once() {
     for version in [LINUX_4_19, LINUX_6_18] {

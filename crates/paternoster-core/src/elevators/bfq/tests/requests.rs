@@ -269,8 +269,8 @@ fn bfq_39_the_nearer_neighbour_follows() {
     });
 }
 
-/// Does the oldest request go second in a turn, if it has expired when the first leaves; not if it
-/// expires later in the turn; and not if it is the first itself, which uses up the check?
+/// Does the oldest request go second in a turn if it has expired when the first leaves; but not if
+/// it expires later in the turn, nor if it is itself the first, which uses up the check?
 #[test]
 fn bfq_39_the_oldest_once_in_a_turn() {
     for (age, expected) in [(125, [100, 9000, 500, 300]), (124, [100, 300, 500, 9000])] {

@@ -8,7 +8,7 @@
 //! RequestId         its slot
 //! Kind              0 async, 1 not idled for, 2 idled for
 //! Preemption        its place among CFQ's rules
-//! Option            no number at all, for nothing
+//! Option            no number for `None`
 //! ```
 //!
 //! Source: ours.
