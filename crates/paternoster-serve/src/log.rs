@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log: lines on standard error, by a thread of their own.
 //!
-//! What a line says, and how, is the business of `entry.rs`; this is about getting rid of it.
+//! `entry.rs` makes the lines; this module writes them.
 //!
-//! Whether anything reads them must not matter: a pipe that is open and not read takes 64 KiB and
-//! then blocks its writer, and a client could fill it; one that is closed fails each write, and so
-//! does a full disk. And what one client does must not fill the disk, or crowd out others' lines.
+//! Whether anything reads them must not matter: a pipe that is open but not read takes 64 KiB and
+//! then blocks its writer, and a client could fill it; if it is closed, or the disk is full, each
+//! write fails. And no client may fill the disk with lines, or crowd out the lines of others.
 //!
 //! ```text
 //! negotiation, loops ─▶ 20 lines in 10 s an origin ──▶ 512 that wait ──▶ thread ──▶ standard error
-//!                     └ left out: counted, told           └ dropped: counted, told when the
+//!                     └ left out: counted, reported       └ dropped: counted, reported when the
 //!                       when the 10 s are over              sink takes lines again
 //! ```
 //!
-//! An origin is a user, or an address. When 256 have a window, further ones share one. That a
-//! client has come and gone in good order has a window of its own, of 200 lines: a host that starts
-//! its machines is no flood, and what is wrong is not crowded out by what is well.
+//! An origin is a user, or an address. 256 of them have a window each; further ones share one.
+//! Clients that come and go without an error have a separate window, of 200 lines: a host that
+//! starts its machines is no flood, and such lines do not crowd out errors.
 //!
 //! Invariants: I1 logging never fails, and waits for no sink; I2 each line is written, or counted
-//! in another line; I3 at most twice 512 lines are kept, each of 1 KiB of words and some texts of
+//! in another line; I3 at most twice 512 lines are kept, each of 1 KiB of text and some fields of
 //! 256 bytes.
 
 mod entry;
@@ -40,18 +40,19 @@ use crate::locked::locked;
 
 /// Lines that wait to be written.
 const LINES: usize = 512;
-/// Lines of one origin within [`PERIOD`]: of what is wrong, and of those that come and go.
+/// Lines of one origin within [`PERIOD`]: warnings and errors, and those of clients that come and
+/// go.
 const EACH: u32 = 20;
 const EACH_WELL: u32 = 200;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Origins that have a window of their own.
 const ORIGINS: usize = 256;
 
-/// The log of the process. Its thread begins with the first line, so that a server can bound itself
-/// before any thread is there.
+/// The log of the process. Its thread begins with the first line, so that a server can enter its
+/// sandbox before there is any thread.
 static LOG: OnceLock<Arc<Log>> = OnceLock::new();
 
-/// How lines are told, before the first one, too.
+/// How lines are printed; can be set before the first one.
 static STYLE: Mutex<Option<Style>> = Mutex::new(None);
 
 /// The least urgent level that is logged.
@@ -76,17 +77,17 @@ fn log() -> &'static Log {
     })
 }
 
-/// Tells a warning of the server's own.
+/// Logs a warning of the server itself.
 pub(crate) fn tell(words: Arguments<'_>) {
     Entry::new(Level::Warning, "server").tell(words);
 }
 
-/// Tells a warning that a client of this origin has caused.
+/// Logs a warning that a client of this origin has caused.
 pub(crate) fn tell_of(origin: Origin, words: Arguments<'_>) {
     Entry::new(Level::Warning, "client").tell_of(origin, words);
 }
 
-/// What the program says at its start: all of it, however much it is, unless standard error takes
+/// Logs what the program says at its start: all of it, however long, unless standard error takes
 /// nothing for a second.
 pub fn announce(level: Level, lines: &str) {
     for (number, line) in lines.lines().enumerate() {
@@ -102,10 +103,10 @@ impl Entry {
         self.level as u8 <= LEVEL.load(Ordering::Relaxed) && !is_silent()
     }
 
-    /// Tells it, as the server's own.
+    /// Logs it as the server's own.
     pub(crate) fn tell(&self, words: Arguments<'_>) {
-        // Of requests an administrator wants to hear of all: as far as they leave half of the
-        // places to others.
+        // Debug lines are about single requests, of which there are many: they leave half of the
+        // room to others.
         let room = if self.level == Level::Debug { LINES / 2 } else { LINES };
         #[cfg(test)]
         self.count(None, words);
@@ -114,7 +115,7 @@ impl Entry {
         }
     }
 
-    /// Tells it of a client of this origin.
+    /// Logs it for a client of this origin.
     pub(crate) fn tell_of(&self, origin: Origin, words: Arguments<'_>) {
         #[cfg(test)]
         self.count(Some(origin), words);
@@ -124,7 +125,7 @@ impl Entry {
         }
     }
 
-    /// Counts what a silent thread would say, behind limits of its own whose time does not pass.
+    /// Counts what a silent thread would log, with separate limits whose time does not pass.
     #[cfg(test)]
     fn count(&self, origin: Option<Origin>, words: Arguments<'_>) {
         let is_heard = self.level as u8 <= Level::Info as u8;
@@ -148,7 +149,7 @@ pub fn settle(most: Duration) {
     }
 }
 
-/// Limits of what is counted begin anew on this thread.
+/// On this thread, the limits for counting start afresh.
 #[cfg(test)]
 pub(crate) fn count_anew() {
     COUNTED.set((Instant::now(), Limits::default()));
@@ -163,7 +164,7 @@ fn is_silent() -> bool {
 
 #[cfg(test)]
 thread_local! {
-    /// This thread's loops serve clients of which thousands are closed on purpose.
+    /// This thread's loops close thousands of clients on purpose, so its lines are not logged.
     pub(crate) static SILENT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     static COUNTED: std::cell::RefCell<(Instant, Limits)> =
         std::cell::RefCell::new((Instant::now(), Limits::default()));
@@ -177,10 +178,10 @@ struct Window {
     left_out: u64,
 }
 
-/// How many lines each origin has.
+/// How many lines each origin has logged.
 #[derive(Debug, Default)]
 struct Limits {
-    /// Of an origin, for what is well or what is not; `None`: all that have none of their own.
+    /// By origin and whether all is well; `None` is for origins without a window of their own.
     windows: HashMap<Option<(Origin, bool)>, Window>,
 }
 
@@ -202,7 +203,7 @@ impl Limits {
         is_told
     }
 
-    /// Ends the windows that are over; what is to be said of them.
+    /// Ends the windows that are over; returns the lines about them.
     fn end(&mut self, now: Instant) -> Vec<String> {
         let over = |window: &Window| window.since + PERIOD <= now;
         let mut told = Vec::new();
@@ -225,7 +226,7 @@ struct State {
     lines: VecDeque<String>,
     dropped: u64,
     limits: Limits,
-    /// Some are being written.
+    /// Lines are being written.
     is_writing: bool,
 }
 
@@ -242,7 +243,7 @@ impl State {
 #[derive(Debug, Default)]
 struct Log {
     state: Mutex<State>,
-    /// There is something to write; all of it was written.
+    /// Signalled when there is something to write, and when all of it was written.
     come: Condvar,
     gone: Condvar,
 }
@@ -341,7 +342,7 @@ mod tests {
 
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            // The other side goes when everything may pass.
+            // The test drops its side when everything may pass.
             let _open = self.may.recv();
             let text = String::from_utf8(bytes.to_vec()).expect("lines are text");
             self.taken.send(text).expect("the test listens");
@@ -353,8 +354,8 @@ mod tests {
         }
     }
 
-    /// Does a sink that takes nothing make no one wait, and is every line written or counted? Of
-    /// 10,000 lines 512 wait and at most as many are being written.
+    /// Does a sink that takes nothing delay no caller, and is every line written or counted? Of
+    /// 10,000 lines 512 wait, and at most 512 are being written.
     #[test]
     fn a_sink_that_never_drains() {
         let (open, may) = channel();
@@ -399,8 +400,8 @@ mod tests {
         assert!(limits.admits(loud, Level::Warning, now + PERIOD));
     }
 
-    /// If a host starts 100 machines at once, each a client that comes, do its error lines get
-    /// through? 200 lines of good news, and 20 others besides.
+    /// If a host starts 100 machines at once, each of which connects, do its error lines get
+    /// through? There may be 200 lines of good news, and 20 others.
     #[test]
     fn what_is_well_crowds_nothing_out() {
         let (now, mut limits) = (Instant::now(), Limits::default());

@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Futures: how well could anything tell when a permit's I/O ends, that knows what the gate knows?
+//! Futures: how well could anything that knows what the gate knows predict when a permit's I/O
+//! ends?
 //!
-//! At a moment of a run, when an I/O has just been asked for, the process forks. All futures are
-//! alike up to then; in each what is not known yet is drawn anew, and the I/O takes its time:
+//! At some moments of a run, when an I/O has just been asked for, the process forks. All futures
+//! have the same past; in each, what is not known yet is drawn anew, and the I/O's duration is
+//! measured:
 //!
 //! ```text
 //! ────────────── asked ─┬─ future 1: took 31 ms
-//!   one past            ├─ future 2: took 28 ms      the one number within a quarter of the most:
-//!                       └─ future 3: took 95 ms      29 ms, of two in three
+//!   one past            ├─ future 2: took 28 ms      the estimate within a quarter of most:
+//!                       └─ future 3: took 95 ms      29 ms, for two of three
 //! ```
 //!
-//! Drawn anew is either what is asked for afterwards, or also where that lies which waits: its own
-//! I/O and those before it. A gate that is not told where I/Os lie has seen nothing of that, nor
-//! has the device, so that such futures are as probable as the one that came. What the device has
-//! inside is as it was, though no gate sees it either: what is found is above what can be had.
+//! What is drawn anew is either the later asks, or also the offsets of all I/Os that wait: this one
+//! and those before it. Neither a gate that is not told offsets nor the device has seen these, so
+//! such futures are as probable as the real one. The device's own state is kept, although no gate
+//! sees it either: so the result is above what a gate can reach.
 //!
-//! The best number chosen by those that it is judged by is too good, by chance; chosen by one half
-//! and judged by the other it is too bad. The truth is between the two.
+//! An estimate that is chosen by the same futures that judge it looks too good, by chance; chosen
+//! by one half and judged by the other, it looks too bad. The truth is between the two.
 
 use std::io::{PipeWriter, Read, Write, pipe};
 
 /// What is drawn anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anew {
-    /// What is asked for afterwards.
+    /// Later asks.
     Asks,
-    /// And where that lies which waits.
+    /// Those, and the offsets of the I/Os that wait.
     Places,
 }
 
-/// Looks into futures, at each so manieth ask from some time on.
+/// Looks into futures at every `every`-th ask, from the time `from` on.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) anew: Anew,
     pub(crate) from: u64,
     pub(crate) every: u64,
     pub(crate) futures: usize,
-    /// Asks from then on.
+    /// How many asks there were since `from`.
     pub(crate) asks: u64,
     /// By moment: how long the I/O took in each future, in ns.
     pub(crate) took: Vec<Vec<u64>>,
-    /// This is a future: the I/O that it is about, and where to tell how long that took.
+    /// In a future: the I/O that it is about, and where to report how long that took.
     pub(crate) told: Option<(usize, PipeWriter)>,
 }
 
@@ -49,7 +51,8 @@ impl Look {
         Look { anew, from, every, futures, asks: 0, took: Vec::new(), told: None }
     }
 
-    /// An I/O was asked for. In each future the number of that; in the one that forks none.
+    /// An I/O was asked for. Returns the future's number in each future, and `None` in the process
+    /// that forks them.
     pub(crate) fn asked(&mut self, now: u64, io: usize) -> Option<usize> {
         if now < self.from || self.told.is_some() {
             return None;
@@ -62,7 +65,7 @@ impl Look {
         for number in 0..self.futures {
             let (mut reader, writer) = pipe().expect("a pipe");
             // SAFETY: the child goes on in this thread alone. It allocates, which glibc allows
-            // behind a fork, takes no lock that another thread may hold, and ends by `_exit`.
+            // after a fork, takes no lock that another thread may hold, and ends by `_exit`.
             let child = unsafe { libc::fork() };
             assert!(child >= 0, "no fork");
             if child == 0 {
@@ -80,7 +83,7 @@ impl Look {
         None
     }
 
-    /// An I/O has ended. The future that is about it is over.
+    /// An I/O has ended, and with it the future that is about it.
     pub(crate) fn ended(&mut self, io: usize, took: u64) {
         if let Some((own, writer)) = &mut self.told
             && *own == io
@@ -92,7 +95,7 @@ impl Look {
     }
 }
 
-/// The number within a quarter of the most of these.
+/// The estimate that is within a quarter of the largest number of these.
 fn best(took: &[u64]) -> u64 {
     let mut took = took.to_vec();
     took.sort_unstable();
@@ -106,8 +109,8 @@ fn within(took: &[u64], told: u64) -> usize {
     took.iter().filter(|time| told.abs_diff(**time) * 4 <= **time).count()
 }
 
-/// In thousandths: how many are within a quarter of the best number, chosen by the other half, and
-/// chosen by all of them.
+/// In thousandths, how many are within a quarter of the best estimate: one chosen by the other
+/// half, and one chosen by all.
 pub(crate) fn can_be_told(moments: &[Vec<u64>]) -> [u64; 2] {
     let (mut by_others, mut by_all, mut all) = (0, 0, 0);
     for took in moments {
@@ -119,12 +122,14 @@ pub(crate) fn can_be_told(moments: &[Vec<u64>]) -> [u64; 2] {
     [by_others, by_all].map(|count| count as u64 * 1000 / (all as u64).max(1))
 }
 
-/// Is the number of the essay found, and are all that are alike within a quarter of it?
+/// Is the estimate of the module's drawing found, and are times that are all equal within a quarter
+/// of it?
 #[test]
 fn the_best_number_is_within_a_quarter_of_the_most() {
     let told = best(&[31, 28, 95]);
     assert_eq!(within(&[31, 28, 95], told), 2, "{told}");
     assert_eq!(can_be_told(&[vec![1000; 8], vec![70; 8]]), [1000; 2]);
-    // Four in eight, whichever is chosen: a half says the one, and the other is the other.
+    // Four in eight, whichever value is chosen; but each half chooses the value that the other half
+    // does not have.
     assert_eq!(can_be_told(&[vec![10, 10, 10, 10, 90, 90, 90, 90]]), [0, 500]);
 }

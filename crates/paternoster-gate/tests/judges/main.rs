@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the gate in virtual time, compared with the doors that programs have today: no door,
-//! semaphores of 1, 4 and 32, and token buckets that are told what the device can do.
+//! Tests of the gate in virtual time, compared with the admission controls ("doors") that programs
+//! use today: none, semaphores of 1, 4 and 32, and token buckets that are told what the device can
+//! do.
 //!
-//! Thirty-two clients: sixteen of a class of weight 100, fifteen of one of 400, all of which want
-//! more than there is; and one of a third class of 100 that reads 4 KiB now and then, at intervals
-//! of twenty times the latency alone. Required: the heavy class gets four fifths of what the two
-//! get (within 2 points), all together get 97 % of what they get without a door, and the reader
-//! waits at most twice as long as alone (99th percentile).
+//! Thirty-two clients: sixteen of a class of weight 100 and fifteen of a class of weight 400, all
+//! of which want more than the device can do; and one of a third class of weight 100, a reader of 4
+//! KiB at intervals of twenty times its latency alone. Required: the heavy class gets four fifths
+//! of what the two classes get (within 2 points), all together get 97 % of what they get without a
+//! door, and the reader waits at most twice as long as alone (99th percentile).
 //!
 //! The tables are part of docs/gate.md: run with `PATERNOSTER_WRITE=1` to write them there.
 
@@ -27,7 +28,7 @@ use paternoster_gate::{Nanos, Settings};
 use tables::{Figures, Row, percent, times_alone};
 use world::{Came, Chance, Client, run, run_and_look};
 
-/// Of the two classes that want everything, and of the reader's.
+/// Weights of the two greedy classes and of the reader's class.
 const WEIGHTS: [u32; 3] = [100, 400, 100];
 const SECOND: u64 = 1_000_000_000;
 
@@ -86,7 +87,8 @@ fn none() -> Semaphore {
     Semaphore::new(usize::MAX)
 }
 
-/// The two classes and the reader; its 99th percentile alone; the total without a door.
+/// The clients of the two classes and the reader; the reader's 99th percentile alone; the total
+/// without a door.
 fn clients(device: &Device, load: Load, seed: u64, times: [u64; 2]) -> (Vec<Client>, u64, u64) {
     let one = Client { class: 2, depth: 1, every: 0, len: 4096, reads: 100, stream: false };
     let alone = run(device, &mut none(), &[one], seed, times);
@@ -164,7 +166,7 @@ fn doors_before_devices() {
     let mut unfair = Vec::new();
     for name in DEVICES {
         let row = row(name, PLAIN, 1);
-        // Missed, as the table says.
+        // Known to be missed, as the table says.
         let known = name == "raid0-4-hdd";
         unfair
             .extend((!known && !row.gate().is_fair()).then(|| format!("{name} {:?}", row.gate())));
@@ -175,7 +177,7 @@ fn doors_before_devices() {
     assert!(unfair.is_empty(), "{unfair:?}");
 }
 
-/// Of 48 random loads: how many meet which of the three requirements, behind which door?
+/// Of 48 random loads, how many meet each of the three requirements, with each door?
 #[test]
 fn drawn_loads() {
     let rows: Vec<Row> = (0..48)
@@ -192,13 +194,13 @@ fn drawn_loads() {
     publish("drawn", &table);
 }
 
-/// What is the least that the reader can wait on each device for each number at a time; and is the
-/// gate, which is told no number, on that curve?
+/// How short can the reader's wait be on each device, for each limit of I/Os at a time; and is the
+/// gate, which is told no limit, on that curve?
 ///
-/// The curve is drawn by semaphores of 128, 96, 64 … whose places go to the class that has had
-/// least for its weight. On it means: no smaller number that does as much as the gate, within a
-/// hundredth, serves the reader in less than four fifths of the gate's time; nor may the gate be
-/// better than the curve by five fourths, since such a curve would prove nothing.
+/// The curve comes from semaphores of 128, 96, 64 … whose places go to the class that has had least
+/// for its weight. The gate is on it if no smaller limit with the gate's throughput, within a
+/// hundredth, serves the reader in less than four fifths of the gate's time. Nor may the gate be
+/// better than the curve by a factor of five fourths, since such a curve would prove nothing.
 #[test]
 fn on_the_curve() {
     let mut table = String::new();
@@ -209,7 +211,7 @@ fn on_the_curve() {
         let judge =
             |door: &mut dyn Door| figures(run(&device, door, &clients, 1, times), base, all);
         let gate = judge(&mut gated(&WEIGHTS));
-        // From 128 on a class has fewer I/Os under way than its share of the places.
+        // With 128 places or more, a class has fewer I/Os under way than its share of them.
         let mut curve = Vec::new();
         for most in [128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1] {
             let told = judge(&mut Fair::new(most, &WEIGHTS));
@@ -242,8 +244,8 @@ fn on_the_curve() {
     assert!(off.is_empty(), "{off:?}");
 }
 
-/// Ceph's case: does one client get its half against sixteen of a class of the same weight? Each
-/// has 16 reads of 4 KiB under way.
+/// Ceph's case: does a client get half of the device against sixteen clients of a class with the
+/// same weight? Each has 16 reads of 4 KiB under way.
 #[test]
 fn sixteen_aggressors() {
     let mut text = String::new();
@@ -266,9 +268,9 @@ fn sixteen_aggressors() {
     publish("aggressors", &format!("{head}{text}"));
 }
 
-/// What can any door give the one against sixteen on the NVMe drive, and at what cost? Fair
-/// semaphores that are told how many at a time: with few, both get half; with many, the one gets no
-/// more than the share of its 16 in all that are inside.
+/// What can any door give the one client against sixteen on the NVMe drive, and at what cost? The
+/// doors are fair semaphores with a given limit: with a low one both classes get half; with a high
+/// one the client gets no more than the part that its 16 reads are of all in the device.
 #[test]
 fn sixteen_aggressors_on_the_curve() {
     let (name, weights) = ("nvme-pm9a3", [100, 100]);
@@ -290,7 +292,7 @@ fn sixteen_aggressors_on_the_curve() {
     assert_eq!(both, 0, "a half and all bytes go together: the gate misses what can be had");
 }
 
-/// Does a class that is alone and asks for one at a time get 98 % of what it gets without a gate?
+/// Does a class that is alone, with one I/O at a time, get 98 % of what it gets without a gate?
 #[test]
 fn alone_at_depth_one() {
     for name in DEVICES {
@@ -303,17 +305,17 @@ fn alone_at_depth_one() {
     }
 }
 
-/// The most times within a quarter of one and the same estimate x: a window from x / 1.25 to x /
-/// 0.75 over `took`.
+/// The largest number of `took` that are within a quarter of one estimate x: from x / 1.25 to x /
+/// 0.75.
 fn best_window(took: &mut [u64]) -> usize {
     took.sort_unstable();
     let ends = |from: usize| took.partition_point(|time| 3 * time <= 5 * took[from]);
     (0..took.len()).map(|from| ends(from) - from).max().unwrap_or(0)
 }
 
-/// The accuracy of an estimate that knows in hindsight how long I/Os of this class and kind took,
-/// with this many waiting and out at the ask: the best number for each such case with fifty I/Os or
-/// more, and one for the others of each class and kind.
+/// The accuracy of an estimate in hindsight, from how long I/Os took: the best number for each
+/// combination of class, kind, and I/Os waiting and out at the ask that has at least fifty I/Os,
+/// and one for the other I/Os of each class and kind.
 fn within_in_hindsight(gate: Gated) -> u64 {
     let (mut within, mut all) = (0, 0);
     let mut others: BTreeMap<_, Vec<u64>> = BTreeMap::new();
@@ -366,8 +368,8 @@ fn eta() {
 const MOMENTS: u64 = 24;
 const FUTURES: usize = 64;
 
-/// How often could the end of a permit be told within a quarter: by what knows all but what is
-/// asked for later, and by what does not know either where that lies which waits?
+/// How often could the end of a permit be predicted within a quarter: by a predictor that knows
+/// everything except later asks, and by one that does not know the offsets of waiting I/Os either?
 #[test]
 fn eta_in_futures() {
     let mut sums = [[0; 2]; 2];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Surveys: questions where a volume has holes, and which tenant's is asked next.
+//! Surveys: questions about where a volume has holes, and whose question is asked next.
 //!
-//! The kernel may take milliseconds for one, more than for a hundred reads, and one thread asks it.
-//! So questions wait in a line for each tenant, and the thread has one at a time:
+//! The kernel may take milliseconds to answer one, longer than for a hundred reads, and one thread
+//! asks it. So each tenant's questions wait in a line, and the thread has one at a time:
 //!
 //! ```text
-//! fragment ──its turn with the queue──▶ a: 1 2 3   due 12 ms ┐
+//! fragment ──its turn in the queue──▶ a: 1 2 3   due 12 ms ┐
 //!                                   b: 4       due  9 ms ┴──the first that is due──▶ thread
 //! thread took 4 ms for b, which has half of the weight       b: due 9 + 4 / 0.5 = 17 ms
 //! ```
 //!
-//! A question holds no command of the device while it waits or is answered: those are left to reads
-//! and writes. A tenant is charged for the thread's time, divided by its weight; a new one has no
-//! claim to past time. After a long question the thread rests for as long as it took, since the
+//! A question occupies no device command while it waits or is answered: commands are left to reads
+//! and writes. A tenant is charged for the thread's time, divided by its weight; a new tenant has
+//! no claim to past time. After a long question the thread rests for as long as it took, since the
 //! kernel may have kept the processor from all others meanwhile.
 //!
 //! Invariants: I1 at most one question is with the thread; I2 a fragment that waits is in one line;
@@ -32,9 +32,9 @@ const RUNS: usize = 256;
 /// As [`RUNS`], if one run is wanted: a hole smaller than a block does not count, so several may be
 /// merged.
 const RUNS_OF_ONE: usize = 8;
-/// What each costs at least.
+/// The least that a question is charged.
 const LEAST: Nanos = Nanos::from_micros(1);
-/// The thread rests behind one that has taken longer.
+/// After a question that took longer, the thread rests.
 const LONG: Nanos = Nanos::from_micros(200);
 const EIO: i32 = 5;
 
@@ -42,7 +42,7 @@ const EIO: i32 = 5;
 #[derive(Debug, Default)]
 struct Line {
     fragments: VecDeque<u32>,
-    /// When its next is due, in nanoseconds of a thread of its own.
+    /// When its next question is due, in nanoseconds of a thread that it would have to itself.
     due: u64,
     /// Of [`WHOLE`].
     share: u64,
@@ -112,7 +112,7 @@ impl Surveys {
         }
     }
 
-    /// Begins the question that is due now, if any: its fragment.
+    /// Begins the question that is due now, if any, and returns its fragment.
     fn begin(&mut self, now: Nanos) -> Option<u32> {
         if self.asked.is_some() || now < self.rests_until {
             return None;
@@ -128,7 +128,7 @@ impl Surveys {
         Some(fragment)
     }
 
-    /// The question that was asked has ended: its fragment, and its tenant is charged.
+    /// The question that was asked has ended: charges its tenant, and returns its fragment.
     fn end(&mut self, now: Nanos) -> Option<u32> {
         let Asked { fragment, tenant, since } = self.asked.take()?;
         let took = now - since;
@@ -137,7 +137,7 @@ impl Surveys {
         }
         let line = self.line(tenant);
         let before = line.due;
-        // One without a share has gone.
+        // A tenant without a share has gone.
         let cost = u128::from(took.max(LEAST).0) * u128::from(WHOLE);
         let cost = cost.checked_div(line.share.into()).unwrap_or(0);
         line.due = before.saturating_add(u64::try_from(cost).unwrap_or(u64::MAX));
@@ -148,17 +148,17 @@ impl Surveys {
         Some(fragment)
     }
 
-    /// Whether the thread has this fragment's.
+    /// Whether the thread has this fragment's question.
     pub(super) fn has_asked(&self, fragment: u32) -> bool {
         self.asked.is_some_and(|asked| asked.fragment == fragment)
     }
 
-    /// Whether the thread has one.
+    /// Whether the thread has a question.
     pub(super) const fn is_asking(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// When the next may be asked, if one waits and the thread has none.
+    /// When the next question may be asked, if one waits and the thread has none.
     pub(super) fn next_at(&self) -> Option<Nanos> {
         (self.asked.is_none() && !self.order.is_empty()).then_some(self.rests_until)
     }
@@ -170,14 +170,14 @@ impl DeviceLoop {
         self.ios.at(self.fragments.at(fragment).io).request.kind == Kind::BlockStatus
     }
 
-    /// A question has had its turn with the queue: it waits for one with the thread.
+    /// A question has had its turn in the queue: it waits for the thread.
     pub(super) fn await_survey(&mut self, fragment: u32) {
         self.fragments.at_mut(fragment).step = Step::Asking;
         let connection = self.ios.at(self.fragments.at(fragment).io).connection;
         self.surveys.wait(self.connections.at(connection).tenant, fragment);
     }
 
-    /// Withdraws a question; one that the thread has ends later.
+    /// Withdraws a question; if the thread has it, it ends later.
     pub(super) fn withdraw_question(&mut self, fragment: u32) {
         if !self.surveys.has_asked(fragment) {
             let connection = self.ios.at(self.fragments.at(fragment).io).connection;
@@ -212,8 +212,9 @@ impl DeviceLoop {
 mod tests {
     use super::*;
 
-    /// Of two tenants, one of a quarter and one of three, who is asked when each question takes
-    /// `took`? The first has 100 that wait, the other comes later with as many.
+    /// In what order questions of two tenants, with shares of a quarter and three quarters, are
+    /// asked, if each takes `took`. The first tenant has 100 that wait; the other comes later with
+    /// as many.
     fn order(took: impl Fn(u32) -> Nanos) -> Vec<u32> {
         let mut surveys = Surveys::default();
         surveys.line(0).share = WHOLE / 4;
@@ -235,9 +236,8 @@ mod tests {
         asked
     }
 
-    /// Does the one that comes later have its fragment from then on, and not the first's past? Of
-    /// 40 questions that take as long as each other 30 are the heavier one's, and one with which it
-    /// begins.
+    /// Does a tenant that comes later have its share from then on, but nothing for the past? Of 40
+    /// questions of equal length the heavier tenant has 30, plus the one with which it begins.
     #[test]
     fn time_is_shared_by_weight() {
         let asked = order(|_| Nanos::from_millis(5));
@@ -245,8 +245,9 @@ mod tests {
         assert_eq!(asked[20..].iter().filter(|tenant| **tenant == 1).count(), 31);
     }
 
-    /// Is it the time that is shared? Questions that take nine times as long: of 40, for each 3
-    /// quarters of time in pieces of 1 the other has one in pieces of 9: 27 to 1.
+    /// Is it time that is shared, not questions? The light tenant's take nine times as long: with
+    /// three quarters of the time in pieces of 1 against one quarter in pieces of 9, the heavier
+    /// tenant has 27 of each 28.
     #[test]
     fn long_questions_are_fewer() {
         let asked = order(|tenant| Nanos::from_millis(if tenant == 0 { 9 } else { 1 }));
@@ -254,7 +255,8 @@ mod tests {
         assert!((38..=39).contains(&of_the_heavier), "{of_the_heavier}");
     }
 
-    /// Does the thread rest behind a question for as long as that took, and not behind a short one?
+    /// Does the thread rest after a long question for as long as that took, and not after a short
+    /// one?
     #[test]
     fn the_thread_rests() {
         let mut surveys = Surveys::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of what is said between two processes: whatever comes, it is understood or refused.
+//! Tests of the protocol between two processes: every message is understood or refused.
 
 use std::fs::File;
 use std::net::Shutdown;
@@ -30,7 +30,7 @@ struct Said {
     fds: usize,
 }
 
-/// One of this kind, with this many descriptors.
+/// A record of this kind, with this many descriptors.
 fn said(kind: u8, payload: &str, fds: usize) -> Said {
     Said { kind, payload: payload.into(), fds }
 }
@@ -49,7 +49,7 @@ fn connection(reading: Reading) -> ConnectionState {
     ConnectionState { words, identity, negotiated, reading, figures }
 }
 
-/// What a server of these connections says.
+/// The records that a server with these connections sends.
 fn sound(connections: [ConnectionState; 4]) -> Vec<Said> {
     let connections = connections.map(|connection| {
         said(record::CONNECTION, &serde_json::to_string(&connection).unwrap(), 1)
@@ -71,7 +71,7 @@ fn sound(connections: [ConnectionState; 4]) -> Vec<Said> {
     ]
 }
 
-/// Connections, each in the midst of something else.
+/// Connections, each in a different state of its current request.
 fn connections() -> [ConnectionState; 4] {
     let asked = Asked { kind: 1, flags: 0, cookie: 7, offset: 4096, length: 8192 };
     let within =
@@ -80,7 +80,7 @@ fn connections() -> [ConnectionState; 4] {
     [within, skipping, Reading::Header, Reading::Over].map(connection)
 }
 
-/// Says these things, and hangs up; what the other side makes of it.
+/// Sends these records and hangs up; returns what the other side makes of them.
 fn heard(all: &[Said], raw: &[u8]) -> Result<(), String> {
     let (one, other) = UnixStream::pair().unwrap();
     let file = File::open("/dev/null").unwrap();
@@ -99,8 +99,8 @@ fn heard(all: &[Said], raw: &[u8]) -> Result<(), String> {
     hears.join().expect("no panic")
 }
 
-/// Is what is sound understood, and each cut of it, and each record that is left out or said
-/// twice, refused or understood, and never more?
+/// Is a correct message understood, and is one that is cut anywhere, or that lacks or repeats a
+/// record, refused or understood without a panic?
 #[test]
 fn whatever_is_said_is_heard_or_refused() {
     let sound = sound(connections());
@@ -164,8 +164,8 @@ fn a_connection_has_one_volume() {
     }
 }
 
-/// Is the other side's message logged briefly, and without terminal control characters: a field
-/// that is not known, a reason of its own?
+/// Is text from the other side, an unknown field or its reason for refusing, logged briefly and
+/// without terminal control characters?
 #[test]
 fn foreign_words_are_told_shortly() {
     let long = "\u{1b}é".repeat(10_000);
@@ -181,8 +181,8 @@ fn foreign_words_are_told_shortly() {
     }
 }
 
-/// Is a head refused that promises more bytes, or more descriptors, than there can be, before
-/// memory is taken for them; and are descriptors that came with it closed?
+/// Is a header that announces too many bytes or descriptors refused before memory is allocated for
+/// them, and are descriptors that came with it closed?
 #[test]
 fn what_a_head_promises_is_bounded() {
     for head in [
@@ -208,7 +208,7 @@ fn what_a_head_promises_is_bounded() {
     assert_eq!(std::io::Read::read(&mut &mine, &mut [0]).unwrap(), 0);
 }
 
-/// Is a process that says nothing not waited for, and is its end recognised?
+/// Does waiting for a silent process time out, and is the end of a process recognised?
 #[test]
 fn silence_and_the_end_are_two() {
     let (one, other) = UnixStream::pair().unwrap();
@@ -232,7 +232,7 @@ proptest! {
         prop_assert_eq!(header.len(), HEADER);
     }
 
-    /// Are the facts that a client was given the same on the other side?
+    /// Are the export's facts, as negotiated with a client, the same on the other side?
     #[test]
     fn what_was_agreed_goes_over(size: u64, flags: [bool; 9], rest: [bool; 3], block: u32) {
         let [readonly, flush, fua, trim, zeroes, fast_zero, cache, multi_conn, rotational] = flags;

@@ -43,7 +43,7 @@ impl Reloading {
         Reloading { folder, file, engine: "auto" }
     }
 
-    /// Writes the file: what comes first in each, and this.
+    /// Writes the file: the same head each time, then this text.
     fn write(&self, text: &str) {
         let socket = self.folder.path("nbd.sock");
         let mut whole = format!("[server]\nlisten = \"unix:{}\"\n", socket.display());
@@ -62,12 +62,12 @@ impl Reloading {
         Client::connect(&self.folder.path(socket), volume)
     }
 
-    /// What a fresh start with the file tells, with clients of these volumes.
+    /// The status of a fresh start with the file and clients of these volumes.
     fn fresh(&self, volumes: &[&str]) -> String {
         let mut config = Config::load(&self.file).unwrap();
         let path = self.folder.path("fresh.sock");
         config.server.listen[0].at = Address::Unix { path, mode: 0o600 };
-        // The images are the other's.
+        // The images belong to the other server.
         let server = start_with(config, Options { force: true, ..Options::default() });
         let clients: Vec<Client> =
             volumes.iter().map(|volume| self.connect("fresh.sock", volume).unwrap()).collect();
@@ -82,7 +82,7 @@ fn snapshot(server: &Server) -> Snapshot {
     serde_json::from_value(server.device_loops()[0].ask(Order::Snapshot).unwrap()).unwrap()
 }
 
-/// What of a status a fresh start has, too; and the attributes.
+/// The parts of a status that a fresh start has too; and the attributes.
 fn status(server: &Server) -> String {
     let Snapshot {
         backend, scheduler, depth, memory, volumes, mut tenants, mut connections, ..
@@ -104,7 +104,7 @@ fn status(server: &Server) -> String {
     )
 }
 
-/// The status once that many clients are there.
+/// The status once there are that many clients.
 fn settled(server: &Server, clients: usize) -> String {
     while snapshot(server).connections.len() != clients {
         std::thread::sleep(Duration::from_millis(1));
@@ -112,7 +112,7 @@ fn settled(server: &Server, clients: usize) -> String {
     status(server)
 }
 
-/// Waits until a status is as expected: clients move when their requests have ended.
+/// Waits until the status is as expected: clients change tenants when their requests have ended.
 fn becomes(server: &Server, expected: &str, what: &str) {
     let begun = Instant::now();
     let mut found = status(server);
@@ -124,8 +124,7 @@ fn becomes(server: &Server, expected: &str, what: &str) {
     }
 }
 
-/// Blocks that a client writes, and what may be in each: what was acknowledged last, and what was
-/// sent since.
+/// Blocks that a client writes. Each may hold what was acknowledged last or what was sent since.
 const BLOCKS: usize = 4;
 const ESHUTDOWN: u32 = 108;
 
@@ -138,11 +137,11 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Writes what it then reads, four at a time, for as long as it is connected.
+    /// Writes the blocks, four at a time, and reads them back, for as long as it is connected.
     fn works(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::SeqCst) {
             match self.house.connect("nbd.sock", self.volume) {
-                // It ends between two replies, or the test is over.
+                // The connection was closed, or the test is over.
                 Ok(client) => drop(self.talks(client, stop)),
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
@@ -199,7 +198,7 @@ impl Worker<'_> {
     }
 }
 
-/// Lets clients end, also behind a test that has failed.
+/// Stops the clients, even if the test has failed.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -219,7 +218,7 @@ struct Drawn {
     volumes: Vec<&'static str>,
 }
 
-/// A configuration by chance, and a line in it that is wrong if it is to be.
+/// A random configuration; one of its lines is wrong if `is_wrong`.
 fn drawn(dice: &mut Dice, house: &Reloading, is_wrong: bool) -> Drawn {
     let mut text = String::new();
     let timeout = 10 + dice.below(5);
@@ -283,15 +282,16 @@ fn drawn(dice: &mut Dice, house: &Reloading, is_wrong: bool) -> Drawn {
             "[tenant.bad]\ncap = \"much\"",
         ][one_of(dice, 5)];
         let _fits = writeln!(text, "{wrong}");
-        // After the three leading lines; the last one is it.
+        // After the three lines of the head; the last line is the wrong one.
         text.lines().count() + 3
     });
     Drawn { text, line, volumes }
 }
 
-/// Does a server become, by each of a row of files, what a fresh start with it is, lose nothing
-/// that it has acknowledged meanwhile, and stay as it is after a file with a mistake, whose line is
-/// reported? A third of the files have one; volumes come, go and change in the others.
+/// Does a server become, with each of a series of files, what a fresh start with that file is, lose
+/// nothing that it has acknowledged meanwhile, and stay as it is after a file with a mistake, whose
+/// line is reported? A third of the files have a mistake; in the others volumes come, go and
+/// change.
 fn becomes_what_files_say(engine: &'static str, files: u64) {
     let seed = 29;
     eprintln!("seed {seed}");
@@ -351,7 +351,7 @@ fn a_reload_is_a_fresh_start_with_threads() {
     becomes_what_files_say("threads", 15);
 }
 
-/// With io_uring, where the kernel lets this be.
+/// The same with io_uring, where the kernel allows it.
 #[test]
 fn a_reload_is_a_fresh_start_with_a_ring() {
     if !has_ring() {
@@ -369,7 +369,7 @@ fn has_ring() -> bool {
 
 const DISK: &str = "[device.dev]\nmemory = \"4MiB\"\n";
 
-/// Is what cannot be changed while it serves named, and everything else changed all the same?
+/// Does a reload name what cannot be changed while it serves, and change everything else?
 #[test]
 fn what_cannot_be_changed_is_named() {
     let house = Reloading::new("reload-later");
@@ -389,7 +389,7 @@ fn what_cannot_be_changed_is_named() {
         ["device.dev.depth: 7, was not there", "server.metrics: 127.0.0.1:0, was not there"]
     );
     assert_eq!(snapshot(&server).tenants[0].weight, 300);
-    // It is named each time, as long as it does not hold.
+    // It is named each time until it takes effect.
     assert_eq!(server.reload().unwrap()["later"].as_array().unwrap().len(), 2);
     std::fs::remove_file(&house.file).unwrap();
     let why = server.reload().unwrap_err();
@@ -398,8 +398,8 @@ fn what_cannot_be_changed_is_named() {
     end(&server);
 }
 
-/// Do new rights after a reload apply to new clients, and do present ones keep theirs, and still
-/// count where the number is limited?
+/// Do new rights after a reload apply to new clients only, and do present clients still count where
+/// the number of clients is limited?
 #[test]
 fn rights_count_for_newcomers() {
     let house = Reloading::new("reload-rights");
@@ -435,8 +435,8 @@ fn rights_count_for_newcomers() {
     end(&server);
 }
 
-/// Does what was ordered become the file, its comments kept, so that a reload changes nothing and a
-/// fresh start has it; and is the file written through no symlink?
+/// Are orders written into the file, with its comments kept, so that a reload changes nothing and a
+/// fresh start has them; and is the file never written through a symlink?
 #[test]
 fn what_was_ordered_is_saved() {
     let house = Reloading::new("save");
@@ -473,10 +473,9 @@ fn what_was_ordered_is_saved() {
     end(&server);
 }
 
-/// Is an order written that happens to be what a start gives by itself, where the file says another
-/// value; and does a fresh start have it? `low_latency` is 0 and `nr_requests` as many as there
-/// are. And where schedulers came and went, which count, does a reload name nothing that cannot be
-/// set?
+/// If an order sets the default and the file has another value, is the order written, and does a
+/// fresh start have it? `low_latency` is 0, and `nr_requests` is all there are. And after several
+/// changes of scheduler, does a reload name nothing that cannot be set?
 #[test]
 fn orders_that_are_defaults_are_saved() {
     let house = Reloading::new("save-defaults");
@@ -544,25 +543,25 @@ fn what_was_ordered_and_not_saved_is_told() {
     assert_eq!(status(&server), as_written);
     assert_eq!(reloaded(), serde_json::json!([]));
     order(Order::Scheduler { name: "noop".into() });
-    // A scheduler that comes brings a number of requests of its own, which goes with it.
+    // A new scheduler brings its own number of requests, which goes when it goes.
     let told = reloaded();
     let line = "device.dev.scheduler: noop -> bfq (ordered, not saved)";
     assert!(told.as_array().unwrap().contains(&line.into()), "{told}");
     assert_eq!(status(&server), as_written);
     assert_eq!(reloaded(), serde_json::json!([]));
-    // The file becomes what holds: nothing of the server is different, and the file is told.
+    // The file now says what the server already does: only the change of the file is reported.
     order(Order::Weight { name: "a".into(), weight: 200 });
     write(200);
     assert_eq!(reloaded(), serde_json::json!(["tenant.a.weight: 100 -> 200"]));
-    // Both are different: from what held.
+    // Both have changed: the report says from which value of the server.
     order(Order::Weight { name: "a".into(), weight: 300 });
     write(400);
     assert_eq!(reloaded(), serde_json::json!(["tenant.a.weight: 300 -> 400 (ordered, not saved)"]));
     end(&server);
 }
 
-/// Are certificates read again: does a newcomer see the new one, and one that is there go on; and
-/// are those that belong to another key refused, and nothing changed? And monitors as newcomers?
+/// Are certificates read again: does a new client or monitor get the new one, while a connected
+/// client goes on; and is a certificate that does not match the key refused, with nothing changed?
 #[test]
 fn certificates_are_read_again() {
     let (folder, config, old) = secure::secure_setting("reload-tls");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Volumes as files: what a process finds in the folder, and what becomes of what it writes.
+//! Volumes as files: what a process finds in the folder, and what happens to its writes.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use crate::common::{Folder, config, device, end, skipped, start, uneven};
 
 pub(super) const MIB: u64 = 1 << 20;
 
-/// Whether this machine can; says why not.
+/// Whether this machine can mount; if not, says why.
 fn can() -> bool {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -32,7 +32,7 @@ fn can() -> bool {
     can
 }
 
-/// The turn of a test with files, if this machine can.
+/// The turn of a test with files, if this machine can mount.
 pub(super) fn turn() -> Option<RwLockReadGuard<'static, ()>> {
     can().then(with_files)
 }
@@ -86,9 +86,9 @@ fn what_is_there() {
     assert_eq!(std::fs::read_dir(mount).unwrap().count(), 0);
 }
 
-/// Is another size refused instead of told as done, while its own size is taken, and do `cp` and
-/// `dd of=`, which open with O_TRUNC, fill the file as they would a disk? (`dd seek=` without
-/// `conv=notrunc` wants to cut it there, and says that this cannot be.)
+/// Is a change of size refused, not silently ignored, while setting the present size succeeds; and
+/// do `cp` and `dd of=`, which open with O_TRUNC, fill the file as they would a disk? (`dd seek=`
+/// without `conv=notrunc` tries to truncate the file there, and reports that it cannot.)
 #[test]
 fn another_size_is_refused() {
     if !can() {
@@ -147,7 +147,7 @@ fn another_size_is_refused() {
     end(&server);
 }
 
-/// Is what was written read again, at any offset and of any length, and at the end?
+/// Do reads return what was written, at any offset, of any length, and at the end?
 #[test]
 fn data_come_back() {
     let Some(_turn) = turn() else { return };
@@ -155,7 +155,7 @@ fn data_come_back() {
     let (server, disk) = shown(&folder, 3 * MIB + 512, |_| {});
     let file = both(&disk);
     let data = uneven(2 * MIB);
-    // Within blocks, and longer than one request may be.
+    // Not aligned to blocks, and longer than one request may be.
     file.write_all_at(&data, 777).unwrap();
     let mut back = vec![0; data.len()];
     file.read_exact_at(&mut back, 777).unwrap();
@@ -206,7 +206,7 @@ fn zeroes() {
     end(&server);
 }
 
-/// Do flush and fsync, and closing what was written to, reach the device, and nothing else does?
+/// Do flush, fsync and the closing of a written file reach the device as a flush, and nothing else?
 #[test]
 fn flushes_reach_the_device() {
     let Some(_turn) = turn() else { return };
@@ -225,13 +225,13 @@ fn flushes_reach_the_device() {
     file.write_all_at(&[1; 512], 0).unwrap();
     drop(file);
     assert_eq!(flushes(), 2);
-    // Only read: closing it is nothing to the device.
+    // It was only read: closing it causes no flush.
     drop(File::open(&disk).unwrap());
     assert_eq!(flushes(), 2);
     end(&server);
 }
 
-/// Is a write through O_DSYNC or O_SYNC one that is durable before its answer, and no other?
+/// Is a write with O_DSYNC or O_SYNC durable before its answer, and no other write?
 #[test]
 fn synchronous_writes() {
     let Some(_turn) = turn() else { return };
@@ -260,7 +260,7 @@ fn synchronous_writes() {
     end(&server);
 }
 
-/// May nothing be written where nothing may be?
+/// Is a read-only volume's file protected from writes?
 #[test]
 fn readonly_files() {
     let Some(_turn) = turn() else { return };
@@ -273,8 +273,8 @@ fn readonly_files() {
     end(&server);
 }
 
-/// Is a process refused that may not open a volume, and its writing if it may only read? Groups
-/// and cgroups are asked of the system at each open.
+/// Is a process that may not open a volume refused, and one that may only read not allowed to
+/// write? Its groups and cgroups are looked up at each open.
 #[test]
 fn rights_count_for_files() {
     let Some(_turn) = turn() else { return };
@@ -309,8 +309,8 @@ fn rights_count_for_files() {
     }
 }
 
-/// Is a process one connection, whichever thread makes the call, and are all one where none are
-/// told apart?
+/// Is a process one connection, whichever thread makes the call; and are all processes one
+/// connection where they are not told apart?
 #[test]
 fn processes_are_connections() {
     let Some(_turn) = can().then(with_processes) else { return };
@@ -353,7 +353,7 @@ fn processes_are_connections() {
     }
 }
 
-/// Is a server asked to stop while a file is open gone in time, and does the file fail?
+/// Does a server stop in time although a file is open, and does the file then fail?
 #[test]
 fn an_open_file_is_no_reason_to_stay() {
     let Some(_turn) = turn() else { return };

@@ -13,9 +13,9 @@ fn reader(engine: Engine, rw: &'static str, block_kib: u32, depth: u32) -> Clien
     Client::new(Kind::greedy(engine, rw, block_kib, depth), None, 100)
 }
 
-/// Does a stream get its turn after another one, while a client of the idle class is due? It waited
-/// for 15 s: the idle one was next of all and ended no turn. The idle class has at most one request
-/// in 200 ms, 50 in 10 s.
+/// Does a stream get its turn after another one while a client of the idle class is due? It used to
+/// wait for 15 s, because the idle client was next and its request ended no turn. The idle class
+/// has at most one request in 200 ms, 50 in 10 s.
 #[test]
 fn the_idle_class_does_not_keep_others_from_their_turns() {
     let stream = reader(Engine::Psync, "read", 128, 1);
@@ -29,8 +29,9 @@ fn the_idle_class_does_not_keep_others_from_their_turns() {
     }
 }
 
-/// Is the idle class held back where all fit into the device at once? It had as much as any client.
-/// For 0.5 s, before the others come, it takes what it can, and then one request in 200 ms.
+/// Is the idle class held back even if all requests fit into the device? It used to get as much as
+/// any client. For 0.5 s, before the others come, it takes what it can, and then one request in 200
+/// ms.
 #[test]
 fn the_idle_class_waits_beside_what_is_in_a_deep_device() {
     let flood = reader(Engine::IoUring, "randread", 4, 32);
@@ -44,9 +45,9 @@ fn the_idle_class_waits_beside_what_is_in_a_deep_device() {
     }
 }
 
-/// Do readers that think for 0, 2, 5 and 12 ms share a disk, though time passes while it idles for
-/// one of them? The one that never thinks waited for 8.8 s, and the disk was idle for 91 % of the
-/// time. 20 a second are 1.3 MB/s; a 6.18 with bfq gave the worst of six such readers 1.4.
+/// Do readers that think for 0, 2, 5 and 12 ms share a disk, although it idles for one of them at a
+/// time? The one that never thinks used to wait for 8.8 s, and the disk was idle for 91 % of the
+/// time. 20 a second are 1.3 MB/s; Linux 6.18 with bfq gave the worst of six such readers 1.4 MB/s.
 #[test]
 fn readers_that_think_have_turns_of_time() {
     let think = |think_us| {
@@ -63,8 +64,8 @@ fn readers_that_think_have_turns_of_time() {
     }
 }
 
-/// Do two equal writers get equal shares of a card that has two requests? A sleeper was not counted
-/// among those that share them, and one had 89 % of the device.
+/// Do two equal writers get equal shares of a card with two requests? A sleeping client was not
+/// counted among those that share the requests, and one of them had 89 % of the device.
 #[test]
 fn a_sleeper_has_its_part_of_two_requests() {
     let writer = |group: &str| {
@@ -77,9 +78,9 @@ fn a_sleeper_has_its_part_of_two_requests() {
 
 /// Does a database get its share of a SATA drive, three quarters, against a backup? Its log calls
 /// fsync, which drains the drive, and 32 MiB of the backup are in the way. The debt to the database
-/// was dropped: first the log's dispatch said that its group asked for no more, then the allowed
-/// lag was 64 of its own small requests, less than one of the backup's. It had 34 % of the device,
-/// the reader 4,900 reads/s (258 under `none`).
+/// was dropped, for two reasons: the log's dispatch was taken for the end of its group's demand,
+/// and the allowed lag was 64 of its own small requests, less than one of the backup's. The
+/// database had 34 % of the device, and its reader 4,900 reads/s (258 under `none`).
 #[test]
 fn a_database_with_a_log_has_its_part_beside_a_backup() {
     let member = |group: &str, weight, kind| Client::new(kind, Some(group.to_owned()), weight);
@@ -95,9 +96,9 @@ fn a_database_with_a_log_has_its_part_beside_a_backup() {
     assert!((110.0..=250.0).contains(&got[2].rate), "{got:?}");
 }
 
-/// Is the backup held back while the search for settings measures the accepted one? A probe tries
-/// another setting between two epochs of the accepted one. The gate was open in all three, which
-/// was half of all time: a backup that is owed a ninth had 34 % of the device.
+/// Is the backup held back while the search for settings measures the accepted setting? A probe
+/// tries another setting between two epochs of the accepted one. The gate was open in all three,
+/// half of the time: a backup that is entitled to a ninth had 34 % of the device.
 #[test]
 fn the_gate_works_while_a_probe_measures_what_is() {
     let member = |group: &str, weight, kind| Client::new(kind, Some(group.to_owned()), weight);
@@ -108,14 +109,14 @@ fn the_gate_works_while_a_probe_measures_what_is() {
         member("backup", 100, Kind::greedy(Engine::Libaio, "read", 1024, 32)),
     ];
     let got = run("ssd-870evo", clients, 10.0).clients;
-    // 533/s alone, of which a ninth is 59; a third more or less is allowed for the syncs, which
+    // It does 533/s alone, of which a ninth is 59; a third more or less is allowed, because syncs
     // drain the drive.
     assert!((40.0..=80.0).contains(&got[2].rate), "{got:?}");
 }
 
-/// Does a client of a tenth of the weight wait for its share of a round, and not for ten whole
-/// turns? When turns were a quantum for each client, however light, it waited for 10 * 160 ms and
-/// more.
+/// Does a client of a tenth of the weight wait only until its share of a round comes, not for ten
+/// whole turns? When each client's turn was a quantum, however light the client, it waited for 10 *
+/// 160 ms and more.
 #[test]
 fn a_light_client_has_short_turns() {
     let stream = |place: usize| {
@@ -144,9 +145,9 @@ fn random_readers_of_a_disk_have_parts_by_weight() {
 }
 
 /// Does a reader get its third against two writers that call fsync, on a disk with two requests?
-/// Throttled writers held both requests, the reader slept, and their debt was forgiven as no other
-/// client was there; and while it slept they repaid their debts with each other's flushes. It had
-/// 10 reads/s in 12 s. A third of what it reads alone is about 1000/s.
+/// The throttled writers held both requests and the reader slept, so their debt was forgiven
+/// because no other client was present; and while it slept, each repaid its debt by the other's
+/// flushes. It had 10 reads/s in 12 s. A third of what it reads alone is about 1000/s.
 #[test]
 fn a_reader_has_a_request_beside_writers_that_sync() {
     let writer = Kind { fsync: 4, ..Kind::greedy(Engine::IoUring, "randwrite", 16, 4) };
@@ -158,9 +159,9 @@ fn a_reader_has_a_request_beside_writers_that_sync() {
     }
 }
 
-/// Does a writer that syncs make progress against a client that reads and writes? That client had
-/// been a bystander while nothing of it was in the cache, and stayed one: so no owner's time
-/// passed, nor its own, and the writer's debt remained for 58 s.
+/// Does a writer that syncs make progress against a client that reads and writes? That client
+/// became a bystander while none of its data was in the cache, and stayed one: so neither its own
+/// device time nor that of other owners repaid the writer's debt, which remained for 58 s.
 #[test]
 fn a_debt_passes_beside_one_that_reads_and_writes() {
     let member = |group: &str, kind| Client::new(kind, Some(group.to_owned()), 100);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packed: a stream as it is, or the contents that gzip or zstd have packed into it.
+//! Packed: a plain stream as it is, a gzip or zstd stream unpacked.
 //!
 //! ```text
-//! 1f 8b …         gzip: its members, one after the other
-//! 28 b5 2f fd …   zstd: its frames, one after the other; those to be skipped are
-//! others          as they are
+//! 1f 8b …         gzip: all its members
+//! 28 b5 2f fd …   zstd: all its frames, except skippable ones
+//! others          as they are, unchanged
 //! ```
 //!
-//! It is unpacked while it is read. What is wrong with it is an error of that read, as if a disk
-//! had failed. Of a stream that is cut off, what can be unpacked of it comes before that error.
+//! It is unpacked while it is read. A fault in the packed data is an error of that read, as if a
+//! disk had failed. If the stream is cut off, what can be unpacked comes before the error.
 
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
@@ -21,7 +21,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Packed bytes read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// The stream without its packing.
+/// The unpacked stream.
 pub(super) fn unpacked<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<Box<dyn Read + 'a>> {
     let mut head = Vec::new();
     input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head)?;
@@ -38,7 +38,7 @@ pub(super) fn unpacked<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<Box<dyn 
     })
 }
 
-/// The same for all packers.
+/// The error for a stream that is cut off.
 fn cut_off(by: &str) -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, format!("the {by} stream is cut off"))
 }
@@ -55,14 +55,15 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// An empty raw block that is its frame's last, and a checksum, which is not looked at: the decoder
-/// gives what it holds back for references once a frame has ended.
+/// An empty raw block that is the last of its frame, and a checksum, which is ignored. The decoder
+/// holds back data that later blocks may refer to; it gives them out once the frame has ended.
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
-/// The decoder's errors print their structure; most often the stream is just cut off.
+/// A readable error: the decoder's own print their structure, and most often the stream is just cut
+/// off.
 fn told(error: &FrameDecoderError) -> io::Error {
     let text = error.to_string();
-    // Some say so only within.
+    // Some of them say that only in their structure.
     if format!("{error:?}").contains("UnexpectedEof") {
         return cut_off("zstd");
     }
@@ -74,7 +75,7 @@ struct Frames<R: BufRead> {
     source: R,
     decoder: FrameDecoder,
     within: bool,
-    /// What was decoded is given, then the error.
+    /// The stream is cut off: what was decoded is given, then the error.
     cut: bool,
 }
 
@@ -155,8 +156,8 @@ mod tests {
         compress_to_vec(text.as_bytes(), CompressionLevel::Fastest)
     }
 
-    /// Are packed streams unpacked, also in several pieces, and others read as they are, however
-    /// short?
+    /// Are packed streams unpacked, even if they have several parts, and others read as they are,
+    /// however short?
     #[test]
     fn packed_streams_are_read() {
         let long = "0,1,512,r,0.5\n".repeat(50_000);
@@ -172,7 +173,8 @@ mod tests {
         assert_eq!(read(frames).expect("zstd"), "onetwo");
     }
 
-    /// Is a stream that was cut an error, not a short trace, and said without a decoder's insides?
+    /// Is a stream that was cut an error, not a short trace, and does the message hide the
+    /// decoder's structures?
     #[test]
     fn cut_streams_are_errors() {
         let text = "0,1,512,r,0.5\n".repeat(1000);
@@ -187,8 +189,8 @@ mod tests {
         }
     }
 
-    /// Does what stands before a cut come out first, of both packers? A zstd block is at most
-    /// 128 KiB of text, of which nothing comes out before it is whole; 3 MB are over 20 of them.
+    /// Does the text before a cut come out first, with both packers? A zstd block is at most 128
+    /// KiB of text, and nothing of it comes out before it is complete; 3 MB are over 20 blocks.
     #[test]
     fn what_stands_before_a_cut_comes_out() {
         let lines = (0..200_000_u64).map(|n| format!("{},{n}\n", n.wrapping_mul(n) % 99_991));
@@ -204,8 +206,8 @@ mod tests {
         }
     }
 
-    /// Is a trace that was cut read as far as it goes, and one of which nothing is left refused, by
-    /// both packers in the same words?
+    /// Is a trace that was cut read as far as it goes, and one of which nothing is left refused,
+    /// with the same message for both packers?
     #[test]
     fn a_cut_trace_is_read_as_far_as_it_goes() {
         let line = "4096\n";
@@ -214,7 +216,7 @@ mod tests {
             let whole = packed(&text);
             let open = |bytes: Vec<u8>| open("t", Cursor::new(bytes), Some(Format::Blocks));
             let recognised = |bytes: Vec<u8>| crate::formats::open("t", Cursor::new(bytes), None);
-            // The head of a stream, and nothing behind it.
+            // The head of a stream and nothing else.
             let Err(refused) = recognised(whole[..6].to_vec()) else { panic!("{by}: it is cut") };
             let expected = format!(
                 "t: cannot be read: the {by} stream is cut off, and nothing of it can be unpacked"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Output: a server's answer as a person reads it.
+//! Output: a server's answer as text for people.
 //!
-//! Orders that were carried out print only what they changed; what was requested comes as tables.
-//! Devices that could not answer are notes on standard error.
+//! An order that was carried out prints only what it changed; a query prints tables. Devices that
+//! could not answer become notes on standard error.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub(super) fn answer(order: &CtlOrder, answer: &Value) -> Result<String, Failure
     Ok(text)
 }
 
-/// Why some devices did not do it, where others did.
+/// Why some devices did not carry out the order, if others did.
 pub(super) fn notes(answer: &Value) -> Vec<String> {
     let failed = devices(answer).iter().filter(|one| one.get("error").is_some());
     failed.map(|one| format!("{}: {}", text(one, "device"), text(one, "error"))).collect()
@@ -79,7 +79,7 @@ fn values(answer: &Value) -> String {
     trimmed(&table)
 }
 
-/// What a weight was, is, and its share of the device; empty if the server does not say.
+/// A weight's old and new value, and its share of the device; empty if the server does not say.
 fn weights(answer: &Value) -> String {
     let told = answered(answer).into_iter().filter(|one| one["before"].is_number());
     let line = |one: &Value| {
@@ -96,7 +96,7 @@ fn weights(answer: &Value) -> String {
     told.map(line).collect()
 }
 
-/// What a reload has changed, and what it has not, one per line.
+/// What a reload has changed, and what only a restart will change, one per line.
 fn reload(answer: &Value) -> String {
     let lines = |name| list(answer, name).iter().filter_map(Value::as_str).map(harmless);
     let later = lines("later").map(|line| format!("{line} (from the next start on)"));
@@ -225,7 +225,7 @@ disk0
         assert_eq!(told(&CtlOrder::Explain { tenant: None }, &value), expected);
     }
 
-    /// Are values bare for one device, and named for several?
+    /// Is a value printed alone for one device, and with names for several?
     #[test]
     fn values_of_an_attribute() {
         let order = CtlOrder::Get { attribute: "hz".to_owned() };
@@ -264,7 +264,7 @@ disk0
         assert_eq!(told(&CtlOrder::Reload, &json!({ "ok": true })), "nothing is different\n");
     }
 
-    /// Do attributes come with their meanings, and orders say nothing?
+    /// Are attributes printed with their meanings, and do orders print nothing?
     #[test]
     fn attributes_and_orders() {
         let value = json!({ "devices": [{ "device": "a", "elevator": "bfq", "attributes": [

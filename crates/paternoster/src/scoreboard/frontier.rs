@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frontier: W4's tail against bulk, for a page of the manual. Which schedulers are not beaten, how
-//! far behind are the others, and which make an interactive client wait longer than noop does?
+//! Frontier: the tail latency of W4's client against the rate of its floods (bulk), for a page of
+//! the manual. Which schedulers are not beaten, how far behind are the others, and which make an
+//! interactive client wait longer than noop does?
 //!
 //! ```text
 //! tail │    a         b beats a: it is farther right and lower. Nothing beats b and c; which
@@ -22,22 +23,23 @@ use super::tell::on_frontier;
 const BULK_CHANCE: f64 = 0.01;
 const TAIL_CHANCE: f64 = 0.02;
 
-/// Where an elevator is in a row.
+/// An elevator's position in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
-    /// The others' rate divided by noop's.
+    /// The floods' rate divided by that under noop.
     pub(super) bulk: f64,
-    /// The client's p99.9 divided by that alone; infinite if it starved.
+    /// The client's p99.9 divided by its p99.9 alone; infinite if it starved.
     pub(super) tail: f64,
 }
 
 impl Point {
-    /// Whether this leaves the others as much as `other` does.
+    /// Whether this leaves the floods as much as `other` does.
     fn keeps_as_much(self, other: Point) -> bool {
         self.bulk >= other.bulk - BULK_CHANCE
     }
 
-    /// Whether this is no worse in both than `other`, and better in one; chance does not count.
+    /// Whether this is better than `other` in one of the two and no worse in the other; differences
+    /// by chance do not count.
     fn beats(self, other: Point) -> bool {
         let shorter = self.tail < other.tail * (1.0 - TAIL_CHANCE);
         let as_short = self.tail <= other.tail * (1.0 + TAIL_CHANCE);
@@ -55,7 +57,7 @@ pub(super) fn points(board: &Board, row: &Row) -> Vec<Option<Point>> {
     (0..board.schedulers.len()).map(point).collect()
 }
 
-/// How many times as long a tail is as the shortest of those that leave the others as much.
+/// How many times longer a tail is than the shortest of those that leave the floods as much.
 fn behind(own: Point, all: &[Option<Point>]) -> f64 {
     let others = all.iter().flatten().filter(|other| other.keeps_as_much(own));
     let shortest = others.map(|other| other.tail).fold(own.tail, f64::min);
@@ -128,7 +130,7 @@ fn cell(point: Option<Point>, all: &[Option<Point>]) -> String {
     if is_beaten(point, all) { figures } else { format!("**{figures}**") }
 }
 
-/// The points of one elevator, each with all of its row.
+/// The points of one elevator, each with all points of its row.
 fn own<'a>(
     place: usize,
     rows: &'a Rows<'a>,
@@ -141,7 +143,7 @@ fn on_it(place: usize, rows: &Rows<'_>) -> String {
     format!("{count} of {}", rows.len())
 }
 
-/// The geometric mean.
+/// The geometric mean of how far an elevator is behind.
 fn mean_behind(place: usize, rows: &Rows<'_>) -> String {
     let (mut sum, mut count) = (0.0, 0.0);
     for (_, point, all) in own(place, rows) {
@@ -154,7 +156,7 @@ fn mean_behind(place: usize, rows: &Rows<'_>) -> String {
     if count > 0.0 { format!("{:.1}x", f64::exp(sum / count)) } else { "-".to_owned() }
 }
 
-/// In how many variants the client waits longer than under noop, and in which by the most.
+/// In how many variants the client waits longer than under noop, and in which one by most.
 fn above_noop(place: usize, rows: &Rows<'_>, noop: usize) -> String {
     let above = own(place, rows).filter_map(|(name, point, all)| {
         let factor = point.tail / all[noop]?.tail;
@@ -189,9 +191,8 @@ mod tests {
         assert_eq!([a, b, c].map(|one| behind(one, &all)), [2.0, 1.0, 1.0]);
     }
 
-    /// Is a chance difference no advantage, neither a per cent of bulk nor two of the tail; nor a
-    /// help to one that has that much more of the one and is far worse in the other? And one that
-    /// starves is beaten.
+    /// Is a difference by chance, 1 % of bulk or 2 % of the tail, no advantage; and does it not
+    /// save one that is far worse in the other figure? And one that starves is beaten.
     #[test]
     fn chance_and_starvation() {
         let all =
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(beaten, [false, false, true, true]);
     }
 
-    /// Is a table printed? noop (100 %, 9x) and `mine` (50 %, starved): noop alone is on the
+    /// Is a table printed? Of noop (100 %, 9x) and `mine` (50 %, starved) only noop is on the
     /// frontier.
     #[test]
     fn tables_are_told() {

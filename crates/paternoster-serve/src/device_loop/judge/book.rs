@@ -5,7 +5,7 @@
 //! beats      1     2     3     4     5     6
 //! A          |--W1 (0)---|
 //! B                            |--W2-- …            not answered: W1 or W2
-//! C                                  |--R--|        may be told either, byte by byte
+//! C                                  |--R--|        may read either, byte by byte
 //! ```
 //!
 //! A write may be visible from when it was sent. It is gone once it is hidden by another,
@@ -52,7 +52,8 @@ pub(super) struct Book {
     left: Vec<u8>,
 }
 
-/// What write `id` leaves from `at` on: a run of one noise, which is compared many at a time.
+/// The bytes that write `id` leaves from `at` on: a piece of one array of noise, so that many bytes
+/// are compared at a time.
 pub(super) fn bytes(id: u32, at: u64, length: usize) -> &'static [u8] {
     static NOISE: OnceLock<Vec<u8>> = OnceLock::new();
     let noise = NOISE.get_or_init(|| {
@@ -99,7 +100,7 @@ impl Book {
         id
     }
 
-    /// It was reported as done, or as failed.
+    /// A write was reported as done, or as failed.
     pub(super) fn end(&mut self, id: u32, beat: u64, good: bool, fua: bool) {
         let write = &mut self.writes[id as usize];
         write.end = Some(beat);
@@ -107,8 +108,8 @@ impl Book {
         write.promised = good && fua;
     }
 
-    /// A flush that was sent at `begin` was acknowledged. `oldest`: when the oldest unanswered read
-    /// was sent; what only that could see is kept.
+    /// A flush that was sent at `begin` was acknowledged. `oldest` is when the oldest unanswered
+    /// read was sent: writes that this read may still see are kept.
     pub(super) fn flushed(&mut self, begin: u64, oldest: u64) {
         for write in &mut self.writes {
             write.promised |= write.good && write.end.is_some_and(|end| end <= begin);
@@ -120,7 +121,7 @@ impl Book {
         }
     }
 
-    /// The server goes on from what a power cut has left; nothing else can be there any more.
+    /// The server goes on from what a power cut has left; nothing else is possible any more.
     pub(super) fn go_on_from(&mut self, left: Vec<u8>, beat: u64) {
         let id = u32::try_from(self.writes.len()).unwrap();
         let (leaves, end) = (Leaves::Left, Some(beat));
@@ -129,8 +130,8 @@ impl Book {
         self.left = left;
     }
 
-    /// The first byte of `found`, from `at` on, that nothing could have left there, for a read that
-    /// was sent at `begin`; `None` for `begin`: for a cut.
+    /// The first byte of `found`, which begins at `at`, that no write can have left there, for a
+    /// read that was sent at `begin`; if `begin` is `None`, after a power cut.
     pub(super) fn wrong(&self, at: u64, found: &[u8], begin: Option<u64>) -> Option<String> {
         let (end, mut from) = (at + found.len() as u64, at);
         while from < end {
@@ -150,7 +151,7 @@ impl Book {
                 from = until;
                 continue;
             }
-            // Perhaps some of one and some of another.
+            // Perhaps the bytes come from several writes.
             for (place, (which, &found)) in (from..until).zip(run.iter().enumerate()) {
                 if !may_be.iter().any(|bytes| bytes[which] == found) {
                     let there: Vec<_> =

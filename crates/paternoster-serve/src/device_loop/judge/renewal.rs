@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Renewal: a server reads its configuration again within a case, or refuses to.
+//! Renewal: a server reloads its configuration in the middle of a case, or refuses it.
 //!
 //! ```text
 //! loop        look: is there room? ─▶ take: caps, weights, classes, rules     (in this order)
 //! negotiation                                                     ─▶ changed
 //! ```
 //!
-//! The two messages to the loop and the one to the negotiation are production's; what reads files,
-//! and waits for the answers on a thread of its own, is not here. Volumes stay as they are. A
-//! server that takes over reads what holds; one that begins again finds the first file.
+//! The two messages to the loop and the one to the negotiation are those of production; the thread
+//! that reads files and waits for the answers is not here. Volumes stay as they are. A server that
+//! takes over reads the configuration that is in force; one that starts again finds the first file.
 //!
-//! Laws: R1 a reload that was taken leaves what it says, and one that was refused leaves what was
-//! there: nothing of it; O1 it is answered; T2 holds from one reload to the next.
+//! Laws: R1 after a reload that was taken everything is as it says, and after one that was refused
+//! nothing has changed; O1 a reload is answered; T2 holds from one reload to the next.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -29,13 +29,13 @@ use crate::device_loop::{Message, attributes};
 use crate::export_table::ExportTable;
 use crate::reload::{Changed, Word};
 
-/// Groups that are more than any loop has room for in a debug build.
+/// More groups than any loop has room for in a debug build.
 const TOO_MANY: usize = 1_000;
 
 /// What a reload says.
 #[derive(Debug, Clone)]
 pub(super) struct Renewal {
-    /// Of each tenant, if it has this many.
+    /// One for each tenant; a case may have fewer tenants.
     weights: Vec<u32>,
     caps: Vec<Caps>,
     /// The users of the first two tenants change places.
@@ -44,7 +44,7 @@ pub(super) struct Renewal {
     is_refused: bool,
 }
 
-/// In one case of four, up to three times.
+/// In one case of four there are up to three reloads.
 pub(super) fn reloads(chance: &mut Chance) -> Vec<When<Renewal>> {
     let count = if chance.once_in(4) { 1 + chance.below(3) } else { 0 };
     let each = (0..count).map(|_| {
@@ -65,12 +65,12 @@ pub(super) fn reloads(chance: &mut Chance) -> Vec<When<Renewal>> {
 }
 
 impl Renewal {
-    /// Whether it limits one that is configured.
+    /// Whether it caps a configured tenant.
     pub(super) fn is_capped(&self) -> bool {
         !self.is_refused && self.caps.iter().any(|caps| *caps != Caps::default())
     }
 
-    /// What holds when it was taken.
+    /// The plan as it is once this was taken.
     fn of(&self, plan: &Plan) -> Plan {
         let mut renewed = plan.clone();
         for (tenant, (&weight, &caps)) in
@@ -83,7 +83,7 @@ impl Renewal {
     }
 }
 
-/// What a loop has of a configuration.
+/// The configuration that a loop has, as text.
 fn has(it: &DeviceLoop) -> String {
     // Tenants that are not configured come and go with their clients.
     let configured = it.tenants.iter().filter(|(_, node)| !node.is_stranger);
@@ -97,7 +97,7 @@ fn has(it: &DeviceLoop) -> String {
 }
 
 impl Stage {
-    /// What holds of the plan.
+    /// The plan that is in force.
     pub(super) fn current(&self, plan: &Plan) -> Plan {
         self.renewed.as_ref().unwrap_or(plan).clone()
     }
@@ -163,7 +163,7 @@ impl Stage {
         Ok(())
     }
 
-    /// R1, of what was taken.
+    /// R1 for a reload that was taken.
     fn is_as_it_says(&self, asked: &Config) -> Result<(), String> {
         let it = &self.house.device_loop;
         if it.rules != asked.rules {

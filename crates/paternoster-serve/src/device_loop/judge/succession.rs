@@ -49,9 +49,9 @@ use crate::reload::Word;
 pub(super) enum End {
     /// The second one serves.
     Taken,
-    /// It says no, or dies, when it has received everything.
+    /// The second one refuses, or dies, after it has received everything.
     Refused,
-    /// What is under way does not end in time.
+    /// Requests under way do not end in time.
     Late,
 }
 
@@ -61,12 +61,12 @@ pub(super) struct How {
     end: End,
     /// Rounds that the second server takes to open everything.
     opens: u64,
-    /// A rival asks: each refusal names the process that refuses, for which all processes are
-    /// examined.
+    /// A rival tries to open the files. (Its refusal names the process that holds them, for which
+    /// all processes are examined.)
     has_rival: bool,
 }
 
-/// In one case of three a server is taken over from, up to three times.
+/// In one case of three there are up to three handovers.
 pub(super) fn handovers(chance: &mut Chance) -> Vec<When<How>> {
     let count = if chance.once_in(3) { 1 + chance.below(3) } else { 0 };
     let mut round = 0;
@@ -95,7 +95,7 @@ impl Names {
         format!("/proc/self/fd/{}", self.0[file].as_raw_fd()).into()
     }
 
-    /// What is configured, under these names.
+    /// The configured device, with these names as its paths.
     fn device(&self, plan: &Plan) -> Device {
         let (_, mut device) = config(plan);
         for (volume, planned) in device.volumes.iter_mut().zip(&plan.volumes) {
@@ -105,7 +105,7 @@ impl Names {
         device
     }
 
-    /// N1: what no living server has is free.
+    /// N1: files that no living server has are free.
     pub(super) fn claim(&self, plan: &Plan) -> Claimed {
         let claims = Claims::take(&[self.device(plan)], false);
         let claims = claims.unwrap_or_else(|why| panic!("N1: no other serves it, but {why}"));
@@ -113,7 +113,7 @@ impl Names {
         Some(claims)
     }
 
-    /// N1: one that would write alone to a file that is served.
+    /// N1: a rival that wants to be the only writer of a file that is served is refused.
     fn keep_a_rival_out(&self, plan: &Plan) -> Result<(), String> {
         let mut device = self.device(plan);
         let file = plan.volumes[0].file;
@@ -138,7 +138,7 @@ fn is_shared(plan: &Plan, file: usize) -> bool {
     })
 }
 
-/// How far a handover has got.
+/// The stage of a handover.
 enum At {
     Files(Receiver<Result<Vec<Giving>, String>>),
     /// The second server opens everything.
@@ -161,7 +161,7 @@ impl Passing {
     }
 }
 
-/// What the second server has by now.
+/// What the second server has so far.
 struct Heir {
     given: Vec<Given>,
     claims: Claims,
@@ -182,7 +182,7 @@ impl Heir {
 }
 
 impl Stage {
-    /// Those that have handed over end; what they had claimed stays.
+    /// Servers that have handed over end; their claims remain.
     pub(super) fn turn_elders(&mut self) {
         for (mut house, claims) in std::mem::take(&mut self.elders) {
             house.turn(self.now);
@@ -200,7 +200,7 @@ impl Stage {
         self.claims = self.names.claim(plan);
     }
 
-    /// A handover begins, goes on, or ends.
+    /// Begins a handover, takes its next step, or ends it.
     pub(super) fn pass_on(&mut self, plan: &Plan) -> Result<(), String> {
         let Some(Passing { how, since, at }) = self.passing.take() else {
             let due = plan.handovers.iter().find(|due| due.round == self.round);
@@ -260,7 +260,7 @@ impl Stage {
         let ((answer, answers), (verdict, waits)) = (channel(), channel());
         match end {
             End::Taken => verdict.send(Verdict::Gone).expect("it is heard"),
-            // The end of the other side is a no.
+            // If the other side disappears, that is a refusal.
             End::Refused | End::Late => drop(verdict),
         }
         let patience = if end == End::Late { Nanos(1) } else { Nanos::from_secs(1 << 20) };

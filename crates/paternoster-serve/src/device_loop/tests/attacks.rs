@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attacks, as counted work: what each costs the server for each event of a client, and what
-//! another client gets meanwhile. The same attacks in real time: `benches/hostile`.
+//! Attacks, measured as counted work: what each costs the server for each event, and what another
+//! client gets meanwhile. `benches/hostile` runs the same attacks in real time.
 //!
 //! ```text
 //! a turn    the attackers send what they may; the victim, if it was answered, asks for a block
@@ -11,11 +11,11 @@
 //! event is below the same constants, and the victim is answered in nearly every turn.
 //!
 //! ```text
-//! calls    7   a read that finds it, one that finds no more, its answer; a full socket: one look
-//!              and one word to the poll; memory is short: two questions of the socket
-//! looks    4   a connection that is ready, one that is let go, a segment that is locked and freed
-//! copied   its payload once; what was read and is not understood yet, of which there are 4 KiB at
-//!        most, when a fragment of it was understood; heads of answers, of which that to a question
+//! calls    7   a read that finds it, one that finds no more, its answer; if the socket is full,
+//!              one more try and one `epoll_ctl`; if memory is short, two queries of the socket
+//! looks    4   a ready connection, one that is let go, a segment that is locked and freed
+//! copied   its payload once; what was read and is not parsed yet, at most 4 KiB, whenever a
+//!        fragment of it was parsed; heads of answers, of which that to a question
 //!          for holes is the longest: 256 runs of 8 bytes
 //! ```
 
@@ -41,22 +41,22 @@ use crate::tally::{self, Tally};
 
 const FLUSH: u16 = 3;
 const FUA: u16 = 1;
-/// Turns that are judged, and those before, in which all begin: bfq gives each of its first 194
-/// budgets without regard to `max_budget`, 10,922 sectors, which are 1,365 of the victim's reads.
+/// Turns that are judged, and the turns before them, in which all begin: bfq makes its first 194
+/// budgets 10,922 sectors each, 1,365 of the victim's reads, whatever `max_budget` is.
 const TURNS: u64 = 200;
 const FIRST: u64 = 1500;
 const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 const GO: u32 = 7;
 const LIST: u32 = 3;
 
-/// Calls, and entries of lists that are looked at, for an event at most.
+/// System calls, and list entries that are looked at, for an event at most.
 const CALLS: u64 = 7;
 const LOOKS: u64 = 4;
 /// Bytes that are copied at most: for an event, and for each byte that a client sends.
 const COPIED: u64 = 2560;
 const COPIES: u64 = 3;
-/// Bytes of the log for the flood of one user: 20 warnings of at most 1 KiB, and as many again for
-/// the server's own.
+/// Bytes of the log for the flood of one user: 20 warnings of at most 1 KiB, and as many of the
+/// server's own.
 const SAID: u64 = 40 << 10;
 /// The most runs in the answer to a question for holes; a turn has one such question.
 const RUNS: u32 = 256;
@@ -78,14 +78,14 @@ impl Attacker {
         self.bytes += 28 + payload.len() as u64;
     }
 
-    /// Keeps `depth` of these under way; how many were sent.
+    /// Keeps `depth` of these under way; returns how many were sent.
     fn flood(&mut self, depth: u64, each: impl Fn(u64) -> Request) -> u64 {
         let free = if self.sent == 0 { depth } else { self.client.answers().len() as u64 };
         (0..free).for_each(|_| self.send(each(self.sent)));
         free
     }
 
-    /// Sends these at first, and takes no answer.
+    /// Sends these in the first turn, and takes no answer.
     fn once(&mut self, many: u64, each: impl Fn(u64) -> Request) -> u64 {
         let many = if self.sent == 0 { many } else { 0 };
         (0..many).for_each(|_| self.send(each(self.sent)));
@@ -99,17 +99,18 @@ impl Attacker {
         head[24..].copy_from_slice(&512u32.to_be_bytes());
         let byte = head[usize::try_from(self.bytes % 28).expect("a place")];
         self.client.answers();
-        // A client that is not read from has a full socket in the end: each byte takes a page.
+        // If the server does not read, the client's socket is full in the end: each byte takes a
+        // page.
         let sent = u64::from(self.client.stream.write(&[byte]).is_ok());
         self.bytes += sent;
         sent
     }
 }
 
-/// What a connection does in a turn; how many events that are.
+/// What a connection does in a turn; returns how many events that is.
 type Act = fn(&mut Attacker, u64) -> u64;
 
-/// Attackers that have chosen their volume: how many, and what each does.
+/// Attackers past the handshake: how many, and what each does.
 const CHOSEN: [(&str, usize, Act); 13] = [
     ("begun writes", 100, |one, _| one.once(1, |_| (0, WRITE, 0, 32 << 20, &[1; 1000]))),
     ("single bytes", 16, |one, _| one.flood(16, |at| (0, WRITE, at % 90 * BLOCK + 7, 1, &[1]))),
@@ -142,8 +143,8 @@ impl Town {
     fn new() -> Town {
         let rig = Rig::new("bfq", |config| {
             config.server.connections = 2000;
-            // Else the tenant that is served first has the device for 8 MiB: 2,048 turns of a
-            // client that reads a block in each.
+            // Otherwise the tenant that is served first keeps the device for 8 MiB: 2,048 turns of
+            // a client that reads one block in each.
             let budget = ("max_budget".to_owned(), "64".to_owned());
             config.devices[0].attributes = vec![budget];
             let tenant = |name, weight| Tenant { weight, ..Tenant::new(name) };
@@ -167,11 +168,13 @@ impl Town {
     fn turn(&mut self) {
         self.negotiation.clock = Clock::Told(self.rig.now);
         self.negotiation.round(&NO_TIME);
-        // A request of a fast device: clients that are answered ask again before one would idle.
+        // As long as a request takes on a fast device: a client that is answered asks again before
+        // the scheduler would idle.
         self.rig.turn(Nanos::from_micros(10));
     }
 
-    /// Looks at locks, commands of the device, bytes that moved, and that attackers have sent.
+    /// Totals so far: looks at locks, device commands, bytes moved, and bytes that attackers have
+    /// sent.
     fn so_far(&self, attackers: &[(Attacker, Act)]) -> [u64; 4] {
         let Rig { device_loop, commands, .. } = &self.rig;
         let moved =
@@ -180,7 +183,7 @@ impl Town {
         [device_loop.changes.steps(), commands.load(Ordering::SeqCst).into(), moved, sent]
     }
 
-    /// One that comes in by the door and says this.
+    /// A client that connects and sends this.
     fn visit(&mut self, says: &[u8]) -> UnixStream {
         let (mut stream, theirs) = UnixStream::pair().expect("sockets");
         theirs.set_nonblocking(true).expect("a socket");
@@ -190,13 +193,13 @@ impl Town {
         stream
     }
 
-    /// Clients in handshake that come and say this, and go in the next turn.
+    /// Clients that connect, send this, and disconnect in the next turn.
     fn come_and_go(&mut self, which: usize, many: usize, says: &[u8]) -> u64 {
         self.held[which] = (0..many).map(|_| self.visit(says)).collect();
         2 * many as u64
     }
 
-    /// Clients in handshake that say nothing.
+    /// Clients in handshake that send nothing.
     fn stay(&mut self, which: usize, many: usize) -> u64 {
         let new = many - self.held[which].len();
         (0..new).for_each(|_| {
@@ -238,7 +241,7 @@ fn choice() -> Vec<u8> {
     [&3u32.to_be_bytes()[..], &option(GO, &data)].concat()
 }
 
-/// What clients in handshake do in a turn, that many; how many events that are.
+/// What that many clients in handshake do in a turn; returns how many events that is.
 type Visit = fn(&mut Town, usize) -> u64;
 
 const IN_HANDSHAKE: [(&str, usize, Visit); 4] = [
@@ -248,7 +251,7 @@ const IN_HANDSHAKE: [(&str, usize, Visit); 4] = [
     ("lists", 16, |town, many| town.list(3, many)),
 ];
 
-/// The work of [`TURNS`] turns behind the first, and what the victim had.
+/// The work of [`TURNS`] turns after the first ones, and what the victim got.
 #[derive(Debug, Default)]
 struct Had {
     tally: Tally,
@@ -331,7 +334,7 @@ impl Had {
     }
 }
 
-/// What is wrong with the work for each event, if anything is; all of it is printed.
+/// Prints the work for each event, and returns what is wrong with it, if anything.
 fn judge(name: &str, times: usize, had: &Had) -> Option<String> {
     let each = |what: u64| what as f64 / had.events as f64;
     println!(
@@ -348,7 +351,7 @@ fn judge(name: &str, times: usize, had: &Had) -> Option<String> {
     had.fault().map(|what| format!("{name} x{times}: {what}: {had:?}"))
 }
 
-/// Is the work for each event of an attack by clients that have chosen bounded, however many there
+/// Is the work for each event bounded in attacks by clients past the handshake, however many they
 /// are, and does a victim get its answers?
 #[test]
 fn attacks_of_clients_cost_so_much_an_event() {
@@ -358,7 +361,7 @@ fn attacks_of_clients_cost_so_much_an_event() {
     assert_eq!(faults.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
-/// And by clients in handshake of the negotiation?
+/// And in attacks by clients in handshake?
 #[test]
 fn attacks_of_handshakings_cost_so_much_an_event() {
     let both = IN_HANDSHAKE.iter().flat_map(|attack| [(attack, 1), (attack, 4)]);
@@ -373,8 +376,9 @@ fn all_attacks_together_cost_so_much_an_event() {
     assert_eq!(judge("all together", 1, &run(&CHOSEN, &IN_HANDSHAKE, 1)), None);
 }
 
-/// Are findings of a review found by these bounds when they are planted back: all memory for those
-/// that ask first, an end that looks at all that wait, a question for holes answered whole?
+/// Do these bounds catch three bugs that a review had found, when they are put back: all memory
+/// lent to those that ask first, an end that looks at all waiters, a question for holes answered
+/// whole?
 #[test]
 fn planted_findings_are_found() {
     for (bug, attack, bound) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared caps: requests of one tenant that are refused, or move no data.
+//! Shared caps: requests that are refused, or that move no data, are not charged.
 
 use paternoster_core::Nanos;
 
@@ -19,7 +19,7 @@ fn shop(caps: Caps) -> impl FnOnce(&mut Config) {
     }
 }
 
-/// How many reads of 4 KiB a client is answered in `rounds` of a millisecond each, one at a time.
+/// How many reads of 4 KiB, one at a time, a client completes in `rounds` of a millisecond each.
 fn reads_in(rig: &mut Rig, client: &mut Client, rounds: u32) -> u32 {
     let mut done = 0;
     client.send(READ, 0, 4096, &[]);
@@ -33,8 +33,9 @@ fn reads_in(rig: &mut Rig, client: &mut Client, rounds: u32) -> u32 {
     done
 }
 
-/// Does a request that is refused, or that moves no data, leave its group's cap to others? Of 50
-/// MB/s, 4 GiB would be 86 s. A read of 4 KiB a millisecond is 4 MB/s: each round has one answer.
+/// Does a request that is refused, or that moves no data, leave its group's cap to others? At 50
+/// MB/s, 4 GiB would take 86 s. A read of 4 KiB each millisecond is 4 MB/s: each round has one
+/// answer.
 #[test]
 fn what_moves_no_data_is_not_charged() {
     let all = u64::from(u32::MAX) & !4095;
@@ -60,7 +61,7 @@ fn what_moves_no_data_is_not_charged() {
     }
 }
 
-/// And a write that is refused behind its payload?
+/// And a write that is refused after its payload?
 #[test]
 fn a_refused_write_is_not_charged() {
     let mut rig = Rig::new("noop", shop(Caps { bytes: 1_000_000, requests: 0 }));
@@ -69,14 +70,13 @@ fn a_refused_write_is_not_charged() {
     let cookie = bad.send(WRITE, u64::MAX - (1 << 20), 128 << 10, &payload);
     rig.settle();
     assert_eq!(bad.answers(), [(cookie, ENOSPC)]);
-    // 10 reads of 4 KiB are 41 ms of 1 MB/s, below the burst of 100 ms.
+    // 10 reads of 4 KiB take 41 ms at 1 MB/s, less than the burst of 100 ms.
     assert_eq!(reads_in(&mut rig, &mut good, 10), 10);
 }
 
-/// Are data charged when they move, fragment by fragment? At 1 MB/s with a burst of 100 ms a read
-/// of 1 MiB, in fragments of 128 KiB (a 32nd of the memory), is paid for as it goes: the first
-/// fragment at once, the last when all before it but 100 ms are paid for: 7 * 131.072 - 100 = 817.5
-/// ms.
+/// Are data charged as they move, fragment by fragment? A read of 1 MiB at 1 MB/s, with a burst of
+/// 100 ms, has fragments of 128 KiB (a 32nd of the memory). The first one goes at once, the last
+/// when all before it are paid for but 100 ms: after 7 * 131.072 - 100 = 817.5 ms.
 #[test]
 fn data_are_charged_as_they_move() {
     let mut rig = Rig::new("noop", shop(Caps { bytes: 1_000_000, requests: 0 }));
@@ -92,8 +92,8 @@ fn data_are_charged_as_they_move() {
     assert!((818..825).contains(&rounds), "{rounds} ms");
 }
 
-/// Is a cap of requests charged for those that are accepted alone? With 10 a second and a burst of
-/// 100 ms two go at once, and the next waits.
+/// Is a cap of requests charged only for requests that are accepted? With 10 a second and a burst
+/// of 100 ms, two go at once, and the next one waits.
 #[test]
 fn requests_are_charged_as_requests() {
     let mut rig = Rig::new("noop", shop(Caps { bytes: 0, requests: 10 }));
@@ -113,7 +113,7 @@ fn requests_are_charged_as_requests() {
     assert_eq!(good.answers().len(), 1);
 }
 
-/// Does a volume that is drained, or a server that stops, wait for no cap? What was accepted is
+/// Does no cap delay the draining of a volume or the stop of a server? What was accepted is
 /// finished.
 #[test]
 fn the_end_waits_for_no_cap() {

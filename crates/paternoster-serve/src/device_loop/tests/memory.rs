@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory: what connections that begin much and bring little leave to other tenants.
+//! Memory: what is left to other tenants by connections that begin large requests and send little.
 
 use paternoster_core::Nanos;
 
 use crate::device_loop::rig::{Client, MEMORY, READ, Rig, WRITE};
 
-/// How many reads of 64 KiB a client is answered in 100 turns, one at a time.
+/// How many reads of 64 KiB, one at a time, a client completes in 100 turns.
 fn reads(rig: &mut Rig, client: &mut Client) -> u32 {
     let mut done = 0;
     client.send(READ, 0, 64 << 10, &[]);
@@ -25,8 +25,8 @@ fn many(config: &mut crate::config::Config) {
 }
 
 /// Do 500 connections of one tenant that each begin a write of 32 MiB, and send 1 kB of it, leave
-/// another tenant its guarantee, in whatever order they come? A victim that is alone has an answer
-/// in each turn.
+/// another tenant its guarantee, whichever comes first? A victim that is alone has an answer in
+/// each turn.
 #[test]
 fn begun_writes_leave_memory_to_others() {
     for first in [true, false] {
@@ -45,7 +45,7 @@ fn begun_writes_leave_memory_to_others() {
     }
 }
 
-/// And those that ask for much and take no answers, with the greater weight?
+/// And do connections that ask for much and take no answers, with the greater weight?
 #[test]
 fn answers_that_are_not_taken_leave_memory_to_others() {
     let mut rig = Rig::new("noop", |config| {
@@ -73,8 +73,8 @@ fn answers_that_are_not_taken_leave_memory_to_others() {
     assert_eq!((rig.device_loop.arena.used(), rig.device_loop.pools.memory.lent()), (0, 0));
 }
 
-/// Is a payload given memory in pieces, as it arrives: 64 KiB before anything has come, more to a
-/// client that brings it? Of 64 MiB a 32nd is 2 MiB: memory is not short.
+/// Does a payload get memory in pieces, as it arrives: 64 KiB before anything has come, and more
+/// for a client that sends it? A 32nd of 64 MiB is 2 MiB, so memory is not short.
 #[test]
 fn a_payload_is_given_memory_as_it_arrives() {
     let mut rig = Rig::new("noop", |config| config.devices[0].memory = 64 << 20);
@@ -92,12 +92,13 @@ fn a_payload_is_given_memory_as_it_arrives() {
     assert_eq!(client.answers().len(), 1);
     client.send(WRITE, 0, 1 << 20, &[7; 1000]);
     rig.settle();
-    // 64 + 128 + 256 + 512 KiB and the rest, 64, were five pieces: the next is as large as it gets.
+    // 64 + 128 + 256 + 512 KiB and the rest, 64, were five pieces: the next one is of the largest
+    // size.
     assert_eq!(rig.device_loop.arena.used(), 1 << 20);
 }
 
-/// Do the connections of one tenant that share its memory all get on, though only some of them
-/// have any at a time? 500 writes of 128 KiB, each brought by and by.
+/// Do all connections of a tenant make progress, although its memory suffices only for some of them
+/// at a time? 500 writes of 128 KiB, each sent bit by bit.
 #[test]
 fn connections_of_one_tenant_take_turns() {
     let mut rig = Rig::new("noop", many);

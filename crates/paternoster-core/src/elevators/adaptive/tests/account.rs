@@ -20,8 +20,8 @@ fn first(accounts: &Accounts) -> Option<u32> {
     accounts.first(&[CROWD, STREAM], NOW, &|_| false)
 }
 
-/// C1, G2: does each request come from the client that has had least for its weight? Weights 1, 1,
-/// 2, 4 and requests of 8 us: of each 8 they get 1, 1, 2 and 4.
+/// C1, G2: does each request come from the client that has had least for its weight? With weights
+/// 1, 1, 2, 4 and requests of 8 us they get 1, 1, 2 and 4 of each 8.
 #[test]
 fn g2_the_least_goes_first() {
     let mut accounts = four([1, 1, 2, 4]);
@@ -44,8 +44,8 @@ fn g2_the_least_goes_first() {
     assert_eq!(went, [1, 1, 2, 4]);
 }
 
-/// C2: is the estimate corrected? Ten guesses of 1 us for requests that take 7: 70 us in 64ths at
-/// weight 100 are 44.8, and the remainder of the division is kept.
+/// C2: is the estimate corrected? Ten requests are estimated at 1 ns and take 7: 70 ns, in 64ths,
+/// at weight 100 are 44.8, and the remainder of the division is kept.
 #[test]
 fn c2_i4_nothing_is_lost_to_rounding() {
     let mut accounts = four([100; 4]);
@@ -94,20 +94,21 @@ fn c4_g5_who_was_away_starts_at_the_floor() {
         accounts.dispatch(1, CROWD, 1000, NOW);
         accounts.end(1, 1000, 1000);
     }
-    // The floor is client 1's virtual time before its second request: 64 000.
+    // The floor is client 1's virtual time before its second request, 64 000.
     assert!(accounts.is_behind(0, 0));
     accounts.arrive(0, CROWD, NOW, 0);
     assert_eq!(accounts.at(0).vt, 64_000);
     accounts.expect(2, NOW + Nanos(1));
     accounts.arrive(2, CROWD, NOW, 0);
-    // At most two of the most expensive requests behind: it keeps all of its 0.
+    // It may be two of the most expensive requests behind, so it keeps its 0.
     assert_eq!(accounts.at(2).vt, 0);
     assert_eq!(accounts.check(), Ok(()));
 }
 
-/// Is the debt to a client with something in the device limited by the most expensive requests of
-/// the last second, though many small ones have ended since? One of 1 ms, weight 1, is 64 000 000;
-/// 64 of them may be owed. After 16 half-lives 1 ms counts for less than any of the small ones.
+/// Is the debt to a client that has requests in the device limited by the most expensive requests
+/// of the last second, even if many small ones have ended since? One of 1 ms counts 64,000,000 at
+/// weight 1; 64 of them may be owed. After 16 half-lives the 1 ms counts for less than a small
+/// request.
 #[test]
 fn c4_a_dear_request_counts_for_a_while() {
     let owed = |later: u64| {
@@ -119,7 +120,7 @@ fn c4_a_dear_request_counts_for_a_while() {
             accounts.dispatch(1, CROWD, took, NOW);
             accounts.end(1, took, took);
         }
-        // The floor is where client 1 is when it goes, and client 0 is far below it.
+        // The floor is client 1's virtual time when it leaves; client 0 is far below it.
         accounts.groups[0].floor[1] = 1 << 40;
         accounts.arrive(0, CROWD, NOW + Nanos(later << 28), 0);
         (1 << 40) - accounts.at(0).vt
@@ -130,7 +131,7 @@ fn c4_a_dear_request_counts_for_a_while() {
     assert_eq!(owed(16), 64 * 64_000);
 }
 
-/// Do requests and accounts move along to another group, and to another kind?
+/// Do requests and accounts move with a client to another group, and to another kind?
 #[test]
 fn i1_i2_moves_keep_the_counts() {
     let mut accounts = four([100, 200, 300, 400]);
@@ -158,7 +159,7 @@ fn i1_i2_moves_keep_the_counts() {
     assert_eq!(accounts.first(&[STREAM], NOW, &|client| client == 3), Some(2));
 }
 
-/// What must one of two groups leave to the other? The example of `ratio.rs`: by its weight among
+/// How much must a client leave to the others? As in the example of `ratio.rs`, by its weight among
 /// all that are busy.
 #[test]
 fn charge_weights_count_who_is_busy() {

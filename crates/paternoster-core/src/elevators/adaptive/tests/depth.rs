@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rule L4, and requests that go without a seat.
+//! Rule L4, and requests that need no seat.
 
 use super::*;
 
@@ -20,9 +20,9 @@ const fn paced() -> Patterns {
     Patterns { think: Nanos::from_millis(5), ..random(8) }
 }
 
-/// Is the device given fewer commands than it takes, where that loses nothing and a client waits
-/// for one answer at a time? After 32 commands of 100 us, four at a time, it would wait for 800 us;
-/// eight commands keep four servers busy.
+/// Does the device get fewer commands than it takes if that costs no throughput and a client waits
+/// for one answer at a time? Behind 32 commands of 100 us, four at a time, it would wait for 800
+/// us; eight commands keep four servers busy.
 #[test]
 fn l4_a_shallow_client_shortens_the_queue() {
     let mut world = queueing();
@@ -48,7 +48,7 @@ fn l4_i2_otherwise_the_full_depth() {
     parallel.add(deep(32, 8));
     parallel.add(paced());
     parallel.run(ms(2_000));
-    // 28 of 32 would be 87 %: not even the first level is taken.
+    // 28 of 32 would be 87 %: not even the first level below is accepted.
     assert_eq!(parallel.attribute("depth"), 32);
 
     let mut alone = queueing();
@@ -58,8 +58,8 @@ fn l4_i2_otherwise_the_full_depth() {
     assert_eq!(alone.attribute("depth"), 32);
 }
 
-/// Is a device that takes 32 given as many as `depth_max` says, from then on, and all again at 0? A
-/// client with 64 requests outstanding always has that many waiting.
+/// Does a device that takes 32 get as many commands as `depth_max` says, and all 32 again when that
+/// is 0? A client with 64 requests outstanding always has enough waiting.
 #[test]
 fn l4_depth_max_is_what_the_device_takes() {
     let mut world = queueing();
@@ -71,9 +71,9 @@ fn l4_depth_max_is_what_the_device_takes() {
     }
 }
 
-/// Does a client that rarely asks, and has had least, go without a seat? Two streams on a disk have
-/// turns of 160 ms: for its own turn it would wait that long, and not only for what is in the
-/// device: 0.97 ms, a seek of 10 ms, and its own 10.2.
+/// Is a client that rarely asks, and has had least, served without a seat? Two streams on a disk
+/// have turns of 160 ms. For a turn of its own it would wait that long; instead it waits only for
+/// what is in the device, 0.97 ms, a seek of 10 ms, and its own 10.2 ms.
 #[test]
 fn s3_a_interactive_needs_no_seat() {
     let mut world = World::new(1, DISK);

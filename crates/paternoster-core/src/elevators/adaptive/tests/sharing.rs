@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules C and R: device time by weight, and kept slots.
+//! Rules C and R: device time by weight, and slots that are kept free.
 
 use super::*;
 
@@ -9,9 +9,9 @@ const CARD: Price = Price { base: 1_100_000, sector: 6_000, seek: 0 };
 /// An SSD: 100 us, and 1 us a sector.
 const FLASH: Price = Price { base: 100_000, sector: 1_000, seek: 0 };
 
-/// Does each of two readers get half of the device, whatever their sizes? One of 4 KiB takes 1.15
-/// ms and one of 128 KiB 2.64; alternating they would get 30 % and 70 %. Each of them has nothing
-/// waiting when the other's ends, so that it takes kept slots.
+/// Does each of two readers get half of the device, whatever their sizes? A read of 4 KiB takes
+/// 1.15 ms and one of 128 KiB 2.64; by alternating they would get 30 % and 70 %. Neither has a
+/// request waiting when the other's ends, so slots must be kept free.
 #[test]
 fn c2_r2_half_of_the_device_each() {
     let mut world = World::new(1, CARD);
@@ -21,7 +21,7 @@ fn c2_r2_half_of_the_device_each() {
     world.run(ms(5500));
     assert!((490..=510).contains(&world.share(small)), "{}", world.share(small));
     assert!((490..=510).contains(&world.share(large)), "{}", world.share(large));
-    // G4: it idled for that. 20 us in 1.15 ms are a bargain; at most a 20th of the time.
+    // G4: it idled for that. 20 us of 1.15 ms are a bargain; at most a 20th of the time.
     let kept = world.attribute("kept_us");
     assert!(kept > 0 && kept < 5_500_000 / 20, "{kept} us");
 }
@@ -40,8 +40,7 @@ fn c1_weights_are_shares() {
     }
 }
 
-/// Does a group count as one to the others, however many clients it has? Eight in one group get
-/// half.
+/// Does a group count as one, however many clients it has? Eight in one group get half.
 #[test]
 fn c1_a_group_is_one() {
     let mut world = World::new(4, FLASH);
@@ -57,10 +56,10 @@ fn c1_a_group_is_one() {
     assert!((490..=510).contains(&world.share(alone)), "{}", world.share(alone));
 }
 
-/// Are nearly all requests used although some clients have their share of them? Sixteen sessions of
-/// one group, with 32 outstanding each, next to one client of another: each session's share is 256
-/// / 2 / 16 = 8, but that counts only while fewer than 256 / 16 = 16 are left. A client refused
-/// then is asked again when one becomes free.
+/// Are nearly all requests used although some clients already have their share of them? Sixteen
+/// sessions of one group, with 32 outstanding each, compete with one client of another group. Each
+/// session's share is 256 / 2 / 16 = 8, but it is limited to that only while fewer than 256 / 16 =
+/// 16 requests are free. A client that was refused is asked again when one becomes free.
 #[test]
 fn who_has_his_share_is_not_refused_for_ever() {
     let mut world = World::new(256, FLASH);
@@ -75,13 +74,13 @@ fn who_has_his_share_is_not_refused_for_ever() {
     world.run(ms(60));
     // A client thinks for 20 us of 128: of 240, a sixth is absent.
     assert!(world.flying.len() >= 190, "{}", world.flying.len());
-    // 32 of its own all the time: 40 ms / 128 us.
+    // It has 32 in the device all the time: 40 ms / 128 us.
     let own = world.actors[victim].ended;
     assert!(own >= 32 * 40_000 / 128 * 95 / 100, "{own}");
 }
 
-/// G8: does no request wait on a parallel device that has a slot for each? Eight of depth 1 on 32
-/// servers take 108 us each, and none of them longer.
+/// G8: does no request wait on a parallel device that has a slot for each? Eight clients of depth 1
+/// on 32 servers: no request takes more than 108 us.
 #[test]
 fn g8_a_parallel_device_adds_nothing() {
     let mut world = World::new(32, FLASH);
@@ -93,8 +92,8 @@ fn g8_a_parallel_device_adds_nothing() {
     assert_eq!(world.attribute("kept_us"), 0);
 }
 
-/// C4, G5: does a client that was away for a second return without a second's worth of turns? The
-/// other, which had the device meanwhile, waits for a few requests at most.
+/// C4, G5: does a client that was away for a second come back without a claim to a second of device
+/// time? The other, which had the device meanwhile, waits for a few requests at most.
 #[test]
 fn c4_g5_idleness_is_not_saved() {
     let mut world = World::new(1, CARD);
@@ -103,14 +102,15 @@ fn c4_g5_idleness_is_not_saved() {
     world.count_anew();
     world.add(deep(4, 8));
     world.run(ms(1200));
-    // Four of its own and as many of the other's before it, 1.15 ms each, and one more.
+    // Four of its own requests, four of the other's, 1.15 ms each, and one more.
     assert!(world.actors[steady].longest <= 10 * 1_148_000, "{}", world.actors[steady].longest);
     assert!((450..=560).contains(&world.share(steady)), "{}", world.share(steady));
 }
 
-/// R4: is the time that is idled away bounded by the credit, where it is no bargain? The reader
-/// thinks for 0.4 of the 1.15 ms that it takes, next to requests of 2.64: for half of the device it
-/// would have to idle 0.4 ms for most of them, a tenth of the time. It may be a 32nd.
+/// R4: is idling limited by the credit where it is no bargain? The reader thinks for 0.4 ms, its
+/// requests take 1.15 ms, and the other client's 2.64. To give the reader half of the device, the
+/// device would have to idle 0.4 ms for most of its requests, a tenth of the time. It may idle a
+/// 32nd.
 #[test]
 fn r4_credit_bounds_idling() {
     let mut world = World::new(1, CARD);
@@ -122,8 +122,8 @@ fn r4_credit_bounds_idling() {
     assert_eq!(world.attribute("fallback"), 0);
 }
 
-/// Is a client that waits for a request admitted, though another has more than its share? Of 128
-/// each may have its share by weight; the one that comes later does not wait behind 400.
+/// Is a client that waits for a request admitted while others have more than their share? Each may
+/// have its share of the 128 by weight; one that comes later does not wait behind 400.
 #[test]
 fn requests_are_shared_by_weight() {
     let mut world = World::new(2, FLASH);
@@ -170,8 +170,8 @@ fn i1_what_is_plugged_may_grow() {
     assert_eq!((command.sector, command.sectors), (0, 16));
 }
 
-/// G7: does each client get something where there are fewer requests than clients, and a client
-/// that has been answered asks again at once? Six on one server with four requests: a sixth each.
+/// G7: does each client get something if there are fewer requests than clients and each asks again
+/// at once? Six clients on one server with four requests get a sixth each.
 #[test]
 fn g7_requests_go_round() {
     let mut world = World::new(1, Price { base: 1_000_000, sector: 0, seek: 0 });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Injection as in 6.18: as much of others as does not prolong its own requests.
-//! BFQ-160 to BFQ-166.
+//! Injection as in 6.18: other queues' requests are served in a turn as far as that does not
+//! prolong the queue's own. BFQ-160 to BFQ-166.
 
 use super::super::weight_raising::Kind;
 use super::*;
 
 /// A heavy reader in service with one request, and light ones with a request each. The device idles
-/// for it because weights differ; up to `limit` requests may be in the device.
+/// for the heavy one because weights differ; up to `limit` requests may be in the device.
 fn kept(limit: u32, light: usize) -> (Bench, ClientId, RequestId) {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
     let heavy = bench.client_of(Class::BestEffort, 0);
@@ -25,8 +25,8 @@ fn injected(bench: &mut Bench) -> usize {
     core::iter::from_fn(|| bench.pick().ok()).count()
 }
 
-/// Whose request is served in the turn of a heavy reader: its own write first, then its waker's,
-/// then those of queues it wakes, all whatever the limit is?
+/// In the turn of a heavy reader, is its own write served first, then its waker's request, then
+/// those of queues that it wakes, whatever the limit is?
 #[test]
 fn bfq_160_who_goes_first() {
     let (mut bench, heavy, _) = kept(0, 1);
@@ -45,7 +45,7 @@ fn bfq_160_who_goes_first() {
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
-/// Is another process's write not taken for its own?
+/// Is another process's write not taken for the reader's own?
 #[test]
 fn bfq_160_a_write_of_another() {
     let (mut bench, heavy, _) = kept(0, 1);
@@ -78,7 +78,7 @@ fn bfq_160_when_nobody_is_served() {
     }
 }
 
-/// Is the limit for requests in the device reached with its own included?
+/// Does the limit for requests in the device include the queue's own?
 #[test]
 fn bfq_161_up_to_the_limit() {
     for (limit, count) in [(0, 0), (1, 0), (2, 1), (4, 3)] {
@@ -87,8 +87,9 @@ fn bfq_161_up_to_the_limit() {
     }
 }
 
-/// Is it the last to come that fits its budget; on flash not one of 64 sectors or more together
-/// with another; and in the turn of a raised queue that thinks short only a raised one?
+/// Is the queue that is served the last one to come whose request fits its budget; on flash not
+/// with a request of 64 sectors or more together with another; and in the turn of a raised queue
+/// with a short think time only a raised one?
 #[test]
 fn bfq_161_who_is_served() {
     let (mut bench, ..) = kept(9, 1);
@@ -114,8 +115,8 @@ fn bfq_161_who_is_served() {
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
-/// If nothing is known of a queue, and the device is kept for it longer than slice_idle, is its
-/// limit one? That is when it is raised: 20 ms.
+/// If nothing is known of a queue and the device idles for it longer than slice_idle, does its
+/// limit become one? That happens when it is raised: then idling takes 20 ms.
 #[test]
 fn bfq_162_kept_in_vain() {
     for (us, count) in [(8000, 0), (8001, 1)] {
@@ -130,8 +131,8 @@ fn bfq_162_kept_in_vain() {
     }
 }
 
-/// Whether the next request of the queue in service is measured: it has run empty, `after` a
-/// decrease, with `others` in the device.
+/// Whether the next request of the queue in service is measured, if the queue has run empty,
+/// `after` ms after a decrease, with `others` in the device.
 fn is_measured(known: bool, after: u64, others: usize) -> bool {
     let (mut bench, heavy, id) = kept(9, others);
     injected(&mut bench);
@@ -148,7 +149,7 @@ fn is_measured(known: bool, after: u64, others: usize) -> bool {
 }
 
 /// If the queue in service gets a request while its process has no other, at least 10 ms after a
-/// decrease, is it measured with nothing in the device, or with others once its time alone is
+/// decrease, is it measured if the device is empty, or with others in it once its time alone is
 /// known?
 #[test]
 fn bfq_163_what_is_measured() {
@@ -193,9 +194,10 @@ fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
     (known.base.as_micros(), known.most)
 }
 
-/// Alone: is the time taken over the first time, with a limit of at least one, and each later time?
-/// With others: is the limit lowered from half as long again on, and raised below that while it
-/// does not exceed what was seen in the device; and is a shorter time taken over?
+/// Measured alone: does its time become the base, with a limit of at least one, the first time and
+/// each later time? Measured with others: is the limit lowered if it took half as long again or
+/// more; otherwise raised, while the limit does not exceed what was seen in the device; and does a
+/// shorter time become the base?
 #[test]
 fn bfq_164_what_is_learned() {
     assert_eq!(learned(0, 0, 100, 0), (100, 1));
@@ -210,8 +212,8 @@ fn bfq_164_what_is_learned() {
     assert_eq!(learned(100, 2, 80, 2), (80, 3));
 }
 
-/// After a second without a decrease, is everything forgotten at an arrival: with a limit of zero
-/// for a queue that thinks short, one for another?
+/// After a second without a decrease, does an arrival reset everything: the limit to zero for a
+/// queue with a short think time, to one for another?
 #[test]
 fn bfq_165_forgotten_behind_a_second() {
     for (after, short, expected) in
@@ -233,7 +235,7 @@ fn bfq_165_forgotten_behind_a_second() {
     }
 }
 
-/// Is it also forgotten when the think time becomes long while nothing is known; and when it
+/// Is everything also reset when the think time becomes long while nothing is known; and when it
 /// becomes short, at least 100 ms after a decrease?
 #[test]
 fn bfq_165_forgotten_with_another_think_time() {
@@ -263,7 +265,7 @@ fn bfq_165_forgotten_with_another_think_time() {
     }
 }
 
-/// Does what a queue was served outside its turn count when its turn begins, and does it ask for at
+/// Is what a queue was served outside its turn charged when its turn begins, and is its budget at
 /// least that?
 #[test]
 fn bfq_166_injected_service_is_paid() {

@@ -31,7 +31,7 @@ fn kind(bench: &Bench, client: ClientId) -> Kind {
 }
 
 /// Is a queue idle for long if it has nothing in the device and has been at rest for more than two
-/// seconds, and a new one always?
+/// seconds; and is a new queue always?
 #[test]
 fn bfq_94_two_seconds_of_rest() {
     both(disk(1), |mut bench, client| {
@@ -50,8 +50,8 @@ fn bfq_94_two_seconds_of_rest() {
     });
 }
 
-/// Is an arrival after such a rest taken for a starting application; not in a large burst, and in
-/// 6.18 only if the queue has the default weight?
+/// Is an arrival after such a rest taken for a starting application; but not in a large burst, and
+/// in 6.18 only if the queue has the default weight?
 #[test]
 fn bfq_95_who_starts() {
     for (level, burst, rest) in
@@ -72,8 +72,8 @@ fn bfq_95_who_starts() {
 }
 
 /// Is an arrival taken for soft real time if it comes after the time computed for it, with nothing
-/// in the device; not in a large burst, and in 6.18 not if totally seeky, and only at the default
-/// weight?
+/// in the device; but not in a large burst, and in 6.18 not if the queue is totally seeky, and only
+/// at the default weight?
 #[test]
 fn bfq_96_what_soft_real_time_is() {
     both(disk(1), |mut bench, client| {
@@ -102,9 +102,9 @@ fn bfq_96_what_soft_real_time_is() {
     });
 }
 
-/// Does a queue deserve to be raised that already is, or one of one process that starts or is soft
-/// real time; not a shared one, unless in 6.18 its processes' queues were made together; and none
-/// without low_latency?
+/// Does a queue deserve to be raised if it already is, or if it belongs to one process and starts
+/// or is soft real time; but not if it is shared, unless in 6.18 its processes' queues were created
+/// together; and never without low_latency?
 #[test]
 fn bfq_97_who_deserves_it() {
     both(disk(1), |mut bench, client| {
@@ -139,7 +139,8 @@ fn bfq_97_not_soon_after_a_split() {
     }
 }
 
-/// Feeds a rate of 29,340 to an estimate of 9333: nine tenths of that, 8399, and a tenth.
+/// Feeds a rate of 29,340 to an estimate of 9333: nine tenths of the estimate, 8399, plus a tenth
+/// of the rate.
 fn rate_of_11333(bench: &mut Bench) {
     for dispatch in 0..=32u64 {
         let now = bench.view.exact + ms(if dispatch == 32 { 500 } else { 10 * dispatch });
@@ -150,8 +151,8 @@ fn rate_of_11333(bench: &mut Bench) {
     assert_eq!(bench.bfq.rate.rate(), 11_333);
 }
 
-/// Is an interactive period the longer the slower the device: 10.5 s on a disk and 3.75 s on flash
-/// at first, 8644 ms in ticks of 4 ms at a rate of 11333; at least 3 s?
+/// Is an interactive period longer on a slower device: 10.5 s on a disk and 3.75 s on flash at
+/// first, 8644 ms in ticks of 4 ms at a rate of 11333, and never less than 3 s?
 #[test]
 fn bfq_98_how_long_a_start_lasts() {
     for (facts, lasts) in [(disk(1), 10_500), (flash(32), 3750)] {
@@ -170,8 +171,8 @@ fn bfq_98_how_long_a_start_lasts() {
     });
 }
 
-/// Does a start raise thirty times for that long, soft real time 3000 times for 300 ms, with no
-/// interactive period after it?
+/// Does a start raise the weight 30 times for that long, and soft real time 3000 times for 300 ms,
+/// with no interactive period after it?
 #[test]
 fn bfq_98_what_begins() {
     both(disk(1), |mut bench, client| {
@@ -283,8 +284,8 @@ fn bfq_99_when_it_would_be_soft_real_time() {
     });
 }
 
-/// Is it computed when a turn ends without work and with nothing in the device, otherwise when that
-/// has ended; in 6.18 not then for a starting queue?
+/// Is that time computed when a turn ends with no work and nothing in the device, otherwise when
+/// the last request completes; but in 6.18 not at that completion if the queue is starting?
 #[test]
 fn bfq_99_when_it_is_computed() {
     for (raised, later_only) in [(Kind::No, true), (Kind::Interactive, false)] {
@@ -307,8 +308,8 @@ fn bfq_99_when_it_is_computed() {
     }
 }
 
-/// What a reader is taken for after ten rounds of a request of `sectors`, each `us` microseconds
-/// after the one before; it ends 1 ms after its arrival. At the first it is too early to tell.
+/// What a reader is taken for after ten requests of `sectors`, each `us` microseconds after the one
+/// before. Each takes 1 ms. At the first it is too early to tell.
 fn player(version: Version, sectors: u32, us: u64) -> Kind {
     let (mut bench, client) = calm(version, disk(1));
     bench.later(500);
@@ -323,8 +324,8 @@ fn player(version: Version, sectors: u32, us: u64) -> Kind {
     bench.queue(client).raising.kind
 }
 
-/// Is a reader of 3.0 MB/s soft real time, and one of 4.0 MB/s not? 256 sectors at 7000 a second
-/// are 36.6 ms; at 3.0 MB/s 43.7, at 4.0 MB/s 32.8.
+/// Is a reader of 3.0 MB/s soft real time, and one of 4.0 MB/s not? 256 sectors take 36.6 ms at
+/// 7000 a second, 43.7 ms at 3.0 MB/s, and 32.8 ms at 4.0 MB/s.
 #[test]
 fn bfq_100_players_and_readers() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -335,8 +336,8 @@ fn bfq_100_players_and_readers() {
     }
 }
 
-/// Does every arrival at a queue that is not raised, or that starts, move `since`; and an arrival
-/// at a raised one not?
+/// Does every arrival at a queue that is not raised, or that starts, move `since`, and does an
+/// arrival at a raised queue not move it?
 #[test]
 fn bfq_101_since_when() {
     both(disk(1), |mut bench, client| {
@@ -442,7 +443,7 @@ fn bfq_103_what_ends_it() {
     }
 }
 
-/// When raising ends, is that remembered; and in 6.18 may soft real time follow a start at once?
+/// Is the end of raising remembered; and in 6.18 may soft real time follow a start at once?
 #[test]
 fn bfq_104_what_is_left_of_it() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -494,7 +495,7 @@ fn bfq_105_the_weight_follows_at_once() {
     }
 }
 
-/// Does a background write raise its queue if it comes more than 500 ms after the one before, while
+/// Does a background write raise its queue if it comes more than 500 ms after the last one, while
 /// the queue has work?
 #[test]
 fn bfq_106_rare_writes_are_raised() {
@@ -547,8 +548,8 @@ fn bfq_108_low_latency_off() {
     });
 }
 
-/// Does an application that starts among readers preempt the one in service, and weigh 1200
-/// compared with 40?
+/// Does an application that starts among readers preempt the one in service, with a weight of 1200
+/// against 40?
 #[test]
 fn bfq_109_who_starts_goes_first() {
     each(disk(1), |mut bench| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! G4, G7, G8, G9 and R5: which clients wait, for how long, and that it is repeatable.
+//! G4, G7, G8, G9 and R5: which clients wait, and for how long; and runs are repeatable.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn price_of(price: Price, sectors: u32) -> u64 {
     price.base + price.sector * u64::from(sectors)
 }
 
-/// Think times in us: half of them short enough for a client to be expected.
+/// Think times in us: half of them are so short that the client is expected.
 fn thoughts() -> impl Strategy<Value = u64> {
     prop_oneof![0u64..50, 50u64..3_000]
 }
@@ -16,8 +16,8 @@ fn thoughts() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(cases(8))]
 
-    /// G8: does no request wait on a device that takes 32, whatever the up to 31 requests
-    /// outstanding, and whatever the think times? Each takes its own time, to the nanosecond.
+    /// G8: does no request wait on a device that takes 32, with up to 31 outstanding, whatever
+    /// their sizes and think times? Each takes exactly its device time, to the nanosecond.
     #[test]
     fn g8_nobody_waits_on_a_parallel_device(
         clients in prop::collection::vec((1u32..=256, 1u32..=4, thoughts()), 1..=7)
@@ -35,9 +35,9 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G4: does the device idle for a 32nd of the time at most, plus the 100 ms that are saved up,
-    /// and one wait more? Next to floods of large requests a client thinks for 0.3 to 1 ms of the
-    /// 1.15 that its requests take, which is no bargain (4 * 0.3 > 1.15): to give it its part would
+    /// G4: does the device idle for at most a 32nd of the time, plus the 100 ms of saved credit and
+    /// one more wait? A client thinks for 0.3 to 1 ms between requests of 1.15 ms, next to floods
+    /// of large requests. Waiting for it is no bargain (4 * 0.3 > 1.15): to give it its share would
     /// cost up to a fifth of the time. Floods always have something waiting.
     #[test]
     fn g4_idling_is_bounded(
@@ -57,8 +57,8 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G4: and bargains included? Each waits for at most half of what the waiting client's own
-    /// requests take, so that all of them are less than half of the time that the device is busy.
+    /// G4: and with bargains? Each wait is at most half of the device time of the expected client's
+    /// requests, so all waits together are less than half of the time that the device is busy.
     #[test]
     fn g4_bargains_are_bounded(
         clients in prop::collection::vec((1u32..=256, 1u32..=3, 0u64..3_000), 2..=6)
@@ -74,10 +74,11 @@ proptest! {
         prop_assert!(is_quiet(&world));
     }
 
-    /// G7: is each request of a client with one at a time answered after a turn of each other
-    /// client? Until it goes, each other may have one request on top of what its weight gives it,
-    /// and the same again for having come back behind (C4: two of the most expensive); then there
-    /// is what is in the device, and its own. Not proved; estimates are off for a while.
+    /// G7: if a client has one request at a time, is each answered after at most one turn of each
+    /// other client? Before it goes, each other client may have one request beyond its share by
+    /// weight, and the same again if it came back behind (C4: two of the most expensive requests);
+    /// then come the requests in the device, and its own. Not proved: estimates are off for a
+    /// while.
     #[test]
     fn g7_nobody_starves(
         servers in 1u32..=4,
@@ -103,7 +104,7 @@ proptest! {
         prop_assert!(world.actors[late].ended > 0 && is_quiet(&world));
     }
 
-    /// G9: do the same calls lead to the same choices: shares, waits, probes?
+    /// G9: do the same calls give the same choices: shares, waits, probes?
     #[test]
     fn g9_the_same_again(
         servers in 1u32..=8,
@@ -126,9 +127,9 @@ proptest! {
     }
 }
 
-/// G7, with turns: does each of six streams on a disk wait for no more than the others' turns? Each
-/// of 160 ms and a request more, and a change of 10 ms; twice, as those that come behind may have a
-/// second one first (C4).
+/// G7, with turns: does each of six streams on a disk wait no longer than for the turns of the
+/// others? A turn is 160 ms, one more request, and a change of 10 ms. They count twice, because
+/// streams that come back behind may have a second turn first (C4).
 #[test]
 fn g7_nobody_starves_between_turns() {
     let mut world = World::new(1, DISK);
@@ -143,9 +144,9 @@ fn g7_nobody_starves_between_turns() {
     assert!(is_quiet(&world));
 }
 
-/// R5: does a client that sends a request every 5 ms find a slot at once, while a flood of 64 would
-/// take all of 32? One slot of 32 is open to clients with one request. And does the flood keep the
-/// other 31: 108 us each, 31 at a time, are 287 000 a second?
+/// R5: does a client that sends a request every 5 ms find a slot at once, although a flood of 64
+/// could take all 32? One of the 32 slots is reserved for clients with one request. And does the
+/// flood get the other 31? At 108 us each, 31 at a time, that is 287 000 a second.
 #[test]
 fn r5_an_interactive_client_finds_a_slot() {
     let mut world = World::new(32, FLASH);
@@ -166,7 +167,7 @@ fn r5_an_interactive_client_finds_a_slot() {
     assert!(is_quiet(&world));
 }
 
-/// R5: and is the last slot used where no client is interactive: 32 at a time are 296 000 a second?
+/// R5: is the last slot used if no client is interactive? 32 at a time are 296 000 a second.
 #[test]
 fn r5_the_last_slot_is_not_spared_for_nobody() {
     let mut world = World::new(32, FLASH);
