@@ -34,16 +34,16 @@ more=yes
 while [ $more = yes ]; do
   more=no
   for crate in $all; do
-    # Benches, with criterion, and the module for Python are linted by --judges.
+    # --judges lints the benches, which need criterion, and the Python module.
     case $crate in paternoster-bench | paternoster-python) continue ;; esac
     for on in $reached; do
-      # Dependencies of tests count, too.
+      # Dependencies of tests count too.
       if grep -Eq "^$on(\.workspace)? *=" "crates/$crate/Cargo.toml" && reach "$crate"; then more=yes; fi
     done
   done
 done
 
-# What real kernels decided is part of the library's own tests.
+# The recorded decisions of real kernels are part of the library's own tests.
 tested=$changed_crates
 is_tested() { case $tested in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 if is_tested paternoster-core && ! is_tested paternoster-conformance; then tested+='paternoster-conformance '; fi

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Does a user without Rust, and without a network, get from the tarball to the first table? Runs
-# `./dist`, checks its sums, and unpacks it into an otherwise empty root; the .deb into another.
+# Does a user without Rust and without network get from the tarball to the first table? Runs
+# `./dist`, checks its sums, and unpacks the tarball into an otherwise empty root, the .deb into
+# another.
 # Sourced by `full.sh`.
 
 step "dist: tarball, package, sums; the first table in an empty root"
@@ -8,10 +9,10 @@ dist=$(mktemp -d "${TMPDIR:-/tmp}/paternoster-dist.XXXXXX")
 ./dist --profile "${PATERNOSTER_DIST_PROFILE:-release}" "$dist"
 (cd "$dist" && sha256sum --quiet -c SHA256SUMS)
 
-# in_root COMMAND…: with nothing but what was unpacked, and no network.
+# in_root COMMAND…: runs it with nothing but the unpacked files, and no network.
 in_root() { unshare --user --map-root-user --net chroot "$dist/root" "$@"; }
 
-# has_all FOLDER: what a user expects to find below the prefix, each whole.
+# has_all FOLDER: checks that everything a user expects below the prefix is there and complete.
 has_all() {
   local share=$1/share
   [ -x "$1/bin/paternoster" ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Engines of sweeps: does a plan give the same by a loop, joblib, Dask, Ray, Spark and parts, with a
-# worker killed; are the scripts for Slurm and Kubernetes valid? Sourced by `full.sh`, after
+# Engines of sweeps: does a plan give the same with a loop, joblib, Dask, Ray, Spark and parts, even
+# if a worker is killed; are the scripts for Slurm and Kubernetes valid? Sourced by `full.sh`, after
 # `python.sh`, which makes the package; or run by itself:
 #
 #   bash checks/engines.sh
@@ -23,7 +23,7 @@ python_engines() {
     skip "engines of sweeps: there is no wheel of the Python package"
     return 0
   fi
-  # Any installed Java.
+  # Any installed Java will do.
   install java=default-jre-headless shellcheck=shellcheck
   step "downloads: engines of sweeps, Kubernetes' schemas (PyPI; 0.9 GB)"
   python_packages "$folder" joblib distributed ray pyspark optuna kubernetes-validate

@@ -26,8 +26,8 @@ install_fsx() {
     echo "fsx could not be installed; tests that need it are skipped, and counted as that"
 }
 
-# A kernel with its own NBD client, and a shell, unpacked where the guest's test looks for them; nothing of it is
-# installed here but QEMU and nbd-client.
+# A kernel with its own NBD client, and a shell, unpacked where the guest's test looks for them; only QEMU and
+# nbd-client are installed here.
 unpack_guest() {
   local guest=${CARGO_TARGET_DIR:-target}/guest kernel package
   compgen -G "$guest/boot/vmlinuz*" >/dev/null && return 0

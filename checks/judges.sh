@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # `./test --judges`: checks of a release that do not depend on a clock. In the release profile, as
 # users run the program.
-# Set by `./test`, if it ran in this shell: `--full`.
+# `./test --full` has set these, if this runs in its shell.
 unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS PATERNOSTER_STREAM_REQUESTS
 
 step "release: build"

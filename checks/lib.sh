@@ -7,7 +7,7 @@ logs=${CARGO_TARGET_DIR:-target}/test-logs
 mkdir -p "$logs"
 rm -f "$logs"/*.log
 
-# Bugs that the tests of the tests plant.
+# Features with the bugs that the tests of the tests plant.
 planted=(--features paternoster-core/planted-bugs,paternoster-sim/planted-bugs)
 
 # --- Steps: a heading, and in the end what each has taken ------------------------------------------------
@@ -66,7 +66,7 @@ install() {
 
 passed=0 failed=0 skipped=0
 
-# A test that cannot run prints a line `skipped: WHAT: WHY` and returns; cargo counts it as passed,
+# A test that cannot run prints a line `skipped: WHAT: WHY` and returns. Cargo counts it as passed,
 # we do not. Prints `TEST<tab>skipped: …` for each such test of a log, once.
 skipped_of() {
   awk '
@@ -101,7 +101,7 @@ test_options=()
 
 # --- The end: what was skipped and why, seconds by step, the count ---------------------------------------
 
-# Also for steps that are no tests: `skip WHAT: WHY`.
+# skip WHAT: WHY, also for steps that are not tests.
 skip() {
   printf '%s\tskipped: %s\n' "-" "$*" >>"$logs/skipped"
   skipped=$((skipped + 1))

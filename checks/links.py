@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Does each link of a book lead somewhere? `python3 checks/links.py FOLDER` reads the pages of a built site.
 
-A link to a page must find the page, one to a place in it that place. Links to other sites are counted, and not
-asked.
+A link must find its page, and the anchor in it if it names one. Links to other sites are only
+counted.
 """
 
 import os
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """The places of a page, and what it links to."""
+    """The anchors of a page, and what it links to."""
 
     def __init__(self, path):
         super().__init__()
@@ -28,7 +28,7 @@ class Page(HTMLParser):
 
 def main(root):
     paths = [os.path.join(at, name) for at, _, names in os.walk(root) for name in names if name.endswith(".html")]
-    # Pages that mdBook generates itself, with addresses it does not know, are not the book's.
+    # Pages that mdBook adds itself are not the book's, and have addresses that depend on the site.
     pages = {path: Page(path) for path in paths if os.path.basename(path) not in ("404.html", "toc.html")}
     wrong, inside, outside = [], 0, 0
     for path, page in sorted(pages.items()):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Are the packages complete? Each is made, and put into a registry in a folder, together with the
-# third-party crates that cargo already has here: from that `cargo install paternoster` must find
-# everything it needs, as from crates.io, and nothing of this repository. Sourced by `full.sh`.
+# Are the packages complete? Each is made and put into a registry in a folder, together with the
+# third-party crates that cargo already has here. From that, `cargo install paternoster` must find
+# everything that it needs, as from crates.io, and use nothing of this repository. Sourced by
+# `full.sh`.
 
 step "packages: made, put into a local registry, the program installed from there"
 folder=$(mktemp -d "${TMPDIR:-/tmp}/paternoster-packages.XXXXXX")
@@ -16,7 +17,7 @@ for crate in "$folder"/target/package/*.crate; do
 done
 (
   cd "$folder"
-  # Not in the release profile: this only checks that it builds. `--locked`: from the versions that
+  # Not in the release profile: this only checks that it builds. `--locked`: with the versions that
   # the package names.
   CARGO_TARGET_DIR=$folder/target cargo install --quiet --debug --offline --locked paternoster \
     --root "$folder/root" --config 'source.crates-io.replace-with="packages"' \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Are pages for a browser free of errors, axe-core findings and sideways scrolling, wide, dark and
-# on a phone? axe-core comes from npm. Sourced by `full.sh`; pictures stay in the target folder's
-# `pages`.
+# Are pages for a browser free of errors, axe-core findings and sideways scrolling: on a wide
+# screen, in dark mode, on a phone? axe-core comes from npm. Sourced by `full.sh`; pictures stay in
+# the target folder's `pages`.
 
 pages() {
   local folder run

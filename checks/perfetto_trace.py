@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Is a trace for perfetto what perfetto's own descriptors say that one is?
+"""Does a trace for perfetto conform to perfetto's own descriptors?
 
-Each packet is read by `perfetto_trace.proto` as its Python package publishes it. No field is unknown, each
-number of a name was told before, each track has one name and a parent that is there, times of a track do not go
-back, slices end in the order in which they must, the parts of a request sum to it, and no command is left in the
-device.
+Each packet is parsed with `perfetto_trace.proto` from its Python package. No field is unknown, each
+interned name was defined before its use, each track has one name and an existing parent, times of a
+track do not go back, slices are nested, the parts of a request add up to it, and no command is left
+in the device.
 """
 
 import sys
@@ -15,7 +15,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 
 def unknown(message):
-    """The fields of a message, and of those in it, that its descriptor does not know."""
+    """The fields of a message, and of those in it, that are unknown to its descriptor."""
     found = [field.field_number for field in UnknownFieldSet(message)]
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:

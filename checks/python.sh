@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The Python package: does a wheel build, does it install where there is no Rust and nothing else,
-# and do its own tests pass there? Sourced by `judges.sh` and `engines.sh`. Its tools come from
-# PyPI; without that it is skipped.
+# The Python package: does a wheel build, does it install where there is neither Rust nor any
+# package, and do its own tests pass there? Sourced by `judges.sh` and `engines.sh`. Its tools come
+# from PyPI; without PyPI it is skipped.
 
-# python_venv FOLDER PACKAGE…: an environment with these packages, unless it is there.
+# python_venv FOLDER PACKAGE…: makes an environment with these packages, unless it exists.
 python_venv() {
   local folder=$1
   shift
@@ -42,7 +42,7 @@ python_package() {
   [ -f "$wheel" ]
 
   step "the Python package: an empty environment, types, its own tests"
-  # In an environment with nothing else, and without Rust in reach.
+  # In an environment with nothing else, and without Rust in the PATH.
   python3 -m venv "$folder/empty"
   "$folder/empty/bin/pip" install -q --no-index --force-reinstall "$wheel"
   env -i "$folder/empty/bin/python" -m paternoster_io run --name=a --rw=randread --size=1m \
@@ -56,7 +56,8 @@ python_package() {
   return "$status"
 }
 
-# python_packages FOLDER PACKAGE…: each by itself, so that only the tests that need a missing one are skipped.
+# python_packages FOLDER PACKAGE…: installs each by itself, so that only tests that need a missing one are
+# skipped.
 python_packages() {
   local folder=$1 package
   shift
@@ -70,7 +71,7 @@ python_packages() {
   done
 }
 
-# python_tests LOG FOLDER WORDS…: the package's own tests, counted.
+# python_tests LOG FOLDER WORDS…: runs the package's own tests, and counts them.
 python_tests() {
   local log=$logs/$1.log folder=$2 status=0
   shift 2
@@ -80,7 +81,7 @@ python_tests() {
   return "$status"
 }
 
-# Adds what pytest counts in its last line: `3 failed, 25 passed, 1 skipped in 12.3s`.
+# Adds the counts in pytest's last line: `3 failed, 25 passed, 1 skipped in 12.3s`.
 count_pytest() {
   local last
   last=$(tail -n 1 "$1")

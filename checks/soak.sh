@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# `./test --soak DURATION [--seed N]`: first Miri; then rounds of all tests with a new seed for
-# every generator, and of each fuzz target for a while, until the time is over. The next round's
-# seed is kept, so that the next soak goes on where this one ended; `--seed N` begins at N. A
-# failure prints its seed and how to repeat it.
+# `./test --soak DURATION [--seed N]`: first Miri; then, until the time is over, rounds of all tests
+# with a new seed for every generator, and of each fuzz target for a while. The next round's seed is
+# stored, so that the next soak goes on where this one ended; `--seed N` begins at N. A failure
+# prints its seed and how to repeat it.
 
 . checks/lints.sh
 
@@ -43,7 +43,7 @@ within() {
   [ $status = 124 ] || return $status
 }
 
-# The memory that a kernel writes to, once. A region with a buffer that is out for good is not
+# Once, the memory that a kernel writes to. A region with a buffer that never comes back is not
 # freed.
 if cargo +nightly miri --version >/dev/null 2>&1; then
   step "Miri: arena, lender, pieces"
@@ -59,7 +59,7 @@ fi
 echo "$seed" >"$kept"
 while [ "$(left)" -gt 0 ]; do
   step "seed $seed: generators"
-  # Each case of the streams' judge uses the next seed: rounds must not share seeds.
+  # Each case of the judge of streams uses the next seed: rounds must not share seeds.
   export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed PATERNOSTER_STREAM_SEED=${seed}000000
   if ! run_tests "soak-$seed" within env PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 \
     PATERNOSTER_STREAM_REQUESTS=100000 PATERNOSTER_UPGRADE_SECONDS=120 \

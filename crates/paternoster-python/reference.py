@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Writes docs/python-api.md from the package's stubs and signatures: python reference.py [FILE].
 
-Nothing is imported: names come from `__all__`, signatures and words from the sources. A test
+Nothing is imported: names come from `__all__`, signatures and docstrings from the sources. A test
 compares the page with this script's output.
 """
 
@@ -18,7 +18,7 @@ Made from the package's stubs by `crates/paternoster-python/reference.py`; [Pyth
 
 
 def sources() -> dict[str, ast.Module]:
-    """Each module, parsed: the compiled one by its stub."""
+    """Each module, parsed; for the compiled one, its stub."""
     found = {}
     for name in MODULES:
         path = PACKAGE / f"{name}.py"
@@ -28,7 +28,7 @@ def sources() -> dict[str, ast.Module]:
 
 
 def public() -> list[str]:
-    """What `__all__` has, and what is public in `sweeps`."""
+    """The names in `__all__`."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     (names,) = (
         node.value for node in tree.body

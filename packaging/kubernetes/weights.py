@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Weights of claims: from their VolumeAttributesClass to the server of this node.
+"""Weights of claims: passes them from their VolumeAttributesClass to this node's server.
 
     PersistentVolumeClaim ─ spec.volumeAttributesClassName ─▶ VolumeAttributesClass ─ parameters.weight
         └─ spec.volumeName ─▶ PersistentVolume ─ label paternoster.io/tenant ─▶ {"do":"weight", …}
 
-Asks the API server each few seconds, and gives the order that `paternoster ctl weight` gives, in the
-language of the control socket, for each weight that is not so yet. Needs nothing but Python.
+Polls the API server every few seconds. For each weight that differs it sends, over the control
+socket, the same order as `paternoster ctl weight`. Needs nothing but Python.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
 
 def get(api, path):
-    """What the API server has there."""
+    """What the API server has at this path."""
     headers, context = {}, None
     if api.startswith("https:"):
         with open(ACCOUNT + "token", encoding="ascii") as token:
@@ -35,7 +35,7 @@ def get(api, path):
 
 
 def ask(path, request):
-    """One line to the control socket, one back."""
+    """Sends one line to the control socket, and returns the answer."""
     with socket.socket(socket.AF_UNIX) as control:
         control.settimeout(20)
         control.connect(path)
@@ -48,7 +48,7 @@ def ask(path, request):
 
 
 def wanted(api):
-    """The weight of each tenant that a claim wants."""
+    """The weight that a claim wants, for each tenant."""
     classes = {}
     for one in get(api, "/apis/storage.k8s.io/v1/volumeattributesclasses"):
         weight = one.get("parameters", {}).get("weight", "")
@@ -70,7 +70,7 @@ def wanted(api):
 
 
 def settle(api, control):
-    """Gives the orders that are needed; those that were refused, in words."""
+    """Sends the orders that are needed; returns the refusals as text."""
     has = {}
     for device in ask(control, {"do": "list"}):
         for line in device.get("tenants", []):
@@ -78,7 +78,7 @@ def settle(api, control):
     refused = []
     for tenant, weight in sorted(wanted(api).items()):
         if has.get(tenant, weight) == weight:
-            # It is so already, or the tenant is on another node.
+            # The weight is right already, or the tenant is on another node.
             continue
         try:
             ask(control, {"do": "weight", "name": tenant, "weight": weight})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests share: the program in a process of its own, and drawn jobs."""
+"""What the tests share: the program in a process of its own, and random jobs."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from plans import SCHEDULERS as PLANNED_SCHEDULERS
 import paternoster_io as pt
 from paternoster_io import sweeps
 
-# A shell starts background processes with SIGINT ignored, and then nothing ends a run.
+# A shell starts background processes with SIGINT ignored; then no signal would end a run.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same cases every time; PATERNOSTER_PYTHON_CASES asks for more.
@@ -32,7 +32,7 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-#: Devices that take little time, schedulers of each kind.
+#: Devices that are quick to simulate, and schedulers of each kind.
 DEVICES = ["null", "ssd-870evo", "nvme-pm9a3", "hdd-7200"]
 SCHEDULERS = ["none", "mq-deadline", "kyber", "bfq", "bfq:low_latency=0", "cfq", "paternoster"]
 
@@ -56,7 +56,7 @@ def documents(text: str) -> list[dict]:
 
 @st.composite
 def jobs(draw) -> list[pt.Job]:
-    """One to three jobs of fio that end soon, whatever the device."""
+    """One to three fio jobs that end soon on any device."""
 
     def job(place: int) -> pt.Job:
         rw = draw(st.sampled_from(["read", "write", "randread", "randwrite", "randrw", "rw"]))
@@ -92,5 +92,5 @@ def plan() -> pt.Table:
 
 @pytest.fixture(scope="session")
 def done(plan) -> pt.Table:
-    """Their results by one loop."""
+    """The plan's results from one loop."""
     return pt.run_rows(plan)

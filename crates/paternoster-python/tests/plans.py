@@ -9,7 +9,7 @@ import pytest
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
-#: Four jobs of 20 ms; with twelve devices and five schedulers 240 rows.
+#: Four jobs of 20 ms; with twelve devices and five schedulers that makes 240 rows.
 JOBS = [
     "[reader]\nrw=randread\nbs=4k\nsize=64m\ndirect=1\nioengine=libaio\niodepth=8\n",
     "[writer]\nrw=write\nbs=64k\nsize=64m\ndirect=1\n",

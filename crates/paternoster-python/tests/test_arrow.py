@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Do consumers of Arrow take a table as it is? Missing ones are skipped, with their names."""
+"""Do consumers of Arrow take a table as it is? Libraries that are not installed are skipped by
+name."""
 
 import pickle
 
@@ -21,7 +22,7 @@ def table():
 
 
 def test_python_reads_a_table_alone(table):
-    """Are columns, rows and types there without any library?"""
+    """Are columns, rows and types accessible without any library?"""
     assert table.column_names == [name for name, _, _ in COLUMNS]
     assert table.to_dict() == {name: values for name, _, values in COLUMNS}
     assert table.rows()[0] == {"word": "a", "count": 1, "seed": 2**64 - 1, "rate": 0.5}
@@ -34,7 +35,7 @@ def test_python_reads_a_table_alone(table):
 
 
 def test_pyarrow(table):
-    """Is it a table, a batch and a schema to pyarrow, and is an unused capsule freed?"""
+    """Does pyarrow take it as a table, a batch and a schema, and is an unused capsule freed?"""
     pyarrow = pytest.importorskip("pyarrow")
     taken = pyarrow.table(table)
     assert taken.to_pydict() == table.to_dict()
@@ -47,7 +48,7 @@ def test_pyarrow(table):
 
 
 def test_pandas(table):
-    """Is it a frame to pandas?"""
+    """Does pandas take it as a frame?"""
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     frame = pandas.DataFrame.from_arrow(table)
@@ -55,13 +56,13 @@ def test_pandas(table):
 
 
 def test_polars(table):
-    """Is it a frame to polars?"""
+    """Does polars take it as a frame?"""
     polars = pytest.importorskip("polars")
     assert polars.DataFrame(table).to_dict(as_series=False) == table.to_dict()
 
 
 def test_duckdb(table):
-    """Is it a relation to DuckDB, by its name in a query?"""
+    """Does DuckDB take it as a relation, by its name in a query?"""
     duckdb = pytest.importorskip("duckdb")
     figures = table
     found = duckdb.sql("select word, count from figures where count is not null order by count")
@@ -75,7 +76,7 @@ def addresses(array) -> int:
 
 def test_columns_are_not_copied():
     """Does pyarrow share the table's memory, and do polars and pandas share pyarrow's? (pandas'
-    `from_arrow` puts columns of a type together, which is a copy of its own.)"""
+    `from_arrow` gathers columns of the same type, which copies them.)"""
     pyarrow = pytest.importorskip("pyarrow")
     columns = [("word", "string", ["a", "ä"]), ("count", "int64", [1, -2]),
                ("seed", "uint64", [2**64 - 1, 0]), ("rate", "double", [0.5, 1e300])]  # fmt: skip

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Is a scheduler in Python one like ours: same decisions, same figures, laws kept or named?"""
+"""Does a scheduler in Python behave like ours: same decisions, same figures, laws kept or
+violations named?"""
 
 import bisect
 import collections
@@ -38,7 +39,7 @@ class Fifo(pt.Elevator):
 
 
 class Elevating(pt.Elevator):
-    """By sector upwards, then from the lowest again, with every method told."""
+    """Serves upwards by sector, then from the lowest again; every call is recorded."""
 
     name = "elevating"
     told: collections.Counter = collections.Counter()
@@ -75,7 +76,7 @@ class Elevating(pt.Elevator):
 
 @given(drawn=jobs(), device=st.sampled_from(DEVICES), seed=st.integers(0, 1000))
 def test_every_request_of_a_drawn_job_is_served_once(drawn, device, seed):
-    """Do schedulers in Python serve what `noop` serves, in the same call, on any device?"""
+    """Do schedulers in Python serve what `noop` serves, in the same `run`, on any device?"""
     result = pt.run(drawn, device=device, scheduler=["noop", Fifo, Elevating], seeds=seed)
     rows = result.clients.rows()
     of = {
@@ -100,7 +101,8 @@ def test_a_scheduler_is_told_what_happens(small):
 
 
 def test_order_by_sector_is_faster_on_a_disk():
-    """Does a scheduler that saves seeks serve more of deep random reads on a disk than a FIFO?"""
+    """Does a scheduler that saves seeks serve more random reads at a large depth on a disk than a
+    FIFO?"""
     job = pt.Job(
         "a", rw="randread", bs="4k", size="400g", direct=1, ioengine="libaio", iodepth=64,
         runtime=20, time_based=1,
@@ -115,7 +117,7 @@ def test_order_by_sector_is_faster_on_a_disk():
 
 
 class Broken(Fifo):
-    """The base of the broken ones: wrong from the tenth pick on."""
+    """The base of the broken schedulers: they go wrong from the tenth pick on."""
 
     picks = 0
 
@@ -165,15 +167,15 @@ class Raises(Broken):
     ],
 )
 def test_a_broken_law_is_named(small, scheduler, law):
-    """Does a scheduler that loses, doubles, invents or oversleeps get an exception with the law,
-    and is the next run unaffected?"""
+    """Does a scheduler that loses, repeats or invents requests, or oversleeps, get an exception
+    that names the law, and is the next run unaffected?"""
     with pytest.raises(pt.ElevatorError, match=law):
         pt.run(small, device="null", scheduler=["noop", scheduler])
     assert pt.run(small, device="null", scheduler=Fifo).clients["ios"] == [256]
 
 
 def test_an_exception_of_its_own_comes_out(small):
-    """Does an exception in a method end the run, and is it the one raised?"""
+    """Does an exception in a method end the run, and is that exception raised?"""
     with pytest.raises(ZeroDivisionError, match="of its own"):
         pt.run(small, scheduler=Raises)
 
@@ -186,7 +188,7 @@ def test_an_exception_of_its_own_comes_out(small):
 
 
 def test_idle_is_kept(small):
-    """Does a request that a scheduler holds back for a millisecond wait for one?"""
+    """Does a request that a scheduler holds back for a millisecond wait that long?"""
 
     class Slow(Fifo):
         def pick(self, now_ns):
@@ -199,15 +201,16 @@ def test_idle_is_kept(small):
 
 
 def test_withdrawn_requests_are_passed_over():
-    """Is a class without `removed` correct where requests are merged: a sequential writer of 4 KiB
-    through the page cache?"""
+    """Does a class without `removed` work where requests are merged, under a sequential writer of 4
+    KiB through the page cache?"""
     job = pt.Job("a", rw="write", bs="4k", size="4m", end_fsync=1)
     result = pt.run(job, device="hdd-7200", scheduler=["noop", Fifo])
     assert result.clients["bytes"] == [4 << 20] * 2
 
 
 def test_names_are_checked(small):
-    """Are a name of ours, a class without `pick` and an object that is no scheduler refused?"""
+    """Are a class with the name of a built-in scheduler, a class without `pick`, and an object that
+    is no scheduler refused?"""
 
     class Bfq(Fifo):
         pass
@@ -226,7 +229,7 @@ def test_names_are_checked(small):
 
 
 def test_a_scheduler_is_compared(small):
-    """Does `compare` take a class together with ours?"""
+    """Does `compare` take a class together with built-in schedulers?"""
     job = pt.Job("a", **{**small.options, "runtime": "50ms", "size": "64m"})
     advice = pt.compare(job, device="ssd-870evo", scheduler=["noop", Fifo], seeds=2)
     tried = {row["scheduler"] for row in advice.document["schedulers"]}
@@ -234,8 +237,8 @@ def test_a_scheduler_is_compared(small):
 
 
 def test_torture_judges_a_class():
-    """Is a class checked by random loads like `noop`, without loss and repeatably, and does one
-    that loses requests get its exception there, too?"""
+    """Is a class tested under random loads like `noop`, without losing requests and repeatably, and
+    does a class that loses requests raise its exception there too?"""
     told = program("torture", "-q", "--scheduler=noop", "--cases=3", "--format=json")
     assert [pt.torture("noop", cases=3).document] == documents(told.stdout)
     judged = pt.torture(Fifo, cases=3)
@@ -247,8 +250,8 @@ def test_torture_judges_a_class():
 
 
 def test_calls_of_threads_leave_each_other_alone():
-    """Do concurrent calls of several threads, with schedulers of both kinds and one that loses
-    requests, end as they do alone?"""
+    """Do concurrent calls from several threads, with built-in schedulers, Python schedulers, and
+    one that loses requests, end as they do alone?"""
     job = pt.Job("a", rw="randread", bs="4k", size="2m", direct=1)
     kinds = ["bfq", Fifo, Loses]
 
@@ -268,7 +271,7 @@ PLANTED = hasattr(_native, "planted_bugs")
 
 
 class Panics(Fifo):
-    """A bug of ours, which this module plants where it makes the object."""
+    """A bug that this module plants in the package when it makes the object."""
 
     _planted_panic = "planted"
 
@@ -287,7 +290,7 @@ class Waits(Fifo):
         lambda job: pt.run(job, scheduler=["noop", Panics]),
         lambda job: pt.run(job, scheduler="panics", seeds=range(3)),
         lambda job: pt.compare(job, device="null", scheduler=["noop", Panics], seeds=1),
-        # On Rust's own threads, which have none of Python's state.
+        # On Rust's own threads, which have no Python thread state.
         lambda job: pt.compare(job, device="null", scheduler=["noop", "panics"], seeds=2),
         lambda _: pt.torture(Panics, cases=1),
     ],
@@ -298,7 +301,7 @@ def test_no_panic_crosses(small, call):
     with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
         pt.run(small, scheduler=Loses)
     with contextlib.suppress(pt.Error):
-        pt.run(small, scheduler=Panics)  # chosen by its name from here on
+        pt.run(small, scheduler=Panics)  # from here on it can be chosen by its name
     with pytest.raises(Exception, match="panic: planted") as caught:
         call(pt.Job("a", **{**small.options, "runtime": "50ms", "size": "64m"}))
     assert type(caught.value) is pt.Error
@@ -307,8 +310,8 @@ def test_no_panic_crosses(small, call):
 
 
 def test_what_goes_wrong_in_a_row_is_its_error(small):
-    """Is a panic, a broken law or any exception in a class the error of its row, with the other
-    rows as they are alone?"""
+    """Does a panic, a broken law or any exception in a class become the error of its row, and are
+    the other rows as they are alone?"""
 
     class Raises(Fifo):
         def pick(self, now_ns):
@@ -343,7 +346,8 @@ def test_what_goes_wrong_in_a_row_is_its_error(small):
 
 @pytest.mark.skipif(not PLANTED, reason="panics: the wheel has no feature planted-bugs")
 def test_a_panic_of_a_row_is_told_once():
-    """Does a panic print nothing on stderr, since its row's error has its message and its place?"""
+    """Does a panic print nothing on stderr, given that its row's error has its message and
+    location?"""
     script = (
         "import paternoster_io as pt, test_elevators as own\n"
         "row = {'job': '[a]\\nrw=read\\nsize=64k\\n', 'scheduler': own.Panics}\n"
@@ -357,8 +361,8 @@ def test_a_panic_of_a_row_is_told_once():
 
 
 def test_a_class_may_have_any_method():
-    """May a row's scheduler be a class with a method by which other libraries' numbers give their
-    value, and is a class that is no scheduler its row's error, whatever it has?"""
+    """May a row's scheduler be a class with a method `item`, as numbers of other libraries have,
+    and does a class that is no scheduler become its row's error, whatever its attributes?"""
 
     class Items(Fifo):
         def item(self):
@@ -376,7 +380,7 @@ def test_a_class_may_have_any_method():
 
 
 def test_ctrl_c_ends_rows_under_a_class():
-    """Does SIGINT end all rows, though a class that raises ends only its own row?"""
+    """Does SIGINT end all rows, whereas an exception in a class ends only its own row?"""
     job = "[a]\nrw=randread\nbs=4k\nsize=1g\ndirect=1\nruntime=1000h\ntime_based=1\n"
     rows = [{"job": job, "device": "null", "scheduler": kind} for kind in (Loses, Fifo, "noop")]
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
@@ -387,8 +391,8 @@ def test_ctrl_c_ends_rows_under_a_class():
 
 
 def test_torture_ends(small):
-    """Is a class that keeps its requests forever found to starve, and does SIGINT end the random
-    loads in the middle?"""
+    """Is a class that keeps its requests forever found to starve clients, and does SIGINT end the
+    random loads in the middle?"""
     judged = pt.torture(Waits, cases=1)
     assert [one["law"] for one in judged.found] == ["waits"]
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])

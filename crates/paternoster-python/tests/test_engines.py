@@ -24,12 +24,13 @@ from paternoster_io import sweeps
 pyarrow = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-#: A program that was built with the feature `parquet`.
+#: A `paternoster` program built with the feature `parquet`.
 WITH_PARQUET = os.environ.get("PATERNOSTER_WITH_PARQUET")
 
 
 def needs(module: str) -> None:
-    """Skips a test without this module, which is not imported: engines start threads."""
+    """Skips a test if this module is missing. It is not imported here, because engines start
+    threads."""
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"could not import '{module}'")
 
@@ -42,7 +43,7 @@ def needs(module: str) -> None:
     ],
 )  # fmt: skip
 def test_recipes_give_the_same(plan, done, tmp_path, recipe, module):
-    """Does each engine give the results of the loop, byte for byte as sorted Parquet?"""
+    """Does each engine give the loop's results, equal byte for byte as sorted Parquet?"""
     needs(module)
     if module == "pyspark" and shutil.which("java") is None:
         pytest.skip("Spark needs a JRE: there is no java")
@@ -60,7 +61,7 @@ def test_recipes_give_the_same(plan, done, tmp_path, recipe, module):
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_parts_under_xargs_give_the_same(plan, done, tmp_path, form):
-    """Do eight parts, two at a time, give the results of the loop as sorted Parquet?"""
+    """Do eight parts, two at a time, give the loop's results as sorted Parquet?"""
     pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
     out = tmp_path / "out"
     sweep = [sys.executable, "-m", "paternoster_io", "sweep", tmp_path / "plan.parquet"]
@@ -70,7 +71,7 @@ def test_parts_under_xargs_give_the_same(plan, done, tmp_path, form):
     assert ran.stderr == "30 rows done, 0 with errors\n" * 8
     found = pyarrow.table(sweeps.results(out))
     assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
-    # Also in the order written, where types are kept.
+    # Also read file by file, if the format keeps types.
     files = sorted(out.glob("rows-*.parquet"))
     assert len(files) == (8 if form == "parquet" else 0)
     if files:
@@ -94,7 +95,7 @@ def test_the_programs_parquet_is_equal(plan, done, tmp_path):
 
 
 def workers_of_ray(parent: int) -> list[int]:
-    """Workers of that process's Ray that run rows now; only then do they have this name."""
+    """The workers of that process's Ray that are running rows: only then do they have this name."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -111,10 +112,10 @@ def workers_of_ray(parent: int) -> list[int]:
 
 
 def test_a_killed_worker_of_ray_changes_nothing(tmp_path):
-    """Does the recipe give the same although a worker is killed in the middle, after a task other
-    than the first one was seen at work?"""
+    """Does the recipe give the same results if a worker is killed in the middle, once a task other
+    than the first one has been seen running?"""
     needs("ray")
-    # Some seconds of rows, so that there is a middle.
+    # Rows for some seconds, so that there is a middle.
     plan = sweeps.plan(JOBS, DEVICES, SCHEDULERS, [7], runtime="500ms")
     pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
     command = [sys.executable, RECIPES / "with_ray.py", tmp_path / "plan.parquet"]
@@ -137,7 +138,7 @@ def test_a_killed_worker_of_ray_changes_nothing(tmp_path):
 
 
 def test_an_array_of_slurm_makes_the_whole(plan, done, tmp_path):
-    """Do the tasks of an array, each run once, make the plan's results, does a resubmitted one do
+    """Do the tasks of an array, each run once, give the plan's results, does a resubmitted one do
     nothing, and is a task without a part refused?"""
     file = as_csv(plan, tmp_path)
     command = ["bash", str(RECIPES / "slurm.sh"), str(file), str(tmp_path / "out")]
@@ -161,7 +162,8 @@ def test_an_array_of_slurm_makes_the_whole(plan, done, tmp_path):
 
 
 def test_the_script_of_slurm_is_one():
-    """Does the script parse, does shellcheck find nothing, and are its array's tasks the parts?"""
+    """Does the script parse without findings of shellcheck, and does its array have one task for
+    each part?"""
     script = RECIPES / "slurm.sh"
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text()
@@ -173,7 +175,8 @@ def test_the_script_of_slurm_is_one():
 
 
 def test_the_manifest_is_what_kubernetes_takes():
-    """Does the manifest obey Kubernetes' schema, strictly, and is one with a wrong key refused?"""
+    """Is the manifest valid under Kubernetes' strict schema, and is one with a wrong key
+    refused?"""
     yaml = pytest.importorskip("yaml")
     schemas = pytest.importorskip("kubernetes_validate")
     job = yaml.safe_load((RECIPES / "kubernetes.yaml").read_text())
@@ -186,8 +189,8 @@ def test_the_manifest_is_what_kubernetes_takes():
 
 
 def test_a_search_with_optuna_is_repeated(tmp_path):
-    """Does the search find the same twice, nothing worse than the plan's defaults for the device,
-    and does its result hold when it is run again?"""
+    """Does the search find the same twice, and nothing worse than the defaults on that device; and
+    is its result confirmed by another run?"""
     needs("optuna")
     job = tmp_path / "job.fio"
     job.write_text(JOBS[0] + "runtime=50ms\ntime_based=1\n")

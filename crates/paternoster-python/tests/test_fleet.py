@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Is each trace a row, with figures that can be checked by hand?"""
+"""Does each trace become a row, with figures that can be checked by hand?"""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ EXCERPT = Path(__file__).parents[2] / "paternoster-trace/tests/samples/mysql-exc
 
 
 def test_figures_are_those_of_the_trace(tmp_path):
-    """Four I/Os in 3 s: 1 KiB in sequence, a jump, a pause. One row for each file, in order."""
+    """Are the figures right for four I/Os in 3 s (1 KiB in sequence, a jump, a pause), with one row
+    for each file, in order?"""
     head = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n"
     lines = ["0.0 ; 0 ; 2 ; R", "0.05 ; 2 ; 2 ; R", "0.1 ; 100 ; 2 ; W", "3.0 ; 8 ; 2 ; W"]
     text = head + "".join(f"{line} ; 0.0 ; 0.0\n" for line in lines)
@@ -39,7 +40,7 @@ def test_figures_are_those_of_the_trace(tmp_path):
 
 
 def test_a_model_is_like_its_own_recording(tmp_path):
-    """Does a model predict its own recording, and another one less well?"""
+    """Does a model predict its own recording, and another model predict it less well?"""
     told = program("run", "--name=reader", "--rw=randread", "--size=1m", "--direct=1", "-q",
                    "--device=hdd-7200", "--scheduler=bfq", f"--trace={tmp_path}/t")  # fmt: skip
     assert told.returncode == 0
@@ -70,8 +71,8 @@ def test_urls_are_fetched():
 
 
 def test_urls_that_give_nothing_are_told():
-    """Are a pattern without a match, an unknown protocol, and a store without its library refused
-    with the URL, and is a missing file a row with an error?"""
+    """Are a pattern without a match, an unknown protocol, and a store whose library is missing
+    refused with the URL, and does a missing file become a row with an error?"""
     pytest.importorskip("fsspec")
     for url in ("memory://nothing/*.load", "nope://x", "s3://bucket/*.load"):
         with pytest.raises(pt.RequestError, match=url.split("*")[0]):

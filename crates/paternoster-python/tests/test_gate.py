@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Do permits come in fair order, to threads and to tasks, and go back whatever happens?"""
+"""Are permits granted in fair order, to threads and tasks, and given back whatever happens?"""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ import paternoster_io as pt
 
 
 def out(of: pt.GateClass) -> int:
-    """Permits that are out."""
+    """How many permits are out."""
     counts = of.counts()
     return counts["granted"] - counts["given_back"]
 
@@ -25,7 +25,7 @@ def all_of(gate: pt.Gate, of: pt.GateClass) -> list[pt.Permit]:
 
 
 def test_a_permit_is_given_back():
-    """Is a permit out within the `with`, and back after it, even when the I/O fails?"""
+    """Is a permit held inside the `with`, and given back after it, even if the I/O fails?"""
     gate = pt.Gate()
     reads = gate.open("reads", weight=400)
     with reads.permit("read", 4096):
@@ -48,7 +48,7 @@ def test_a_permit_is_given_back():
 
 
 def test_threads_go_on_while_one_waits():
-    """Is Python's lock free while a thread waits for a permit, and does it get the next one?"""
+    """Is the GIL free while a thread waits for a permit, and does that thread get the next one?"""
     gate = pt.Gate()
     reads = gate.open("reads")
     held = all_of(gate, reads)
@@ -104,7 +104,7 @@ def test_tasks_wait_together():
 
 
 def test_times_are_kept():
-    """Is a permit that does not come in time a TooLate, for a thread and for a task?"""
+    """Is TooLate raised if a permit does not come in time, for a thread and for a task?"""
     gate = pt.Gate()
     reads = gate.open("reads")
     held = all_of(gate, reads)
@@ -124,7 +124,7 @@ def test_times_are_kept():
 
 
 def test_many_threads_end():
-    """Do 32 threads of two classes, with and without a class below, all get what they ask for?"""
+    """Do 32 threads of two classes, with and without a child class, all get their permits?"""
     gate = pt.Gate()
     heavy = gate.open("heavy", weight=400)
     classes = [heavy, heavy.open("below", kind="background"), gate.open("light")]
@@ -143,8 +143,8 @@ def test_many_threads_end():
 
 
 def test_rates_hold():
-    """Does a class with a cap of 50 a second get at most its burst at once, 5 and one; and against
-    a flood of 10,000 times its weight, does one with a floor get its next permit at once?"""
+    """Does a class with a cap of 50 a second get at most its burst at once, 5 plus one; and does a
+    class with a floor get its next permit at once against a flood of 10,000 times its weight?"""
     gate = pt.Gate()
     capped = gate.open("capped")
     capped.set_rates(cap_requests=50)
@@ -152,7 +152,7 @@ def test_rates_hold():
     while time.monotonic() < began + 0.3:
         if (permit := capped.try_permit("read", 4096)) is not None:
             had += permit.give_back()
-    # However late this thread is: 50 a second, 5 at once, and one.
+    # However late this thread runs: 50 a second, plus 5 at once, plus one.
     assert 1 <= had <= 6 + 50 * (time.monotonic() - began)
     capped.set_rates()
     assert all(capped.try_permit("read", 4096) is not None for _ in range(100))
@@ -176,6 +176,6 @@ def test_rates_hold():
     ],
 )
 def test_wrong_asks_are_refused(ask, said):
-    """Are mistakes explained in words?"""
+    """Does each mistake get a clear message?"""
     with pytest.raises(pt.Error, match=said):
         ask(pt.Gate())

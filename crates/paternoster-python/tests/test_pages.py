@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Are the pages that are made from the package current?
+"""Are the pages that are generated from the package up to date?
 
 With PATERNOSTER_WRITE_NOTEBOOKS=1 the notebooks' outputs are written instead of compared.
 """
@@ -19,7 +19,7 @@ ROOT = CRATE.parents[1]
 
 
 def test_the_interface_is_told_as_it_is(tmp_path):
-    """Is docs/python-api.md what `reference.py` makes of the stubs?"""
+    """Is docs/python-api.md what `reference.py` generates from the sources?"""
     subprocess.run([sys.executable, CRATE / "reference.py", tmp_path / "page.md"], check=True)
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert page == (ROOT / "docs/python-api.md").read_text(encoding="utf-8")

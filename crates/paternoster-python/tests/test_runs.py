@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Are the figures of `run` those of the program, whatever the options?"""
+"""Are the figures of `run` equal to the program's, whatever the options?"""
 
 import dataclasses
 import pickle
@@ -24,7 +24,7 @@ import paternoster_io as pt
 def test_a_drawn_job_gives_the_documents_of_the_program(
     tmp_path_factory, given_jobs, device, schedulers, seed
 ):
-    """Does a drawn job give byte for byte the JSON that the program prints, digests included?"""
+    """Does a random job give the same JSON as the program, byte for byte, digests included?"""
     file = tmp_path_factory.mktemp("drawn") / "job.fio"
     file.write_text("\n".join(str(job) for job in given_jobs))
     words = [f"--scheduler={one}" for one in schedulers]
@@ -65,8 +65,8 @@ def test_entitled_shares_are_those_of_the_json():
 
 
 def test_it_is_said_why_weights_fail():
-    """Are the program's remarks on weights among the notes, once for all seeds? Of 2 times 16
-    requests 28 sleep for one of four, and cfq does not see whose they are."""
+    """Are the program's remarks on weights among the notes, once for all seeds? There are 4
+    requests for 2 * 16 I/Os: 28 wait for one, and cfq does not see whose they are."""
     job = {
         "global": {
             "direct": 1, "runtime": 1, "size": "64m", "rw": "randread", "ioengine": "libaio",
@@ -83,7 +83,8 @@ def test_it_is_said_why_weights_fail():
 
 
 def test_the_series_sums_to_the_device_counts(small):
-    """Do the intervals of a run contain all its requests, and does none lie past its end?"""
+    """Do the intervals of a run contain all its requests, and does none of them lie past its
+    end?"""
     result = pt.run(small, device="ssd-870evo", interval=0.001)
     assert sum(result.series["requests"]) == result.runs["reads"][0]
     # 1 MiB.
@@ -93,7 +94,7 @@ def test_the_series_sums_to_the_device_counts(small):
 
 
 def test_jobs_may_be_text_path_mapping_dataclass(small, tmp_path):
-    """Do all forms of a job mean the same?"""
+    """Do all ways to write a job mean the same?"""
 
     @dataclasses.dataclass
     class Options:
@@ -113,7 +114,7 @@ def test_jobs_may_be_text_path_mapping_dataclass(small, tmp_path):
 
 
 def test_seeds_and_devices_multiply(small):
-    """Is there a run for each seed, device and scheduler, and does a seed change the places?"""
+    """Is there a run for each seed, device and scheduler, and does the seed change the offsets?"""
     job = pt.Job("a", **{**small.options, "randrepeat": 0})
     result = pt.run(job, device=["null", "ssd-870evo"], scheduler=["noop", "bfq"], seeds=range(3))
     assert len(result.runs) == 3 * 2 * 2
@@ -133,7 +134,7 @@ def test_seeds_and_devices_multiply(small):
     ],
 )
 def test_errors_have_the_program_s_words(small, tmp_path, words, asked):
-    """Is a wrong request an exception with the message that the program prints?"""
+    """Does a wrong request raise an exception with the message that the program prints?"""
     (tmp_path / "job.fio").write_text(str(small))
     told = program("run", "job.fio", "-q", *words, cwd=tmp_path)
     assert told.returncode == 2
@@ -145,13 +146,13 @@ def test_errors_have_the_program_s_words(small, tmp_path, words, asked):
 
 @pytest.mark.parametrize("job", [5, None, 2.5])
 def test_what_is_no_job_is_refused(job):
-    """Is an object that is no job a RequestError that says what would be one?"""
+    """Does an object that is no job raise a RequestError that says what a job may be?"""
     with pytest.raises(pt.RequestError, match=f"a job is text, a path, .*: {job}"):
         pt.run(job)
 
 
 def test_a_wrong_job_names_its_line():
-    """Is a wrong option reported with its line, for text that was never a file?"""
+    """Is a wrong option reported with its line, even for text that was never a file?"""
     with pytest.raises(pt.RequestError, match=r"job\.fio:2: .*rw"):
         pt.run("[a]\nrw=sideways\nsize=1m\n")
 
@@ -165,7 +166,7 @@ def test_a_failed_job_raises_with_its_result(small):
 
 
 def test_results_and_errors_pickle(small):
-    """Do results, tables, devices and exceptions survive a pickle?"""
+    """Do results, tables, devices and exceptions survive pickling?"""
     result = pt.run(small, device="null", interval=0.01)
     assert pickle.loads(pickle.dumps(result)) == result
     assert pickle.loads(pickle.dumps(pt.device("null"))) == pt.device("null")
@@ -178,8 +179,8 @@ LONG = pt.Job("a", rw="randread", bs="4k", size="1g", direct=1, runtime="1000h",
 
 @pytest.mark.parametrize("command", [pt.run, pt.compare])
 def test_ctrl_c_ends_a_call(command):
-    """Does SIGINT end a thousand hours with KeyboardInterrupt, even in the threads of `compare`,
-    and does the next run work?"""
+    """Does SIGINT end a run of a thousand hours with KeyboardInterrupt, even in the threads of
+    `compare`, and does the next run work?"""
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -189,7 +190,7 @@ def test_ctrl_c_ends_a_call(command):
 
 
 def test_other_threads_go_on_while_one_simulates():
-    """Does a thread of Python go on counting while another one simulates?"""
+    """Does a Python thread go on counting while another one simulates?"""
     counted, done = 0, threading.Event()
 
     def simulate() -> None:
@@ -203,12 +204,12 @@ def test_other_threads_go_on_while_one_simulates():
         counted += 1
         time.sleep(0.0001)
     thread.join()
-    # With the GIL held it would have been a few at most.
+    # If the GIL were held, it would have counted only a little.
     assert counted > 50
 
 
 def test_compare_is_the_program_s(small, tmp_path):
-    """Is the advice the document that the program prints?"""
+    """Does `compare` return the document that the program prints?"""
     job = pt.Job("a", **{**small.options, "runtime": "100ms", "size": "64m"})
     (tmp_path / "job.fio").write_text(str(job))
     told = program(
@@ -226,7 +227,8 @@ def test_compare_is_the_program_s(small, tmp_path):
 
 
 def test_devices_and_schedulers_are_listed():
-    """Are devices and schedulers those of the program, and is a device file of one's own run?"""
+    """Are devices and schedulers listed as the program lists them, and can a custom device file be
+    run?"""
     names = [device.name for device in pt.devices()]
     assert names == [
         each["name"] for each in documents(program("devices", "--format=json").stdout)[0]["devices"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Does a plan give the same results in one process, in parts and in pieces?"""
+"""Does a plan give the same results in one process, in parts and in chunks?"""
 
 import hashlib
 import signal
@@ -34,7 +34,7 @@ def test_a_plan_is_done_in_one_loop(plan, done):
 
 
 def test_parts_make_the_whole(plan, done, tmp_path):
-    """Do eight parts in separate processes give what one loop does, and does a second run of a
+    """Do eight parts in separate processes give what one loop gives, and does a second run of a
     finished plan do nothing?"""
     file = as_csv(plan, tmp_path)
     words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--part"]
@@ -44,21 +44,21 @@ def test_parts_make_the_whole(plan, done, tmp_path):
     found = sweeps.results(tmp_path / "out")
     assert without_cost(found.rows()) == without_cost(done.rows())
     assert program(*words, "1/1").stderr == "0 rows done, 0 with errors\n"
-    # One file of the results is lost: only its rows are run again.
+    # If one file of results is lost, only its rows are run again.
     lost = sorted((tmp_path / "out").glob("rows-*"))[0]
     lost.unlink()
     assert program(*words, "1/1").stderr == "30 rows done, 0 with errors\n"
     assert without_cost(sweeps.results(tmp_path / "out").rows()) == without_cost(done.rows())
 
 
-#: The program that has no Python, inside of the package.
+#: The program without Python, as it is in the package.
 INSIDE = [sys.executable, "-c", "import sys; from paternoster_io import _native; "
           "sys.exit(_native.program(['paternoster', *sys.argv[1:]]))"]  # fmt: skip
 
 
 def test_the_program_does_the_same(plan, done, tmp_path):
-    """Do parts in the Rust program give what Python's loop does, and does one go on where the other
-    ended?"""
+    """Do parts run by the Rust program give what Python's loop gives, and does each go on where the
+    other ended?"""
     file = as_csv(plan, tmp_path)
     words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--part"]
     for part in (1, 2):
@@ -71,8 +71,8 @@ def test_the_program_does_the_same(plan, done, tmp_path):
 
 
 def test_costs_are_predicted(plan, done):
-    """Is each row's cost predicted without a clock, and are parts made from it equal to within the
-    costliest row?"""
+    """Is each row's cost predicted without a clock, and do the costs of parts made from it differ
+    by at most the costliest row?"""
     told = sweeps.predict(plan)
     assert told == sweeps.predict(plan)
     costs = told["cost"]
@@ -84,7 +84,8 @@ def test_costs_are_predicted(plan, done):
 
 
 def test_the_manifest_of_kubernetes_is_right():
-    """Is the manifest YAML of a job of 200 indexed parts, each with its own number from 1?"""
+    """Is the manifest valid YAML of a job with 200 indexed parts, each with its own number from
+    1?"""
     yaml = pytest.importorskip("yaml")
     text = (RECIPES / "kubernetes.yaml").read_text()
     assert len(text.splitlines()) <= 30
@@ -103,7 +104,7 @@ def test_the_manifest_of_kubernetes_is_right():
 
 
 def test_a_failing_row_is_a_row():
-    """Is a mistake in its row's error, with the other rows done?"""
+    """Does a mistake become its row's error, with the other rows done?"""
     job = "[a]\nrw=read\nsize=64k\n"
     rows = [
         {"job": job},
@@ -128,9 +129,9 @@ def test_a_failing_row_is_a_row():
 
 
 def test_a_cell_of_any_kind_is_its_rows_own():
-    """Is a cell that its column cannot hold (an array, a series, an object that raises when
-    compared or printed) its row's error, an array of one number that number, an absent value of
-    pandas an empty cell, with the other rows done?"""
+    """Does a cell that its column cannot hold (an array, a series, an object that raises when
+    compared or printed) become its row's error, an array of one number that number, and a missing
+    value of pandas an empty cell, with the other rows done?"""
     numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
 
     class Bad:
@@ -155,13 +156,13 @@ def test_a_cell_of_any_kind_is_its_rows_own():
         assert all(error.startswith(("RequestError", "JobError")) for error in found[:-1]), found
         assert found[-1] is None
     found = pt.run_rows([{"job": job, "device": "null", "seed": cell} for cell in right])
-    # A row has its plan's cells; an empty one stays empty, and its seed is 0.
+    # A row of results has its plan's cells; an empty one stays empty, and its seed is 0.
     assert (found["error"], found["seed"]) == ([None] * 6, [5, 5, 5, None, None, None])
 
 
 def test_a_row_is_named_by_what_it_asks():
-    """Does a row's name depend only on its meaning: do defaults written out, cells empty or not a
-    number, and its cost change nothing?"""
+    """Does a row's name depend only on its meaning, not on defaults written out, on empty or NaN
+    cells, or on its cost?"""
     job = "[a]\nrw=read\nsize=64k\n"
     same = [
         {"job": job},
@@ -173,7 +174,7 @@ def test_a_row_is_named_by_what_it_asks():
 
 
 def test_parts_are_even_and_apart():
-    """Is each row in one part, and do parts differ in cost by at most the costliest row?"""
+    """Is each row in exactly one part, and do parts differ in cost by at most the costliest row?"""
     rows = [{"job": str(place), "cost": float(place % 13)} for place in range(100)]
     parts = [sweeps.part_of(rows, part, 7) for part in range(1, 8)]
     assert sorted(int(row["job"]) for part in parts for row in part) == list(range(100))
@@ -184,7 +185,7 @@ def test_parts_are_even_and_apart():
 
 
 def test_batches_of_others_are_taken():
-    """Do plans of pandas and polars give the same as rows?"""
+    """Do plans as pandas or polars frames give the same as rows?"""
     rows = [{"job": "[a]\nrw=read\nsize=64k\n", "seed": 3}, {"job": "/no.fio", "seed": None}]
     names = [sweeps.row_id(row) for row in rows]
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -193,7 +194,7 @@ def test_batches_of_others_are_taken():
 
 
 def test_a_trace_is_a_row(tmp_path):
-    """Is a trace replayed by a row, with the figures of `pt.replay`?"""
+    """Does a row replay a trace, with the figures of `pt.replay`?"""
     told = program("run", "--name=a", "--rw=randread", "--size=256k", "--direct=1", "-q",
                    "--device=ssd-870evo", f"--trace={tmp_path}/t")  # fmt: skip
     assert told.returncode == 0
@@ -219,8 +220,8 @@ def test_a_wrong_sweep_is_refused(tmp_path, words, said):
 
 
 def test_ctrl_c_keeps_whole_chunks(tmp_path):
-    """Does SIGINT in the middle of a sweep end it with 130 and no traceback, with complete files of
-    finished rows, and does it go on from there?"""
+    """Does SIGINT in the middle of a sweep end it with status 130, no traceback and complete files
+    of finished rows; and does the next sweep go on from there?"""
     job = "[a]\nrw=randread\nsize=1g\ndirect=1\n"
     rows = [{"job": job + "number_ios=9\n", "seed": seed} for seed in range(3)]
     long = {"job": job + "time_based=1\nruntime=1000h\n", "seed": 9, "device": "null"}
@@ -240,7 +241,7 @@ def test_ctrl_c_keeps_whole_chunks(tmp_path):
     assert list(sweeps.sweep(rows, tmp_path / "out")) == []
 
 
-#: What a cell may be, in whatever a researcher's frame holds.
+#: What a cell may be, in any frame that a user may have.
 CELLS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.integers(2**63, 2**65), st.floats(), st.text(),
     st.binary(max_size=9), st.just("\udcff"), st.just(JOBS[3]), st.just(10**400),
@@ -256,7 +257,7 @@ CELLS = st.one_of(
 )
 def test_any_row_is_a_row(rows):
     """Does a random plan, with any columns and cells, give as many rows of results, each with a
-    digest or an error, and the same when it is run again?"""
+    digest or an error, and the same rows when it is run again?"""
     found = pt.run_rows([{"runtime": "1ms", "device": "null", **row} for row in rows])
     assert len(found) == len(rows)
     assert all((one["digest"] is None) != (one["error"] is None) for one in found.rows())
@@ -266,8 +267,8 @@ def test_any_row_is_a_row(rows):
 
 
 def test_odd_plans_are_taken_or_refused(tmp_path):
-    """Are an empty plan of each kind, an unknown column and the last seed accepted, and is an
-    object that is no plan refused by a RequestError?"""
+    """Are an empty plan of each kind, an unknown column and the largest seed accepted, and is an
+    object that is no plan refused with a RequestError?"""
     job = "[a]\nrw=read\nsize=64k\n"
     assert len(pt.run_rows([])) == len(sweeps.predict([])) == len(sweeps.plan([])) == 0
     assert list(sweeps.sweep([], tmp_path / "none")) == []
@@ -289,8 +290,8 @@ def test_odd_plans_are_taken_or_refused(tmp_path):
 
 
 def test_plans_of_any_frame_are_predicted():
-    """Is the cost of a pandas plan predicted, where empty cells are NaN and seeds therefore floats,
-    and is a cell that its column cannot hold refused by its row and name?"""
+    """Is the cost of a pandas plan predicted, although empty cells are NaN and seeds therefore
+    floats, and is a cell that its column cannot hold refused with its row and name?"""
     job = "[a]\nrw=read\nsize=64k\n"
     rows = [{"job": job, "seed": 3, "set": None}, {"job": job, "seed": None, "runtime": "5ms"}]
     plain = sweeps.predict(rows)
@@ -303,8 +304,9 @@ def test_plans_of_any_frame_are_predicted():
 
 
 def test_numbers_of_any_length_are_refused():
-    """Is a number with more digits than Python reads or writes its row's error when it is run, and
-    a RequestError when its cost is predicted; and is one that only begins with zeros accepted?"""
+    """Does a number with more digits than Python reads or writes become its row's error when it is
+    run, and raise a RequestError when its cost is predicted; and is one that merely has leading
+    zeros accepted?"""
     job = "[a]\nrw=read\nsize=64k\n"
     for value in ("9" * 21, "9" * 4301, "9" * 100_000, 10**4301, -(10**4301), 2**2001, ""):
         row = {"job": job, "seed": value}
@@ -320,8 +322,8 @@ def test_numbers_of_any_length_are_refused():
 
 
 def test_names_in_any_script_are_names(tmp_path):
-    """Are a job and a folder found whose names have blanks, umlauts and kana, by function and by
-    command?"""
+    """Are a job and a folder found if their names have blanks, umlauts and kana, by the function
+    and by the command?"""
     folder = tmp_path / "für 日本 %s"
     folder.mkdir()
     (folder / "jöb.fio").write_text("[ä]\nrw=read\nsize=64k\n")
@@ -341,7 +343,7 @@ def test_names_in_any_script_are_names(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_no_result_is_named(tmp_path, name, content):
-    """Is a foreign file among the results reported by name, without a traceback?"""
+    """Is a file that is not a result reported by name, without a traceback?"""
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)
@@ -350,8 +352,8 @@ def test_what_is_no_result_is_named(tmp_path, name, content):
 
 
 def test_results_that_cannot_be_written_are_told(tmp_path):
-    """Are a file as folder, an unknown format, and a plan that is none refused with exit status 2
-    or a RequestError?"""
+    """Are a file given as folder, an unknown format, and a file that is no plan refused with exit
+    status 2 or a RequestError?"""
     plan = tmp_path / "plan.csv"
     plan.write_text("job\n/no.fio\n")
     told = program("sweep", str(plan), "--out", str(plan))

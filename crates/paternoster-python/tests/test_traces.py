@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Are traces read, summarised and replayed as by the program?"""
+"""Are traces read, summarised and replayed as the program does it?"""
 
 import pytest
 from conftest import documents, program
@@ -9,7 +9,7 @@ import paternoster_io as pt
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    """A trace of a run, as blktrace leaves it."""
+    """A trace of a run, in blktrace's format."""
     folder = tmp_path_factory.mktemp("trace")
     told = program(
         "run", "--name=a", "--rw=randread", "--bs=4k", "--size=1m", "--direct=1", "--number_ios=99",
@@ -33,14 +33,14 @@ def test_events_come_in_batches(trace):
 
 
 def test_the_summary_is_the_program_s(trace):
-    """Is the summary the JSON of `analyze`?"""
+    """Is the summary equal to the JSON of `analyze`?"""
     told = program("analyze", str(trace), "--format=json")
     with pt.open_trace(trace) as opened:
         assert [opened.summary()] == documents(told.stdout)[0]["traces"]
 
 
 def test_replays_are_the_program_s(trace):
-    """Are a replay's figures the JSON of `replay`?"""
+    """Are a replay's figures equal to the JSON of `replay`?"""
     words = ["--device=hdd-7200", "--scheduler=noop", "--scheduler=bfq", "--format=json"]
     told = program("replay", str(trace), "-q", *words)
     replayed = pt.replay(trace, device="hdd-7200", scheduler=["noop", "bfq"])
@@ -49,7 +49,8 @@ def test_replays_are_the_program_s(trace):
 
 
 def test_what_is_wrong_with_a_trace_is_said(tmp_path, trace):
-    """Are a missing trace, a wrong format and an unreadable record exceptions or problems?"""
+    """Are a missing trace and a wrong format exceptions, and is an unreadable record listed as a
+    problem?"""
     with pytest.raises(pt.RequestError, match="nowhere"):
         next(pt.open_trace(tmp_path / "nowhere"))
     with pytest.raises(pt.RequestError, match="there is no format `btrfs`; there are blktrace"):
@@ -62,7 +63,7 @@ def test_what_is_wrong_with_a_trace_is_said(tmp_path, trace):
 
 
 def test_a_trace_may_be_left_early(trace):
-    """Does a trace close after only one batch was read?"""
+    """Can a trace be closed after only one batch was read?"""
     with pt.open_trace(trace, batch=1) as opened:
         assert len(next(opened)) == 1
     assert list(opened) == []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`python -m paternoster_io …`: the whole program, without an installation of its own, and `sweep`,
-which only the package has."""
+"""`python -m paternoster_io …`: the whole program without installing it, and `sweep`, which only
+the package has."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from . import _native, sweeps
 
 
 def main() -> int:
-    """The program with this process's arguments."""
+    """Runs the program with this process's arguments."""
     if sys.argv[1:2] == ["sweep"]:
         return sweeps.main(sys.argv[2:])
     # The program handles Ctrl-C itself; it sees a closed pipe as an error.

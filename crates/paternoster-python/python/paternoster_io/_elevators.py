@@ -20,26 +20,27 @@ from ._native import Idle, Request, lend
 
 
 class Elevator:
-    """The base of a scheduler in Python. A run makes an object of the class for each of its runs,
-    so that one run knows nothing of the others; `__init__` takes no arguments.
+    """The base class of schedulers in Python. Each run gets an object of its own, so runs share no
+    state; `__init__` takes no arguments.
 
-    Only `insert` and `pick` must be there. What is not overridden costs nothing.
+    Only `insert` and `pick` are required. Methods that are not overridden cost nothing.
     """
 
-    #: What it is called in tables; the class's name in lower case unless it is given.
+    #: Its name in tables; by default the class's name in lower case.
     name: ClassVar[str] = ""
 
     def attach(self, device: dict[str, Any]) -> None:
-        """Comes to a queue. `device` has capacity_sectors, depth, rotational, and requests: how
-        many there can be."""
+        """It joins a queue. `device` has capacity_sectors, depth, rotational, and requests: the
+        most that there can be."""
 
     def insert(self, request: Request, at_head: bool) -> None:
-        """A request begins to wait, before all others if `at_head`: the device refused it."""
+        """A request begins to wait; ahead of all others if `at_head`, because the device refused
+        it."""
         raise NotImplementedError
 
     def pick(self, now_ns: int) -> Request | Idle | None:
-        """Which one next? It is asked only while requests wait. `Idle(until_ns)` is nothing until
-        then, `None` nothing until something in the device has ended."""
+        """Returns the next request. It is called only while requests wait. `Idle(until_ns)`
+        dispatches nothing until then, `None` nothing until a request in the device has ended."""
         raise NotImplementedError
 
     def started(self, request: Request) -> None:
@@ -52,8 +53,8 @@ class Elevator:
         """The device refused a request that had started; it is inserted again."""
 
     def removed(self, request: Request) -> None:
-        """A waiting request is withdrawn, or has become part of another. A class without this
-        method may pick it all the same: it is passed over then."""
+        """A waiting request was withdrawn, or has become part of another. A class without this
+        method may still pick it: it is then passed over."""
 
     def grown(self, request: Request) -> None:
         """More was merged into a waiting request; its `sector` and `sectors` have changed."""
@@ -63,7 +64,7 @@ class Elevator:
 
 
 def lent(given: type[Elevator]) -> str:
-    """Lets a class be chosen by its name, and gives that."""
+    """Makes a class selectable by its name, and returns the name."""
     name = given.name or re.sub(r"\W", "-", given.__name__.lower())
     for needed in ("insert", "pick"):
         if getattr(given, needed) is getattr(Elevator, needed):

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Exceptions: what the program would have printed, with its words.
+"""Exceptions, with the messages that the program would have printed.
 
-Exit status 2 is a RequestError, 1 a JobError, 130 a KeyboardInterrupt.
+Exit status 2 becomes a RequestError, 1 a JobError, 130 a KeyboardInterrupt.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Whatever goes wrong in this package."""
+    """The base of all exceptions of this package."""
 
 
 class RequestError(Error, ValueError):
-    """What was asked is wrong: a job, a device, a scheduler, an option, a trace."""
+    """The request is wrong: a job, a device, a scheduler, an option, a trace."""
 
 
 class JobError(Error, RuntimeError):
-    """A job failed. `result` has what all jobs did until then, if there is any."""
+    """A job failed. `result` has what all jobs had done by then, if anything."""
 
     result: object = None
 
 
 class ElevatorError(Error):
-    """A scheduler in Python broke the law that the message names."""
+    """A scheduler in Python broke a law; the message says which."""
 
 
 class GateError(Error):

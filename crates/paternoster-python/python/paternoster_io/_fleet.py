@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A fleet of traces: a row for each, to sort, group and plot.
+"""A fleet of traces: one row for each trace, to sort, group and plot.
 
     paths, globs, URLs ──▶ open_trace: one pass over arrivals ─┐
                       └──▶ summary: which process waited       ├──▶ a row
@@ -24,7 +24,7 @@ from ._runs import DeviceLike, open_trace, replay
 _INTERVAL_NS = 1_000_000_000
 _PAUSE_NS = 100_000_000
 
-#: Columns before those of the schedulers. Times in ns, parts from 0 to 1.
+#: Columns before those of the schedulers. Times are in ns, parts from 0 to 1.
 COLUMNS = {
     "trace": "string", "events": "int64", "ios": "int64", "bytes": "int64",
     "length_ns": "int64", "iops": "double", "bytes_per_second": "double",
@@ -40,7 +40,7 @@ def _is_url(path: str) -> bool:
 
 
 def _found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The names of all traces, each once, patterns resolved."""
+    """The names of all traces, each once, with patterns expanded."""
     several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names: list[str] = []
     for path in [os.fsdecode(path) for path in several]:
@@ -61,7 +61,7 @@ def _resolved(url: str) -> list[str]:
     opened = _fsspec().open_files
     try:
         names = [file.fs.unstrip_protocol(file.path) for file in opened(url, "rb")]
-    # Each kind of store has its own exceptions.
+    # Each kind of store raises its own exceptions.
     except Exception as error:
         raise RequestError(f"{url}: {type(error).__name__}: {error}") from error
     if not names:
@@ -177,11 +177,11 @@ def fleet(
     scheduler: str | Iterable[str] = ("none", "mq-deadline", "kyber", "bfq"),
     window: str | None = None,
 ) -> Table:
-    """A row for each trace: load, mix, burstiness, idle time, seekiness, who waited, and the
-    latencies that the device would have under each scheduler.
+    """One row for each trace: load, mix, burstiness, idle time, seekiness, which process waited,
+    and the latencies that the device would have under each scheduler.
 
-    `paths` are files of any format, patterns (`traces/**/*.gz`) or URLs that fsspec knows. `window`
-    is the part that is replayed (`0:60`); the other figures are of the whole trace.
+    `paths` are files of any format, patterns (`traces/**/*.gz`) or URLs that fsspec supports.
+    `window` is the part that is replayed (`0:60`); the other figures are of the whole trace.
     """
     schedulers = [scheduler] if isinstance(scheduler, str) else list(scheduler)
     columns = dict(COLUMNS)
@@ -196,7 +196,7 @@ def fleet(
 
 def _row(name: str, device: DeviceLike, schedulers: list[str], window: str | None
          ) -> dict[str, Any]:  # fmt: skip
-    import tempfile  # compression and chance, which no other part of the package needs
+    import tempfile  # compression and random numbers, which no other part of the package needs
 
     row: dict[str, Any] = {"trace": name}
     try:

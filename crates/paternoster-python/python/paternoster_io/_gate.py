@@ -24,7 +24,7 @@ Kind = Literal["normal", "urgent", "background", "idle"]
 
 
 class Permit:
-    """A permit, in a `with` or `async with`: there is one inside, and it is given back behind it."""
+    """A permit, for `with` or `async with`: it is held inside, and given back at the end."""
 
     def __init__(
         self, of: _native.GateClass, op: str, length: int, offset: int | None,
@@ -46,7 +46,7 @@ class Permit:
 
     async def __aenter__(self) -> Permit:
         self._only_once()
-        # Takes half of the package's import time, and sweeps do not need it.
+        # This import takes half of the package's import time, and sweeps do not need it.
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -80,31 +80,31 @@ class Permit:
             raise GateError("a permit is for one `with` at a time")
 
     def give_back(self) -> bool:
-        """Gives it back before the end; whether it was still out."""
+        """Gives it back before the end; returns whether it was still held."""
         out, self._out = self._out, None
         return out is not None and out.give_back()
 
 
 class GateClass:
-    """Those of a program's I/Os that have a share together."""
+    """A class of a program's I/Os, which share by weight with other classes."""
 
     def __init__(self, name: str, of: _native.GateClass) -> None:
         self.name, self._class = name, of
 
     def open(self, name: str, *, weight: int = 100, kind: Kind = "normal") -> GateClass:
-        """A class below this one, which shares what this one has."""
+        """A child class; the children of a class divide its share."""
         return GateClass(name, self._class.open(name, weight, kind))
 
     def permit(
         self, op: Op, length: int, *, offset: int | None = None, within: float | None = None,
         by: float | None = None,
     ) -> Permit:  # fmt: skip
-        """A permit for an I/O of so many bytes. A `TooLate` is raised if it is not granted
-        `within` so many seconds, or if the I/O would not have ended `by` then."""
+        """A permit for an I/O of `length` bytes. `TooLate` is raised if it is not granted `within`
+        that many seconds, or if the I/O would not have ended `by` that many seconds from now."""
         return Permit(self._class, op, length, offset, within, by)
 
     def try_permit(self, op: Op, length: int) -> Permit | None:
-        """A permit that is out already, if there is one at once."""
+        """A permit that is already granted, if one is free now."""
         out = self._class.now(op, length)
         if out is None:
             return None
@@ -113,28 +113,28 @@ class GateClass:
         return permit
 
     def eta(self, op: Op, length: int) -> tuple[float, float] | None:
-        """In how many seconds a permit would be given, and the I/O be done."""
+        """In how many seconds a permit would be granted, and its I/O would have ended."""
         return self._class.eta(op, length)
 
     def counts(self) -> dict[str, Any]:
-        """What it has had so far."""
+        """What it has got so far."""
         return self._class.counts()
 
     def set_weight(self, weight: int) -> None:
-        """Another weight from now on."""
+        """Changes its weight."""
         self._class.set_weight(weight)
 
     def set_rates(
         self, *, cap_bytes: int = 0, cap_requests: int = 0, floor_bytes: int = 0,
         floor_requests: int = 0,
     ) -> None:  # fmt: skip
-        """The most and the least that it gets each second from now on; 0: not said. A cap is for
-        the class and those below it together. A floor is had before any weight counts, by a class
-        that has none below it."""
+        """Sets the most and the least that it gets per second; 0 is no limit. A cap applies to the
+        class and all classes below it together. A floor is served before weights count; only a
+        class without children may have one."""
         self._class.set_rates((cap_bytes, cap_requests), (floor_bytes, floor_requests))
 
     def close(self) -> None:
-        """Nothing more can be asked for it."""
+        """Closes the class: it gives no more permits."""
         self._class.close()
 
 
@@ -149,33 +149,33 @@ class _Granted(Permit):
 
 
 class Gate:
-    """Fair permits for the I/O of this process, to a device or to what lies below `path`."""
+    """Fair permits for this process's I/O to a device, or to the files below `path`."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._gate = _native.Gate(None if path is None else os.fspath(path))
         self._classes: dict[str, GateClass] = {}
 
     def open(self, name: str, *, weight: int = 100, kind: Kind = "normal") -> GateClass:
-        """A class: it shares by weight with its siblings. `urgent` goes before them, `background`
-        has a sixteenth of its weight, `idle` what they leave."""
+        """A class, which shares by weight with its siblings. An `urgent` class goes before them, a
+        `background` class has a sixteenth of its weight, an `idle` one gets what they leave."""
         self._classes[name] = opened = GateClass(name, self._gate.open(name, weight, kind))
         return opened
 
     def permit(self, name: str, op: Op, length: int, **more: Any) -> Permit:
-        """A permit of the class of this name."""
+        """A permit of the class with this name."""
         if name not in self._classes:
             raise GateError(f"no class {name!r} was opened")
         return self._classes[name].permit(op, length, **more)
 
     def explain(self, most: int = 20) -> str:
-        """Who waits for what, and why."""
+        """What each class waits for, and why."""
         return self._gate.explain(most)
 
     def metrics(self) -> str:
-        """Figures in Prometheus' form."""
+        """Figures in Prometheus' text format."""
         return self._gate.metrics()
 
     def report(self) -> str | None:
-        """What a programmer should know, once each: permits that never came back, threads that
-        ask for a second one."""
+        """Likely mistakes of the program, each reported once: permits that were never given back,
+        threads that ask for a second permit."""
         return self._gate.report()

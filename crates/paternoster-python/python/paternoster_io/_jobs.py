@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Jobs and devices: Python objects that become fio's text and device files.
+"""Jobs and devices: Python objects that become fio job files and device files.
 
     Job("db", rw="randread", bs="4k", time_based=True)   ->   [db]
                                                               rw=randread
@@ -22,7 +22,8 @@ from ._errors import RequestError
 
 
 class Job:
-    """One section of a job file. Options have fio's names and values; `None` leaves one out."""
+    """One section of a job file. Options have fio's names and values; an option that is `None` is
+    left out."""
 
     def __init__(self, name: str, /, **options: Any) -> None:
         self.name = name
@@ -41,8 +42,8 @@ class Job:
     __hash__ = None  # type: ignore[assignment]
 
 
-#: fio's text, the path of a job file, one job, several, or sections by their names
-#: ("global" first), each a mapping or a dataclass of options.
+#: The text or the path of a job file, one job, several, or a mapping of section names ("global"
+#: first) to options, each a mapping or a dataclass.
 Jobs = Union[str, "os.PathLike[str]", Job, Iterable[Job], Mapping[str, Any]]
 
 
@@ -73,7 +74,7 @@ def _section(name: str, options: Any) -> str:
 
 
 def text_of(jobs: Jobs) -> tuple[str, str | None]:
-    """The name of a job file, and its text unless it is on the disk."""
+    """The name of a job file, and its text unless it is a file already."""
     if isinstance(jobs, os.PathLike):
         return os.fspath(jobs), None
     if isinstance(jobs, str):
@@ -98,7 +99,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A device: its file, and what is in it."""
+    """A device: its device file, and what that says."""
 
     name: str
     model: str
@@ -110,7 +111,7 @@ class Device:
 
     @classmethod
     def from_toml(cls, toml: str | os.PathLike[str]) -> Device:
-        """The device of a device file: its text, or its path."""
+        """The device of a device file, given as text or by its path."""
         if isinstance(toml, os.PathLike) or "\n" not in toml:
             name = os.fspath(toml)
             try:
@@ -131,7 +132,7 @@ class Device:
 
 
 def device(name: str) -> Device:
-    """A device of the catalog by its name."""
+    """The catalog's device of this name."""
     told = json.loads(_native.document(["devices", name, "--format=json"], {}, False))
     return Device._told(told, _native.device_file(name) or "")
 
@@ -144,7 +145,7 @@ def devices() -> list[Device]:
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """What can be set of a scheduler, by its sysfs name."""
+    """A setting of a scheduler, by its sysfs name."""
 
     name: str
     path: str

@@ -8,7 +8,7 @@ __version__: str
 
 @final
 class Table:
-    """Rows of figures. Any consumer of Arrow takes one: `pyarrow.table(t)`, `polars.DataFrame(t)`,
+    """Rows of figures. Any consumer of Arrow takes it: `pyarrow.table(t)`, `polars.DataFrame(t)`,
     `pandas.DataFrame.from_arrow(t)`, DuckDB by its name in a query."""
 
     @staticmethod
@@ -45,7 +45,7 @@ class Trace:
 
 @final
 class Request:
-    """A request, as a scheduler sees it. Attributes of one's own may be set."""
+    """A request, as a scheduler sees it. A scheduler may set attributes of its own on it."""
 
     op: str
     """read, write, trim, flush or other"""
@@ -69,7 +69,8 @@ class Request:
 
 @final
 class Idle:
-    """Nothing now, though requests wait: not before this time, unless something changes."""
+    """Dispatch nothing yet, although requests wait: not before this time, unless something
+    changes."""
 
     until_ns: int
     def __new__(cls, until_ns: int) -> Idle: ...

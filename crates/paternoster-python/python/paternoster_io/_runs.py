@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs: requests in Python, translated to the program's command line.
+"""Runs: calls in Python, translated to the program's command line.
 
     run(job, device="null", scheduler=["noop", "bfq"], seeds=range(3), runtime="1s")
       -> run job.fio -q --device null --scheduler noop --scheduler bfq --runtime 1s --seed 0 …
@@ -23,7 +23,7 @@ from ._native import Table
 DeviceLike = Union[str, "os.PathLike[str]", Device]
 
 
-#: A scheduler's name, with attributes if you like (`bfq:slice_idle=0`), or a class of one's own.
+#: A scheduler's name, possibly with attributes (`bfq:slice_idle=0`), or your own class.
 SchedulerLike = Union[str, type[Elevator]]
 
 
@@ -32,12 +32,12 @@ def _several(given: Any, single: tuple[type, ...]) -> list[Any]:
 
 
 class _Words:
-    """The words of a command, and the files that it is given in memory."""
+    """The words of a command, and the files that are passed to it in memory."""
 
     def __init__(self, *words: str) -> None:
         self.words = list(words)
         self.files: dict[str, str] = {}
-        #: schedulers in Python are among those asked for
+        #: whether any of the schedulers is a Python class
         self.own = False
 
     def document(self) -> dict[str, Any]:
@@ -81,22 +81,22 @@ class _Words:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What runs gave. Every table begins with device, scheduler and seed, and goes to any consumer
-    of Arrow: `pyarrow.table(result.clients)`, `polars.DataFrame(result.clients)`."""
+    """The results of runs. Every table begins with device, scheduler and seed, and any consumer of
+    Arrow takes it: `pyarrow.table(result.clients)`, `polars.DataFrame(result.clients)`."""
 
-    #: a row for each run: digest of its events, the device's counts
+    #: one row per run: digest of its events, the device's counts
     runs: Table
-    #: a row for each run, job, clone and direction: rates, latencies, share and entitled share
+    #: one row per run, job, clone and direction: rates, latencies, share and entitled share
     clients: Table
-    #: a row for each run and section between two stonewalls: fairness, idle time
+    #: one row per run and section between two stonewalls: fairness, idle time
     sections: Table
-    #: a row for each bin of latencies
+    #: one row per bin of latencies
     histograms: Table
-    #: a row for each interval and client, if `interval` was given
+    #: one row per interval and client, if `interval` was given
     series: Table
     #: fio's JSON of each run, as `--output-format json` prints it
     documents: tuple[str, ...] = dataclasses.field(repr=False)
-    #: what the program prints as notes
+    #: the notes that the program prints
     notes: tuple[str, ...] = ()
 
     def json(self, place: int = 0) -> dict[str, Any]:
@@ -136,10 +136,10 @@ def run(
     interval: float | None = None,
     check: bool = True,
 ) -> Result:
-    """Runs jobs on each device under each scheduler with each seed, as `paternoster run` does.
+    """Runs jobs on each device, under each scheduler, with each seed, as `paternoster run` does.
 
-    `interval` in seconds asks for the table `series`. A job that fails raises a JobError whose
-    `result` has everything, unless `check` is false.
+    With an `interval`, in seconds, there is the table `series`. If a job fails, a JobError is
+    raised whose `result` has everything, unless `check` is false.
     """
     words = _Words("run")
     words.job(job)
@@ -175,7 +175,7 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The scheduler that is best, with its attributes."""
+        """The best scheduler, with its attributes."""
         return str(self.document["best"])
 
 
@@ -188,7 +188,7 @@ def compare(
     seeds: int = 5,
     runtime: str | float | None = None,
 ) -> Comparison:
-    """Which scheduler is best for a job, as `paternoster compare` finds it out by trying."""
+    """Tries which scheduler is best for a job, as `paternoster compare` does."""
     words = _Words("compare")
     words.job(job)
     words.words.append("-q")
@@ -202,14 +202,15 @@ def compare(
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """How schedulers stood drawn loads."""
+    """How schedulers did under random loads."""
 
     #: what `paternoster torture --format json` prints
     document: dict[str, Any] = dataclasses.field(repr=False)
 
     @property
     def found(self) -> list[dict[str, Any]]:
-        """Each load under which a scheduler broke a law that no rule of it excuses."""
+        """Each load under which a scheduler broke a law, unless one of its own rules excuses
+        that."""
         found: list[dict[str, Any]] = self.document["found"]
         return found
 
@@ -217,7 +218,7 @@ class Judgement:
 def torture(
     scheduler: SchedulerLike | Iterable[SchedulerLike], *, cases: int = 40, seed: int = 0
 ) -> Judgement:
-    """Judges schedulers by random loads, as `paternoster torture`."""
+    """Tests schedulers under random loads, as `paternoster torture` does."""
     words = _Words("torture", "-q")
     words.schedulers(scheduler)
     words.option("cases", cases)
@@ -259,7 +260,8 @@ def replay(
     set: str | Iterable[str] = (),
     seed: int = 0,
 ) -> Replayed:
-    """A recorded trace under other schedulers, on other devices, as `paternoster replay`."""
+    """Replays a recorded trace under other schedulers or on other devices, as `paternoster replay`
+    does."""
     words = _Words("replay", os.fspath(trace), "-q")
     words.devices(device)
     words.schedulers(scheduler)
@@ -302,8 +304,8 @@ class Trace:
         self.close()
 
     def summary(self, *, window: str | None = None, device: str | None = None) -> dict[str, Any]:
-        """What `paternoster analyze --format json` says of a trace: phases, seeks, each process.
-        Reads the whole trace."""
+        """What `paternoster analyze --format json` says about the trace: phases, seeks, each
+        process. Reads the whole trace."""
         words = _Words("analyze", self.path, "--format=json")
         words.option("window", window)
         words.option("device", device)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Sweeps: a plan is a table, a row of it is a run, and one pure function runs rows.
+"""Sweeps: a plan is a table, each of its rows is a run, and one pure function runs rows.
 
     plan ──▶ run_rows(batch) ──▶ results       here, or on any engine with workers (docs/sweeps.md)
       └──── part 17 of 200, without rows that have results ──▶ sweep
 
-A row's `row` is a digest of what it asks, so that a plan may be cut, shuffled or done again: equal
-rows give equal results, but for `cost_ns`, the time that it took.
+A row's `row` is a digest of its settings, so a plan may be cut, shuffled or run again: equal rows
+give equal results, except `cost_ns`, the time that the run took.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ._errors import RequestError
 from ._jobs import seeds_of
 from ._native import Table
 
-#: What a row of a plan may have: a job (fio's text, or a path) or a trace (a path), each with the
-#: hash of the file if that is to be checked, and on what it runs. `cost` is what it is expected to
-#: take, in any unit: parts of a plan are made equal by it.
+#: Columns of a plan: a job (fio's text, or a path) or a trace (a path), each with the file's hash
+#: if that is to be checked, and on what it runs. `cost` is the expected time, in any unit: it
+#: serves to divide a plan into equal parts.
 PLAN = {
     "job": "string", "trace": "string", "sha256": "string", "device": "string",
     "scheduler": "string", "set": "string", "seed": "uint64", "runtime": "string",
     "window": "string", "cost": "double",
 }  # fmt: skip
 
-#: What a row of results has behind `row` and the plan's own columns.
+#: Columns of results, after `row` and the plan's own columns.
 FIGURES = {
     "ios": "int64", "bytes": "int64", "iops": "double", "bytes_per_second": "double",
     "mean_ns": "double", "p50_ns": "int64", "p99_ns": "int64", "max_ns": "int64",
@@ -53,7 +53,7 @@ def plan(
     seeds: Iterable[int] = (0,),
     runtime: str | None = None,
 ) -> Table:
-    """A plan of every job on every device under every scheduler with every seed."""
+    """A plan: every job on every device under every scheduler with every seed."""
     devices, schedulers, seeds = list(devices), list(schedulers), seeds_of(seeds)
     rows = [
         {"job": str(job), "device": device, "scheduler": scheduler, "seed": seed,
@@ -71,7 +71,7 @@ def _table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> Table:
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
     """The rows of a table of ours, pyarrow's, polars' or pandas', or a list of mappings."""
-    # polars, pyarrow, ours, pandas; polars has `rows`, too, but of tuples.
+    # polars, pyarrow, ours, pandas; polars has `rows` too, but these are tuples.
     known: list[tuple[str, tuple[str, ...]]] = [
         ("to_dicts", ()), ("to_pylist", ()), ("rows", ()), ("to_dict", ("records",)),
     ]  # fmt: skip
@@ -88,11 +88,11 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
 
     def told(value: Any) -> Any:
         if isinstance(value, type):
-            # A class has its objects' methods, such as `item`.
+            # A class, too, has the methods of its objects, such as `item`.
             return lent(value) if issubclass(value, Elevator) else _text(value)
-        # `item()` makes other libraries' numbers Python's.
+        # `item()` turns numbers of other libraries into Python's.
         value = _plain(value)
-        # A value that no column can hold becomes text, and its row an error.
+        # A value that no column can hold becomes text, and its row has an error.
         if isinstance(value, float) and math.isfinite(value):
             return value
         if isinstance(value, int) and abs(value) < 1 << 64:
@@ -106,17 +106,20 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number of another library as Python's; anything else, such as an array, unchanged."""
+    """A number of another library as a Python number; anything else, such as an array,
+    unchanged."""
     try:
         return value.item()
-    # An array of several elements raises, and other classes' methods may do anything.
+    # An array of several elements raises an exception, and methods of other classes may do
+    # anything.
     except Exception:
         return value
 
 
 def _empty(value: Any) -> bool:
-    """Whether a cell says nothing: None, no text, what is not itself (NaN), or what does not say
-    whether it is (pandas' NA). An array, which compares by its elements, says something."""
+    """Whether a cell is empty: None, empty text, a value that is not equal to itself (NaN), or one
+    whose comparison has no truth value (pandas' NA). An array, which compares element by element,
+    is not empty."""
     try:
         return value is None or bool(value == "") or bool(value != value)
     except Exception:
@@ -127,7 +130,7 @@ def _empty(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A cell in words. Python may refuse to write a number of more than 640 digits in tens."""
+    """A cell as text. Python may refuse to print a number of more than 640 decimal digits."""
     is_vast = isinstance(value, int) and value.bit_length() > 2000
     try:
         text = hex(value) if is_vast else str(value)
@@ -137,14 +140,15 @@ def _text(value: Any) -> str:
 
 
 def row_id(row: dict[str, Any]) -> str:
-    """A digest of what a row asks: 16 hexadecimal digits. What it may cost is no part of it."""
+    """A digest of a row's settings: 16 hexadecimal digits. The expected cost is not part of it."""
     return _native.sweep_names(_cells([row]))[0]
 
 
 def predict(batch: Any) -> Table:
-    """The plan with what each row will cost, in ns: parts of it are then equally dear."""
+    """The plan with the predicted cost of each row, in ns, so that its parts cost about the
+    same."""
     rows = rows_of(batch)
-    # Cells as in the plan, which may come from any library.
+    # Cells as in the plan, whichever library it comes from.
     told: list[dict[str, Any]] = json.loads(_cells(rows))
     found = [
         {name: _cell(row.get(name), name, place) for name in PLAN} for place, row in enumerate(told)
@@ -155,7 +159,7 @@ def predict(batch: Any) -> Table:
 
 
 def _cell(value: Any, name: str, place: int) -> Any:
-    """A cell in its column's type; a column cannot hold another."""
+    """A cell in its column's type: a column cannot hold another type."""
     if value is None or name == "cost":
         return None
     if PLAN[name] == "string":
@@ -170,9 +174,9 @@ def _cell(value: Any, name: str, place: int) -> Any:
 
 
 def run_rows(batch: Any) -> Table:
-    """Does the rows of a plan. A row that fails is a row with an `error`. It keeps no state and
-    depends on nothing but the batch and the files that it names. The scheduler of a mapping may be
-    a class; what that raises is its row's error."""
+    """Runs the rows of a plan. A row that fails becomes a row with an `error`. The function keeps
+    no state and depends only on the batch and the files that it names. In a mapping the scheduler
+    may be a class; an exception that it raises is its row's error."""
     return _results(_done(rows_of(batch)))
 
 
@@ -186,8 +190,8 @@ def _results(done: Sequence[dict[str, Any]]) -> Table:
 
 
 def part_of(rows: Sequence[dict[str, Any]], part: int, parts: int) -> list[dict[str, Any]]:
-    """One of so many parts (from 1) of about equal cost: each row, the dearest first, goes to the
-    part that has least until then."""
+    """Part number `part` (from 1) of `parts` of about equal cost: each row, in order of falling
+    cost, goes to the part that costs least so far."""
     return [rows[place] for place in _native.sweep_part(_cells(rows), part, parts)]
 
 
@@ -199,7 +203,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
             return list(csv.DictReader(file))
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from error
-    # Neither text nor a table: pyarrow's errors are ValueErrors, too.
+    # Neither text nor a table: pyarrow's errors are ValueErrors too.
     except (ValueError, csv.Error) as error:
         raise RequestError(f"{path}: {error}") from error
 
@@ -227,7 +231,7 @@ def _write(path: Path, table: Table) -> None:
 
 
 def results(folder: str | os.PathLike[str]) -> Table:
-    """Everything in a folder of results, by `row`."""
+    """All results in a folder, by `row`."""
     columns = {"row": "string", **PLAN, **FIGURES}
     kinds: dict[str, Any] = {"string": str, "uint64": int, "int64": int, "double": float}
     found: dict[str, dict[str, Any]] = {}
@@ -248,8 +252,8 @@ def sweep(
     rows: Any, out: str | os.PathLike[str], *, part: tuple[int, int] = (1, 1),
     chunk_s: float = 10.0, form: str = "csv",
 ) -> Iterator[Table]:  # fmt: skip
-    """Does a part of a plan, but for what the results have already. Each chunk of about `chunk_s`
-    seconds becomes a file in `out`, and is given back."""
+    """Runs a part of a plan, except rows that already have results. Each chunk of about `chunk_s`
+    seconds becomes a file in `out`, and is yielded."""
     folder = Path(out)
     if form not in ("csv", "parquet"):
         raise RequestError(f"there is no form `{form}`; there are csv and parquet")
@@ -260,7 +264,7 @@ def sweep(
     done = {str(row.get("row")) for path in folder.glob("rows-*") for row in _read(path)}
     mine = part_of(rows_of(rows), *part)
     names = _native.sweep_names(_cells(mine))
-    # From the back, so that a plan of a million rows does not shift at each step.
+    # From the end, so that a plan of a million rows is not shifted at each step.
     left = [row for row, name in zip(mine, names, strict=True) if name not in done][::-1]
     while left:
         chunk: list[dict[str, Any]] = []
@@ -268,7 +272,7 @@ def sweep(
         while left and (not chunk or time.monotonic() - began < chunk_s):
             chunk += _done([left.pop()])
         table = _results(chunk)
-        # Named by its content: no two parts write the same file.
+        # Named by its content, so no two parts write the same file.
         name = hashlib.sha256("".join(table["row"]).encode()).hexdigest()[:16]
         try:
             _write(folder / f"rows-{name}.{form}", table)
@@ -279,7 +283,7 @@ def sweep(
 
 def main(words: Sequence[str]) -> int:
     """`python -m paternoster_io sweep`."""
-    import argparse  # only for the command line
+    import argparse  # needed only for the command line
 
     parser = argparse.ArgumentParser(
         prog="paternoster sweep",

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Random requests in pipelines by libnbd: is every byte of every answer what must be there?
+"""Random pipelined requests through libnbd: is every byte of every answer right?
 
     interop.py URI SEED REQUESTS CONNECTIONS structured|simple whole|any FILE
 
-With `any`, every other connection asks for bytes and not for whole blocks.
-Each connection has a part of the disk for itself, and in it no two requests under way overlap: so
-it is known what every read must bring. What was trimmed may hold anything until it is written
-again. At the end all is read once more by a new connection and written to FILE, for who looks into
-the disk.
+With `any`, every second connection asks for bytes and not for whole blocks.
+Each connection has its own part of the disk, in which no two requests under way overlap: so it is
+known what every read must return. Trimmed ranges may hold anything until they are written again. At
+the end a new connection reads everything and writes it to FILE, to be compared with the disk.
 """
 
 import random
@@ -21,21 +20,21 @@ KINDS = ["read"] * 8 + ["write"] * 8 + ["zero"] * 2 + ["trim", "flush", "cache",
 
 
 def connect(blocks):
-    """`blocks`: asks for the sizes of blocks, and keeps to them."""
+    """`blocks`: requests block sizes, and keeps to them."""
     h = nbd.NBD()
     h.set_request_structured_replies(REPLIES == "structured")
     h.set_request_block_size(blocks)
     h.set_uri_allow_local_file(True)
     if REPLIES == "structured":
         h.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
-    # Where libnbd knows them, it asks for extended headers by itself, with structured replies.
+    # Newer versions of libnbd request extended headers by themselves, with structured replies.
     h.connect_uri(URI)
     assert blocks is False or h.get_structured_replies_negotiated() == (REPLIES == "structured")
     return h
 
 
 class Client:
-    """A connection, its part of the disk, and what must be there."""
+    """A connection, its part of the disk, and the expected content."""
 
     def __init__(self, number, start, length):
         self.chance = random.Random(int(SEED) * 1000 + number)
@@ -47,7 +46,7 @@ class Client:
         self.under_way = []
 
     def place(self):
-        """A range that nothing under way touches; `None` if none was found soon."""
+        """A range that no request under way touches; `None` if none was found soon."""
         longest = self.chance.choice([1, 600, 5000, 5000, 70_000, 70_000, 1 << 20, 3 << 20])
         unit = 4096 if self.blocks else 1
         for _ in range(10):
@@ -136,7 +135,7 @@ clients = [Client(number, number * part, part) for number in range(count)]
 asked = 0
 while asked < int(REQUESTS):
     for client in clients:
-        # Now and then it takes nothing for a while, so that answers stand in line.
+        # Now and then it reads nothing for a while, so that answers queue up.
         for _ in range(client.chance.randrange(DEPTH)):
             if len(client.under_way) < DEPTH:
                 client.ask()
@@ -150,7 +149,7 @@ while any(client.under_way for client in clients):
         client.take()
         if client.under_way:
             client.h.poll(20)
-# What was trimmed is written, so that all is known.
+# Trimmed ranges are written, so that all content is known.
 for client in clients:
     for offset in range(0, client.length, 4096):
         end = min(offset + 4096, client.length)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every command with every flag that it may have, in chunks and with simple replies."""
+"""Every command with every flag that it may have, with structured and with simple replies."""
 
 import os
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def pattern(length, first):
-    """Each sector is of another byte, in a circle of 251, and none is zero."""
+    """Each sector has its own byte, repeating after 251; none is zero."""
     sectors = (bytes([(first + sector) % 251 + 1]) * 512 for sector in range(length // 512))
     return b"".join(sectors)
 
@@ -35,7 +35,7 @@ def zeroes(h):
         expected = bytearray(pattern(MIB, 3))
         expected[128 << 10 : 192 << 10] = nothing
         assert h.pread(MIB, 0) == expected, f"zeroes with flags {flags:#x}"
-    # Longer than any payload could be, and not less whole for that.
+    # Longer than any payload may be, but still done completely.
     h.pwrite(b"x" * 512, SIZE - 512)
     h.zero(SIZE, 0)
     assert content() == bytes(SIZE)
@@ -45,7 +45,7 @@ def forgets(h):
     for flags in 0, nbd.CMD_FLAG_FUA:
         h.pwrite(pattern(MIB, 4), MIB)
         h.trim(MIB, MIB, flags)
-        # A hint: what is read may be old or zeroes; here the file can have holes.
+        # A hint: reads may return old data or zeroes; here the file can have holes.
         assert h.pread(MIB, MIB) == bytes(MIB)
         h.pwrite(pattern(4096, 5), MIB)
         assert h.pread(4096, MIB) == pattern(4096, 5)
@@ -61,10 +61,11 @@ def status(h):
     assert map_of(h) == [(SIZE, HOLE)]
     h.pwrite(b"x" * 8192, MIB)
     assert map_of(h) == [(MIB, HOLE), (8192, 0), (SIZE - MIB - 8192, HOLE)]
-    # Only the first run, however many there are.
+    # Only the first run is reported, however many there are.
     assert map_of(h, flags=nbd.CMD_FLAG_REQ_ONE) == [(MIB, HOLE)]
     assert map_of(h, 4096, MIB + 4096) == [(4096, 0)]
-    # Zeroes that must not be a hole keep their place in the file. What is told of them is free.
+    # Zeroes that must not become a hole keep their space in the file. How they are reported is
+    # free.
     h.zero(8192, MIB, nbd.CMD_FLAG_NO_HOLE)
     assert os.stat(FILE).st_blocks * 512 >= 8192
     assert h.pread(8192, MIB) == bytes(8192)
@@ -73,7 +74,7 @@ def status(h):
 
 
 def chunks(h):
-    """Reads come in chunks that cover all of it, once; with DF in one."""
+    """Reads are answered in chunks that cover the range exactly once; with DF in a single chunk."""
     h.pwrite(pattern(3 * MIB, 6), 512)
     for length, flags in (3 * MIB, 0), (64 << 10, 0), (64 << 10, nbd.CMD_FLAG_DF):
         seen = []
@@ -94,7 +95,7 @@ def chunks(h):
 
 
 def farewell(h):
-    """What was asked for before DISC is answered before the end."""
+    """Requests sent before DISC are answered before the connection ends."""
     buffers = [nbd.Buffer(4096) for _ in range(32)]
     cookies = [h.aio_pread(buffer, 4096 * n) for n, buffer in enumerate(buffers)]
     wait(h, *cookies)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the scripts share: connections, and what must fail how."""
+"""What the scripts share: connections, and checks that a call fails as it must."""
 
 import errno
 import sys
@@ -12,8 +12,9 @@ SIZE = 4 << 20
 
 
 def prepare(export="disk", structured=True, blocks=True, strict=True):
-    """A handle that is not connected. `blocks`: ask for block sizes, and thereby promise to keep
-    to them. Without `strict` libnbd sends what it is told, whatever the protocol says."""
+    """A handle that is not connected yet. `blocks`: request block sizes, and thereby promise to
+    keep to them. Without `strict` libnbd sends whatever it is told, even if the protocol forbids
+    it."""
     h = nbd.NBD()
     h.set_export_name(export)
     h.set_request_structured_replies(structured)
@@ -32,7 +33,7 @@ def connect(*args, **options):
 
 
 def refused(expected, act, *args):
-    """Does it, which must fail with one of these errors (a name, or names)."""
+    """Makes the call, which must fail with one of these errors (a name, or names)."""
     expected = (expected,) if isinstance(expected, str) else expected
     try:
         act(*args)
@@ -63,7 +64,7 @@ def wait(h, *cookies):
 
 
 def content():
-    """The file behind the volume `disk`, past the server."""
+    """The file behind the volume `disk`, read directly."""
     with open(FILE, "rb") as file:
         return file.read()
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Requests that nobody may send: each is refused as the protocol says, and harms nobody."""
+"""Illegal requests: each is refused as the protocol says, and affects no other client."""
 
 import nbd
 
 from common import FILE, SIZE, connect, content, refused
 
-# A client that behaves, and is served all the time.
+# A well-behaved client, which is served all the time.
 neighbour = connect()
 OWN = b"neighbour " * 51 + b"of"  # a sector: 51 times 10 and 2
 neighbour.pwrite(OWN, SIZE - 1024)
@@ -13,7 +13,7 @@ neighbour.flush()
 
 
 def all_is_well(h):
-    """The connection on which an illegal request was made, and another one."""
+    """Both the connection with the illegal request and another one are still served."""
     assert h.pread(512, 0) == bytes(512)
     assert neighbour.pread(512, SIZE - 1024) == OWN
 
@@ -31,7 +31,7 @@ def past_the_end(h):
     illegal(h, "ENOSPC", h.pwrite, b"x" * 1024, SIZE - 512)
     illegal(h, "ENOSPC", h.pwrite, b"x" * (1 << 20), SIZE - 512)
     illegal(h, "ENOSPC", h.zero, 1024, SIZE - 512)
-    # The protocol leaves it to the server which of the two a trim gets.
+    # The protocol lets the server choose which of the two errors a trim gets.
     illegal(h, ("EINVAL", "ENOSPC"), h.trim, 1024, SIZE - 512)
     illegal(h, "EINVAL", h.cache, 1024, SIZE - 512)
     illegal(h, "ENOSPC", h.zero, 2**32 - 512, 2**63 - 512)
@@ -48,7 +48,7 @@ def zero_length(h):
 def flags(h, structured):
     unknown = 1 << 9
     illegal(h, "EINVAL", h.pread, 512, 0, unknown)
-    # The payload of a write that is refused has to be read over.
+    # The payload of a refused write must be skipped.
     illegal(h, "EINVAL", h.pwrite, b"x" * 512, 0, unknown)
     illegal(h, "EINVAL", h.pwrite, b"x" * (300 << 10), 0, nbd.CMD_FLAG_DF)
     illegal(h, "EINVAL", h.trim, 512, 0, nbd.CMD_FLAG_NO_HOLE)
@@ -58,19 +58,19 @@ def flags(h, structured):
     if structured:
         illegal(h, "EINVAL", h.block_status, 512, 0, lambda *_: 0, nbd.CMD_FLAG_DF)
     else:
-        # Not negotiated: DF has no sense, block status no reply.
+        # Not negotiated: DF makes no sense, and block status has no reply.
         illegal(h, "EINVAL", h.pread, 512, 0, nbd.CMD_FLAG_DF)
 
 
 def too_long(h):
-    # 32 MiB is the most at a time; libnbd itself stops at 64.
+    # 32 MiB is the most for one request; libnbd itself stops at 64.
     for length in (32 << 20) + 512, 64 << 20:
         illegal(h, ("EOVERFLOW", "EINVAL", "ERANGE"), h.pread, length, 0)
         illegal(h, ("EOVERFLOW", "EINVAL", "ENOSPC", "ERANGE"), h.pwrite, bytes(length), 0)
 
 
 def unaligned():
-    # Who knows the blocks must keep to them ...
+    # A client that knows the block sizes must keep to them ...
     h = connect(strict=False)
     assert h.get_block_size(nbd.SIZE_MINIMUM) == 512
     for offset, length in (1, 512), (0, 511), (513, 1), (1000, 24):
@@ -79,7 +79,7 @@ def unaligned():
         illegal(h, "EINVAL", h.zero, length, offset)
         illegal(h, "EINVAL", h.trim, length, offset)
     h.shutdown()
-    # ... and who does not may ask for any byte.
+    # ... and one that does not know them may ask for any byte.
     h = connect(strict=False, blocks=False)
     h.pwrite(b"abc", 4095)
     assert h.pread(5, 4094) == b"\0abc\0"
@@ -101,7 +101,7 @@ def readonly():
 
 
 def many_at_once():
-    # Good and bad ones, mixed, 200 under way: each gets its own answer.
+    # 200 legal and illegal requests under way together: each gets its own answer.
     h = connect(strict=False)
     under_way = []
     for number in range(200):
@@ -126,7 +126,7 @@ for structured in True, False:
     flags(h, structured)
     too_long(h)
     if structured:
-        # The words of the refusal are told too; libnbd keeps them for its debug log.
+        # The refusal has a message too; libnbd keeps it for its debug log.
         error = refused("EINVAL", h.pread, 512, SIZE)
     h.shutdown()
 unaligned()

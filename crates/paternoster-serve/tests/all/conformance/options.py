@@ -29,7 +29,7 @@ def contexts(h):
     return found
 
 
-# As often as one likes, in any order, with mistakes in between.
+# Any number of options, in any order, with mistakes in between.
 h = at_the_options()
 for _ in range(3):
     assert listed(h) == [("disk", "to write on"), ("fixed", "")]
@@ -49,7 +49,7 @@ h.opt_go()
 assert h.aio_is_ready() and h.pread(512, 0) == bytes(512)
 h.shutdown()
 
-# Contexts: all, those of a namespace, one, and none.
+# Metadata contexts: all, those of a namespace, one, and none.
 h = at_the_options()
 h.clear_meta_contexts()
 assert contexts(h) == ["base:allocation"]
@@ -57,7 +57,7 @@ for query, expected in ("base:", 1), ("base:allocation", 1), ("base:alloc", 0), 
     h.clear_meta_contexts()
     h.add_meta_context(query)
     assert len(contexts(h)) == expected, query
-# One that is not known is not chosen, and block status has nothing to tell then.
+# An unknown context is not selected, and block status then has nothing to report.
 h.clear_meta_contexts()
 h.add_meta_context("x:y")
 h.opt_go()
@@ -68,13 +68,13 @@ refused("EINVAL", h.block_status, 512, 0, lambda *_: 0)
 assert h.pread(512, 0) == bytes(512)
 h.shutdown()
 
-# The empty name is the first export's, and the server says what it is called.
+# The empty name means the first export, and the server reports its name.
 h = at_the_options("")
 h.opt_go()
 assert h.get_canonical_export_name() == "disk" and h.get_size() == SIZE
 h.shutdown()
 
-# Names as long as they may be, and one letter longer.
+# Names of the greatest allowed length, and one character longer.
 h = at_the_options("x" * 4096)
 refused("ENOENT", h.opt_info)
 h.set_export_name("\u00e4\u20ac")
@@ -82,7 +82,7 @@ refused("ENOENT", h.opt_go)
 h.opt_abort()
 assert h.aio_is_closed()
 
-# Handshakes of older clients: with zeroes behind EXPORT_NAME, without fixed newstyle.
+# Handshakes of older clients: with zeroes after EXPORT_NAME, without fixed newstyle.
 for flags in 0, nbd.HANDSHAKE_FLAG_FIXED_NEWSTYLE, nbd.HANDSHAKE_FLAG_NO_ZEROES:
     h = prepare(structured=False)
     h.set_handshake_flags(flags)
@@ -92,7 +92,7 @@ for flags in 0, nbd.HANDSHAKE_FLAG_FIXED_NEWSTYLE, nbd.HANDSHAKE_FLAG_NO_ZEROES:
     assert h.pread(1536, 0) == b"old" * 512
     h.zero(1536, 0)
     h.shutdown()
-# Such a client cannot be told that a name is wrong: the connection ends.
+# There is no reply that tells such a client that a name is wrong: the connection ends.
 h = prepare("nobody", structured=False)
 h.set_handshake_flags(0)
 try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""TLS is required: who gets in, and are they served as in plain text?"""
+"""With TLS required, which clients get in, and are they served as without TLS?"""
 
 import random
 import sys
@@ -15,16 +15,16 @@ def secure(folder, **options):
     h = prepare(**options)
     h.set_tls(nbd.TLS_REQUIRE)
     h.set_tls_certificates(folder)
-    # Nothing but the chain can be checked: a unix socket has no host's name.
+    # Only the chain can be checked: a unix socket has no host name.
     h.connect_unix(SOCKET)
     return h
 
 
 def kept_out(connect):
-    """Whoever it is sees neither data nor sizes."""
+    """Such a client sees neither data nor sizes."""
     try:
         h = connect()
-        # Under TLS 1.3 a client believes to be in before the server has seen its certificate.
+        # With TLS 1.3 a client's handshake ends before the server has seen its certificate.
         h.pread(512, 0)
     except nbd.Error:
         return
@@ -34,7 +34,7 @@ def kept_out(connect):
 kept_out(lambda: secure(NAMELESS))
 kept_out(lambda: secure(FORGED))
 
-# In plain text there is neither a list, nor a size, nor a way in; but one may leave.
+# Without TLS there is no list, no size and no access; but a client may disconnect properly.
 h = prepare()
 h.set_tls(nbd.TLS_DISABLE)
 h.set_opt_mode(True)
@@ -51,7 +51,7 @@ h.set_tls(nbd.TLS_DISABLE)
 h.set_handshake_flags(0)
 kept_out(lambda: h.connect_unix(SOCKET) or h)
 
-# Who may, is served: whatever the pieces that TLS cuts it into.
+# An authorised client is served, however TLS divides its data into records.
 for structured in True, False:
     h = secure(KNOWN, structured=structured, strict=False, blocks=False)
     assert h.get_tls_negotiated()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Several connections to one volume: what is true on one is true on all."""
+"""Several connections to one volume: what one of them sees, all see."""
 
 import random
 
@@ -14,8 +14,8 @@ handles = [connect(structured=number % 2 == 0) for number in range(5)]
 *writers, flusher = handles
 assert flusher.can_multi_conn()
 
-# A write that was answered on one connection is there for all, and after a flush on any of them
-# in the file.
+# A write that was answered on one connection is visible on all, and in the file after a flush on
+# any of them.
 for round in range(8):
     for place, writer in enumerate(writers):
         for part in range(8):
@@ -26,8 +26,8 @@ for round in range(8):
     assert seen == expected, f"round {round}: what was answered on one is not there for another"
     assert content()[: len(expected)] == expected, f"round {round}: what was flushed"
 
-# Writes everywhere, 64 under way on each connection, flushes and reads between them. The order
-# of two writes under way to one block is anybody's: each block is written once a round.
+# Writes everywhere, 64 under way on each connection, with flushes and reads in between. Two writes
+# under way to the same block may end in either order, so each block is written once per round.
 chance = random.Random(8)
 for round in range(2):
     blocks = list(range(BLOCKS))
@@ -56,7 +56,7 @@ for round in range(2):
     flusher.flush()
     assert content() == expected, f"round {round}: the file"
 
-# A client that goes without a good-bye, with requests under way, takes no other along.
+# A client that disconnects without DISC, with requests under way, affects no other.
 lost = connect()
 for number in range(32):
     lost.aio_pread(nbd.Buffer(64 << 10), number * (64 << 10))
