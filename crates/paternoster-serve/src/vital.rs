@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Vital: threads that the server cannot do without.
 //!
-//! A server that has lost one of its threads looks alive and serves no client: a device's clients
+//! A server that has lost one of its threads looks alive but serves no client: a device's clients
 //! wait for ever, and a service manager sees a process that runs. So the loss ends the process, as
-//! a kill would: what was flushed is durable, and what starts it again can see that it has ended.
+//! a kill would: what was flushed is durable, and the service manager can see that it has ended.
 //!
-//! A library may start such a thread, too: FUSE's is known by its name. What is said of a loss
-//! waits for standard error no longer than a second: a pipe that is full and not read would keep
-//! the process for ever otherwise.
+//! A library may start such a thread too: FUSE's is recognised by its name. The message about a
+//! loss waits for standard error at most a second; otherwise a full pipe that is not read would
+//! keep the process for ever.
 //!
-//! Invariant: a thread started here has either returned, or the process ends.
+//! Invariant: a thread started here either returns, or the process ends.
 
 use std::cell::Cell;
 use std::io;
@@ -19,11 +19,11 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Names of the threads in which `fuser` asks for answers begin so.
+/// The beginning of the names of the threads in which `fuser` asks for answers.
 const OF_FUSE: &str = "fuser-";
-/// How long standard error may take nothing.
+/// How long to wait for standard error.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// What is added to the nice value of a thread that goes behind.
+/// What is added to the nice value of a thread of lower priority.
 const BEHIND: i32 = 10;
 /// A pipe that is reported writable takes this much.
 const PIPE_BYTES: usize = 4096;
@@ -34,12 +34,12 @@ thread_local! {
     static IS_VITAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Tells of a loss, and ends the process, unless it is forgotten.
+/// When dropped, reports a loss and ends the process, unless it was forgotten.
 struct Loss(String);
 
 impl Drop for Loss {
     fn drop(&mut self) {
-        // By standard error itself, as the panic was: it may be the log's thread that is lost.
+        // Directly on standard error, as the panic was: the lost thread may be the log's.
         end_without(&self.0);
     }
 }
@@ -49,7 +49,7 @@ fn end_without(thread: &str) -> ! {
     std::process::exit(1);
 }
 
-/// Says something on standard error, if that takes it soon.
+/// Writes a message to standard error, if that accepts it soon.
 fn say(text: &str) {
     let stderr = io::stderr();
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
@@ -98,7 +98,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     tell_panics_soon();
     let called = name.clone();
     Builder::new().name(name).spawn(move || {
-        // Made in here: a closure that never ran is no loss.
+        // Made inside the closure: a closure that never ran is no loss.
         let loss = Loss(called);
         IS_VITAL.set(true);
         let result = run();
@@ -107,8 +107,9 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
-/// As [`spawn`], a thread that goes behind the others where there are fewer processors than
-/// threads that want one: its *nice* value is 10 more, which is a tenth of their part.
+/// As [`spawn`], for a thread that gives way to the others when there are fewer processors than
+/// threads that want one: its *nice* value is 10 higher, which gives it a tenth of their processor
+/// time.
 ///
 /// # Errors
 /// There is no thread for it.
@@ -117,7 +118,7 @@ pub(crate) fn spawn_behind<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     spawn(name, move || {
-        // Linux counts it by thread. Where it is refused, threads are equal.
+        // In Linux each thread has its own value. Where the change is refused, threads are equal.
         if let Err(error) = rustix::process::nice(BEHIND) {
             let name = std::thread::current().name().unwrap_or("").to_owned();
             crate::log::tell(format_args!(
@@ -153,8 +154,8 @@ mod tests {
         }
     }
 
-    /// Does a thread that is lost end the process, with an exit status that is not 0 and its name
-    /// in what is said?
+    /// Does the loss of a thread end the process, with an exit status other than 0 and a message
+    /// with the thread's name?
     #[test]
     fn a_lost_thread_ends_the_process() {
         let child = child("loses_a_thread_as_a_child", Stdio::piped());
@@ -163,7 +164,7 @@ mod tests {
         assert!(said.contains("the thread `disk 7` is lost"), "{said}");
     }
 
-    /// Does it end as well when what it says is not read? The pipe is full before the child begins.
+    /// Does it also end if its message is not read? The pipe is full before the child begins.
     #[test]
     fn a_full_standard_error_does_not_keep_it() {
         let (read, write) = std::io::pipe().expect("a pipe");
@@ -187,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Does a thread of FUSE's library end the process, too?
+    /// Does the loss of a thread of FUSE's library end the process too?
     #[test]
     fn a_lost_thread_of_fuse_ends_the_process() {
         let child = child("loses_a_thread_of_fuse_as_a_child", Stdio::piped());
@@ -196,14 +197,15 @@ mod tests {
         assert!(said.contains("the thread `fuser-0` is lost"), "{said}");
     }
 
-    /// Is a thread that returns no loss?
+    /// Is a thread that returns not taken for a loss?
     #[test]
     fn a_thread_that_returns_is_no_loss() {
         let thread = super::spawn("one".to_owned(), || 7).expect("a thread");
         assert_eq!(thread.join().expect("no panic"), 7);
     }
 
-    /// Does a thread that goes behind leave the others where they are? 19 is as far as there is.
+    /// Does lowering one thread's priority leave that of the others unchanged? 19 is the largest
+    /// nice value.
     #[test]
     fn a_thread_goes_behind() {
         let nice = || rustix::process::getpriority_process(None).expect("a nice value");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files: the regular files and block devices that volumes are in, opened, and what they can do.
+//! Files: the opened regular files and block devices that hold volumes, and what they can do.
 //!
 //! ```text
 //! stat ──▶ open ──▶ in memory? ──▶ O_DIRECT where it is to be ──▶ size, block, holes, spinning
 //! ```
 //!
-//! * **Block**: what offsets, lengths and memory must be multiples of. With O_DIRECT it is what
-//!   statx says (Linux 6.1), else what a read accepts; of a block device always its logical block;
+//! * **Block**: offsets, lengths and memory must be multiples of it. With O_DIRECT it is what statx
+//!   says (Linux 6.1), else what a read accepts; for a block device always its logical block;
 //!   otherwise 512.
-//! * **Size**: rounded down to a whole number of blocks. What is left out is said at start.
-//! * **Holes**: a regular file is asked to punch one far behind its end, where nothing is; a block
-//!   device says in sysfs whether it can zero by itself.
+//! * **Size**: rounded down to a whole number of blocks. The bytes left out are reported at start.
+//! * **Holes**: a regular file is asked to punch a hole far beyond its end, where there is nothing;
+//!   a block device says in sysfs whether it can zero by itself.
 //! * A file in memory is one on tmpfs or ramfs.
 
 use std::fs;
@@ -37,20 +37,20 @@ use crate::config::Direct;
 
 /// The least block there is.
 const BLOCK_MIN: u32 = 512;
-/// A file that wants larger blocks is not passed to O_DIRECT.
+/// A file that needs larger blocks is not opened with O_DIRECT.
 const BLOCK_MAX: u32 = 64 << 10;
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
-/// Where a hole is tried: a multiple of this behind the end.
+/// Where a hole is tried: beyond the end, at a multiple of this.
 const FAR: u64 = 1 << 20;
 
-/// An open file or block device. Clones are one and the same.
+/// An open file or block device. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
-    /// It, and another description of it, which nothing but flushes syncs; see `durability`.
+    /// The file, and a second open description that is synced only by flushes; see `durability`.
     pub(super) calls: Arc<dyn Calls>,
     facts: FileFacts,
-    /// Bytes at the end that are no whole block.
+    /// Bytes at the end that do not fill a block.
     pub(super) left_out: u64,
     pub(super) block_device: bool,
     pub(super) in_memory: bool,
@@ -116,7 +116,7 @@ impl File {
         Ok(File { left_out, block_device, in_memory, ..file })
     }
 
-    /// A regular file that was opened, of which only its facts are known.
+    /// An opened regular file of which only the facts are known.
     pub(crate) fn over(calls: Arc<dyn Calls>, facts: FileFacts, direct: bool) -> File {
         File {
             calls,
@@ -130,8 +130,8 @@ impl File {
         }
     }
 
-    /// The same by what another process has handed over: its descriptors, the errno of a flush
-    /// that had failed there.
+    /// The same file with what another process has handed over: its descriptors, and the errno of a
+    /// flush that failed there.
     pub(crate) fn of_another(self, calls: Arc<dyn Calls>, lost: i32) -> File {
         if lost != 0 {
             self.durability.was_lost(lost);
@@ -164,7 +164,7 @@ impl File {
         self.facts
     }
 
-    /// A durable write of it has failed.
+    /// A durable write to it has failed.
     pub(super) fn doubt(&self, errno: i32) {
         self.durability.doubt(errno, self.calls.flushes_alone());
     }
@@ -174,13 +174,13 @@ impl File {
         offset.checked_add(length).is_some_and(|end| end <= self.facts.size)
     }
 
-    /// To ask where it has holes, on any thread.
+    /// A handle to ask where it has holes, on any thread.
     pub(crate) fn holes(&self) -> Holes {
         Holes::new(Arc::clone(&self.calls), self.facts.size, !self.block_device)
     }
 }
 
-/// The errno of a sync that failed, of the first file that has lost data.
+/// The errno of the failed sync of the first file that has lost data.
 pub(crate) fn lost(files: &[File]) -> Option<i32> {
     files.iter().find_map(|file| file.durability.is_not_lost().err())
 }
@@ -212,7 +212,7 @@ pub(super) fn remove(files: &mut [File], file: u16) -> Option<NewFile> {
     Some(NewFile(std::mem::replace(place, File::nothing())))
 }
 
-/// What all files of a backend have in common, in words.
+/// How the files of a backend are accessed, as text.
 pub(super) fn how(files: &[File]) -> &'static str {
     let files = || files.iter().filter(|file| !file.is_nothing());
     match files().filter(|file| file.direct).count() {
@@ -223,7 +223,7 @@ pub(super) fn how(files: &[File]) -> &'static str {
     }
 }
 
-/// The same file once more; `None` where the system does not let it be opened by its descriptor.
+/// Opens the same file again; `None` where the system does not allow that by descriptor.
 fn open_again(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     open_path(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()
@@ -257,7 +257,8 @@ fn is_in_memory(fd: BorrowedFd<'_>) -> bool {
     magic == TMPFS || magic == RAMFS
 }
 
-/// Turns O_DIRECT on where it is to be; the block it wants, `None` where the cache stays.
+/// Turns O_DIRECT on where it is wanted; returns the block size that it needs, `None` if the cache
+/// is used.
 fn pass_cache(
     fd: BorrowedFd<'_>,
     direct: Direct,
@@ -283,13 +284,13 @@ fn pass_cache(
     }
 }
 
-/// The block that O_DIRECT wants of a regular file.
+/// The block size that O_DIRECT needs for a regular file.
 fn direct_block(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let told = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     if let Ok(told) = told
         && StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::DIOALIGN)
     {
-        // Memory is given in blocks too: one number serves for both.
+        // Memory is aligned to blocks too: one number serves for both.
         let block = told.stx_dio_offset_align.max(told.stx_dio_mem_align);
         return match told.stx_dio_offset_align {
             1.. if block <= BLOCK_MAX => Ok(block),
@@ -304,27 +305,28 @@ fn direct_block(fd: BorrowedFd<'_>) -> io::Result<u32> {
     tried.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Whether a regular file can have holes: asked where there is nothing.
+/// Whether a regular file can have holes, tried where there is no data.
 fn can_have_holes(fd: BorrowedFd<'_>, bytes: u64) -> bool {
     let behind = bytes.next_multiple_of(FAR).saturating_add(FAR);
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     is_done_or_failed(&fallocate(fd, flags, behind, 4096))
 }
 
-/// Whether a kernel takes a read, whatever comes of it: of a block that is none it says EINVAL
-/// before the device is asked. A device that fails while a server starts, or takes over, has the
-/// block that it had.
+/// Whether the kernel accepts a read of this block size, whatever its result: for a wrong size it
+/// returns EINVAL before it asks the device. So a device that fails while a server starts, or takes
+/// over, keeps its block size.
 fn is_taken(read: &Result<usize, Errno>) -> bool {
     !matches!(read, Err(Errno::INVAL))
 }
 
-/// Likewise of holes: what cannot be done is refused with another error than the device's.
+/// Likewise for holes: an operation that is not supported fails with another error than the
+/// device's.
 fn is_done_or_failed(punched: &Result<(), Errno>) -> bool {
     punched.err().is_none_or(is_of_device)
 }
 
-/// Whether this is what a kernel says of a device that fails: of its medium, its transport, its
-/// target, its time.
+/// Whether this is an errno of a failing device: of its medium, its transport, its target, or a
+/// timeout.
 fn is_of_device(error: Errno) -> bool {
     matches!(
         error,
@@ -340,7 +342,8 @@ fn is_of_device(error: Errno) -> bool {
     )
 }
 
-/// A number of a device's queue in sysfs, 0 where there is none. Partitions have it above them.
+/// A number of a device's queue in sysfs, 0 if there is none. For a partition it is in the folder
+/// above.
 fn queue_attribute(number: u64, name: &str) -> u64 {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let device = format!("/sys/dev/block/{major}:{minor}");
@@ -349,7 +352,7 @@ fn queue_attribute(number: u64, name: &str) -> u64 {
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Is a device that fails while it is asked taken for what it is when it works?
+/// Is a device that fails while it is examined taken for what it is when it works?
 #[test]
 fn a_failing_device_is_what_it_is() {
     assert!(is_taken(&Ok(512)) && is_taken(&Err(Errno::IO)) && !is_taken(&Err(Errno::INVAL)));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Departed: what departed tenants got, so that sums never go backwards.
+//! Departed: what departed tenants got is kept, so that sums never decrease.
 //!
 //! A tenant that is not configured goes with its last client. A monitor that adds up all tenants
-//! would then see less than before, and that tenant's errors would be lost.
+//! would then see a smaller sum, and that tenant's errors would be lost.
 //!
 //! ```text
-//! tenant goes ──▶ the last 1,024, by name ──the oldest──▶ sums by volume (that of its last client)
-//!      ▲                │                                 of the first 1,024 volumes; behind them
-//!      └──── comes again: goes on from there              one of all others, without a name
+//! tenant goes ──▶ the last 1,024, by name ──the oldest──▶ sums by its last client's volume:
+//!      ▲                │                                 one for each of the first 1,024 volumes,
+//!      └──── comes back: its figures continue             one without a name for all others
 //! ```
 //!
-//! Volumes come and go with reloads, so their names are bounded, too.
+//! Volumes come and go with reloads, so the number of their names is bounded too.
 //!
 //! Invariants: I1 what a tenant got is in its node, here by its name, or in one sum; I2 there are
 //! at most 1,024 names of tenants and 1,024 of volumes; I3 a tenant that got nothing is not kept.
@@ -46,7 +46,7 @@ impl Departed {
         if [reads, writes, flushes, errors, served_ns] == [0; 5] {
             return;
         }
-        // There were two nodes of this name, one of them about to go.
+        // There may have been two nodes of this name, one of them about to go.
         let mut figures = figures;
         if let Some(before) = self.take(name) {
             figures.add(&before);
@@ -80,7 +80,7 @@ impl Departed {
         self.kept.iter().map(line).collect()
     }
 
-    /// Sums of those before them.
+    /// Sums of the tenants before those.
     pub(super) fn earlier(&self) -> Vec<EarlierLine> {
         let line = |(volume, (tenants, figures)): (&String, &(u64, Figures))| EarlierLine {
             volume: volume.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the export table: does a client see, and open, what a table says?
+//! Tests of the export table: does a client see, and can it open, exactly what the table says?
 
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ impl Drawn {
     }
 }
 
-/// An address and its bits as text; of IPv4 in IPv6 the IPv4 ones.
+/// Addresses as text, and an address's bits; for an IPv4 address in IPv6 form, those of IPv4.
 const ADDRESSES: [&str; 5] = ["10.1.2.3", "::ffff:10.1.2.3", "192.168.0.1", "fd00::7", "::1"];
 
 fn bits(address: &str) -> String {
@@ -179,7 +179,7 @@ fn rights() -> impl Strategy<Value = Rights> {
     })
 }
 
-/// A house of these volumes, `v0` first; every second one is read-only for all clients.
+/// A server with these volumes, `v0` first; every second one is read-only for all clients.
 fn house(rights: &[Rights]) -> (ExportTable, Arc<Config>) {
     let mut device = Device::new("disk");
     let (slot, _inbox) = inbox().unwrap();
@@ -209,7 +209,7 @@ fn string(text: &str) -> Vec<u8> {
     [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A client's answers: kinds and data, and how it goes on.
+/// The answers that a client gets, as kinds and data, and the next step.
 fn told(
     (export_table, config): &(ExportTable, Arc<Config>),
     who: &Identity,
@@ -242,8 +242,8 @@ fn outcome(answers: &[(u32, Vec<u8>)]) -> (u32, Option<bool>) {
 }
 
 proptest! {
-    /// Does a client see, and open, what the table says and nothing else, by whichever option it
-    /// asks? Names in another case, with a NUL or none are no way round.
+    /// Does a client see and open exactly what the table says, whichever option it uses? Names in
+    /// another case, with a NUL, or empty are no way round it.
     #[test]
     fn every_option_keeps_to_the_table(
         rights in proptest::collection::vec(rights(), 1..4),
@@ -277,7 +277,8 @@ proptest! {
                 };
                 prop_assert_eq!(chosen, is_readonly.filter(|_| code == GO), "{}", name);
                 if writes.is_none() {
-                    // What is another's, and what is not there: word by word the same.
+                    // The answer for another client's volume is the same, word for word, as for one
+                    // that does not exist.
                     let absent = [string("w"), vec![0, 0]].concat();
                     let (other, _) = told(&house, &who, &[option(code, &absent)]);
                     let text = |answer: &(u32, Vec<u8>)| String::from_utf8_lossy(&answer.1)
@@ -304,7 +305,7 @@ proptest! {
     }
 }
 
-/// Does a name in a certificate open the volume of its name only, where nothing else is said?
+/// Does the name in a certificate by default open only the volume of that name?
 #[test]
 fn a_certificate_opens_the_volume_of_its_name() {
     let house = house(&[Rights::default(), Rights::default()]);
@@ -320,11 +321,11 @@ fn a_certificate_opens_the_volume_of_its_name() {
     for name in [Some("v0"), Some("V1"), Some("*"), Some("v1\0"), Some(""), None] {
         assert!(!opens(name, "v1"), "{name:?}");
     }
-    // The default export is another's: its own is not put in its place.
+    // The default export belongs to another client; it is not replaced by the client's own.
     assert!(!opens(Some("v1"), ""));
 }
 
-/// May exactly the configured number open a volume, and one more when one has gone?
+/// May exactly the configured number of clients open a volume, and another one when one has gone?
 #[test]
 fn places_of_a_volume() {
     let rights = Rights { most_clients: Some(2), ..Rights::default() };
@@ -339,7 +340,7 @@ fn places_of_a_volume() {
     assert_eq!((go("v0"), go(""), go("v1")), (ERR_POLICY, ERR_POLICY, ACK));
     let (_, step) = told(&house, &who, &[option(EXPORT_NAME, b"v0")]);
     assert!(matches!(step, Step::Closed(why) if why.contains("`most-clients` is 2")));
-    // To ask is not to open.
+    // A client that only asks does not count.
     let (info, _) = told(&house, &who, &[option(INFO, &wish("v0"))]);
     assert_eq!(outcome(&info).0, ACK);
     drop(first);
@@ -350,7 +351,7 @@ fn outcome_of((answers, _): (Vec<(u32, Vec<u8>)>, Step)) -> u32 {
     outcome(&answers).0
 }
 
-/// Do other rights count for a client that shakes hands while they change?
+/// Does a change of rights apply to a client that is in handshake at that time?
 #[test]
 fn rights_that_change() {
     let (export_table, config) = house(&[Rights::default()]);
@@ -364,7 +365,8 @@ fn rights_that_change() {
     assert_eq!(export_table.open_to(&Arc::default(), &Identity::default()).volumes, []);
 }
 
-/// Are rights of names refused where no client shows one?
+/// Is a configuration refused that gives rights by certificate name where clients show no
+/// certificate?
 #[test]
 fn rights_by_name_need_certificates() {
     let by_name = Who { certificate: Some("v0".into()), ..Who::default() };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Taker: the side of the process that is to serve from now on.
+//! Taker: the side of the new process, which takes over.
 //!
 //! ```text
 //! ask ─▶ inventory ─▶ (all is opened) ─▶ ready ─▶ connections ─▶ have ─▶ (go) ─▶ mine
 //! ```
 //!
-//! What the other process sends is checked as foreign bytes are: kinds in their order, as many
-//! descriptors as a kind has, bounded counts, bounded bytes. What ends here before `mine` leaves
-//! nothing changed: paths and locks are the other's until then.
+//! What the other process sends is checked like any untrusted input: kinds in their order, the
+//! right number of descriptors for each kind, bounded counts, bounded bytes. If this process ends
+//! before `mine`, nothing has changed: until then paths and locks belong to the other process.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -32,10 +32,10 @@ use crate::host::peer;
 use crate::host::pidfile::Pidfile;
 use crate::locked::locked;
 
-/// How long the end of the other process is waited for where its connection has ended.
+/// How long to wait for the other process to end once its connection has ended.
 const DEATH: Duration = Duration::from_secs(5);
 
-/// What a running server gives, and the way to it.
+/// What a running server gives, and the channel to it.
 #[derive(Debug)]
 pub struct Takeover {
     other: Channel,
@@ -55,10 +55,10 @@ pub(crate) struct Connections {
 }
 
 impl Takeover {
-    /// Asks the server at this control socket, and hears what it has.
+    /// Asks the server at this control socket, and receives its inventory.
     ///
     /// # Errors
-    /// It is not there, does not want to, or does not know how.
+    /// The server is not there, refuses, or does not support it.
     pub fn ask(control: &Path) -> Result<Takeover, String> {
         let at = |error: &dyn std::fmt::Display| format!("{}: {error}", control.display());
         let stream = UnixStream::connect(control).map_err(|error| at(&error))?;
@@ -67,7 +67,7 @@ impl Takeover {
         Takeover::hear(other).map_err(|why| at(&why))
     }
 
-    /// Hears what a server has.
+    /// Receives a server's inventory.
     pub(super) fn hear(other: Channel) -> Result<Takeover, String> {
         let by = Instant::now() + OPENING;
         let (ours, files) = (Ours::not_yet(), Arc::<Handed>::default());
@@ -102,7 +102,8 @@ impl Takeover {
         Err(format!("more than {THINGS_MOST} things"))
     }
 
-    /// Hears all that a server would say on this stream, and takes nothing: whatever is said.
+    /// Receives everything that a server would send on this stream, whatever it is, and takes
+    /// nothing over.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -111,12 +112,12 @@ impl Takeover {
         hear_connections(&takeover.other).map(drop)
     }
 
-    /// The process that serves until now.
+    /// The process that has served so far.
     pub const fn pid(&self) -> u32 {
         self.inventory.pid
     }
 
-    /// A listening socket by what it is called in a configuration.
+    /// A listening socket, by its name in a configuration.
     pub fn listener(&self, at: &str) -> Option<OwnedFd> {
         self.take(record::LISTENER, at)
     }
@@ -129,7 +130,7 @@ impl Takeover {
         self.take(record::METRICS, at)
     }
 
-    /// The pidfile of this path, held by the other process as long as that serves.
+    /// The pidfile at this path, held by the other process as long as that serves.
     pub fn pidfile(&self, at: &Path) -> Option<Pidfile> {
         let file = self.take(record::PIDFILE, &at.display().to_string())?;
         Some(Pidfile::taken(at, file, &self.ours))
@@ -150,15 +151,16 @@ impl Takeover {
     /// Everything is open here: takes the connections. From here on this process serves.
     ///
     /// # Errors
-    /// Why the other one goes on.
+    /// Why the other process goes on serving.
     pub(crate) fn commit(&self) -> Result<Connections, String> {
         self.say(record::READY).map_err(told)?;
         let connections = hear_connections(&self.other)?;
         self.say(record::HAVE).map_err(told)?;
-        // It may still say no. In any case it does not know yet that this one serves.
+        // The other process may still refuse. In any case it does not know yet that this one
+        // serves.
         match next(&self.other, None) {
             Ok(frame) if frame.kind == record::GO => {
-                // If it does not hear it, it has died: it waits for this word alone.
+                // If this does not reach it, it has died: it waits only for this message.
                 let said = self.say(record::MINE);
                 if said.is_err() && !self.has_ended() {
                     return Err("the other process is there, and does not hear".to_owned());
@@ -175,7 +177,8 @@ impl Takeover {
     /// Waits until the other process has unmounted its folder.
     pub(crate) fn wait_for_unmount(&self) {
         let by = Instant::now() + WORD;
-        // Its end does as well; and what is mounted still, mounting tells.
+        // Its end will do as well; and if the folder is still mounted, mounting will fail with an
+        // error.
         let _unmounted = self.other.receive(Some(by));
     }
 
@@ -198,10 +201,10 @@ impl Takeover {
     }
 }
 
-/// Hears of connections, until the other side says that this was all.
+/// Receives connections until the other side says that these are all.
 pub(super) fn hear_connections(other: &Channel) -> Result<Connections, String> {
     let mut all = Connections::default();
-    // Until the other loops are quiet: it says so itself if that takes too long.
+    // Until the other process's loops are quiet: if that takes too long, it says so itself.
     let by = Instant::now() + OPENING;
     let mut bytes = 0;
     loop {
@@ -242,13 +245,13 @@ pub(super) fn hear_connections(other: &Channel) -> Result<Connections, String> {
     }
 }
 
-/// Asks in the language of the control socket; the answer is a line.
+/// Asks in the control socket's protocol; the answer is one line.
 fn ask_in_words(stream: &UnixStream) -> Result<(), String> {
     stream.set_read_timeout(Some(WORD)).map_err(told)?;
     let order = format!("{{\"do\":\"handover\",\"version\":{VERSION}}}\n");
     let mut writer = stream;
     writer.write_all(order.as_bytes()).map_err(told)?;
-    // Byte by byte: behind the line come records, with descriptors.
+    // Byte by byte, because after the line come records with descriptors.
     let mut line = Vec::new();
     let mut one = BufReader::with_capacity(1, stream);
     while line.last() != Some(&b'\n') && line.len() < 4096 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room: which client in handshake goes when all places, or all seats, are taken and another one
-//! comes.
+//! Room: which client in handshake must go when all places, or all seats, are taken and another
+//! client comes.
 //!
 //! The user or address that has most clients in handshake makes room: its oldest goes, a silent one
-//! first. For a new client of its own only one goes that had a second to speak. So a crowd keeps
+//! first. For a new client of its own, one goes only if it had a second to speak. So a crowd keeps
 //! others out for no longer than a call takes, and a client that speaks is not displaced by the
 //! next one that does not.
 
@@ -16,7 +16,7 @@ use crate::host::peer::Origin;
 /// How long a client in handshake is safe from new clients of its own user or address.
 const AGE: Nanos = Nanos::from_secs(1);
 
-/// A client in handshake, as far as it matters when one has to go.
+/// A client in handshake: what is needed to choose which one goes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stands {
     pub(super) place: u32,
@@ -25,15 +25,16 @@ pub(super) struct Stands {
     pub(super) came: Nanos,
 }
 
-/// Which client in handshake goes for one of `newcomer`: of the origin with most clients, the
-/// oldest silent one, or else the oldest. One of the newcomer's own origin only if it has had
-/// [`AGE`] to speak.
+/// Which client in handshake goes for one of origin `newcomer`: of the origin with most clients,
+/// the oldest silent one, or else the oldest. One of the newcomer's own origin goes only if it has
+/// had [`AGE`] to speak.
 pub(super) fn to_go(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
     let mut counts: HashMap<Origin, u32> = HashMap::new();
     for in_handshake in in_handshake {
         *counts.entry(in_handshake.origin).or_default() += 1;
     }
-    // Of several origins the newcomer's own comes last, then by their order, not in hash order.
+    // Among origins with equally many, the newcomer's own comes last; the others by their order,
+    // not in hash order.
     let greediest = counts
         .iter()
         .max_by_key(|&(&origin, &count)| (count, origin != newcomer, std::cmp::Reverse(origin)));
@@ -46,9 +47,9 @@ pub(super) fn to_go(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Op
         .map(|in_handshake| in_handshake.place)
 }
 
-/// Which client in handshake gives its seat to one of `newcomer`, when all are taken: the one that
-/// goes, if its origin has at least two more than the newcomer's, or it had its time and was
-/// silent.
+/// Which client in handshake gives its seat to one of origin `newcomer` when all are taken: the one
+/// that would go, if its origin has at least two clients more than the newcomer's, or if it was
+/// silent for its time.
 pub(super) fn for_seat(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
     let goes = to_go(in_handshake, newcomer, now)?;
     let gone = in_handshake.iter().find(|in_handshake| in_handshake.place == goes)?;
@@ -66,8 +67,9 @@ mod tests {
         Stands { place, origin, is_silent, came: Nanos::from_millis(ms) }
     }
 
-    /// Which user makes room? One with 3 of 4 places, of which one has spoken; for another user the
-    /// oldest silent one goes, however new it is; for its own only one that is a second old.
+    /// Which user makes room? One with 3 of 4 clients, one of which has spoken. For another user
+    /// its oldest silent client goes, however new it is; for its own, only a client that is a
+    /// second old.
     #[test]
     fn the_greediest_makes_room() {
         let (crowd, other, third) = (Origin::User(1), Origin::User(2), Origin::User(3));
@@ -83,13 +85,14 @@ mod tests {
         assert_eq!(goes(crowd, 300), None);
         assert_eq!(goes(crowd, 1000), Some(0), "it has spoken, and is the only one of that age");
         assert_eq!(goes(crowd, 1100), Some(2));
-        // Where two have as many, another's goes.
+        // If two users have equally many, the other user's client goes.
         let two = [at(0, crowd, true, 0), at(1, other, true, 0)];
         assert_eq!(to_go(&two, crowd, Nanos::ZERO), Some(1));
     }
 
-    /// Which client gives its seat? One of a crowd at once; a single one of another user only when
-    /// it was silent for a second: else a crowd that has all seats would send away each that comes.
+    /// Which client gives its seat? One of a crowd, at once; the only client of another user only
+    /// after a second of silence: otherwise a crowd that has all seats would drive away each one
+    /// that comes.
     #[test]
     fn a_single_one_keeps_its_seat() {
         let (crowd, other) = (Origin::User(1), Origin::User(2));
@@ -104,8 +107,8 @@ mod tests {
         assert_eq!(gives(&[at(7, other, false, 0)], crowd, 5000), None, "it has spoken");
     }
 
-    /// Does a newcomer find a place in the crowd of another, each time, and once it has spoken keep
-    /// it, as long as others of the crowd are silent? 1024 places, 10,000 newcomers of the crowd.
+    /// Does a newcomer always find a place in another user's crowd, and keep it once it has spoken,
+    /// as long as others of the crowd are silent? 1024 places, 10,000 newcomers of the crowd.
     #[test]
     fn a_crowd_locks_no_one_out() {
         let (crowd, other) = (Origin::Address([10, 0, 0, 1].into()), Origin::User(2));

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ordered: what was changed in the running server and not saved, which a reload gives up.
+//! Ordered: changes of the running server that were not saved; a reload undoes them.
 //!
 //! ```text
-//! file read at the start   weight 100        what holds before    300 (ordered)
-//! file now                 weight 100        what holds behind    100
+//! file read at the start   weight 100        in force before      300 (ordered)
+//! file now                 weight 100        in force afterwards  100
 //!                                      ──▶   tenant.gold.weight: 300 -> 100 (ordered, not saved)
 //! ```
 //!
-//! The file counts, as where a service manager reads its units again: after a reload the state is
-//! that of a fresh start. Orders undone by this are reported, even if the file has not changed.
+//! The file counts, as when a service manager reloads its units: after a reload the state is that
+//! of a fresh start. Orders that are undone by this are reported, even if the file has not changed.
 //!
-//! Invariant: told is what was different in the running server, by asking it before and behind;
-//! a value that the file writes in another way than the server shows it is no difference.
+//! Invariant: what is reported are the differences in the running server, which is asked before and
+//! after; a value that the file merely writes in another form is no difference.
 
 use super::{Change, Config, Keeper, Order, Running, Settings, changes};
 
 impl Keeper {
-    /// This configuration with what was ordered of the loops.
+    /// This configuration, with the orders that the loops have carried out.
     pub(super) fn live(&self, config: &Config) -> Result<Config, String> {
         let mut live = config.clone();
         for (handle, _) in &self.device_loops {
@@ -29,8 +29,8 @@ impl Keeper {
     }
 }
 
-/// What a reload has changed, a line each: `from_file` by the file, and what was ordered. `before`
-/// and `behind` are what held and what holds.
+/// What a reload has changed, one line each: `from_file` are the file's changes; orders that were
+/// undone are added. `before` and `behind` are the configurations in force before and after.
 pub(super) fn lines(
     from_file: &[Change],
     running: &Running,
@@ -47,7 +47,7 @@ pub(super) fn lines(
     told.chain(given_up.map(|line| line + " (ordered, not saved)")).collect()
 }
 
-/// A change in words. A tenant that no file has is there again by the weight of such a one.
+/// A change as text. A tenant that is not in the file falls back to the default weight.
 fn words(change: &Change, before: &Config) -> String {
     let tenant = match &change.key[..] {
         [kind, name] if kind == "tenant" => before.tenants.iter().find(|it| it.name == *name),

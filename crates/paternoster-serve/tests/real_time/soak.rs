@@ -2,15 +2,16 @@
 //! Soak: clients of all kinds and a device with faults, while every setting is changed.
 //!
 //! ```text
-//! careful × 3    writes, flushes and reads its own part; what was told as done must be there
+//! careful × 3    writes, flushes and reads its own part; what was acknowledged must be there
 //! dying          sends half of something and goes
-//! deaf           asks and never listens, until it is thrown out
-//! babbling       garbage, in the handshake and behind it
+//! deaf           sends requests and reads no answers, until it is disconnected
+//! babbling       sends garbage, during the handshake and after it
 //! administrator  weights, classes, schedulers, attributes, drain and resume, traces
 //! ```
 //!
-//! A few seconds; `PATERNOSTER_SOAK=600` makes it ten minutes, and looks at the memory of the
-//! process too (`--test real_time soak`). At the end nothing is in use, and no client is connected.
+//! Takes a few seconds; with `PATERNOSTER_SOAK=600` it takes ten minutes and checks the memory of
+//! the process too (`--test real_time soak`). At the end nothing is in use, and no client is
+//! connected.
 
 use std::io::Write;
 use std::path::Path;
@@ -32,10 +33,10 @@ const SIZE: u64 = 8 << 20;
 const SEED: u64 = 20_261_122;
 const EIO: u32 = 5;
 const ESHUTDOWN: u32 = 108;
-/// Bytes of one of the careful.
+/// Bytes of a careful client's part.
 const PART: usize = 1 << 20;
 
-/// Numbers that look like chance: a xorshift.
+/// Pseudo-random numbers: a xorshift.
 struct Dice(u64);
 
 impl Dice {
@@ -65,7 +66,7 @@ fn faulty(inner: Box<dyn Backend>) -> Box<dyn Backend> {
     Box::new(Faulty::new(inner, &faults, SEED))
 }
 
-/// What a careful client knows of its part: a byte is known, or a write of it has failed.
+/// What a careful client knows of its part: each byte is known, or a write of it has failed.
 struct Part {
     from: u64,
     known: Vec<Option<u8>>,
@@ -105,7 +106,8 @@ impl Part {
         match now {
             // Refused before it began.
             Some(_) if errno == ESHUTDOWN => {}
-            // A block that was read first for its edges is as it was, or as it should be.
+            // A block that is only partly written is read first: it is as it was, or as it should
+            // be.
             Some(byte) => {
                 let known = (errno == 0).then_some(byte);
                 self.known[at..at + length].fill(known);
@@ -144,7 +146,7 @@ impl Soak<'_> {
         }
     }
 
-    /// Its writes go to a part that no other client reads.
+    /// The dying client writes to a part that no other client reads.
     fn dying(&self) {
         let mut dice = Dice(SEED + 10);
         while !self.is_over() {
@@ -159,7 +161,7 @@ impl Soak<'_> {
             }
             bytes.truncate(usize::try_from(dice.below(bytes.len() as u64 + 1)).unwrap());
             client.stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
-            // It may block: it takes no answers.
+            // This may block, since it reads no answers.
             let _blocked = client.stream.write_all(&bytes);
         }
     }
@@ -194,7 +196,7 @@ impl Soak<'_> {
         }
     }
 
-    /// Every order there is, one after the other.
+    /// Gives every kind of order, one after the other.
     fn administrator(&self, folder: &Folder) {
         let mut dice = Dice(SEED + 30);
         let mut pick =
@@ -240,7 +242,7 @@ fn resident() -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
 }
 
-/// Is everything right in the end, whatever was done?
+/// Is everything right at the end, whatever was done?
 #[test]
 fn all_of_it_at_once() {
     let asked = std::env::var("PATERNOSTER_SOAK").ok().and_then(|text| text.parse().ok());
@@ -266,7 +268,7 @@ fn all_of_it_at_once() {
         threads.push(scope.spawn(|| soak.babbling()));
         threads.push(scope.spawn(|| soak.administrator(&folder)));
         let begun = Instant::now();
-        // Who fails ends it for all.
+        // If one thread fails, all end.
         while begun.elapsed().as_secs() < seconds && !threads.iter().any(|one| one.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
             sizes.push(resident());
@@ -278,7 +280,8 @@ fn all_of_it_at_once() {
     println!("{acts} acts in {seconds} s; {:?} … {:?} KiB", sizes.first(), sizes.last());
     assert!(acts > 0);
     if seconds >= 120 {
-        // Flat: the second half needs no more than the first, except what an allocator keeps.
+        // Memory stays flat: the second half needs no more than the first, except what an allocator
+        // keeps.
         let (first, second) = sizes.split_at(sizes.len() / 2);
         let (first, second) = (first.iter().max(), second.iter().max());
         let grown = second.unwrap().saturating_sub(*first.unwrap());

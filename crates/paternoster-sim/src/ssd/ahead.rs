@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Read-ahead: what a drive fetches of a stream in advance.
+//! Read-ahead: the data of a stream that a drive fetches in advance.
 //!
-//! A read that begins where a recent one ended belongs to a stream, and the drive fetches what
-//! comes next, in whole units, in parallel from its dies. Fetched data go over the link at once; a
-//! read waits for those on their way:
+//! A read that begins where a recent one ended belongs to a stream, and the drive fetches the next
+//! data, in whole units, in parallel from its dies. Data that have been fetched go over the link at
+//! once; a read waits for data that are on their way:
 //!
 //! ```text
-//! reads   |a|b|c|d|e|f|        a is the first of its kind, b goes on where it ended: fetch 32 KiB
-//! asked       ^^^^^^^|^^^^^^^  c to f find all their data; at the middle of what is asked the next
-//! come    ───────▲             d waits if it reaches beyond what has come
+//! reads   |a|b|c|d|e|f|        b begins where a ended: fetch 32 KiB
+//! asked       ^^^^^^^|^^^^^^^  c to f find their data; at half of it, fetch the next 32 KiB
+//! come    ───────▲             d waits if not all of its data have come
 //! ```
 //!
 //! # Invariants
 //! I1  A read waits only for sectors that were requested, and each of those comes.
-//! I2  At most twice the read-ahead and a unit is requested beyond a stream's last read.
+//! I2  At most twice the read-ahead plus a unit is requested beyond a stream's last read.
 //! I3  A stream that a read waits for is kept.
 //!
 //! # Where it stops being valid
-//! Pieces come in any order and are counted as if they came in sector order. Data that a stream has
-//! passed are not kept, and a write does not change what was fetched: models hold no data.
+//! Pieces come in any order and are counted as if they came in sector order. Data behind a stream's
+//! position are not kept, and a write does not change what was fetched: models hold no data.
 
 use std::ops::Range;
 
 /// Streams that are known at a time.
 const STREAMS: u32 = 8;
 
-/// A stream: its place, and above that how often the place was given to another. One word, so that
-/// the calendar's entries are no longer for it.
+/// A stream: its place, and in the upper bits how often the place was reused. It is one word, so
+/// that it does not make the calendar's entries longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StreamId(u32);
 
@@ -83,7 +83,7 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Fetches so many sectors ahead, in whole units, of so many.
+    /// Fetches `sectors` ahead, in whole units of `unit` sectors.
     pub(super) fn new(sectors: u64, unit: u64, capacity: u64, depth: u32) -> ReadAhead {
         let mut streams = [Stream::default(); STREAMS as usize];
         streams.iter_mut().for_each(|stream| stream.next = u64::MAX);
@@ -142,7 +142,8 @@ impl ReadAhead {
         Some((waiter.slot, waiter.sectors))
     }
 
-    /// A stream that may go on at `end`, in the place of the oldest that no read waits for.
+    /// Begins a stream that may go on at `end`, in the place of the oldest one that no read waits
+    /// for.
     fn begin(&mut self, end: u64) {
         let all = self.streams.len();
         let places = (0..all).map(|nth| (self.oldest + nth) % all);
@@ -160,10 +161,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Does the drawing hold? Reads of 8 sectors, 64 ahead in units of 32: the second one requests
-    /// 16 to 96 (80 in whole units), the third finds its sectors on their way. When 24 have come,
-    /// the third and the fourth have theirs. The eighth leaves 32 requested sectors, and requests
-    /// on to 128.
+    /// Is it as in the drawing? Reads of 8 sectors, 64 ahead in units of 32: the second read
+    /// requests 16 to 96 (80 in whole units), the third finds its sectors on their way. When 24
+    /// have come, the third and the fourth have theirs. The eighth leaves 32 requested sectors, and
+    /// requests up to 128.
     #[test]
     fn a_stream_is_fetched_ahead() {
         let mut ahead = ReadAhead::new(64, 32, 1 << 20, 4);
@@ -183,7 +184,7 @@ mod tests {
             assert_eq!(ahead.read(2, nth * 8, 8).fetch, None);
         }
         assert_eq!(ahead.read(2, 56, 8).fetch.map(|(_, range)| range), Some(96..128));
-        // Not where the stream went on: this begins a stream of its own.
+        // Not where the stream continues: this begins another stream.
         assert_eq!(ahead.read(3, 1000, 8), nothing);
     }
 
@@ -192,7 +193,7 @@ mod tests {
 
         /// Whatever is read, and in whatever pieces it comes: does every waiting read become ready
         /// once all requested sectors have come (I1), is never more requested than allowed (I2),
-        /// and no sector twice while the stream goes on?
+        /// and is no sector requested twice while the stream goes on?
         #[test]
         fn every_read_gets_its_sectors(
             sectors in 1u64..512, unit in 1u64..65,

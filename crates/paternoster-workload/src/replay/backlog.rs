@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backlog: how many I/Os are in flight, and whether a device keeps up with arrivals.
 //!
-//! In an open loop I/Os come whatever the device does. One that is too slow leaves more and more of
-//! them behind, and its latencies say how long the recording is rather than what the device can:
+//! In an open loop I/Os come whatever the device does. On a device that is too slow more and more
+//! of them pile up, and latencies reflect the length of the recording rather than the device:
 //!
 //! ```text
 //! in flight │            ╱╲           most 5,120
@@ -11,8 +11,8 @@
 //!           └──────────────┬──┬──▶    at the last arrival 4,800; the device goes on for 12 s
 //! ```
 //!
-//! A replay falls behind if it has, at its last arrival, more I/Os in flight than the recording
-//! ever had, and goes on after it for more than a twentieth of the time before it.
+//! A replay falls behind if at its last arrival it has more I/Os in flight than the recording ever
+//! had, and then goes on for more than a twentieth of the time before.
 
 use paternoster_core::Nanos;
 
@@ -30,7 +30,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Of I/Os that came and ended at these times; those without an end do not count.
+    /// The backlog of I/Os that came and ended at these times; those without an end do not count.
     #[must_use]
     pub fn of(ios: impl Iterator<Item = (Nanos, Option<Nanos>)>) -> Backlog {
         let known = ios.filter_map(|(came, ended)| Some((came, ended?)));
@@ -46,7 +46,7 @@ impl Backlog {
             while ended.get(done).is_some_and(|end| end <= at) {
                 done += 1;
             }
-            // What takes no time has ended before it came, in this order.
+            // In this order an I/O that takes no time has ended before it came.
             most = most.max((arrived + 1).saturating_sub(done));
         }
         let draining = ended.last().map_or(Nanos::ZERO, |end| *end - *last);
@@ -70,10 +70,10 @@ mod tests {
         Backlog::of((0..count).map(io))
     }
 
-    /// Is a device that needs longer and longer behind, and one that is merely slower not? 100 I/Os
-    /// come in 99 ms. Taking 1 + n ms each, number n ends at 1 + 2n: when the last comes at 99,
-    /// those up to 49 have ended, 50 are in flight, and the last ends 100 ms later. Taking 10 ms
-    /// each, at most 10 are in flight.
+    /// Does a device fall behind if it takes longer and longer, but not if it is merely slower? 100
+    /// I/Os come in 99 ms. If number n takes 1 + n ms, it ends at 1 + 2n: when the last one comes
+    /// at 99, those up to 49 have ended, 50 are in flight, and the last ends 100 ms later. If each
+    /// takes 10 ms, at most 10 are in flight.
     #[test]
     fn behind_is_not_slow() {
         let recorded = every_ms(100, |_| 1);
@@ -87,7 +87,7 @@ mod tests {
         assert!(!slow.falls_behind(&recorded));
     }
 
-    /// Is nothing of nothing?
+    /// Is the backlog of no I/Os empty?
     #[test]
     fn nothing_is_nothing() {
         assert_eq!(Backlog::of([(Nanos(5), None)].into_iter()), Backlog::default());

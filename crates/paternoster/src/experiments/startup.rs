@@ -3,12 +3,12 @@
 //!
 //! The start is that of gnome-terminal: some 2,800 requests, 21 MB, 15 % of them at random, most of
 //! which wait for the one before. It competes with ten readers, or five readers and five writers,
-//! which always have work. A scheduler that serves all alike gives it an eleventh of the device,
-//! after ten others each time.
+//! which always have work. A scheduler that treats all alike gives it an eleventh of the device,
+//! and serves ten others between any two of its requests.
 //!
-//! Can one have both, a start as on an idle device and the others as without it? Not on a disk: a
-//! start alone keeps it busy all the time. On a drive of many channels it depends on how many of
-//! the others' commands are in front of each of the program's, which is varied. paternoster is
+//! Can a start be as fast as on an idle device while the others lose nothing? Not on a disk, which
+//! a start alone keeps busy all the time. On a drive with many channels it depends on how many of
+//! the others' commands are ahead of each of the program's; that number is varied. paternoster is
 //! judged where both are possible.
 
 use paternoster_core::{Nanos, elevators};
@@ -20,14 +20,14 @@ use crate::reproduce::experiment::{
     Device, Experiment, Figure, Judge, Quantity, Results, Run, Workload, of, parts, ratio,
 };
 
-/// A start counts as near to that on an idle device up to this many times its time.
+/// A start that takes at most this many times as long as on an idle device counts as near to that.
 const NEAR: f64 = 1.2;
-/// What paternoster is judged by, where the device allows both: times of a start alone, and what
-/// the others keep, in per cent of what they have under noop.
+/// How paternoster is judged, where the device allows both: a start's time divided by that alone,
+/// and what the others get, in per cent of what they get under noop.
 const SLOWDOWN_MOST: f64 = 1.25;
 const OTHERS_LEAST: f64 = 90.0;
 
-/// Which device, with which other load.
+/// A device, and the load on it.
 #[derive(Debug, Clone, Copy)]
 struct Scene {
     name: &'static str,
@@ -138,13 +138,13 @@ fn swept_name(depth: u32) -> String {
     format!("{}, {depth} at a time: paternoster", FLASH.name)
 }
 
-/// What the others of a scene have divided by what they have under noop, in per cent.
+/// What the others of a scene get, divided by what they get under noop, in per cent.
 fn kept(run: String, scene: Scene) -> Quantity {
     let others = |run| of(run, "others MB/s");
     Quantity::Scaled(Box::new(ratio(others(run), others(name(scene, "noop")))), 100.0)
 }
 
-/// Both, for one scheduler: times of a start alone, and what the others keep.
+/// For one scheduler: a start's time divided by that alone, and what the others get.
 fn both(run: &str, scene: Scene) -> [Figure; 2] {
     [
         Figure::new(format!("{run}, by alone"), "", of(run, "by alone")),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Buffered I/O in time: each test is a small job whose figures can be computed by hand.
+//! Buffered I/O: each test is a small job whose times can be computed by hand.
 //!
 //! The device `lab-disk` has one server: 100 us + bytes / 150 MB/s, and 8 ms more if a command does
 //! not continue the last. Copying a page costs 2 us of CPU.
@@ -29,7 +29,7 @@ fn device_ios(report: &Value) -> (u64, u64) {
 }
 
 /// Does a sequential reader read its file in windows of 4, 8, 16 and then 32 pages? 256 pages are
-/// 4, 8, 16, seven times 32 and the last 4: 11 reads.
+/// 4 + 8 + 16 + 7 * 32 + 4: 11 reads.
 #[test]
 fn sequential_reads_come_in_windows() {
     let report = run("lab-disk", &["--name=a", "--rw=read", "--size=1m", "--bs=4k"]);
@@ -37,14 +37,14 @@ fn sequential_reads_come_in_windows() {
     assert_eq!(number(&report["jobs"][0]["read"]["total_ios"]), 256);
 }
 
-/// Does a window of 512 KiB cost fewer, larger reads? 4, 16, 32, 64, 128 and the last 12 pages: 6.
+/// Does a window of 512 KiB give fewer, larger reads? 4 + 16 + 32 + 64 + 128 + 12 pages: 6 reads.
 #[test]
 fn read_ahead_kb_is_the_largest_window() {
     let options = ["--set", "read_ahead_kb=512", "--name=a", "--rw=read", "--size=1m", "--bs=4k"];
     assert_eq!(device_ios(&run("lab-disk", &options)), (6, 0));
 }
 
-/// Does what is in memory cost CPU only? The second of two passes is 256 copies of 2 us.
+/// Does reading from memory cost only CPU time? The second of two passes is 256 copies of 2 us.
 #[test]
 fn cached_reads_cost_cpu_only() {
     let once = run("lab-disk", &["--name=a", "--rw=read", "--size=1m"]);
@@ -54,8 +54,8 @@ fn cached_reads_cost_cpu_only() {
     assert_eq!(time(&twice) - time(&once), 256 * 2000);
 }
 
-/// Does the cache forget what does not fit? A pass over 4 MiB in a memory of 1 MiB leaves nothing
-/// of its beginning, so the second pass reads it again.
+/// Does the cache evict what does not fit? A pass over 4 MiB with 1 MiB of memory leaves nothing of
+/// its beginning, so the second pass reads everything again.
 #[test]
 fn a_small_memory_forgets() {
     let job = ["--host", "memory=1m", "--name=a", "--rw=read", "--size=4m"];
@@ -64,9 +64,8 @@ fn a_small_memory_forgets() {
     assert!(device_ios(&twice).0 >= 2 * device_ios(&once).0 - 2);
 }
 
-/// Does a random reader get what it asks for and no more? 64 different blocks of 256: with the
-/// random map no block is read twice, so at least 64 reads, and hardly more for blocks that happen
-/// to be neighbours.
+/// Is nothing read ahead for a random reader? It reads 64 blocks, none of them twice (the random
+/// map), so exactly 64 reads reach the device.
 #[test]
 fn random_reads_are_not_extended() {
     let report = run("lab-disk", &["--name=a", "--rw=randread", "--size=64m", "--number_ios=64"]);
@@ -81,8 +80,8 @@ fn readers_share_pages() {
     assert_eq!(device_ios(&run("lab-disk", &job)), (11, 0));
 }
 
-/// Does a writer that stays below the limits leave the device alone? 256 pages of 8 GiB, at 2 us
-/// each: 512 us, and nothing is 30 s old.
+/// Does a writer that stays below the limits cause no device I/O? 256 pages of 8 GiB, at 2 us each,
+/// are 512 us, and no page is 30 s old.
 #[test]
 fn few_dirty_pages_stay_in_memory() {
     let report = run("lab-disk", &["--name=a", "--rw=write", "--size=1m"]);
@@ -90,7 +89,7 @@ fn few_dirty_pages_stay_in_memory() {
     assert_eq!(number(&report["paternoster"]["virtual_time_ns"]), 256 * 2000);
 }
 
-/// Are old pages written by the flusher? Dirtied at 0, 30 s old at the round of 30 s.
+/// Does the flusher write old pages? They are dirtied at 0, and 30 s old at its round at 30 s.
 #[test]
 fn old_pages_are_written() {
     let writer = ["--name=a", "--rw=write", "--size=1m"];
@@ -100,9 +99,9 @@ fn old_pages_are_written() {
     assert_eq!(device_ios(&report), (1, 1));
 }
 
-/// Must a writer wait for the device when too much is dirty? 64 MiB into a memory of 8 MiB: nearly
-/// everything goes through the device, at most 150 MB/s: at least (64 - 8) MiB / 150 MB/s = 391 ms,
-/// where copying alone would take 33 ms.
+/// Must a writer wait for the device when too much is dirty? Of 64 MiB written with 8 MiB of
+/// memory, nearly everything goes to the device at 150 MB/s or less. That takes at least (64 - 8)
+/// MiB / 150 MB/s = 391 ms, whereas copying alone would take 33 ms.
 #[test]
 fn writers_wait_at_the_limit() {
     let job = ["--host", "memory=8m", "--name=a", "--rw=write", "--size=64m", "--bs=64k"];
@@ -111,9 +110,10 @@ fn writers_wait_at_the_limit() {
     assert!((391_000_000..900_000_000).contains(&time), "{time}");
 }
 
-/// Are windows cut where a file's pieces end? Two files of 256 pages in pieces of 16 by turns:
-/// windows 0-3 and 4-11 lie in one piece, 12-27 in two, each of the seven of 32 pages from 28 on in
-/// three (4, 16, 12), and the last 4 pages in one: 2 + 2 + 21 + 1 = 26 reads a file.
+/// Are windows cut where a file's pieces end? Two files of 256 pages alternate in pieces of 16:
+/// windows 0-3 and 4-11 lie in one piece each, 12-27 in two, each of the seven windows of 32 pages
+/// from 28 on in three (4, 16, 12), and the last 4 pages in one: 2 + 2 + 21 + 1 = 26 reads per
+/// file.
 #[test]
 fn interleaved_files_are_read_in_pieces() {
     let job = ["--placement", "interleaved:64k", "--name=a", "--rw=read", "--size=1m"];
@@ -133,9 +133,9 @@ fn direct_and_buffered_jobs_live_side_by_side() {
     assert_eq!(device_ios(&report), (11 + 16, 0));
 }
 
-/// Does fsync write what is dirty and then flush? 256 pages in one write of 1 MiB: 8.1 ms and 7.0
-/// ms for the bytes; the device has no cache, so its flush costs nothing. As in fio, the sync that
-/// ends a job is not in its report.
+/// Does fsync write the dirty pages and then flush? 256 pages are one write of 1 MiB: 8.1 ms, plus
+/// 7.0 ms for the bytes; the device has no cache, so the flush costs nothing. As in fio, the sync
+/// that ends a job is not in its report.
 #[test]
 fn fsync_writes_the_file() {
     let report = run("lab-disk", &["--name=a", "--rw=write", "--size=1m", "--end_fsync=1"]);
@@ -146,8 +146,9 @@ fn fsync_writes_the_file() {
     assert_eq!(time, 256 * 2000 + 15_090_506);
 }
 
-/// Is each write of a file that is open with O_SYNC on the device when it ends? 16 writes of one
-/// page: the first 8.127 ms, the others contiguous, 0.127 ms, and 2 us of copying each.
+/// Is each write to a file opened with O_SYNC on the device when it ends? 16 writes of one page:
+/// the first takes 8.127 ms, the others are contiguous and take 0.127 ms, plus 2 us of copying
+/// each.
 #[test]
 fn o_sync_writes_go_through() {
     let report = run("lab-disk", &["--name=a", "--rw=write", "--size=64k", "--sync=1"]);
@@ -157,8 +158,9 @@ fn o_sync_writes_go_through() {
     assert_eq!(number(&report["jobs"][0]["sync"]["total_ios"]), 0);
 }
 
-/// Does sync_file_range write what was written since the last one, and wait only if requested?
-/// Eight writes of 64 KiB, a range after each second one but the last: three ranges of 128 KiB.
+/// Does sync_file_range write out what was written since the last call, and wait only if requested?
+/// Eight writes of 64 KiB, with a call after every second one but the last: three ranges of 128
+/// KiB.
 #[test]
 fn ranges_are_written() {
     let job = ["--name=a", "--rw=write", "--bs=64k", "--size=512k"];
@@ -172,7 +174,7 @@ fn ranges_are_written() {
     }
 }
 
-/// Is a sync of a direct job a flush of the device alone?
+/// Is a sync of a direct job just a flush of the device?
 #[test]
 fn a_direct_sync_is_a_flush() {
     let job = ["--name=a", "--rw=write", "--size=64k", "--direct=1", "--fsync=4"];
@@ -182,8 +184,8 @@ fn a_direct_sync_is_a_flush() {
     assert_eq!(device_ios(&report).1, 16);
 }
 
-/// Does an fsync end while writers dirty the same file all the time? Four of them for two seconds;
-/// each sync waits for what was dirty when it began.
+/// Does an fsync end while writers keep dirtying the same file? Four of them run for two seconds;
+/// each sync waits only for what was dirty when it began.
 #[test]
 fn fsync_does_not_wait_for_what_comes_later() {
     let report = run(
@@ -234,9 +236,9 @@ fn failed_writes_are_told_by_fsync() {
     assert_eq!(output.expect("the program starts").status.code(), Some(1));
 }
 
-/// Does each file of a job keep its own range that was not synced? All but the last writes of two
-/// files are on the device, as of one. (With a sync after every write fio's turns would give all
-/// syncs to the other file.)
+/// Does each file of a job have its own range of unsynced data? With two files as with one, all
+/// writes but the last ones are on the device. (With a sync after every write, fio's alternation
+/// would give all syncs to the other file.)
 #[test]
 fn ranges_belong_to_their_file() {
     let job = ["--name=a", "--rw=write", "--bs=4k", "--size=1m"];
@@ -249,8 +251,9 @@ fn ranges_belong_to_their_file() {
     }
 }
 
-/// Does what is read ahead of a job stay only as far as there is memory? Of 64 MiB in 16 the last
-/// quarter: a pass from the beginning finds nothing, because what it reads pushes that out.
+/// Does data read before a job (`pre_read`) stay only as far as there is memory? With 16 MiB of
+/// memory the last quarter of 64 MiB stays. A pass from the beginning finds nothing, because its
+/// own reads evict that quarter before it gets there.
 #[test]
 fn what_is_read_before_fits() {
     let job = ["--host", "memory=16m", "--name=a", "--rw=read", "--size=64m", "--pre_read=1"];

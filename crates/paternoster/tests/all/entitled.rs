@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `run` says of each job: what it got of the device, and what it is entitled to.
+//! What `run` reports for each job: its share of the device, and the share that it is entitled to.
 
 use std::process::{Command, Stdio};
 
@@ -20,8 +20,9 @@ fn output(more: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Is the job named that got least of its entitlement? noop gives each half of a full device; the
-/// weights entitle to a quarter and three quarters: the heavy one has 0.5 / 0.75 = 67 %.
+/// Is the job named that got the smallest part of its entitlement? noop gives each half of a full
+/// device; by weight they are entitled to a quarter and three quarters, so the heavy one gets 0.5 /
+/// 0.75 = 67 % of it.
 #[test]
 fn the_worst_off_is_told() {
     let text = output(&["--output-format", "table"]);
@@ -36,7 +37,7 @@ fn the_worst_off_is_told() {
     assert!(!has("Jain"), "{text}");
 }
 
-/// Does the JSON have the same, and what it had before? Even device time is an index of 1.
+/// Does the JSON report both the entitlement and Jain's index? Equal device time is an index of 1.
 #[test]
 fn the_document_has_both_measures() {
     let report: Value = serde_json::from_str(&output(&["--output-format", "json"])).expect("JSON");
@@ -67,10 +68,10 @@ fn beside_logs(scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>
     jobs.iter().map(|job| Some((job["got"].as_f64()?, job["entitled"].as_f64()?))).collect()
 }
 
-/// Is a write with its sync one kind of request, and is the device full of them with what the
-/// section has? Then what all got makes up the whole device, under any scheduler, within a few per
-/// cent: it is never idle. A single log can use all of it, so that two clients are owed halves; of
-/// three logs each can use a third, and four clients are owed quarters.
+/// Does a write with its sync count as one kind of request, measured with the device full of them?
+/// Then the shares of all clients add up to the whole device, under any scheduler, within a few per
+/// cent, because it is never idle. A single log can use all of it, so two clients are entitled to
+/// halves; of three logs each can use a third, so four clients are entitled to quarters.
 #[test]
 fn a_write_and_its_sync_are_one_request() {
     for (scheduler, logs) in [("noop", 1), ("bfq", 1), ("paternoster", 1), ("paternoster", 3)] {
@@ -85,8 +86,8 @@ fn a_write_and_its_sync_are_one_request() {
     }
 }
 
-/// Is nothing claimed for a job that syncs now and then? How much of the device its kind of request
-/// can take is not known.
+/// Is no entitlement reported for a job that syncs now and then? How much of the device such
+/// requests can take is not known.
 #[test]
 fn of_syncs_now_and_then_nothing_is_claimed() {
     assert_eq!(beside_logs("noop", 1, "--fdatasync=16"), None);
@@ -100,9 +101,9 @@ fn it_can_be_turned_off() {
     assert!(text.contains("Jain of device time") && !text.contains("entitled"), "{text}");
 }
 
-/// Does a note say why a weight has little effect? Of 2 times 16 requests 28 sleep for one of four,
-/// and cfq does not see whose they are; 1 and 30 are no more than the drive's 32, so none is
-/// chosen.
+/// Does a note say why a weight has little effect? There are 4 requests for 2 * 16 I/Os: 28 wait
+/// for one, and cfq does not see whose they are. Depths of 1 and 30 fit into the drive's 32
+/// together, so the scheduler never has to choose.
 #[test]
 fn it_is_said_why_weights_fail() {
     let told = |words: &str, form: &str| {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Face: the calls between the queue and the elevator.
 //!
-//! Each call is passed to the component that handles it; the trait says what a call means
-//! ([`crate::elevator`]), and the files named here say what is done about it.
+//! Each call is passed to the component that handles it. The trait ([`crate::elevator`]) says what
+//! a call means, and the files named here say what is done.
 //!
 //! ```text
-//! insert, grown, shrunk, absorbed     what waits        job, lane, account
-//! pick                                what goes         choose
-//! started, requeued, completed        what it cost      account, access pattern, seats, learn
+//! insert, grown, shrunk, absorbed     waiting requests  job, lane, account
+//! pick                                the next request  choose
+//! started, requeued, completed        costs             account, access pattern, seats, learn
 //! client_*, group_*                   the tree          account
 //! ```
 //!
@@ -80,8 +80,8 @@ impl Elevator for Paternoster {
         self.limit_depth(view);
     }
 
-    /// No client may hold more than its share of the requests, or one that comes later would wait
-    /// for a request whatever its weight.
+    /// No client may hold more than its share of the requests: otherwise one that comes later would
+    /// wait for a request, whatever its weight.
     fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
         let most = view.nr_requests();
         if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
@@ -91,8 +91,8 @@ impl Elevator for Paternoster {
         }
     }
 
-    /// A client that is refused, or finds that no request is left, will sleep for one: it counts
-    /// among those that share them, even if it holds none.
+    /// A client that is refused, or finds no free request, will sleep for one: it counts among
+    /// those that share the requests, even if it holds none.
     fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
         let admission = self.would_admit(view, client, op, flags);
         if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
@@ -101,8 +101,9 @@ impl Elevator for Paternoster {
         admission
     }
 
-    /// With thousands of clients, none of this one's data is in the cache. Everything that will be
-    /// needed is requested at once, to be loaded while the bio is examined, not piece by piece.
+    /// With thousands of clients, none of this client's data is in the processor's cache.
+    /// Everything that will be needed is prefetched together, while the bio is examined, not piece
+    /// by piece.
     fn bio_comes(&mut self, _: &mut QueueView, bio: &Bio) {
         if self.clients.len() < FEW {
             return;
@@ -115,9 +116,9 @@ impl Elevator for Paternoster {
         black_box(known + self.accounts.touch(client));
     }
 
-    /// By account, as for dispatch: where requests are few, a client that gets one goes next.
-    /// Between different classes the one that has slept longer, so that the others get their turn,
-    /// too.
+    /// By account, as for dispatch: where requests are few, a client that gets one is served next.
+    /// Between different classes the one that has slept longer goes first, so that the lower class
+    /// gets its turn too.
     fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
         self.accounts.has_had_less(one.index(), other.index())
     }
@@ -139,7 +140,7 @@ impl Elevator for Paternoster {
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
         let client = view.requests[request].client().index();
         let job = &mut self.jobs[request.index() as usize];
-        // The rest is set when it goes to the device.
+        // The other fields are set when it goes to the device.
         (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
         self.accounts.hold(client, 1);
         self.accounts.ask_no_more(client);
@@ -205,7 +206,7 @@ impl Elevator for Paternoster {
     }
 
     fn started(&mut self, view: &mut QueueView, request: RequestId) {
-        // Under legacy rules a request that was refused comes again through this call alone.
+        // Under legacy rules this call alone tells that a refused request comes again.
         if self.jobs[request.index() as usize].stage == Stage::Elsewhere {
             self.fly_past(view, request);
         }
@@ -227,8 +228,8 @@ impl Elevator for Paternoster {
             return;
         }
         let now = view.exact_now();
-        // The charge set at dispatch, if that was final (C5), or else what it took, or what its
-        // kind takes (C6).
+        // The charge that was set at dispatch, if that was final (C5); otherwise the time that it
+        // took, or that its kind takes (C6).
         let took = self.even.charge(client, sort, served.0);
         let charge = if is_priced { estimate } else { i64::try_from(took).unwrap_or(i64::MAX) };
         let took = charge.unsigned_abs();

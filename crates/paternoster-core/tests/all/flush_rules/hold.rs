@@ -33,8 +33,8 @@ fn flush_10_the_queue_is_held() {
     }
 }
 
-/// Then, at the end of flush1 with nothing queued after it, does the queue go on, and write1 with
-/// it? However flush1 ended.
+/// At the end of flush1, with nothing queued after it, does the queue go on, and write1 with it,
+/// however flush1 ended?
 #[test]
 fn flush_11_the_end_of_the_flush_restarts_the_queue() {
     for elevator in BOTH_LAYERS {
@@ -64,8 +64,8 @@ fn flush_12_nothing_is_held_if_flushes_queue() {
     }
 }
 
-/// Does a refused request on the dispatch list go out even while the queue is held? Under mq rules
-/// it is the scheduler's again, and held with the rest.
+/// Is a refused request on the dispatch list issued even while the queue is held? Under mq rules it
+/// is back in the scheduler, and held with the rest.
 #[test]
 fn flush_13_what_was_refused_goes_out() {
     for (elevator, during) in [("deadline", "W8"), ("mq-deadline", "")] {
@@ -87,8 +87,8 @@ fn flush_13_what_was_refused_goes_out() {
     }
 }
 
-/// Does the data of a FUA write go out during the hold under legacy rules (and is it refused), so
-/// that it comes before the next flush? Under mq rules it waits in the elevator.
+/// Under legacy rules, is the data of a FUA write issued during the hold (and refused), so that it
+/// comes before the next flush? Under mq rules it waits in the elevator.
 #[test]
 fn flush_13_data_of_a_sequence_are_not_held() {
     for (elevator, during) in [("deadline", "W8"), ("mq-deadline", "")] {
@@ -109,7 +109,7 @@ fn flush_13_data_of_a_sequence_are_not_held() {
 
 // ------------------------------------------------------------------- flush1, write1, flush2 (11.6)
 
-/// The clients of the three.
+/// The clients of the three requests.
 type Names = [(ClientId, &'static str); 3];
 
 /// flush1 and write1 come at 0, flush2 at 5 ms; the cache is dirty.
@@ -129,8 +129,8 @@ fn scenario(elevator: &str, settings: &[(&str, &str)]) -> (Show, Names) {
     (show, [(a, "flush1"), (b, "write1"), (c, "flush2")])
 }
 
-/// With the three, does flush2 end at 10 + 1 + 10 = 21 ms without the hold and at 10 + 0.2 = 10.2
-/// with it; and write1 at 10 + 1 = 11 and 10 + 0.2 + 1 = 11.2?
+/// Of the three, does flush2 end at 10 + 1 + 10 = 21 ms without the hold, and at 10 + 0.2 = 10.2
+/// with it; and write1 at 10 + 1 = 11, and at 10 + 0.2 + 1 = 11.2?
 #[test]
 fn flush_14_the_hold_folds_flush2_into_flush1() {
     for elevator in ["noop", "deadline", "cfq"] {
@@ -142,8 +142,8 @@ fn flush_14_the_hold_folds_flush2_into_flush1() {
     }
 }
 
-/// Under mq rules a refused write is the scheduler's again, so that flush2 goes before it even
-/// without the hold: 10 + 0.2. The hold only saves it two refusals, during flush1 and flush2.
+/// Under mq rules a refused write is back in the scheduler, so flush2 goes before it even without
+/// the hold: 10 + 0.2. The hold only spares it two refusals, during flush1 and flush2.
 #[test]
 fn flush_14_under_mq_rules_a_refused_write_loses_its_precedence() {
     for (hold, refused) in [("off", 2), ("unqueueable", 0)] {
@@ -177,8 +177,8 @@ fn timeline_with_the_hold() {
     assert_eq!(show.trace(&names), expected);
 }
 
-/// Without it: write1 is refused (R) and comes before flush2, which the disk refuses during it, and
-/// which then finds a dirty cache: 10 + 1 + 10.
+/// Without the hold: write1 is refused (R) and comes before flush2, which the disk refuses during
+/// write1, and which then finds a dirty cache: 10 + 1 + 10.
 #[test]
 fn timeline_without_the_hold() {
     let (show, names) = scenario("noop", &[("flush_hold", "off")]);
@@ -205,7 +205,7 @@ fn timeline_without_the_hold() {
     assert_eq!(show.trace(&names), expected);
 }
 
-/// And before 53d63e6b0d, with flushes at the head: flush2 comes before the refused write1, so that
+/// Before 53d63e6b0d, with flushes inserted at the head: flush2 comes before the refused write1, so
 /// the order is right by accident. write1 is refused a second time during flush2.
 #[test]
 fn timeline_before_53d63e6b0d() {
@@ -260,8 +260,8 @@ impl Tally {
     }
 }
 
-/// Steps of a thread, as the last digit of a cookie: 0 its write has ended, 1 its flush, 2 it has
-/// thought.
+/// Steps of a thread, as a cookie modulo 3: 0 its write has ended, 1 its flush has ended, 2 its
+/// think time is over.
 const WROTE: u64 = 0;
 const FLUSHED: u64 = 1;
 const THOUGHT: u64 = 2;
@@ -294,7 +294,7 @@ fn threads(count: u64, fsync: Fsync, costs: Costs, think: u64, settings: [&str; 
             show.submit(Bio::flush(client).cookie(3 * thread + FLUSHED));
         } else {
             *round += 1;
-            // Random enough to take the threads out of step, and the same in each run.
+            // Random enough to put the threads out of step, and the same in each run.
             let random = (*round * 0x9E37_79B9 + thread * 0x85EB_CA6B) >> 7;
             let thought = Nanos::from_micros(random % (think + 1));
             show.alarms.insert((show.now + thought, 3 * thread + THOUGHT));
@@ -303,9 +303,9 @@ fn threads(count: u64, fsync: Fsync, costs: Costs, think: u64, settings: [&str; 
     Tally { fsyncs: rounds.iter().sum(), flushes: show.flushes() as u64 }
 }
 
-/// Is the gain there? Eight threads that write and fsync and think for up to 20 ms, on the disk of
-/// 11.6: the hold turns flushes of a dirty cache into flushes of a clean one. More than twice as
-/// many fsyncs; without it nearly every one has a dirty flush of its own.
+/// Is there a gain? Eight threads write, fsync and think for up to 20 ms, on the disk of 11.6: the
+/// hold turns flushes of a dirty cache into flushes of a clean one. There are more than twice as
+/// many fsyncs; without the hold nearly every one has its own dirty flush.
 #[test]
 fn flush_15_and_gains_something() {
     let run = |hold| threads(8, Fsync::WriteThenFlush, COSTS, 20_000, ["noop", hold]);
@@ -314,7 +314,8 @@ fn flush_15_and_gains_something() {
     assert!(with.fsyncs > 2 * without.fsyncs, "{with:?} {without:?}");
 }
 
-/// A case: threads, how they fsync, times of data, dirty and clean flush, and of thought, elevator.
+/// A case: threads, how they fsync, times of data, of a dirty and of a clean flush, think time,
+/// elevator.
 type Case = (u64, Fsync, [u64; 3], u64, &'static str);
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -328,13 +329,13 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 /// With N threads that write and fsync on a disk that cannot queue a flush, are there no more
-/// flushes per fsync with the hold than without, and in each case at least 0.98 of its fsyncs? 48
-/// cases, the same in each run, of four seconds each.
+/// flushes per fsync with the hold than without, and in each case at least 0.98 times as many
+/// fsyncs? 48 cases, the same in each run, of four seconds each.
 ///
-/// Differs from the rule: no more flushes in all, not in each case. A flush that no longer waits
-/// behind a refused write is issued at once and shared by fewer; up to a fifth more, which are the
-/// cheap ones. (A search for the worst case finds 0.975 of the fsyncs, where a dirty flush takes
-/// less than five times as long as a clean one.)
+/// Differs from the rule: there are no more flushes in total, but in single cases up to a fifth
+/// more: a flush that no longer waits behind a refused write is issued at once and shared by fewer.
+/// Those are the cheap ones. (A search for the worst case finds 0.975 of the fsyncs, where a dirty
+/// flush takes less than five times as long as a clean one.)
 #[test]
 fn flush_15_the_hold_costs_nothing() {
     let mut runner = TestRunner::deterministic();

@@ -7,8 +7,8 @@ use paternoster_core::{CancelError, Nanos, Outcome, Stage, Status, Waiting};
 
 // ------------------------------------------------------------------------------ flush_hold=writes
 
-/// With `writes`, on a device that queues flushes: do reads go on during a flush, and writes not
-/// until its end?
+/// With `writes`, on a device that queues flushes: do reads go on during a flush, and do writes
+/// wait for its end?
 #[test]
 fn held_writes_let_reads_pass() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
@@ -28,8 +28,8 @@ fn held_writes_let_reads_pass() {
     }
 }
 
-/// Are at most as many picked and held as the device takes commands? Of five on a device of depth
-/// 3, three; the rest stays in the elevator, and what is held says why.
+/// Are at most as many writes picked and held as the device takes commands? Of five on a device of
+/// depth 3, three are; the rest stays in the elevator, and held requests give the reason.
 #[test]
 fn held_writes_are_at_most_depth() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
@@ -50,8 +50,8 @@ fn held_writes_are_at_most_depth() {
     }
 }
 
-/// Does a second flush go before writes that are held for the first? The cache is clean then, which
-/// is the purpose of the hold.
+/// Does a second flush go before writes that are held for the first? It then finds a clean cache,
+/// which is the purpose of the hold.
 #[test]
 fn held_writes_let_the_next_flush_pass() {
     for elevator in BOTH_LAYERS {
@@ -83,7 +83,7 @@ fn held_writes_go_when_the_hold_is_lifted() {
 
 // ----------------------------------------------------------------------------------- flush_drain
 
-/// How often the disk refuses a flush that comes during three writes that it works off in 3 ms.
+/// How often the disk refuses a flush that comes during three writes, which take 3 ms.
 fn refused_beside_three(elevator: &str, drain: &str) -> (u32, String) {
     let mut show = drive::Show::new(sata(), drive::COSTS, elevator);
     show.set("flush_drain", drain);
@@ -98,8 +98,8 @@ fn refused_beside_three(elevator: &str, drain: &str) -> (u32, String) {
     (show.drive.refused_flushes, show.words())
 }
 
-/// Does a flush that cannot be queued wait for the device to be empty, instead of being refused at
-/// first and at each completion but the last: 3 times?
+/// Does a flush that cannot be queued wait until the device is empty? Otherwise it is refused 3
+/// times: at first, and at each completion but the last.
 #[test]
 fn a_drained_flush_is_never_refused() {
     for elevator in BOTH_LAYERS {
@@ -109,7 +109,7 @@ fn a_drained_flush_is_never_refused() {
     }
 }
 
-/// While a flush waits for the device to be empty, does nothing else go out before it?
+/// While a flush waits for an empty device, is nothing else issued before it?
 #[test]
 fn a_drained_flush_keeps_its_turn() {
     let mut rig = commanded(sata(), "deadline");
@@ -136,7 +136,8 @@ fn flushed(elevator: &str, facts: DeviceFacts) -> (Rig, ClientId) {
     (rig, client)
 }
 
-/// Is a flush after a flush no command, and a preflushed write only its data?
+/// Does a flush right after a flush need no command, and a write with PREFLUSH only one for its
+/// data?
 #[test]
 fn a_flush_of_a_clean_cache_is_no_command() {
     for elevator in BOTH_LAYERS {
@@ -155,8 +156,9 @@ fn a_flush_of_a_clean_cache_is_no_command() {
     }
 }
 
-/// Does a write between two flushes make the second necessary, wherever it ends: after the first,
-/// during it, or failed? One still in flight does not matter: its client has no completion yet.
+/// Does a write between two flushes make the second necessary, whether it ends after the first,
+/// during it, or fails? One that is still in flight does not matter: its client has no completion
+/// yet.
 #[test]
 fn a_write_between_makes_it_a_command() {
     for elevator in BOTH_LAYERS {
@@ -181,7 +183,7 @@ fn a_write_between_makes_it_a_command() {
     }
 }
 
-/// Is nothing known of a cache after a failed flush, if there was something to flush?
+/// Is the cache assumed dirty after a failed flush, if there was something to flush?
 #[test]
 fn a_failed_flush_leaves_it_dirty() {
     for elevator in BOTH_LAYERS {
@@ -214,8 +216,8 @@ fn a_fua_write_leaves_it_clean() {
     }
 }
 
-/// Is nothing known of a cache after a failed FUA write? Its data may be there; and what failed may
-/// have been another client's.
+/// Is the cache assumed dirty after a failed FUA write? Its data may be in it; and the failure may
+/// have hit another client's data.
 #[test]
 fn a_failed_fua_write_leaves_it_dirty() {
     for elevator in BOTH_LAYERS {
@@ -229,7 +231,7 @@ fn a_failed_fua_write_leaves_it_dirty() {
     }
 }
 
-/// Is a cache assumed dirty when the device was declared to have none for a while?
+/// Is a cache assumed dirty after the device was declared to have none for a while?
 #[test]
 fn a_cache_that_was_denied_is_dirty() {
     let (mut rig, client) = flushed("deadline", cached());
@@ -243,8 +245,8 @@ fn a_cache_that_was_denied_is_dirty() {
 
 // ----------------------------------------------------------------------------------- flush_delay
 
-/// Does a flush wait for others while the queue is not empty, and is its due time the one that the
-/// caller gets? 500 us from when it came.
+/// Does a flush wait for others while the queue is not empty, and does the caller get its due time,
+/// 500 us after it came?
 #[test]
 fn a_delayed_flush_names_its_time() {
     for elevator in BOTH_LAYERS {
@@ -292,7 +294,7 @@ fn a_delayed_flush_of_a_clean_cache_ends_in_time() {
     }
 }
 
-/// Is it issued at once if the queue is empty, becomes empty, or the delay is removed?
+/// Is a flush issued at once if the queue is empty, becomes empty, or the delay is removed?
 #[test]
 fn a_delay_is_for_a_queue_that_is_not_empty() {
     let rig = || {
@@ -342,7 +344,7 @@ fn write_through_needs_no_flush() {
     }
 }
 
-/// And does a client that waits for a flush when the cache is declared absent get it?
+/// Does a client that already waits for a flush when the cache is declared absent still get it?
 #[test]
 fn write_through_ends_no_sequence_early() {
     let mut rig = commanded(cached(), "deadline");
@@ -385,7 +387,7 @@ fn a_waiting_flush_can_be_withdrawn() {
     }
 }
 
-/// Can one whose data is done be withdrawn while it waits for its postflush? No: it has begun.
+/// Can a bio whose data is done be withdrawn while it waits for its postflush? No: it has begun.
 #[test]
 fn a_waiting_postflush_cannot() {
     let mut rig = commanded(cached(), "deadline");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who pays for a flush.
 //!
-//! The elevator of these tests is first come, first served, keeps a list of what each client is
-//! charged, and wants the others to have as long: each client has half of the device. Reads are 1
-//! ms each.
+//! The elevator of these tests serves in order of arrival, records what each client is charged, and
+//! demands as much time for the others: each client has half of the device. Reads take 1 ms each.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,7 @@ use paternoster_core::{Elevator, Limits, Nanos, Outcome, QueueView, RequestId, S
 
 pub(super) type Charges = Arc<Mutex<Vec<(ClientId, u64)>>>;
 
-/// noop, with a book.
+/// noop that records charges.
 #[derive(Debug)]
 pub(super) struct Halves {
     noop: Box<dyn Elevator>,
@@ -99,7 +98,7 @@ pub(super) struct Till {
 }
 
 impl Till {
-    /// Nothing is known yet.
+    /// A rig whose flush costs are not known yet.
     pub(super) fn fresh() -> Till {
         let charges = Charges::default();
         let halves = Halves::boxed(&charges, false);
@@ -158,8 +157,8 @@ impl Till {
     }
 }
 
-/// Does the example of the module hold: A wrote 12 KiB, B 4 KiB, C asks; the flush takes 3.4 ms,
-/// one of a clean cache 0.2. A 3.2 * 12/16 = 2.4, B 3.2 * 4/16 = 0.8, C 0.2?
+/// Is it as in the example of the module? A wrote 12 KiB and B 4 KiB; C asks for a flush, which
+/// takes 3.4 ms (0.2 with a clean cache). A pays 3.2 * 12/16 = 2.4, B 3.2 * 4/16 = 0.8, C 0.2.
 #[test]
 fn owners_pay_by_bytes_and_askers_the_rest() {
     let mut till = Till::new();
@@ -172,8 +171,8 @@ fn owners_pay_by_bytes_and_askers_the_rest() {
     assert_eq!(till.charged([a, b, c]), [0, 0, 200], "once");
 }
 
-/// Do bytes that end while a flush is in the device count for the next one? A's before, B's during:
-/// 3.2 and 0.2 of the first are A's and C's, of the second B's and C's.
+/// Do bytes of writes that end during a flush count for the next one? A's end before it, B's during
+/// it: of the first flush A pays 3.2 and C 0.2, of the second B 3.2 and C 0.2.
 #[test]
 fn owners_have_two_epochs() {
     let mut till = Till::new();
@@ -190,7 +189,7 @@ fn owners_have_two_epochs() {
     assert_eq!(till.charged([a, b, c]), [0, 3200, 200]);
 }
 
-/// Does each client of a merged request pay for its own bytes? A 8 sectors, B 16, C 8 of one
+/// Does each client of a merged request pay for its own bytes? A has 8 sectors, B 16 and C 8 of one
 /// command of 32: 3.2 ms in quarters.
 #[test]
 fn owners_of_a_merged_request_pay_each() {
@@ -205,7 +204,8 @@ fn owners_of_a_merged_request_pay_each() {
     assert_eq!(till.charged([a, b, c]), [800 + 200, 1600, 800]);
 }
 
-/// Do several clients that ask share what is left? 0.2 ms among four, of which A asks three times.
+/// Do several clients that ask for a flush share the rest? 0.2 ms among four requests, three of
+/// them A's.
 #[test]
 fn askers_share_the_rest() {
     let mut till = Till::new();
@@ -224,7 +224,7 @@ fn askers_share_the_rest() {
     assert_eq!(till.charged([a, b]), [150, 3200 + 50]);
 }
 
-/// Do reads, discards and FUA writes own nothing? The flush is C's alone.
+/// Do reads, discards and FUA writes pay nothing? C pays for the whole flush.
 #[test]
 fn owners_are_writers_into_the_cache() {
     for flags in [None, Some(Op::Read), Some(Op::Discard)] {
@@ -243,7 +243,7 @@ fn owners_are_writers_into_the_cache() {
     }
 }
 
-/// Does a failed flush cost what it took, and leave the bytes to the next?
+/// Does a failed flush cost what it took, and do the bytes count for the next one?
 #[test]
 fn a_failed_flush_keeps_the_bytes() {
     let mut till = Till::new();
@@ -256,7 +256,7 @@ fn a_failed_flush_keeps_the_bytes() {
     assert_eq!(till.charged([a, b, c]), [800, 2400, 200], "8 of 32 sectors are still A's");
 }
 
-/// Does a refused flush lose nothing?
+/// Do the bytes still count after a flush was refused?
 #[test]
 fn a_refused_flush_keeps_the_bytes() {
     let mut till = Till::new();
@@ -272,8 +272,9 @@ fn a_refused_flush_keeps_the_bytes() {
     assert_eq!(till.charged([a, c]), [3200, 200]);
 }
 
-/// Do bytes halve for each second in which their client writes nothing? A's 32 sectors are 32, 16,
-/// 8 and, after 6 seconds, 0 compared with B's 8 fresh ones. A has 3.2 * 32/40, 16/24, 8/16, 0 ms.
+/// Do a client's bytes count half as much after each second without a write? A's 32 sectors count
+/// as 32, 16, 8 and, after 6 seconds, 0 against B's 8 fresh ones. A pays 3.2 * 32/40, 16/24, 8/16,
+/// 0 ms.
 #[test]
 fn bytes_halve_by_the_second() {
     let cases = [(999, 2560), (1000, 2133), (1999, 2133), (2000, 1600), (6000, 0)];

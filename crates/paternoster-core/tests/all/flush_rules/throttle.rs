@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The throttle, which holds back clients that have taken the device with a flush: which of them
+//! The throttle, which holds back clients that have taken device time with a flush: which of them
 //! are released, and when.
 //!
 //! The elevator is that of `owner`, under which each client has half of the device; at the end bfq
@@ -18,8 +18,8 @@ fn debtor(till: &mut Till) -> ClientId {
     a
 }
 
-/// Is a client that owes throttled, reads and writes alike, while another is served; and is the
-/// reason given?
+/// Is a client that owes device time throttled, reads and writes alike, while another client is
+/// served; and is the reason given?
 #[test]
 fn a_client_that_owes_is_throttled() {
     let mut till = Till::new();
@@ -33,14 +33,14 @@ fn a_client_that_owes_is_throttled() {
     let why = "it waits until others have had the device for as long as its client has taken it \
                with flushes";
     assert_eq!(till.rig.explain(tickets[0]), why);
-    // So do writes that order the cache; a flush without data is not throttled.
+    // So are writes with PREFLUSH or FUA; a flush without data is not throttled.
     let ordered = till.rig.ordered(a, 88, Flags::PREFLUSH | Flags::FUA);
     assert_eq!(till.stage(ordered), Some(Stage::Throttled));
     till.rig.flush(a, 7);
     assert_eq!(till.rig.pulled_words(), "F");
 }
 
-/// Is the debt repaid by the device time of others? After three reads of 1 ms, not before.
+/// Is the debt repaid by the device time of others: after three reads of 1 ms, and not before?
 #[test]
 fn a_debt_is_repaid_by_others_device_time() {
     let mut till = Till::new();
@@ -57,8 +57,8 @@ fn a_debt_is_repaid_by_others_device_time() {
     assert_eq!(till.rig.pulled_words(), "W8");
 }
 
-/// Is no client kept out until the others have had more than 5 s, however much it was charged? A
-/// asks for 3000 flushes of 3 ms: 9 s are due.
+/// Is every client let in again after the others have had 5 s, however much it was charged? A's
+/// 3000 flushes of 3 ms cost 9 s.
 #[test]
 fn a_debt_has_a_limit() {
     let mut till = Till::new();
@@ -76,8 +76,8 @@ fn a_debt_has_a_limit() {
     }
 }
 
-/// Does a client that was let in late owe less the next time? A read of 3.6 ms repays 3; of the
-/// next 3 only 2.4 are left.
+/// Does a client that was let in late owe less the next time? A read of 3.6 ms repays 3 ms; of the
+/// next 3 ms only 2.4 are left.
 #[test]
 fn lateness_is_credited() {
     let mut till = Till::new();
@@ -99,8 +99,8 @@ fn lateness_is_credited() {
     assert_eq!(till.rig.pulled_words(), "W80");
 }
 
-/// If there are no others, how long is A kept out? Not at all, if none was served in the last 2 ms;
-/// otherwise until 2 ms after the last of them.
+/// If no others come, how long is A kept out? Not at all if none was served in the last 2 ms;
+/// otherwise until 2 ms after the last was served.
 #[test]
 fn patience_is_two_milliseconds() {
     let mut till = Till::new();
@@ -124,8 +124,8 @@ fn patience_is_two_milliseconds() {
     assert_eq!(till.rig.pulled_words(), "W8");
 }
 
-/// Which is released first if no other client comes? The one that owes least. A owes 3 ms, of which
-/// B's flush of 2 repays 2; B owes those 2. The reader is served in no time.
+/// Which client is released first if no other comes? The one that owes least. A owes 3 ms, of which
+/// B's flush of 2 ms repays 2; B owes those 2. The reader is served in no time.
 #[test]
 fn who_owes_least_goes_first() {
     let mut till = Till::new();
@@ -147,8 +147,8 @@ fn who_owes_least_goes_first() {
     assert_eq!(till.rig.pulled_words(), "W168");
 }
 
-/// With only two clients, which write and fsync: is the device never idle while one of them has
-/// work? As many fsyncs as with `flush_owners=0`.
+/// With only two clients, which write and fsync, is the device never idle while one of them has
+/// work? There must be as many fsyncs as with `flush_owners=0`.
 #[test]
 fn two_writers_alone_never_wait() {
     for elevator in ["cfq", "cfq-4.19", "bfq", "bfq-4.19"] {
@@ -181,7 +181,7 @@ fn two_writers_alone_never_wait() {
     }
 }
 
-/// Can a throttled bio be withdrawn, so that nothing is left of it?
+/// Can a throttled bio be withdrawn without a trace?
 #[test]
 fn a_throttled_bio_can_be_withdrawn() {
     let mut till = Till::new();
@@ -198,7 +198,7 @@ fn a_throttled_bio_can_be_withdrawn() {
     assert!(till.rig.done.contains(&(16, Status::Cancelled)));
 }
 
-/// Do the bios of a client that leaves end though they are throttled?
+/// If a client leaves, do its bios end even if they are throttled?
 #[test]
 fn a_throttled_client_may_leave() {
     let mut till = Till::new();
@@ -214,8 +214,8 @@ fn a_throttled_client_may_leave() {
     till.rig.queue.audit().expect("nobody is left");
 }
 
-/// What releases at once, with another client busy all the time: another elevator, the attribute, a
-/// device declared to have no cache?
+/// Are throttled requests released at once, with another client busy all the time, by a change of
+/// elevator, by the attribute, and by declaring that the device has no cache?
 #[test]
 fn what_is_throttled_goes_when_debts_end() {
     type Change = fn(&mut Rig);
@@ -245,8 +245,8 @@ fn what_is_throttled_goes_when_debts_end() {
     }
 }
 
-/// A request that is released past the others, by an elevator that can do so, is charged for it. Is
-/// it not, once another elevator has taken it over and charges it like any other?
+/// A request that an elevator releases ahead of all others is charged for that. Is it not charged
+/// for that if another elevator has taken it over meanwhile, which charges it like any other?
 #[test]
 fn who_is_handed_over_is_charged_once() {
     for (changes, charged) in [(false, 1000), (true, 0)] {
@@ -271,7 +271,7 @@ fn who_is_handed_over_is_charged_once() {
     }
 }
 
-/// Is a debt forgotten that the others do not claim, with elevators that divide nothing?
+/// Is nothing throttled under elevators that divide nothing, so that the others claim nothing?
 #[test]
 fn noop_and_deadline_throttle_nothing() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
@@ -291,9 +291,10 @@ fn noop_and_deadline_throttle_nothing() {
     }
 }
 
-/// Does a reader get half of the device, and a client of its weight that fsyncs without end the
-/// other half? A write of 1 ms and a flush of 10 in a loop, on a disk that does nothing else during
-/// a flush; reads of 1 ms. Without owners it is 306 reads under bfq, and 1824 under bfq-4.19.
+/// Do a reader and a client of the same weight that never stops syncing get half of the device
+/// each? The client repeats a write of 1 ms and a flush of 10 ms, on a disk that does nothing else
+/// during a flush; reads take 1 ms. Without owners the reader gets 306 reads under bfq, and 1824
+/// under bfq-4.19.
 #[test]
 fn who_pays_has_its_half() {
     for elevator in ["cfq", "cfq-3.6", "cfq-4.19", "bfq", "bfq-4.19"] {
@@ -331,7 +332,7 @@ fn who_pays_has_its_half() {
             assert!((950..=1050).contains(&with.0), "{elevator}: {with:?}, half is 1000 reads");
             assert!((86..=95).contains(&with.1), "{elevator}: {with:?}, half is 1000 / 11 fsyncs");
         } else {
-            // A write waits for a slice of 100 ms, so that nothing is due any more.
+            // A write waits for a slice of 100 ms, by which time nothing is owed any more.
             assert_eq!(with, without, "{elevator}");
         }
     }

@@ -5,8 +5,8 @@ use super::*;
 
 // ------------------------------------------------------------------------------------ DL-1 to DL-3
 
-/// With reads 1 to 40 at once, fifo_batch 16 and no writes, is the order 1 to 40? Three batches
-/// begin (16 + 16 + 8), the later ones where the last stopped.
+/// With reads 1 to 40 at once, fifo_batch 16 and no writes, is the order 1 to 40? There are three
+/// batches (16 + 16 + 8), each of which begins where the last one stopped.
 #[test]
 fn dl_1_sorted_reads_stay_sorted() {
     for elevator in DEADLINES {
@@ -24,9 +24,9 @@ fn dl_1_sorted_reads_stay_sorted() {
     }
 }
 
-/// With reads and writes always pending, do batches go R16 R16 W16? writes_starved 2: twice reads,
-/// then writes. Linux 6.8 is "at" sector 0 of the reads when it starts, so its first batch is not
-/// chosen and not counted: R16 more.
+/// With reads and writes always pending, do batches go R16 R16 W16? With writes_starved 2, two
+/// batches of reads come before one of writes. Linux 6.8 is "at" sector 0 of the reads when it
+/// starts, so its first batch is not chosen and not counted: R16 more.
 #[test]
 fn dl_2_two_read_batches_for_a_write_batch() {
     for (elevator, count, expected) in [
@@ -44,8 +44,8 @@ fn dl_2_two_read_batches_for_a_write_batch() {
     }
 }
 
-/// With fifo_batch=1 and writes_starved=1, do they alternate? (6.8: after its first read, as
-/// above.)
+/// With fifo_batch=1 and writes_starved=1, do reads and writes alternate? (In 6.8 after its first
+/// read, as above.)
 #[test]
 fn dl_3_one_and_one() {
     for (elevator, count, expected) in [
@@ -64,7 +64,7 @@ fn dl_3_one_and_one() {
     }
 }
 
-/// Does writes_starved count only while both wait? Reads alone first: the writes that come then
+/// Does writes_starved count only while both wait? After reads alone, the writes that come then
 /// still wait for two batches of reads.
 #[test]
 fn dl_2_starving_counts_only_when_both_wait() {
@@ -84,10 +84,10 @@ fn dl_2_starving_counts_only_when_both_wait() {
 
 // -------------------------------------------------------------------------------------------- DL-4
 
-/// With a read at t0 at a low sector and a stream of higher ones, is it dispatched at the first
-/// batch end after t0 + 500 ms? Batches end after 16000 and 32000. At exactly 500 ms it has expired
-/// for blk-mq (now >= deadline), not for legacy (now > deadline), where it goes fifo_batch = 16
-/// requests later.
+/// Is a read that comes at t0, at a low sector, dispatched at the first end of a batch after t0 +
+/// 500 ms, while there is a stream at higher sectors? Batches end after 16000 and 32000. At exactly
+/// 500 ms it has expired under blk-mq (now >= deadline), but not under legacy (now > deadline),
+/// where it goes fifo_batch = 16 requests later.
 #[test]
 fn dl_4_a_low_read_waits_at_most_a_batch_longer() {
     for (elevator, ms, before) in [
@@ -144,8 +144,8 @@ fn dl_4_expiry_by_direction() {
 }
 
 /// Does the survivor of two merged requests inherit the earlier deadline and its place in the FIFO?
-/// [16, 24) at 0, 9000 at 100 ms, [0, 8) at 200 ms, joined by [8, 16): [0, 24) is the oldest, its
-/// deadline 500 ms.
+/// [16, 24) comes at 0, 9000 at 100 ms, and [0, 8) at 200 ms; [8, 16) joins them: [0, 24) is the
+/// oldest, with a deadline of 500 ms.
 #[test]
 fn dl_4_the_survivor_inherits_the_deadline() {
     for elevator in ["deadline", "mq-deadline"] {
@@ -194,9 +194,9 @@ fn dl_5_where_reads_go_on() {
 
 // -------------------------------------------------------------------------------------------- DL-6
 
-/// With front_merges=0, is there no front merge by the tree, while the one-hit cache may still do
-/// one? With the cache on 1000 the bio before [16, 24) is a request of its own (G); with the cache
-/// on [16, 24) it merges (F).
+/// With front_merges=0, does the tree do no front merge, while the one-hit cache still may? If the
+/// cache is at 1000, the bio before [16, 24) becomes a request of its own (G); if the cache is at
+/// [16, 24), it merges (F).
 #[test]
 fn dl_6_front_merges() {
     for elevator in DEADLINES {

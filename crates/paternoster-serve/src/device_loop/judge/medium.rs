@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Medium: files behind a page cache, in memory, which can fail at any call where a kernel's can.
+//! Medium: files behind a page cache, all in memory, which can fail at any call where a kernel's
+//! can.
 //!
 //! ```text
-//! bytes   │ file 0: volume 0, volume 1 │ file 1: volume 2 │     one behind the other
+//! bytes   │ file 0: volume 0, volume 1 │ file 1: volume 2 │     one after the other
 //! call ─▶ cache ─▶ disk          errno, a short move, a torn write, a hang: at any call
-//!           └ write-back fails: the block is clean and lost; each description is told once, by
+//!           └ write-back fails: the block is clean and lost; each description gets one error, by
 //!             its next sync
 //! ```
 //!
 //! It is below production's backends: `calls` makes it a file, `engine` a ring or threads, and
-//! these keep the state of durability. A power cut leaves what is on the disk, and random sectors
-//! of the dirty blocks: a block may be torn.
+//! these track durability. A power cut leaves what is on the disk, and random sectors of the dirty
+//! blocks: a block may be torn.
 //!
-//! With a disk that lies (`Flaw`) no promise can hold: the judge has to notice that something is
+//! With a disk that lies (`Flaw`) no promise can be kept: the judge has to notice that something is
 //! wrong.
 
 use std::fmt;
@@ -30,7 +31,7 @@ const SECTOR: usize = 512;
 /// The errno of a call that is repeated, and is no failure.
 pub(super) const EINTR: i32 = 4;
 
-/// Something fails once in this many times; 0: never.
+/// Each kind of call fails once in this many times; 0: never.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Faults {
     pub(super) reads: u64,
@@ -41,22 +42,22 @@ pub(super) struct Faults {
     pub(super) seeks: u64,
     /// Less is moved than requested.
     pub(super) shorts: u64,
-    /// A call does not end until nothing else makes progress.
+    /// A call hangs until nothing else makes progress.
     pub(super) hangs: u64,
-    /// A ring takes nothing now, or not all.
+    /// A ring accepts none, or not all, of what it is given.
     pub(super) refusals: u64,
 }
 
-/// How a disk breaks its word.
+/// How a disk lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// Now and then a write goes to the next block.
     Misdirects,
-    /// A sync reports success, and has done nothing.
+    /// A sync reports success but has done nothing.
     SyncsNothing,
-    /// A write-back fails, and the error is not reported.
+    /// A write-back fails without an error.
     FailsQuietly,
-    /// A write reports that all was moved, but only some was.
+    /// A write reports that everything was written, but only a part was.
     MovesLess,
 }
 
@@ -68,7 +69,7 @@ pub(super) struct Lacks {
     pub(super) dsync: bool,
 }
 
-/// Something that failed, or was reported as failed.
+/// A call that failed, or was reported as failed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failure {
     pub(super) beat: u64,
@@ -79,7 +80,7 @@ pub(super) struct Failure {
     pub(super) errno: i32,
 }
 
-/// A range that a discard was of.
+/// A range that was discarded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forgotten {
     pub(super) beat: u64,
@@ -92,10 +93,10 @@ pub(super) struct Forgotten {
 #[derive(Debug, Clone)]
 pub(super) struct Doing {
     pub(super) work: Work,
-    /// What it belongs to. If one of its calls fails, all of it is reported as failed, including
-    /// merged requests that an earlier, short call has moved.
+    /// The bytes of the whole job. If one of its calls fails, all of it is reported as failed,
+    /// including merged requests whose data an earlier, short call has moved.
     pub(super) range: Range<usize>,
-    /// The errno of its last call, if that failed and was not repeated.
+    /// The errno of its last call, if that failed and was not retried.
     pub(super) failed: Option<i32>,
     /// How many ranges had been forgotten when it began.
     pub(super) forgotten: usize,
@@ -107,7 +108,7 @@ impl Doing {
     }
 }
 
-/// How a server has gone.
+/// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
     Killed,
@@ -130,7 +131,7 @@ pub(super) struct State {
     /// Whether zeroes may become holes.
     pub(super) holes: bool,
     pub(super) lacks: Lacks,
-    /// Moves are in whole blocks.
+    /// Reads and writes are in whole blocks.
     pub(super) direct: bool,
     /// What was forgotten, and whether a flush has ended well since.
     pub(super) forgotten: Vec<Forgotten>,
@@ -139,7 +140,7 @@ pub(super) struct State {
     pub(super) chance: Chance,
     /// By slot.
     pub(super) doing: Vec<Option<Doing>>,
-    /// The job whose call is made.
+    /// The job whose call is being made.
     pub(super) at: Option<u32>,
     /// How each server so far has ended.
     pub(super) servers: Vec<Option<Gone>>,
@@ -152,7 +153,7 @@ pub(super) struct State {
     pub(super) log: Vec<Failure>,
 }
 
-/// The medium, in the servers' hands and in the judge's.
+/// The medium, shared by the servers and the judge.
 #[derive(Clone)]
 pub(super) struct Medium(Arc<Mutex<State>>);
 
@@ -217,7 +218,7 @@ impl State {
     /// D3.
     pub(super) fn was_asked_for(&self, work: Work, start: usize, end: usize) -> bool {
         let kinds: &[u16] = match work {
-            // The blocks around a change are read, too.
+            // The blocks at the edges of a change are read too.
             Work::Read => &[READ, WRITE, ZEROES],
             Work::Write { .. } => &[WRITE, ZEROES],
             Work::Zero { .. } => &[ZEROES],
@@ -244,7 +245,7 @@ impl State {
         self.chance.once_in(one_in).then(|| pick(&mut self.chance, errnos))
     }
 
-    /// A call has failed with this errno, for good as far as it knows.
+    /// A call has failed with this errno, as far as is known for good.
     pub(super) fn note(&mut self, errno: i32, range: Range<usize>, is_sync: bool) -> i32 {
         let doing = self.at.and_then(|slot| self.doing[slot as usize].as_mut());
         let durable = is_sync || doing.as_ref().is_some_and(|doing| doing.is_durable());
@@ -258,7 +259,7 @@ impl State {
         errno
     }
 
-    /// A call of the job ended well that had failed before.
+    /// A call of the job that had failed before has succeeded.
     pub(super) fn is_well(&mut self) {
         if let Some(doing) = self.at.and_then(|slot| self.doing[slot as usize].as_mut()) {
             doing.failed = None;
@@ -287,7 +288,7 @@ impl State {
         self.write_back(number, fails);
     }
 
-    /// The kernel writes some of it back by itself.
+    /// The kernel writes back some blocks by itself.
     pub(super) fn write_some_back(&mut self) {
         for number in 0..self.dirty.len() {
             if self.dirty[number] && self.chance.once_in(2) {
@@ -296,7 +297,7 @@ impl State {
         }
     }
 
-    /// All of a range is written back, as far as that goes well.
+    /// Writes back all of a range, as far as that succeeds.
     pub(super) fn sync(&mut self, range: Range<usize>) {
         if self.flaw == Some(Flaw::SyncsNothing) {
             return;
@@ -306,8 +307,8 @@ impl State {
         }
     }
 
-    /// A sync of a range fails: some is written back; some may be lost, where a kernel reports
-    /// that.
+    /// A sync of a range fails: some blocks are written back; some may be lost, if the kernel
+    /// reports that.
     pub(super) fn fail_to_sync(&mut self, range: Range<usize>) {
         let may_lose = self.faults.write_backs != 0 && self.chance.once_in(2);
         for number in range.start / self.block..range.end.div_ceil(self.block) {
@@ -326,7 +327,7 @@ impl State {
         self.dirty[start / self.block..end.div_ceil(self.block)].fill(true);
     }
 
-    /// How much of a change of `length` bytes is there when it fails: some sectors.
+    /// How much of a change of `length` bytes is done when it fails: some sectors.
     pub(super) fn torn(&mut self, length: usize) -> usize {
         let sectors = self.chance.below((length / SECTOR) as u64 + 1);
         usize::try_from(sectors).unwrap() * SECTOR

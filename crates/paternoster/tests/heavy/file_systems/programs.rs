@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that people trust their data to, at work on a disk of ours: fsx, SQLite, git.
+//! Programs to which people trust their data, at work on our disk: fsx, SQLite, git.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,12 +12,12 @@ use crate::common::skipped;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// What fsx does to a file, and how often. Reads of a mounted file come from memory, so now and
-/// then the kernel is told to forget what it has.
+/// then the kernel is told to drop its cache.
 const ON_A_FILE: &str = "[weights]\nread = 10\nwrite = 10\nmapread = 5\nmapwrite = 5\n\
     truncate = 3\nfsync = 1\nfdatasync = 1\nclose_open = 1\ninvalidate = 1\nposix_fallocate = 1\n\
     punch_hole = 2\nsendfile = 1\nposix_fadvise = 5\ncopy_file_range = 2\n";
 
-/// The same for a device: it has one size, and no part of it is in memory to be mapped.
+/// The same for a device, whose size is fixed and which cannot be mapped.
 const ON_A_DEVICE: &str = "blockmode = true\nnosizechecks = true\nflen = 4194304\n\
     [weights]\nread = 10\nwrite = 10\nmapread = 0\nmapwrite = 0\ntruncate = 0\nfsync = 1\n\
     fdatasync = 1\n[opsize]\nmax = 262144\n";
@@ -54,8 +54,9 @@ pub(crate) fn exercise(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// Random reads and writes directly on the file that is the disk, from any byte to any other; for
-/// nbdfuse, which refuses requests that are not in the server's blocks, on the loop device.
+/// Random reads and writes directly on the file that is the disk, at any byte and of any length;
+/// with nbdfuse, which refuses requests that are not whole blocks of the server, on the loop
+/// device.
 pub(crate) fn exercise_device(mut disk: Disk, way: Way) {
     let Some(fsx) = fsx() else { return };
     let on = if way == Way::Nbd { disk.device().to_owned() } else { disk.file() };
@@ -72,14 +73,14 @@ const TRANSACTIONS: &str = "\
     UPDATE entries SET amount = amount + 1 WHERE id % 2 = 0;
     DELETE FROM entries WHERE id % 10 = 0;";
 
-/// Rows: 5000 - 500 + 100 = 4600. Amounts: 1 + … + 5000 = 12502500; + 2500 for the even ones; less
-/// those of 10, 20, … 5000, which were one more: 10 * (1 + … + 500) + 500 = 1253000; and 100 times
-/// 7; 12502500 + 2500 - 1253000 + 700 = 11252700.
+/// Rows: 5000 - 500 + 100 = 4600. Amounts: 1 + … + 5000 = 12502500, plus 1 for each of the 2500
+/// even ones, minus the removed rows 10, 20, … 5000, each of which had 1 more: 10 * (1 + … + 500) +
+/// 500 = 1253000; plus 100 times 7. That is 12502500 + 2500 - 1253000 + 700 = 11252700.
 const QUESTIONS: &str = "PRAGMA integrity_check; SELECT count(*), sum(amount) FROM entries;";
 const ANSWERS: &str = "ok\n4600|11252700";
 
-/// SQLite with its journal as a file, and as a log (WAL): what was committed is there after the
-/// disk has gone and come back.
+/// SQLite with a rollback journal, and with a log (WAL): what was committed is there after the disk
+/// has gone and come back.
 pub(crate) fn sqlite(mut disk: Disk, kind: Kind) {
     if !installed(&[("sqlite3", "sqlite3")]) {
         return;
@@ -111,7 +112,7 @@ pub(crate) fn sqlite(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// A clone of this repository, which git finds whole after the disk has gone and come back.
+/// A clone of this repository, which git finds complete after the disk has gone and come back.
 pub(crate) fn git(mut disk: Disk, kind: Kind) {
     if !installed(&[("git", "git")]) {
         return;
@@ -126,7 +127,7 @@ pub(crate) fn git(mut disk: Disk, kind: Kind) {
     let git = |arguments: &[&str]| {
         let mut git = command("git");
         git.env("GIT_CONFIG_GLOBAL", &settings).env("GIT_CONFIG_SYSTEM", "/dev/null");
-        // Set by a hook that runs the tests.
+        // A hook that runs the tests has set these.
         git.env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE").env_remove("GIT_WORK_TREE");
         succeeds(git.args(arguments))
     };
