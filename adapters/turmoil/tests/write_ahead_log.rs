@@ -4,7 +4,7 @@
 //! ```text
 //! host "db"                                    test
 //! for n: write record n, fsync, acknowledged = n     ▶ at a drawn time: crash host and disk
-//! comes back: reads the records from the first on until one is not there
+//! comes back: reads the records from the first on, until one is missing
 //! ```
 
 use std::cell::Cell;

@@ -206,7 +206,7 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// The pools' counts are right; no client sleeps that nothing will wake (allocate I1, I3).
+    /// The pools' counts are right, and every sleeping client will be woken (allocate I1, I3).
     fn audit_pools(&self) -> Result<(), Fault> {
         for (number, pool) in self.allocator.pools.iter().enumerate() {
             let holds = |request: &Request| usize::from(request.pool) == number;

@@ -31,10 +31,10 @@ pub trait Members {
     /// A client has gone; it has no requests left.
     fn client_detached(&mut self, _view: &mut QueueView, _client: ClientId) {}
 
-    /// A group came or its weight changed.
+    /// A group was added, or its weight has changed.
     fn group_changed(&mut self, _view: &mut QueueView, _group: GroupId) {}
 
-    /// A group has gone; it has no members left.
+    /// A group was removed; it has no members left.
     fn group_removed(&mut self, _view: &mut QueueView, _group: GroupId) {}
 }
 

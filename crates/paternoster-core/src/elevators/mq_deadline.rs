@@ -132,7 +132,7 @@ impl MqDeadline {
         self.async_depth.unwrap_or((3 * view.nr_requests() / 4).max(1))
     }
 
-    /// When `request` was inserted, as far as its deadline shows.
+    /// When `request` was inserted, computed from its deadline.
     fn inserted(&self, view: &QueueView, request: RequestId) -> Nanos {
         let expire = self.tuning.expire[direction(view.requests[request].op())];
         Nanos(view.requests[request].scratch[0]) - expire

@@ -13,15 +13,15 @@
 //!
 //! The work of a stretch of time is the sum of its I/Os' costs at the prices before the trial (mean
 //! device time by kind and size), so that the mix of I/Os makes no difference. A trial goes up or
-//! down one rung of the ladder 1 2 3 4 6 8 12 16 …, between two stretches without; it is repeated
-//! until its result is more than chance, at most [`TRIALS`] times. At the start the ceiling is
-//! doubled as long as that does an eighth more, and then halved as long as that does nearly as
-//! much: otherwise, on a disk that does 80 I/Os a second, the rung by rung search would take
-//! minutes, while each reader waits in the device's line.
+//! down one rung of the ladder 1 2 3 4 6 8 12 16 …, between two stretches at the present ceiling;
+//! it is repeated until its result is more than chance, at most [`TRIALS`] times. At the start the
+//! ceiling is doubled as long as that does an eighth more work, and then halved as long as that
+//! does nearly as much. Without that, the search rung by rung would take minutes on a disk that
+//! does 80 I/Os a second, and all that time readers would wait in the device's queue.
 //!
-//! Only stretches in which asks waited for the ceiling count; a trial of more need not have reached
-//! the ceiling, since that shows that more are of no use. Where the elevator holds classes back for
-//! the sake of others, or gives fewer commands by itself, nothing is tried.
+//! Only stretches in which asks waited for the ceiling count. A trial of a higher ceiling need not
+//! have reached it: not reaching it shows that more permits are of no use. Where the elevator holds
+//! classes back for the sake of others, or gives fewer commands by itself, nothing is tried.
 //!
 //! # Invariants
 //! I1  1 <= `used` <= `most`, and `used` is a rung of the ladder or `most`.

@@ -52,7 +52,8 @@ struct Given {
 pub(crate) struct Handed(Mutex<Vec<Given>>);
 
 impl Handed {
-    /// One more: for data, for flushes, the errno of one that has failed.
+    /// Adds a file: its descriptor for data, one for flushes, and the errno of a flush that has
+    /// failed.
     pub(crate) fn add(&self, mut fds: Vec<OwnedFd>, lost: i32) {
         let Some(thing) = fds.first().and_then(|fd| thing_of(fd.as_fd())) else { return };
         let for_flushes = if fds.len() > 1 { fds.pop() } else { None };

@@ -6,9 +6,9 @@
 //!            (bounded by the depth)                            └─▶ event
 //! ```
 //!
-//! With a thread for each job the order is the queue's and not that of a second one in here; with
-//! a depth above 32 some jobs wait once more. Buffers of tasks are used again: in the steady state
-//! nothing is allocated.
+//! With a thread for each job the queue decides the order, and no second queue in here; with a
+//! depth above 32 some jobs wait here too. Buffers of tasks are reused: in the steady state nothing
+//! is allocated.
 
 use std::collections::VecDeque;
 use std::io;

@@ -87,7 +87,7 @@ mod tests {
         assert!(!busy_poll.is_worth_it(), "eight was the most that it kept in mind");
     }
 
-    /// Does the loop never keep a client from the only processor?
+    /// With a single processor, does the loop never poll, so that the client can run?
     #[test]
     fn one_processor_is_left_to_the_client() {
         let mut busy_poll = BusyPoll::new(1);

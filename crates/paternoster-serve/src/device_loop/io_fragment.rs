@@ -83,7 +83,7 @@ pub(super) struct Fragment {
     pub filled: u32,
     /// What it is doing.
     pub step: Step,
-    /// First it is read, because it begins or ends within a block.
+    /// Its blocks are read first, because it begins or ends within one.
     pub reads_first: bool,
     /// What a question for holes has found.
     pub runs: Vec<Extent>,

@@ -66,7 +66,7 @@ pub(crate) enum Refusal {
     InUse,
     /// There is something that is no socket.
     NoSocket,
-    /// There is a socket, and whether a server is behind it cannot be seen.
+    /// There is a socket, and it cannot be determined whether a server listens on it.
     Unclear(io::Error),
     /// What is there cannot be seen.
     Unseen(io::Error),

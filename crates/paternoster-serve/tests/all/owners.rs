@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Has an image one owner: among a server's volumes, whatever their names; among servers; and among
-//! other programs, both ways, with a real qemu?
+//! Does an image have only one owner: among a server's volumes, whatever its names; among servers;
+//! and with respect to other programs, in both directions, with a real qemu?
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

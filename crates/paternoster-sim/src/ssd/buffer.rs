@@ -86,7 +86,7 @@ pub(super) struct WriteBuffer {
     bill: Bill,
     full: VecDeque<Unit>,
     in_programming: u32,
-    /// Where recent writes ended; the next one to forget.
+    /// Where recent writes ended; and which of these is forgotten next.
     streams: [u64; STREAMS],
     oldest: usize,
     durability: Durability,

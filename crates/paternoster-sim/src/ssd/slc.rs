@@ -127,9 +127,9 @@ mod tests {
         }
     }
 
-    /// Does it hold what it may, and have room again after a quiet time? 8,000 unused bytes are
-    /// 2,000 of SLC: with the 6,000 eight units of 1,000. Of 3.5 s of quiet, 2.5 s were used to
-    /// fold: two units more.
+    /// Does it hold what it may, and have room again after a quiet time? 8,000 unused bytes make
+    /// 2,000 of SLC; with the fixed 6,000 that is eight units of 1,000. In 2.5 of the 3.5 s of
+    /// quiet data were folded: room for two more units.
     #[test]
     fn it_is_full_and_drains() {
         let mut slc = Slc::new(numbers());

@@ -102,7 +102,8 @@ fn a_flush_behind_one_write() {
     }
 }
 
-/// And one with nothing written since the last? Its transfer over the link; the disk's controller.
+/// And how long does a flush take if nothing was written since the last one? Only its transfer over
+/// the link, or the disk's controller time.
 #[test]
 fn a_clean_flush() {
     for name in ["ssd-870evo", "ssd-pm883", "nvme-kc3000", "hdd-7200", "hdd-7200-enterprise"] {

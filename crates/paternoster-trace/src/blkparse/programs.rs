@@ -43,7 +43,7 @@ struct Process {
 pub(super) struct Program {
     pub(super) pid: u32,
     pub(super) name: Box<[u8]>,
-    /// Others of this name came, too.
+    /// There were other processes of this name.
     pub(super) several: bool,
     pub(super) counts: Counts,
     /// The longest times to be inserted, issued, completed, in microseconds.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ranges: when bios came, and when completions, with pauses up to a delta taken as none.
+//! Ranges: the periods in which bios came, and completions; pauses of up to a delta are ignored.
 //!
 //! ```text
 //! times   | ||  | |          ||   |
 //! ranges  ├───────┤          ├────┤     the pause between them is longer than delta
 //! ```
 //!
-//! Kept for the system, every device and every process. Limit: [`RANGES_MAX`] for each of them,
-//! after which the last one goes on.
+//! They are kept for the system, every device and every process. Limit: [`RANGES_MAX`] for each of
+//! them; beyond that the last one is extended.
 //!
 //! Source: BTT-24.
 

@@ -39,9 +39,9 @@ enum Node {
     One,
     /// Two, the smaller one on top.
     LowOnTop,
-    /// Two, the larger one on top.
+    /// Two nodes, the larger one on top.
     HighOnTop,
-    /// Three, the middle one on top.
+    /// Three nodes, the middle one on top.
     Three,
 }
 

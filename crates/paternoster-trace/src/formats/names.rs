@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! hm_0   ▶ 240,0      in order of appearance; 240 is one of the majors that Linux leaves to
-//! hm_1   ▶ 240,1      local use, so that no device of a kernel is meant
+//! hm_1   ▶ 240,1      local use, so that no real device is meant
 //! ```
 //!
-//! A process is its number with its name: one that changes its name is announced again.
+//! A process is identified by its number and its name: one that changes its name is announced
+//! again.
 //!
 //! Invariants: I1 at most [`DEVICES_MAX`] devices and [`PROCESSES_MAX`] names of processes are
 //! kept; I2 a name has one number, as long as the trace lasts.

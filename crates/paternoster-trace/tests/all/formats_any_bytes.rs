@@ -183,7 +183,8 @@ proptest! {
         check(text.as_bytes())?;
     }
 
-    /// Can what is written of any trace be read again, with every I/O and no problem?
+    /// Can any trace be written in another format and read again, with every I/O and without
+    /// problems?
     #[test]
     fn what_is_written_can_be_read(text in right_lines()) {
         for format in Format::ALL {

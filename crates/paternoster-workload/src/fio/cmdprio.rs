@@ -11,8 +11,8 @@
 //!     blocks of 1024k and of sizes that are not listed go as the job does
 //! ```
 //!
-//! One generator (fio's number 19) serves reads and writes; a draw is made only where a share is
-//! given for the direction and size. Trims have none.
+//! One generator (fio's number 19) serves reads and writes; a draw is made only if a share is given
+//! for the direction and size. Trims have no shares.
 //!
 //! Source: FIO-68; the draws were measured on fio 3.33 (libaio, `log_prio=1`).
 

@@ -181,7 +181,7 @@ mod tests {
         FlowShare { id, weight, ..FlowShare::default() }
     }
 
-    /// Does the example above hold, step by step?
+    /// Does the example above come out, step by step?
     #[test]
     fn who_is_ahead_waits() {
         let mut flows = Flows::new();

@@ -160,7 +160,7 @@ pub struct Job {
     pub bssplit: [Vec<(u64, u8)>; 3],
     /// `ba`: alignment of random offsets, by direction; turns the random map off.
     pub block_align: [Option<u64>; 3],
-    /// Sizes of a range need not be multiples of its smallest.
+    /// `bs_unaligned`: sizes drawn from a range need not be multiples of its smallest size.
     pub bs_unaligned: bool,
     /// The block sizes of reads and writes are those of sequential and random I/O.
     pub bs_is_seq_rand: bool,

@@ -161,7 +161,7 @@ pub enum Draw {
 }
 
 impl Draw {
-    /// A fresh one of `job` for `choice`.
+    /// A fresh generator of `job` for `choice`.
     #[must_use]
     pub fn of(job: &Job, seeds: &Seeds, choice: Choice) -> Draw {
         match job.random_generator {

@@ -37,7 +37,7 @@ pub struct SharedPosition {
 }
 
 impl SharedPosition {
-    /// `piece` at the position instead of its own; `None` at the end of the region.
+    /// Moves `piece` to the shared position; `None` at the end of the region.
     fn take(&self, piece: Piece, time_based: bool) -> Option<Piece> {
         let (start, bytes) = self.region;
         let mut at = self.next.get();

@@ -47,7 +47,7 @@ pub struct Arrival {
     pub flags: Flags,
     /// First sector; nothing for a flush.
     pub sector: u64,
-    /// How many; 0 for a flush and for nothing else.
+    /// How many sectors; 0 only for a flush.
     pub sectors: u32,
 }
 

@@ -123,7 +123,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a recording in one of the manners.
+    /// The schedule of a recording, replayed in this manner.
     #[must_use]
     pub fn new(recording: &Recording, manner: Manner, speed: Speed) -> Schedule {
         match manner {

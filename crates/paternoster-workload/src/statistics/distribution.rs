@@ -97,7 +97,7 @@ pub(crate) fn per_cent(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Do latencies on an edge count above it, in every scale?
+    /// Does a latency that lies exactly on an edge count in the bin above it, at every scale?
     #[test]
     fn edges_count_above() {
         let mut distribution = LatencyDistribution::default();

@@ -28,7 +28,7 @@ const EVERYTHING: &str = "0xffff";
 pub(crate) enum Form {
     /// As blktrace's records.
     Records,
-    /// In lines, with what the scheduler says.
+    /// As lines of text, with the scheduler's messages.
     #[cfg(all(feature = "lab", feature = "serve"))]
     Text,
 }

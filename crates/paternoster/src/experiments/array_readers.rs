@@ -100,8 +100,8 @@ fn series() -> Vec<Series> {
     ]
 }
 
-/// Miklos' eight threads: what his tiobench got, and what he and Corrado tried. There are numbers
-/// only for the first two, otherwise words.
+/// Miklos' eight threads: what his tiobench got, and what he and Corrado tried. Numbers were
+/// published only for the first two.
 const REMEDIES: [(&str, &str, &str, Option<f64>); 8] = [
     ("noop", "noop", "512", Some(260_000.0)),
     ("cfq", "cfq:low_latency=0", "512", Some(145_000.0)),

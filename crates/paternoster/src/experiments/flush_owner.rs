@@ -33,7 +33,7 @@ const NONE: Who = ("none", "none", &[]);
 const PATERNOSTER: Who = ("paternoster", "paternoster", &[]);
 const ALL: [Who; 6] = [NONE, UNOWNED, OWNED, CFQ_UNOWNED, CFQ, PATERNOSTER];
 
-/// Jobs that run together, the reader first; and what the writer weighs compared with it.
+/// Jobs that run together, the reader first; and the writer's weight relative to the reader's.
 struct Pair {
     word: &'static str,
     jobs: &'static [&'static str],

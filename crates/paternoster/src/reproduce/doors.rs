@@ -34,7 +34,7 @@ pub(crate) struct Doors {
     /// Names of classes.
     pub(crate) classes: &'static [&'static str],
     pub(crate) clients: Vec<Client>,
-    /// An episode of the disk, in its language.
+    /// A fault of the disk for some time, as a fault rule.
     pub(crate) episode: Option<&'static str>,
     /// Time before measuring, and measured time, in milliseconds.
     pub(crate) times: [u64; 2],

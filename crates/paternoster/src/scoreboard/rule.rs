@@ -54,7 +54,8 @@ impl Curve {
         self.at_exact() < COSTS * self.most()
     }
 
-    /// What is reached with this error; `None` if no number of commands has one this large.
+    /// The throughput that is possible with this error; `None` if it would take more commands than
+    /// the curve has.
     fn reached(&self, error: f64) -> Option<f64> {
         let exact = self.points.first()?.0;
         let commands = if error > 0.0 { exact / (1.0 - error) } else { exact };

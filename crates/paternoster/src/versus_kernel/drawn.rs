@@ -37,8 +37,8 @@ pub(super) fn seeds(text: &str) -> Result<(u64, u64), String> {
     setting::seeds(text).ok_or_else(|| "a seed, or the first and the last as 1-60".to_owned())
 }
 
-/// One client's result under one scheduler: the median, the least and the most of the repeats, in
-/// bytes a second.
+/// One client's result under one scheduler: median, minimum and maximum of the repeats, in bytes
+/// per second.
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
     seed: u64,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The units of docs/serve under a running systemd: as process 1 of name spaces of its own, with a
-//! control group, and files that overlay `/etc` and `/usr/bin` only there.
+//! The units of docs/serve under a running systemd: it is process 1 of its own namespaces, with a
+//! control group, and with overlays on `/etc` and `/usr/bin` that exist only there.
 //!
 //! ```text
 //! the test, a client under load ──▶ /proc/PID/root/run/paternoster/nbd.sock
-//! nsenter ─▶ systemctl start, reload, restart, stop; the commands of upgrade.md as written
+//! nsenter ─▶ systemctl start, reload, restart, stop; the commands of upgrade.md, verbatim
 //! ```
 //!
 //! `/srv` and `/etc/paternoster` are folders of the test, so that they outlive a reboot;

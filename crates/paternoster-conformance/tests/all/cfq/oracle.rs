@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The oracle: what the kernel decided in the present call, and how our choice compares.
+//! The oracle: what the kernel decided in the current call, and how our choice compares.
 //!
-//! While a log is replayed the oracle holds the messages of the present call. Each decision takes
-//! the message that reports it (`decisions.rs`), compares, and answers with the recorded choice. A
-//! message left at the end of the call is a decision that we did not come to.
+//! While a log is replayed, the oracle holds the messages of the current call. Each decision takes
+//! the message that reports it (`decisions.rs`), compares, and returns the recorded choice. A
+//! message that is left at the end of the call is a decision that our scheduler never reached.
 //!
 //! # Time
 //! A message gives a time or a span that was read from the clock some microseconds before it was

@@ -27,11 +27,11 @@ use super::oracle::{self, Before, CLOCK, WITHIN};
 use super::setup::Setup;
 use super::tally::Tally;
 
-/// The scheduler was chosen about this long before a log's first line, as the limit on async
-/// requests shows, which grows from then on.
+/// The scheduler was chosen about this long before a log's first line: the limit on async requests,
+/// which grows from then on, shows that.
 const CHOSEN_BEFORE: Nanos = Nanos::from_millis(26);
 
-/// A CFQ with the world that a log gives it.
+/// A CFQ with the clients, groups and requests of a log.
 pub(super) struct Replay {
     cfq: Probe<Cfq>,
     setup: Setup,

@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// C6: is the time taken charged as long as little is known? 16 are seen first.
+    /// C6: is the actual time charged as long as too little is known, for the first 16 requests?
     #[test]
     fn c6_what_is_not_known_is_not_charged() {
         let mut even = Even::new(1, true);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrive: a request begins to wait.
 //!
-//! BFQ learns most of what it knows when requests arrive. A request that comes to a queue at rest
+//! BFQ learns most of what it knows when requests arrive. A request that comes to an idle queue
 //! opens a new account, unless the queue only had a *hole*: it ran out of work in its turn, and the
-//! next request has come in time. Then it still owns what was left of its budget, and may preempt
-//! the queue in service:
+//! next request has come in time. Then it keeps what was left of its budget, and may preempt the
+//! queue in service:
 //!
 //! ```text
 //! turn of A ▓▓▓▓▓      ▓▓▓        A had budget left, and came back within 24 ms of its last
-//!           turn of B ▓          completion: it goes on where it was
+//!           turn of B ▓          completion: its turn continues
 //! ```
 //!
 //! Source: BFQ-30, BFQ-34, BFQ-47, BFQ-50 to BFQ-55, BFQ-101.

@@ -3,9 +3,9 @@
 //!
 //! Everything that is counted is counted again: references, requests in flight, busy and raised
 //! queues, weights, each group's requests and pending queues, each tree's weight sum. Every order
-//! is walked. There is one path from the root to the queue in service, and the device is kept for
-//! no queue without a rule that says so. Two rules are asserted where they apply, in `wf2q`:
-//! virtual time does not step back (BFQ-17), and no entity starts too far ahead of it (BFQ-G1).
+//! is walked. There is one path from the root to the queue in service, and the device idles for a
+//! queue only if a rule allows it. Two rules are asserted where they apply, in `wf2q`: virtual time
+//! does not step back (BFQ-17), and no entity starts too far ahead of it (BFQ-G1).
 //!
 //! Source: BFQ-14, BFQ-18, BFQ-112, BFQ-167, BFQ-198, BFQ-199, BFQ-G14.
 

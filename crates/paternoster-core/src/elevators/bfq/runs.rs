@@ -2,13 +2,13 @@
 //! Runs: when Linux asks BFQ for a request.
 //!
 //! The Linux block layer does not ask a scheduler after every completion. It asks when a request
-//! arrives, when the scheduler wants it, and where it left off because the device was full; and if
-//! that gave no request although some wait, once more 3 ms later:
+//! arrives, when the scheduler wants it, and again after it had to stop because the device was
+//! full; and if that gave no request although some wait, once more 3 ms later:
 //!
 //! ```text
-//! P in service, empty, kept for; others wait       a request of P ends ── 40 us ── the next comes
-//! asked at completions                              others go in between: they are injected
-//! asked as in Linux                                 no other goes, except in a run that the timer
+//! P in service, empty, idled for; others wait      a request of P ends ── 40 us ── the next comes
+//! asked at completions                             others go in between: they are injected
+//! asked as in Linux                                no other goes, except in a run that the timer
 //!                                                   causes just then: one in fifty
 //! ```
 //!

@@ -35,7 +35,7 @@ pub enum Decision {
     Residual { queue: u32 },
     /// What a slice has used.
     Used { queue: u32 },
-    /// The virtual time of the group whose slice has ended.
+    /// The virtual time of the group whose slice has just ended.
     VirtualTime,
     /// Whether the present workload goes on.
     GoesOn,
@@ -43,11 +43,11 @@ pub enum Decision {
     Kind,
     /// For how long that kind is served.
     WorkloadTime,
-    /// Whose turn it is.
+    /// Which queue's turn it is.
     Turn,
-    /// Whether the queue that had to become busy did, which ends its turn.
+    /// Whether the queue that was to become busy again has done so, which ends its turn.
     BusyAgain,
-    /// Whether the slice is found used up when the next request is asked for.
+    /// Whether the slice turns out to be used up when the next request is chosen.
     SliceUsed { left: i64 },
     /// The queue close by that continues in place of an empty one.
     Cooperator,

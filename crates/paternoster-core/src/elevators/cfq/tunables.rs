@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps, a
-//! [`Knob`] each.
+//! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps, one
+//! [`Knob`] for each.
 //!
 //! Times are milliseconds to the user and nanoseconds inside. A kernel keeps them in ticks: a
 //! default of 125 ms is 31 ticks at HZ=250 and reads back as 124; a value that is written is
 //! rounded up to whole ticks.
 //!
-//! What no kernel has comes after the others: how seeks are detected, seed 001's experiments, and
-//! three figures worth seeing.
+//! Attributes that no kernel has come last: how seeks are detected, seed 001's experiments, and
+//! three figures to look at.
 //!
 //! Source: CFQ-1, CFQ-48 to CFQ-53; seed 001's listing.
 

@@ -266,8 +266,8 @@ fn a_group_keeps_its_place_in_the_last_jiffy() {
     }
 }
 
-/// May a client that the device idles for have one request more than there are? Four are the
-/// nominal number; another client holds them all.
+/// May a client that the device idles for get one request beyond `nr_requests`? That is four, and
+/// another client holds them all.
 #[test]
 fn who_is_waited_for_has_a_permit() {
     each(1, |preset, mut rig| {

@@ -289,9 +289,9 @@ proptest! {
         power.finish()?;
     }
 
-    /// Is every sequenced request in exactly one of pending list, running list, data in flight (the
-    /// audit's flush I2, after each step), and does its sequence only go forward? The same driver,
-    /// with sequences alone.
+    /// Is every sequenced request either in the pending list, or in the running list, or in flight
+    /// with its data (the audit's flush I2, after each step), and does its sequence only go
+    /// forward? The same driver, with sequences only.
     #[test]
     fn flush_17_lists_are_disjoint_and_sequences_go_forward(
         settings in settings(),

@@ -84,7 +84,7 @@ impl Locks {
         self.change_in(&mut locked(&self.uses), from, to);
     }
 
-    /// The same, of uses that no other claim changes meanwhile.
+    /// The same with the uses locked, so that no other claim changes them meanwhile.
     fn change_in(&self, uses: &mut Vec<Use>, from: Option<Use>, to: Option<Use>) {
         if let Some(place) = from.and_then(|from| uses.iter().position(|it| *it == from)) {
             uses.swap_remove(place);
@@ -152,7 +152,8 @@ impl Claim {
         Claim { thing: self.thing, wanted, locks: Arc::clone(&self.locks) }
     }
 
-    /// Sets this use; returns what conflicts with it, if it is new. `force` takes it all the same.
+    /// Sets this use. If it is new, an error says what conflicts with it; `force` sets it all the
+    /// same.
     pub(super) fn becomes(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
         if self.wanted == wanted { Ok(()) } else { self.ask_for(wanted, force) }
     }

@@ -67,7 +67,7 @@ pub(crate) fn is_alone() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
-/// What to say where what is mounted must be unmounted by this process.
+/// The message for when files are not bounded because this process must unmount the folder itself.
 pub(crate) fn not_bounded(why: &str) -> String {
     format!(
         "sandbox: files are not bounded: with Landlock the folder of [server.fuse] could not be \

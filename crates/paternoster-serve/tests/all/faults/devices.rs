@@ -161,7 +161,7 @@ fn a_failing_flush() {
     end(&server);
 }
 
-/// Is everything done in the end that a device refuses at first?
+/// Is everything that a device refuses at first done in the end?
 #[test]
 fn what_is_refused_is_asked_for_again() {
     for scheduler in ["noop", "mq-deadline", "bfq"] {
@@ -181,8 +181,7 @@ fn what_is_refused_is_asked_for_again() {
     }
 }
 
-/// Does a device that takes nothing any more hinder neither a client from going nor the server
-/// from ending?
+/// If a device accepts nothing any more, can a client still disconnect, and the server stop?
 #[test]
 fn a_device_that_takes_nothing() {
     fn takes_nothing(inner: Box<dyn Backend>) -> Box<dyn Backend> {
@@ -202,8 +201,8 @@ fn a_device_that_takes_nothing() {
     assert!(waiting.told().is_err(), "nobody has answered, nobody ever will");
 }
 
-/// Does a device that hangs not keep a server from ending, and does the end say which device, and
-/// what it had not done?
+/// Does a server stop although a device hangs, and does it report which device, and what it has not
+/// done?
 #[test]
 fn a_device_that_hangs() {
     fn hangs(inner: Box<dyn Backend>) -> Box<dyn Backend> {
@@ -223,8 +222,8 @@ fn a_device_that_hangs() {
     assert!(waiting.told().is_err(), "nobody has answered, nobody ever will");
 }
 
-/// Is a file that became shorter while it was served told as EIO, whatever does the reading, and
-/// are reads of what is left good?
+/// If a file is truncated while it is served, do reads beyond its new end fail with EIO, with
+/// either engine, and do reads of the rest succeed?
 #[test]
 fn a_file_that_became_shorter() {
     for engine in [Engine::Auto, Engine::Threads] {
@@ -246,7 +245,7 @@ fn a_file_that_became_shorter() {
                 let told = client.ask(READ, 0, offset, length).unwrap();
                 assert_eq!(told.errno, errno, "{offset} + {length} by {engine:?}");
             }
-            // Writing whole blocks, which need not be read before, makes it longer again.
+            // Writing whole blocks, which need not be read first, makes the file longer again.
             assert_eq!(client.write(0, SIZE - 4096, &[2; 4096]).unwrap(), 0);
             assert_eq!(client.read(SIZE - 4096, 4096).unwrap(), [2; 4096]);
             drop(client);

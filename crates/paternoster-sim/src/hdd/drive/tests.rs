@@ -92,9 +92,10 @@ fn writes_are_promised() {
     assert_eq!(ends(&mut drive), [(3, 4_800)]);
 }
 
-/// Is a flush refused while anything else is inside, and every command while it drains? The write
-/// ends at 0.108 ms and the flush begins; 5 ms of base later the angle is 5.108 ms; sector 40 comes
-/// by at 12.0 ms and has passed at 12.8 ms. A flush of a clean cache takes the controller's time.
+/// Is a flush refused while any other command is in the drive, and every command while it drains?
+/// The write ends at 0.108 ms and the flush begins. After 5 ms of base time, at 5.108 ms, the head
+/// waits for sector 40, which comes by at 12.0 ms and has passed at 12.8 ms. A flush of a clean
+/// cache takes only the controller's time.
 #[test]
 fn a_flush_is_alone() {
     let mut drive = drive();

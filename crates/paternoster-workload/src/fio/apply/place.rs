@@ -9,7 +9,7 @@ use crate::fio::value::{self, Amount, Reader};
 
 /// Files that one job may name. Each of 4096 jobs may inherit a list, so it must not be long.
 const FILES_MAX: usize = 256;
-/// Files that a job may number. They have no names of their own until it runs.
+/// The most files that `nrfiles` may give. They have no names of their own until the job runs.
 const FILES_MAX_NUMBER: u64 = 1 << 16;
 
 /// Options of files and regions.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in front of the device in the published cases, as state machines.
+//! The admission controls ("doors") of the published cases, as state machines.
 //!
-//! Each does the minimum that the thread describes; the gate is the real one. A door is asked, says
-//! which I/O may go, and learns which has ended.
+//! Each does the minimum that the mailing-list thread describes; the gate is the real one. A door
+//! is asked, says which I/O may go, and is told which have ended.
 //!
 //! # Invariants
 //! I1  Each request goes once, in the order of asking within its class, session or bucket.
-//! I2  `wakes_at` is set while a request waits that no other's completion will let go.
+//! I2  `wakes_at` is set while a request waits that no completion of another one will release.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -30,7 +30,7 @@ pub(crate) struct Kind {
     /// The errno of its device's faults; with one it neither flushes nor uses FUA: a server treats
     /// a failed one as lost data, for good.
     pub(crate) fault: Option<u32>,
-    /// Between one answer and the next request.
+    /// The time between an answer and the next request.
     pub(crate) pause: Duration,
     pub(crate) seed: u64,
 }

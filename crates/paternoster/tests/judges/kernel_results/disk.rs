@@ -9,8 +9,8 @@ use paternoster_sim::{Description, Rule};
 /// SCSI asks the scheduler for one request more than the device takes.
 const PEEK: u32 = 1;
 
-/// From the end of a request to its process's next one, where the rest of the emulation's time is
-/// the device's: between C and Q, in the middle, 41 us in `B.log.2seq.qd4`, 60 in
+/// The time from the end of a request to its process's next one; the rest of the emulation's
+/// overhead is part of the device time. The median from C to Q is 41 us in `B.log.2seq.qd4`, 60 in
 /// `A.log.cfq-default-si0`, 83 in `G.log.si0-gi8`.
 const RETURN_US: u32 = 60;
 

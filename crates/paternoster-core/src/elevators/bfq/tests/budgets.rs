@@ -55,9 +55,9 @@ fn bfq_57_each_end_has_its_answer() {
     }
 }
 
-/// If there are no more requests, does the reader ask for what it was served, including what it was
-/// charged for its time? 8 ms of 125 are 1048 sectors of 16384: what a turn of less than 1 ms
-/// counts as for a seeky queue on a disk.
+/// If there are no more requests, is the reader's next budget what it was served, including what it
+/// was charged for its time? A turn of less than 1 ms counts as 8 ms for a seeky queue on a disk: 8
+/// of 125 ms are 1048 of 16384 sectors.
 #[test]
 fn bfq_57_no_more_requests_is_what_was_served() {
     for (marks, service, next) in [(0, 3000, 3000), (32, 8, 1048), (32, 3000, 3000)] {

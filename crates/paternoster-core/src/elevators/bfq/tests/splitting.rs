@@ -48,8 +48,8 @@ fn bfq_133_kept_of_the_owner() {
     });
 }
 
-/// Does a process that parts have its think time and I/O-boundness from before; in 6.18 also its
-/// injection limit and its weight?
+/// Does a process that is split off get back its earlier think time and I/O-boundness; and in 6.18
+/// also its injection limit and weight?
 #[test]
 fn bfq_133_what_is_kept() {
     both(|version| {

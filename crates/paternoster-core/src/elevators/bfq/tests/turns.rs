@@ -121,8 +121,8 @@ fn bfq_44_a_budget_is_never_overrun() {
     });
 }
 
-/// A sequential reader in service since 1 s, for which the disk idles since 1.12 s: until 1.128 s,
-/// while the turn lasts until 1.125 s. It has used `used` of 90 sectors.
+/// A sequential reader in service since 1 s. The disk has idled for it since 1.12 s and would until
+/// 1.128 s, but its turn lasts only until 1.125 s. It has used `used` of 90 sectors.
 fn idling_at_the_end(bench: &mut Bench, used: u64) -> ClientId {
     let client = bench.client();
     let id = bench.read(client, FAR);

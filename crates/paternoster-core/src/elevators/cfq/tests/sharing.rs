@@ -16,7 +16,8 @@ fn readers<const N: usize>(bench: &mut Bench) -> [ClientId; N] {
     })
 }
 
-/// If queue A is to be merged into B, is B into A refused, and B into C when C leads to B?
+/// If queue A is to be merged into B, is a merge of B into A refused, and of B into C if C is
+/// already merged into B?
 #[test]
 fn cfq_42_merges_do_not_run_in_a_circle() {
     each(|mut bench| {

@@ -21,8 +21,9 @@ fn reads_and_thinks(bench: &mut Bench, client: ClientId, think: u64, times: u64)
     }
 }
 
-/// With think times of 20 ms, is idle_window cleared with the request after which three are known,
-/// and does it stay set with 5 ms? Gaps count up to 16 ms: 0, 16, 16 make a mean above 8.
+/// With think times of 20 ms, is idle_window cleared at the request after which three of them are
+/// known, and does it stay set with 5 ms? A think time counts as at most 16 ms: 0, 16, 16 have a
+/// mean above 8.
 #[test]
 fn cfq_28_long_thinkers_are_not_idled_for() {
     each(|mut bench| {
