@@ -47,7 +47,7 @@ fn queue() -> Result<(RequestQueue, Vec<ClientId>), Failed> {
     let limits = Limits { bios: 24, ..Limits::default() }; // 32 will come: some get Busy
     let elevator = paternoster_core::elevators::by_name("bfq").ok_or("no such scheduler")?;
     let mut queue = RequestQueue::builder(facts, elevator).limits(limits).build()?;
-    queue.set_attribute(Nanos::ZERO, "low_latency", "0")?; // nobody is raised above its weight
+    queue.set_attribute(Nanos::ZERO, "low_latency", "0")?; // no client is raised above its weight
     queue.set_attribute(Nanos::ZERO, "max_budget", "256")?; // short turns, of at most 128 KiB
     let mut clients = Vec::new();
     for weight in WEIGHTS {

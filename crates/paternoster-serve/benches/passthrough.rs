@@ -5,9 +5,9 @@
 //! kernel ──request──▶ the one thread: pread or pwrite ──reply──▶ kernel
 //! ```
 //!
-//! No queue, no scheduler, no clients told apart: what it costs to answer the kernel at all. It asks
-//! the kernel for the same things as our own front does (`src/fuse/kernel.rs`: requests that come
-//! at the same time, their sizes; and direct I/O), and keeps one buffer for the data it reads.
+//! No queue, no scheduler, no distinction of clients: what it costs just to answer the kernel. It
+//! requests the same features from the kernel as our own front (`src/fuse/kernel.rs`: parallel
+//! requests and their sizes; and direct I/O), and keeps one buffer for the data that it reads.
 //!
 //! `benches/fuse` runs it: `cargo bench --bench passthrough -- FILE FOLDER` shows FILE as
 //! `FOLDER/disk` until it is unmounted.

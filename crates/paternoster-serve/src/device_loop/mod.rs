@@ -19,8 +19,8 @@
 //!   and their pieces. `range_lock`: which changes of the same blocks may be under way together.
 //!   `dispatch`: the queue and the device. `reply`, `outbox`: answers to clients, and their order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `queue_limit`: which tenant has which share,
-//!   and how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits for
-//!   clients. `surveys`: whose question for holes is next. `turns`: whose requests are read.
+//!   and how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits
+//!   for clients. `surveys`: whose question for holes is next. `turns`: whose requests are read.
 //!   `policy`: a scheduler that fails, and what takes over.
 //! * `handover`: another process takes over. `seats`: places for connections. `processes`:
 //!   connections that make calls (FUSE). `orders`, `status`: what a running loop can be asked.
