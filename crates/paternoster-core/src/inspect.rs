@@ -206,13 +206,13 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// The pools' counts are right, and every sleeping client will be woken (allocate I1, I3).
+    /// The pools' counts are right, and every sleeping client will be woken (admission I1, I3).
     fn audit_pools(&self) -> Result<(), Fault> {
         for (number, pool) in self.allocator.pools.iter().enumerate() {
             let holds = |request: &Request| usize::from(request.pool) == number;
             let live = self.view.requests.0.iter().filter(|(_, request)| holds(request)).count();
             if live != pool.allocated as usize {
-                return Err(format!("allocate I1: pool {number} has {live}, counts {pool:?}"));
+                return Err(format!("admission I1: pool {number} has {live}, counts {pool:?}"));
             }
         }
         let positions = &self.allocator.positions;
@@ -226,7 +226,7 @@ impl<O: Observer> RequestQueue<O> {
         if free != 0 || taken != positions.taken() {
             let marked = positions.taken();
             return Err(format!(
-                "allocate I1: {taken} requests have positions, {free} of them free; marked {marked}"
+                "admission I1: {taken} requests have positions, {free} of them free; marked {marked}"
             ));
         }
         let clients = || self.view.clients.iter().map(|(_, client)| client);
@@ -235,13 +235,13 @@ impl<O: Observer> RequestQueue<O> {
         let counted = self.allocator.expected();
         if (expected, kept) != (counted.0 as usize, counted.1 as usize) {
             return Err(format!(
-                "allocate I4: {expected} expected, {kept} kept; counted {counted:?}"
+                "admission I4: {expected} expected, {kept} kept; counted {counted:?}"
             ));
         }
         let in_all: u32 = self.allocator.pools.iter().map(|pool| pool.allocated).sum();
         let asleep: u32 = self.allocator.sleepers.iter().take(2).map(|list| list.len()).sum();
         if in_all == 0 && asleep != 0 {
-            return Err(format!("allocate I3: {asleep} clients sleep and nothing is allocated"));
+            return Err(format!("admission I3: {asleep} clients sleep and nothing is allocated"));
         }
         Ok(())
     }
@@ -261,7 +261,7 @@ impl<O: Observer> RequestQueue<O> {
                 let listed = self.allocator.sleeper_links[number].contains(index);
                 if listed != (*sleep == Sleep::Asleep) {
                     return Err(format!(
-                        "allocate I2: client {index} is {sleep:?}, list: {listed}"
+                        "admission I2: client {index} is {sleep:?}, list: {listed}"
                     ));
                 }
             }

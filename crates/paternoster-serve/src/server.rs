@@ -198,8 +198,7 @@ impl Server {
             (None, _) => None,
             (Some(settings), None) => Some(fuse::show(&config, settings, files, helper)?),
             (Some(settings), Some(takeover)) => {
-                // No two can have the folder; and a process that mounts must do it before it is
-                // bounded.
+                // No two can have the folder: the giver unmounts before its successor mounts.
                 arrived = Some(takeover.commit()?);
                 takeover.wait_for_unmount();
                 let shown = fuse::show(&config, settings, files, helper);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the elevator interface carry what cfq and bfq need? Slices, idling, weights, joined queues,
-//! classes, on the fixture that was made from outside (`common/slices.rs`).
+//! classes, on the fixture that was made from outside (`common/slices/mod.rs`).
 
 use paternoster_core::{
     Bio, Class, ClientId, ClientSpec, Command, DeviceFacts, Event, Flags, GroupSpec, Limits, Nanos,

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! With `#self-test` after its address the page hovers over each of its plots, sorts each of its
-//! tables, and puts what it saw into an attribute: `tests/all/browser.rs` reads it.
+//! tables, and puts what it saw into an attribute: `tests/pictures/browser.rs` reads it.
 
 mod escape;
 mod table;

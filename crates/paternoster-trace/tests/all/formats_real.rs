@@ -3,7 +3,7 @@
 //! agree with those that awk and Python make of the same files?
 //!
 //! The files are in `../shared/data/traces-public`, with their licences; without them, the tests
-//! say so. Formats without a file there are tested by published lines (`formats/tests.rs`).
+//! say so. Formats without a file there are tested by published lines (`formats/tests/mod.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -25,7 +25,7 @@
 //!
 //! * CFQ-52 has no test of its name: it compares bandwidths that seed 001 published, and
 //!   `paternoster reproduce` judges them.
-//! * CFQ-53 is in `paternoster-sim/tests/all/cfq_climb.rs`.
+//! * CFQ-53 is in `paternoster-sim/tests/judges/cfq_climb.rs`.
 //!
 //! Parts of rules that cannot hold here:
 //!

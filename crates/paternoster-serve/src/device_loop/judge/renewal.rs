@@ -29,7 +29,7 @@ use crate::device_loop::{Message, attributes};
 use crate::export_table::ExportTable;
 use crate::reload::{Changed, Word};
 
-/// More groups than any loop has room for in a debug build.
+/// More groups than any loop has room for.
 const TOO_MANY: usize = 1_000;
 
 /// What a reload says.

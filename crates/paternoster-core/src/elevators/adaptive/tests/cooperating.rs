@@ -57,7 +57,7 @@ fn two_readers_of_one_stream() {
 /// plain streams? And does each of them get one client's share, a third, where bfq's shared queue
 /// gets a half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less
 /// a 17th for changes. (Four of them on a model of a disk:
-/// `paternoster-sim/tests/all/cooperators.rs`.)
+/// `paternoster-sim/tests/judges/cooperators.rs`.)
 #[test]
 fn shared_stream_has_a_seat_and_its_members_have_accounts() {
     let mut world = World::new(1, DISK);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others are owed for a flush: the example of `due.rs`, and who counts as the others.
+//! What others are owed for a flush: the example of `flush_share.rs`, and who counts as the others.
 
 use super::*;
 
-/// Does the example in `due.rs` hold? Groups A 200 and B 100; in A q1 40 and q2 80 (levels 4 and
+/// Does the example in `flush_share.rs` hold? Groups A 200 and B 100; in A q1 40 and q2 80 (levels 4 and
 /// 0); all have work. q1 has 2/9, so its flush of 3.4 ms is worth 3.4 * (9/2 - 1) = 11.9 to the
 /// others; q2 has 4/9: 3.4 * (9/4 - 1) = 4.25; B's queue has 1/3: 3.4 * 2 = 6.8.
 #[test]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others are owed for a flush: the example of `due.rs`, and who counts as the others.
+//! What others are owed for a flush: the example of `flush_share.rs`, and who counts as the others.
 
 use super::*;
 
-/// Does the example in `due.rs` hold? Groups 1000 and 500; in the first a queue of level 0 (180 ms)
+/// Does the example in `flush_share.rs` hold? Groups 1000 and 500; in the first a queue of level 0 (180 ms)
 /// and another busy one (100): 2/3 * 9/14, and 28 * (3/2 * 14/9 - 1) = 37.33 ms are due for 28.
 #[test]
 fn due_of_three_sevenths() {
