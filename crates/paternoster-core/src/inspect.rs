@@ -226,7 +226,7 @@ impl<O: Observer> RequestQueue<O> {
         if free != 0 || taken != positions.taken() {
             let marked = positions.taken();
             return Err(format!(
-                "admission I1: {taken} requests have positions, {free} of them free; marked {marked}"
+                "admission I1: {taken} requests have positions, {free} free ones; marked {marked}"
             ));
         }
         let clients = || self.view.clients.iter().map(|(_, client)| client);

@@ -2,7 +2,7 @@
 //! Flushing: how the queue takes a sequenced request from step to step.
 //!
 //! ```text
-//! bio with flags ─▶ steps ─▶ pending ─kick─▶ flush ─ends─▶ next step ─▶ data ─ends─▶ ... ─▶ bios end
+//! bio with flags ─▶ steps ─▶ pending ─kick─▶ flush ─ends─▶ next step ─▶ data ─ends─▶ ... ─▶ end
 //!                                └─ cache is clean: no flush ──┘
 //! ```
 //!

@@ -2,8 +2,8 @@
 //! Does the library keep its promises, whatever its callers do?
 //!
 //! Random sequences of every call there is, on every elevator, against the naive model of
-//! `common/world/mod.rs`, which lists what is checked. Capacities are small, so that pools, tags and
-//! slots run out all the time.
+//! `common/world/mod.rs`, which lists what is checked. Capacities are small, so that pools, tags
+//! and slots run out all the time.
 //!
 //! 40,000 sequences; for a long night `PATERNOSTER_SEQUENCES=1000000 cargo test -p paternoster-core
 //! --features planted-bugs --test all properties`. A failing sequence is shrunk and printed, and

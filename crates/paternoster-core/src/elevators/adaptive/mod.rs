@@ -8,8 +8,8 @@
 //!   (`pattern`, `choose`). On a disk without a queue that is idling; on an SSD it is one slot of
 //!   32.
 //! * *Seats* limit how many streams are served at a time, where that makes the device faster
-//!   (`seats`). Trials show whether, and how many (`learn`, `throughput_gain`). Clients that read one stream
-//!   between them share a seat (`cooperate`), and so do the random clients of a group
+//!   (`seats`). Trials show whether, and how many (`learn`, `throughput_gain`). Clients that read
+//!   one stream between them share a seat (`cooperate`), and so do the random clients of a group
 //!   (`sweep_group`).
 //! * Where the device takes everything that all clients have, a *gate* holds a client that is ahead
 //!   (`gate`).

@@ -3,9 +3,9 @@
 
 use super::*;
 
-/// Does the example in `flush_share.rs` hold? Groups A 200 and B 100; in A q1 40 and q2 80 (levels 4 and
-/// 0); all have work. q1 has 2/9, so its flush of 3.4 ms is worth 3.4 * (9/2 - 1) = 11.9 to the
-/// others; q2 has 4/9: 3.4 * (9/4 - 1) = 4.25; B's queue has 1/3: 3.4 * 2 = 6.8.
+/// Does the example in `flush_share.rs` hold? Groups A 200 and B 100; in A q1 40 and q2 80 (levels
+/// 4 and 0); all have work. q1 has 2/9, so its flush of 3.4 ms is worth 3.4 * (9/2 - 1) = 11.9 to
+/// the others; q2 has 4/9: 3.4 * (9/4 - 1) = 4.25; B's queue has 1/3: 3.4 * 2 = 6.8.
 #[test]
 fn due_of_two_ninths() {
     each(flash(1), |mut bench| {

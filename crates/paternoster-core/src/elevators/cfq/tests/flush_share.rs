@@ -3,8 +3,9 @@
 
 use super::*;
 
-/// Does the example in `flush_share.rs` hold? Groups 1000 and 500; in the first a queue of level 0 (180 ms)
-/// and another busy one (100): 2/3 * 9/14, and 28 * (3/2 * 14/9 - 1) = 37.33 ms are due for 28.
+/// Does the example in `flush_share.rs` hold? Groups 1000 and 500; in the first a queue of level 0
+/// (180 ms) and another busy one (100): 2/3 * 9/14, and 28 * (3/2 * 14/9 - 1) = 37.33 ms are due
+/// for 28.
 #[test]
 fn due_of_three_sevenths() {
     each(|mut bench| {
