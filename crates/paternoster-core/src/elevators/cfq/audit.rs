@@ -46,7 +46,6 @@ impl Cfq {
             ));
         }
         self.positions.check().map_err(|fault| format!("cfq: {fault}"))?;
-        self.group_tree.check(&self.group_nodes).map_err(|fault| format!("cfq: {fault}"))?;
         self.audit_groups()?;
         let timer = self.idle_until.unwrap_or(crate::time::Nanos::MAX);
         if timer != view.timer() || (self.idle_until.is_some() && self.active.is_none()) {
@@ -129,9 +128,7 @@ impl Cfq {
     }
 
     fn audit_groups(&self) -> Result<(), Fault> {
-        let mut weight = 0;
-        for (place, group) in self.groups.iter().enumerate() {
-            let number = u32::try_from(place).unwrap_or(u32::MAX);
+        for (number, group) in self.groups.iter() {
             let mut queues = 0;
             for tree in &group.trees {
                 tree.check(&self.service).map_err(|fault| format!("cfq: {fault}"))?;
@@ -150,18 +147,7 @@ impl Cfq {
                      counted {known} and {flying}"
                 ));
             }
-            if self.group_nodes.contains(number) != (queues > 0) {
-                return Err(format!(
-                    "group I1: group {number} with {queues} is not where it should be"
-                ));
-            }
-            if queues > 0 {
-                weight += u64::from(group.weight);
-            }
         }
-        if weight != self.total_weight {
-            return Err(format!("cfq I2: groups weigh {weight}, counted {}", self.total_weight));
-        }
-        Ok(())
+        self.groups.audit()
     }
 }

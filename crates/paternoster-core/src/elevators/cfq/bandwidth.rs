@@ -26,6 +26,7 @@
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::context::Context;
 use crate::elevators::cfq::queue::Queue;
+use crate::elevators::cfq::slice::jiffy;
 use crate::elevators::cfq::tunables::OptimisticMerge;
 use crate::pick::positions::Neighbours;
 use crate::queue_view::QueueView;
@@ -92,14 +93,14 @@ impl Cfq {
         if self.tunables.optimistic_merge == OptimisticMerge::Off {
             return false;
         }
-        let least = LEAST_SLICE.max(Nanos(2 * self.slice_idle(view).0));
+        let least = LEAST_SLICE.max(Nanos(2 * self.tunables.slice_idle_in(view).0));
         let Queue { slice, is_sync, is_shared, .. } = *self.queues.at(queue);
         let Some(start) = slice.start.filter(|_| is_sync) else { return false };
         let time = view.now() - start;
         if time < least {
             return false;
         }
-        let bandwidth = slice.sectors / (time.0 / Cfq::jiffy(view).0).max(1);
+        let bandwidth = slice.sectors / (time.0 / jiffy(view).0).max(1);
         self.queues.at_mut(queue).bandwidth = bandwidth;
         let most = &mut self.bandwidth.most[usize::from(is_shared)];
         *most = bandwidth.max(*most);
@@ -113,7 +114,7 @@ impl Cfq {
         if mode <= OptimisticMerge::Measure {
             return None;
         }
-        let ticks_per_second = 1_000_000_000 / Cfq::jiffy(view).0;
+        let ticks_per_second = 1_000_000_000 / jiffy(view).0;
         if !self.bandwidth.allows(mode, worth_trying(ticks_per_second))
             || !self.may_queue_commands(view)
         {

@@ -36,7 +36,7 @@ impl Cfq {
     pub(super) fn close_cooperator(&mut self, view: &QueueView, active: u32) -> Option<u32> {
         let home = self.queues.at(active);
         let detection = self.tunables.seek_detection;
-        let alone = self.groups[home.group as usize].queues == 1;
+        let alone = self.groups[home.group].queues == 1;
         if !home.is_sync || home.seek.is_seeky(detection) || alone {
             return None;
         }

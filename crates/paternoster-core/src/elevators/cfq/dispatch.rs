@@ -73,7 +73,7 @@ impl Cfq {
         home.must_dispatch = false;
         let (dispatched, level) = (home.slice.dispatched, home.priority.level);
         let (sync, idle) = (home.is_sync, home.is_idle_class());
-        let full = !sync && dispatched >= self.async_limit(level);
+        let full = !sync && dispatched >= self.tunables.async_limit(level);
         if replace(Decision::EndsWithDispatch, self.busy > 1 && (full || idle)) {
             let soon = view.now() + view.hz().tick();
             self.queues.at_mut(queue).slice.end = soon;
@@ -146,7 +146,7 @@ impl Cfq {
             self.sync_ended(view, queue, request);
         }
         let group = self.queues.at(queue).group;
-        self.groups[group as usize].think_time.ended(view.now());
+        self.groups[group].think_time.ended(view.now());
         self.count_sectors(view, queue, request);
         if self.active == Some(queue) {
             self.active_ended_one(view, queue, request);
@@ -164,7 +164,7 @@ impl Cfq {
         let home = self.queues.at(queue);
         // A queue that has left its tree would return to the one of its present kind.
         let stand = home.stand.filter(|_| home.is_busy).unwrap_or_else(|| home.place());
-        self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
+        self.groups[stand.group].tree_think_times[stand.tree].ended(now);
         let began = view.hz().floor(view.requests[request].start());
         let late = now >= began + view.hz().floor(self.tunables.fifo_expire[1]);
         if replace(Decision::Late, late) {

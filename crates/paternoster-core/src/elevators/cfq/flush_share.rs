@@ -37,13 +37,13 @@ impl Cfq {
     ) -> Nanos {
         let Some(queue) = self.any_queue_of(client) else { return Nanos::ZERO };
         let own = self.queues.at(queue);
-        let group = &self.groups[own.group as usize];
+        let group = &self.groups[own.group];
         let busy = group.busy_of(own.priority.class);
         let others = busy.saturating_sub(u32::from(own.is_busy));
-        let middle = self.level_slice(view, true, MIDDLE_LEVEL);
-        let slice = self.level_slice(view, true, own.priority.level).0;
+        let middle = self.tunables.level_slice(view, true, MIDDLE_LEVEL);
+        let slice = self.tunables.level_slice(view, true, own.priority.level).0;
         let mut whole = ONE.times(slice + u64::from(others) * middle.0, slice);
-        whole = self.one_over_share(own.group, whole);
+        whole = self.groups.one_over_share(own.group, whole);
         if let Some(other) = beside.and_then(|other| self.any_queue_of(other))
             && (whole == ONE || other == queue)
         {
@@ -57,10 +57,10 @@ impl Cfq {
     fn only_beside(&self, view: &QueueView, queue: u32, other: u32) -> Ratio {
         let (own, other) = (self.queues.at(queue), self.queues.at(other));
         let (own, other) = if own.group == other.group {
-            let slice = |level: u8| self.level_slice(view, true, level).0;
+            let slice = |level: u8| self.tunables.level_slice(view, true, level).0;
             (slice(own.priority.level), slice(other.priority.level))
         } else {
-            let weight = |group: u32| u64::from(self.groups[group as usize].new_weight);
+            let weight = |group: u32| u64::from(self.groups[group].new_weight);
             (weight(own.group), weight(other.group))
         };
         ONE.times(own + other, own)

@@ -22,7 +22,7 @@ use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::Kind;
-use crate::elevators::cfq::slice::signed;
+use crate::elevators::cfq::slice::{jiffy, signed};
 use crate::elevators::cfq::version::TreeIdling;
 use crate::event::Note;
 use crate::queue_view::QueueView;
@@ -45,8 +45,8 @@ impl Cfq {
 
     fn sample_think_times(&mut self, view: &QueueView, queue: u32, client: ClientId) {
         let (now, tick) = (view.now(), view.hz().tick());
-        let longest = Nanos(2 * self.slice_idle(view).0);
-        let of_group = Nanos(2 * self.group_idle(view).0);
+        let longest = Nanos(2 * self.tunables.slice_idle_in(view).0);
+        let of_group = Nanos(2 * self.tunables.group_idle_in(view, &self.version).0);
         let home = self.queues.at(queue);
         let (sync, stand, group) = (home.is_sync, home.stand, home.group);
         if sync || self.version.tree_idling == TreeIdling::Unflagged {
@@ -56,10 +56,10 @@ impl Cfq {
             return;
         }
         if let (true, Some(stand)) = (sync, stand) {
-            let trees = &mut self.groups[stand.group as usize].tree_think_times;
+            let trees = &mut self.groups[stand.group].tree_think_times;
             trees[stand.tree].sample(now, longest, tick);
         }
-        self.groups[group as usize].think_time.sample(now, of_group, tick);
+        self.groups[group].think_time.sample(now, of_group, tick);
     }
 
     /// Whether the queue is one to idle for (CFQ-28, CFQ-38).
@@ -69,7 +69,7 @@ impl Cfq {
             return;
         }
         let deep = home.is_deep || home.lane.len() >= DEEP;
-        let slice_idle = self.slice_idle(view);
+        let slice_idle = self.tunables.slice_idle_in(view);
         let flagged = |next: RequestId| view.requests[next].flags().contains(Flags::NOIDLE);
         let seeky = home.seek.is_seeky(self.tunables.seek_detection);
         let think_time = self.think_time_of(view, Some(client));
@@ -92,7 +92,7 @@ impl Cfq {
     /// Whether the device may be kept free for the queue (CFQ-65).
     pub(super) fn should_idle(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
-        let slice_idle = self.slice_idle(view);
+        let slice_idle = self.tunables.slice_idle_in(view);
         let no_idling = self.version.no_slice_idle_no_idling && slice_idle == Nanos::ZERO;
         if no_idling || home.is_idle_class() {
             return false;
@@ -101,7 +101,7 @@ impl Cfq {
             return true;
         }
         let Some(stand) = home.stand else { return false };
-        let group = &self.groups[stand.group as usize];
+        let group = &self.groups[stand.group];
         let thinks_long = self.version.tree_idling == TreeIdling::ThinkTime
             && group.tree_think_times[stand.tree].is_longer_than(slice_idle, view.hz().tick());
         home.is_sync && group.trees[stand.tree].len() == 1 && !thinks_long
@@ -163,8 +163,12 @@ impl Cfq {
 
     /// The slice goes on until the group's only queue has work again.
     fn wait_until_busy(&mut self, view: &QueueView, queue: u32) {
-        let slice_idle = self.slice_idle(view);
-        let longer = if slice_idle == Nanos::ZERO { self.group_idle(view) } else { slice_idle };
+        let slice_idle = self.tunables.slice_idle_in(view);
+        let longer = if slice_idle == Nanos::ZERO {
+            self.tunables.group_idle_in(view, &self.version)
+        } else {
+            slice_idle
+        };
         let home = self.queues.at_mut(queue);
         home.slice.end = view.now() + longer;
         home.wait_busy = true;
@@ -172,13 +176,13 @@ impl Cfq {
 
     fn should_wait_busy(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
-        let group = &self.groups[home.group as usize];
+        let group = &self.groups[home.group];
         let (now, tick) = (view.now(), view.hz().tick());
         let refined = self.version.keeps_unstarted_slice;
         if refined && !home.is_empty() {
             return false;
         }
-        let idle = self.group_idle(view);
+        let idle = self.tunables.group_idle_in(view, &self.version);
         let thinks_long = refined && group.think_time.is_longer_than(idle, tick);
         if group.queues > 1 || thinks_long {
             return false;
@@ -187,13 +191,13 @@ impl Cfq {
         let mean = self.think_time_of(view, self.active_client);
         home.slice.is_used(now)
             || mean.is_some_and(|mean| left < signed(mean))
-            || left <= signed(Cfq::jiffy(view))
+            || left <= signed(jiffy(view))
     }
 
     /// Sets the timer, if the device should idle for the active queue (CFQ-30, CFQ-67).
     fn idle_for(&mut self, view: &mut QueueView, queue: u32) {
         if self.version.tree_idling == TreeIdling::Unflagged {
-            let alone = self.groups[self.queues.at(queue).group as usize].queues == 1;
+            let alone = self.groups[self.queues.at(queue).group].queues == 1;
             if self.serving.kind != Kind::Sync && !self.tree_idles && !alone {
                 return;
             }
@@ -214,16 +218,17 @@ impl Cfq {
     /// How long to idle for the active queue, if at all.
     fn idle_time(&self, view: &QueueView, queue: u32) -> Option<Nanos> {
         let home = self.queues.at(queue);
-        let (slice_idle, group_idle) = (self.slice_idle(view), self.group_idle(view));
+        let (slice_idle, group_idle) =
+            (self.tunables.slice_idle_in(view), self.tunables.group_idle_in(view, &self.version));
         let for_groups_only = self.version.idles_on_queueing_flash && group_idle.0 > 0;
         if self.is_queueing_flash(view) && !for_groups_only {
             return None;
         }
         let for_queue = slice_idle.0 > 0 && self.should_idle(view, queue);
-        let alone = self.groups[home.group as usize].queues <= 1;
+        let alone = self.groups[home.group].queues <= 1;
         let tick = view.hz().tick();
         let thinks_long = home.stand.is_some_and(|stand| {
-            let think_time = &self.groups[stand.group as usize].tree_think_times[stand.tree];
+            let think_time = &self.groups[stand.group].tree_think_times[stand.tree];
             self.version.leaves_thinking_trees && think_time.is_longer_than(group_idle, tick)
         });
         let for_group = !for_queue && group_idle.0 > 0 && alone && !thinks_long;

@@ -33,8 +33,9 @@ mod cooperate;
 mod dispatch;
 mod explain;
 mod flush_share;
-mod group;
+mod groups;
 mod idling;
+mod membership;
 mod preempt;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
@@ -72,12 +73,12 @@ use crate::queue_view::{Ncq, QueueView};
 use crate::request::{Bio, Flags, Op, RequestId, is_sync};
 use crate::slab::Slab;
 use crate::time::Nanos;
-use crate::tree::{Nodes, Root};
+use crate::tree::Nodes;
 
 use bandwidth::Bandwidth;
 use climb::Climber;
 use context::Context;
-use group::Group;
+use groups::Groups;
 use queue::Queue;
 use select::Selection;
 use slice::signed;
@@ -98,7 +99,7 @@ pub struct Cfq {
 
     contexts: Vec<Context>,
     queues: Slab<Queue>,
-    groups: Vec<Group>,
+    groups: Groups,
     /// Async queues by group (only the first entry where they all belong to the root) and priority.
     shared: Vec<[Option<u32>; SHARED]>,
     lanes: LaneSpace,
@@ -107,12 +108,6 @@ pub struct Cfq {
     pushed_links: Links,
     service: Nodes<i64>,
     positions: Positions,
-    group_nodes: Nodes<u64>,
-    group_tree: Root,
-    /// No group's virtual time starts below this.
-    least_virtual_time: u64,
-    /// Of the groups in the tree.
-    total_weight: u64,
 
     active: Option<u32>,
     /// The process whose request opened the active slice.
@@ -176,17 +171,13 @@ impl Cfq {
             tunables: Tunables::default(),
             contexts: Vec::new(),
             queues: Slab::with_capacity(0),
-            groups: Vec::new(),
+            groups: Groups::with_capacity(0, version.nests_groups),
             shared: Vec::new(),
             lanes: LaneSpace::with_capacity(0),
             pushed: List::new(),
             pushed_links: Links::with_capacity(0),
             service: Nodes::with_capacity(0),
             positions: Positions::new(0, 0),
-            group_nodes: Nodes::with_capacity(0),
-            group_tree: Root::new(),
-            least_virtual_time: 0,
-            total_weight: 0,
             active: None,
             active_client: None,
             serving: Serving::default(),
@@ -264,13 +255,12 @@ impl Elevator for Cfq {
             tunables,
             contexts: (0..limits.clients).map(|_| Context::default()).collect(),
             queues: Slab::with_capacity(queues),
-            groups: (0..limits.groups).map(|_| Group::default()).collect(),
+            groups: Groups::with_capacity(limits.groups, self.version.nests_groups),
             shared: (0..tables).map(|_| [None; SHARED]).collect(),
             lanes: LaneSpace::with_capacity(requests),
             pushed_links: Links::with_capacity(requests),
             service: Nodes::with_capacity(queues),
             positions: Positions::new(queues, LEVELS),
-            group_nodes: Nodes::with_capacity(limits.groups),
             last_delayed_sync: signed(now) - signed(LATE_AT_FIRST),
             climber: Climber::new(now, tunables.slice_idle),
             ..Cfq::of(self.version)
@@ -490,7 +480,7 @@ impl Members for Cfq {
     }
 
     fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
-        self.weigh(view, group.index());
+        self.groups.weigh(view, group.index(), self.version.least_weight);
     }
 
     fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {

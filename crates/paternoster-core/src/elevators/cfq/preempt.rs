@@ -99,7 +99,7 @@ impl Cfq {
             if found == group {
                 return true;
             }
-            at = self.groups[found as usize].parent.filter(|_| self.version.nests_groups);
+            at = self.groups[found].parent.filter(|_| self.version.nests_groups);
         }
         false
     }
@@ -117,7 +117,7 @@ impl Cfq {
         let other_kind = self.queues.at(active).kind() != self.queues.at(queue).kind();
         self.expire(view, true);
         if self.version.restarts_workloads && other_kind {
-            self.groups[self.queues.at(queue).group as usize].saved = None;
+            self.groups[self.queues.at(queue).group].saved = None;
         }
         self.stand(view, queue, true);
         let slice = &mut self.queues.at_mut(queue).slice;

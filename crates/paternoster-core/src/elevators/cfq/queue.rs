@@ -133,7 +133,7 @@ impl Cfq {
         if home.is_sync && home.dispatched == u32::from(!flies) {
             self.flying_sync = self.flying_sync.wrapping_add_signed(by);
         }
-        let group = &mut self.groups[home.group as usize];
+        let group = &mut self.groups[home.group];
         for count in [
             &mut home.dispatched,
             &mut self.in_flight[usize::from(home.is_sync)],

@@ -49,7 +49,7 @@ impl Cfq {
         let used = home.slice.is_used(view.now()) && !home.must_dispatch;
         let left = home.slice.left(view.now());
         if replace(Decision::SliceUsed { left }, used) {
-            let alone = self.groups[home.group as usize].queues == 1;
+            let alone = self.groups[home.group].queues == 1;
             if alone && empty && in_flight && self.should_idle(view, queue) {
                 return Selection::Await;
             }
@@ -78,8 +78,8 @@ impl Cfq {
 
     /// A group's last queue is not left while requests of the group are in flight.
     fn leave_unless_group_idles(&mut self, view: &mut QueueView, queue: u32) -> Selection {
-        let group = &self.groups[self.queues.at(queue).group as usize];
-        let idle = self.group_idle(view);
+        let group = &self.groups[self.queues.at(queue).group];
+        let idle = self.tunables.group_idle_in(view, &self.version);
         let waits = idle.0 > 0
             && group.queues == 1
             && group.dispatched > 0

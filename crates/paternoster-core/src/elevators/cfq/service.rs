@@ -88,7 +88,7 @@ impl Cfq {
         let (sync, group) = (home.is_sync, home.group);
         self.leave_tree(queue);
         self.positions.remove(queue);
-        self.leave_group(group);
+        self.groups.leave(group);
         self.busy -= 1;
         self.busy_sync -= u32::from(sync);
     }
@@ -109,7 +109,7 @@ impl Cfq {
         let key = replace(Decision::Key { queue, now: view.now(), tree: place.tree }, key);
         if old != Some(place) || self.service.key(queue) != Some(key) {
             self.leave_tree(queue);
-            let root = &mut self.groups[place.group as usize].trees[place.tree];
+            let root = &mut self.groups[place.group].trees[place.tree];
             root.insert(&mut self.service, queue, key);
             self.queues.at_mut(queue).stand = Some(place);
         }
@@ -120,7 +120,7 @@ impl Cfq {
     }
 
     fn key(&mut self, view: &QueueView, queue: u32, place: Stand, front: bool) -> i64 {
-        let root = self.groups[place.group as usize].trees[place.tree];
+        let root = self.groups[place.group].trees[place.tree];
         let key_of = |queue: Option<u32>| queue.and_then(|queue| self.service.key(queue));
         let now = signed(view.now());
         if place.tree == IDLE_TREE {
@@ -137,22 +137,22 @@ impl Cfq {
 
     /// How much further back a queue is placed than one with the longest slice.
     fn offset(&self, view: &QueueView, queue: &Queue) -> i64 {
-        let longest = self.level_slice(view, true, 0);
-        let own = self.level_slice(view, queue.is_sync, queue.priority.level);
-        let others = i64::from(self.groups[queue.group as usize].queues) - 1;
+        let longest = self.tunables.level_slice(view, true, 0);
+        let own = self.tunables.level_slice(view, queue.is_sync, queue.priority.level);
+        let others = i64::from(self.groups[queue.group].queues) - 1;
         others.saturating_mul(signed(longest) - signed(own))
     }
 
     pub(super) fn leave_tree(&mut self, queue: u32) {
         if let (Some(stand), true) = (self.queues.at(queue).stand, self.service.contains(queue)) {
-            self.groups[stand.group as usize].trees[stand.tree].remove(&mut self.service, queue);
+            self.groups[stand.group].trees[stand.tree].remove(&mut self.service, queue);
         }
     }
 
     /// The number of queues in a queue's tree, itself included.
     pub(super) fn beside(&self, queue: u32) -> u32 {
         let stand = self.queues.at(queue).stand;
-        stand.map_or(0, |stand| self.groups[stand.group as usize].trees[stand.tree].len())
+        stand.map_or(0, |stand| self.groups[stand.group].trees[stand.tree].len())
     }
 
     /// Puts the queue among those that may be merged, by the sector of its next request.

@@ -27,8 +27,6 @@ use crate::event::Note;
 use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
-/// Each level adds or takes a fifth of the base.
-const SLICE_SCALE: u64 = 5;
 /// The level whose slice is the base.
 pub(super) const MIDDLE_LEVEL: u8 = 4;
 
@@ -56,6 +54,11 @@ pub(super) struct Slice {
 /// `time` as a signed number, for differences.
 pub(super) fn signed(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+/// The shortest time that a kernel measures: a tick, or 1 ms where time is exact.
+pub(super) fn jiffy(view: &QueueView) -> Nanos {
+    if view.hz().get() == 0 { Nanos::from_millis(1) } else { view.hz().tick() }
 }
 
 impl Slice {
@@ -95,40 +98,6 @@ impl Slice {
 }
 
 impl Cfq {
-    /// The shortest time that a kernel measures: a tick, or 1 ms where time is exact.
-    pub(super) fn jiffy(view: &QueueView) -> Nanos {
-        if view.hz().get() == 0 { Nanos::from_millis(1) } else { view.hz().tick() }
-    }
-
-    /// `slice_idle` in whole ticks.
-    pub(super) fn slice_idle(&self, view: &QueueView) -> Nanos {
-        view.hz().floor(self.tunables.slice_idle)
-    }
-
-    /// `group_idle` in whole ticks; 0 in kernels that do not have it.
-    pub(super) fn group_idle(&self, view: &QueueView) -> Nanos {
-        if self.version.idles_for_groups {
-            view.hz().floor(self.tunables.group_idle)
-        } else {
-            Nanos::ZERO
-        }
-    }
-
-    /// The slice of a level before it is scaled (CFQ-6).
-    pub(super) fn level_slice(&self, view: &QueueView, sync: bool, level: u8) -> Nanos {
-        let tick = view.hz().tick().0;
-        let base = self.tunables.slice[usize::from(sync)].0 / tick;
-        let fifth = base / SLICE_SCALE;
-        let longer = fifth * u64::from(MIDDLE_LEVEL.saturating_sub(level));
-        let shorter = fifth * u64::from(level.saturating_sub(MIDDLE_LEVEL));
-        Nanos((base + longer - shorter) * tick)
-    }
-
-    /// How many async requests a slice may hold: 16 at level 4.
-    pub(super) fn async_limit(&self, level: u8) -> u32 {
-        self.tunables.slice_async_rq.saturating_mul(2 * (8 - u32::from(level)))
-    }
-
     /// The slice that a queue gets now (CFQ-14 to CFQ-16). Updates the average of busy queues.
     pub(super) fn scaled_slice(&mut self, view: &QueueView, queue: u32) -> Nanos {
         let length = self.compute_slice(view, queue);
@@ -140,18 +109,19 @@ impl Cfq {
         let home = self.queues.at(queue);
         let (sync, level, group) = (home.is_sync, home.priority.level, home.group);
         let is_realtime = home.is_realtime();
-        let slice = self.level_slice(view, sync, level).0 / tick;
+        let slice = self.tunables.level_slice(view, sync, level).0 / tick;
         if !self.tunables.low_latency {
             return Nanos(slice * tick);
         }
-        let busy = u64::from(self.average_busy(group, is_realtime));
+        let busy = u64::from(self.groups.average_busy(group, is_realtime));
         let base = (self.tunables.slice[1].0 / tick).max(1);
         let expected = base.saturating_mul(busy);
-        let share = self.group_slice(view, group).0 / tick;
+        let share =
+            self.groups.slice(group, self.tunables.target_latency, view.hz().tick()).0 / tick;
         if expected <= share {
             return Nanos(slice * tick);
         }
-        let idle = self.slice_idle(view).0 / tick;
+        let idle = self.tunables.slice_idle_in(view).0 / tick;
         let least = slice.min(scale(slice, 2 * idle, base));
         Nanos(scale(slice, share, expected).max(least) * tick)
     }
@@ -181,7 +151,7 @@ impl Cfq {
         }
         let now = view.now();
         let ticks = view.hz().get() != 0;
-        let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(view), ticks);
+        let served = self.queues.at(queue).slice.used(now, jiffy(view), ticks);
         let served = replace(Decision::Used { queue }, served);
         self.charge_group_of(view, queue, served);
         if let Some(client) = self.queues.at(queue).client {
@@ -213,7 +183,7 @@ impl Cfq {
     /// guess, a `slice_idle` for each.
     pub(super) fn is_slice_used_soon(&self, view: &QueueView, queue: u32) -> bool {
         let home = self.queues.at(queue);
-        let each = self.slice_idle(view).0;
+        let each = self.tunables.slice_idle_in(view).0;
         let served = Nanos(each.saturating_mul(home.dispatched.into()));
         home.slice.is_new || view.now() + served > home.slice.end
     }

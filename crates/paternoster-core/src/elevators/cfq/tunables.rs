@@ -13,6 +13,8 @@
 
 use crate::attribute::Attribute;
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::slice::MIDDLE_LEVEL;
+use crate::elevators::cfq::version::Version;
 use crate::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, count, place_of, words};
 use crate::observe::seek::SeekDetection;
 use crate::queue_view::QueueView;
@@ -34,6 +36,9 @@ pub(super) enum OptimisticMerge {
     Corrected,
 }
 
+/// Each level adds or takes a fifth of the base.
+const SLICE_SCALE: u64 = 5;
+
 /// What can be set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tunables {
@@ -54,6 +59,33 @@ pub(super) struct Tunables {
     pub(super) seek_detection: SeekDetection,
     pub(super) optimistic_merge: OptimisticMerge,
     pub(super) slice_idle_tuning: bool,
+}
+
+impl Tunables {
+    /// `slice_idle` in whole ticks.
+    pub(super) fn slice_idle_in(&self, view: &QueueView) -> Nanos {
+        view.hz().floor(self.slice_idle)
+    }
+
+    /// `group_idle` in whole ticks; 0 in kernels that do not have it.
+    pub(super) fn group_idle_in(&self, view: &QueueView, version: &Version) -> Nanos {
+        if version.idles_for_groups { view.hz().floor(self.group_idle) } else { Nanos::ZERO }
+    }
+
+    /// The slice of a level before it is scaled (CFQ-6).
+    pub(super) fn level_slice(&self, view: &QueueView, sync: bool, level: u8) -> Nanos {
+        let tick = view.hz().tick().0;
+        let base = self.slice[usize::from(sync)].0 / tick;
+        let fifth = base / SLICE_SCALE;
+        let longer = fifth * u64::from(MIDDLE_LEVEL.saturating_sub(level));
+        let shorter = fifth * u64::from(level.saturating_sub(MIDDLE_LEVEL));
+        Nanos((base + longer - shorter) * tick)
+    }
+
+    /// How many async requests a slice may hold: 16 at level 4.
+    pub(super) fn async_limit(&self, level: u8) -> u32 {
+        self.slice_async_rq.saturating_mul(2 * (8 - u32::from(level)))
+    }
 }
 
 impl Default for Tunables {

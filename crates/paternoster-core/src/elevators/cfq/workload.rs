@@ -21,6 +21,7 @@ use crate::client::Class;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::{KINDS, Kind, tree_of};
+use crate::elevators::cfq::slice::jiffy;
 use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
@@ -49,21 +50,21 @@ impl Cfq {
     /// Chooses the group, class and kind to be served.
     pub(super) fn choose_workload(&mut self, view: &QueueView) {
         let now = view.now();
-        let Some(group) = self.next_group() else {
+        let Some(group) = self.groups.next() else {
             self.serving.group = None;
             self.serve_idle_class(view);
             return;
         };
         self.serving.group = Some(group);
         self.serving.expires = None;
-        if let Some(Saved { left, class, kind }) = self.groups[group as usize].saved {
+        if let Some(Saved { left, class, kind }) = self.groups[group].saved {
             self.serving = Serving { group: Some(group), class, kind, expires: Some(now + left) };
         }
         self.choose_kind(view, group);
     }
 
     fn choose_kind(&mut self, view: &QueueView, group: u32) {
-        let known = &self.groups[group as usize];
+        let known = &self.groups[group];
         let before = self.serving.class;
         let busy = [Class::Realtime, Class::BestEffort];
         let Some(class) = busy.into_iter().find(|&class| known.busy_of(class) > 0) else {
@@ -82,7 +83,7 @@ impl Cfq {
 
     fn serve_idle_class(&mut self, view: &QueueView) {
         self.serving.class = Class::Idle;
-        self.serving.expires = Some(view.now() + Cfq::jiffy(view));
+        self.serving.expires = Some(view.now() + jiffy(view));
     }
 
     fn begin_workload(&mut self, view: &QueueView, group: u32, class: Class) {
@@ -94,7 +95,7 @@ impl Cfq {
 
     /// Of equal keys, the first kind in the order of the trees.
     fn kind_of_lowest_key(&self, group: u32, class: Class) -> Kind {
-        let known = &self.groups[group as usize];
+        let known = &self.groups[group];
         let first_key = |kind: Kind| {
             let first = known.trees[tree_of(class, kind)].first();
             first.and_then(|queue| self.service.key(queue)).map(|key| (key, kind))
@@ -107,27 +108,31 @@ impl Cfq {
     fn workload_time(&self, view: &QueueView, group: u32) -> Nanos {
         let tick = view.hz().tick().0;
         let Serving { class, kind, .. } = self.serving;
-        let known = &self.groups[group as usize];
+        let known = &self.groups[group];
         let busy_here = u64::from(known.trees[tree_of(class, kind)].len());
         let average = known.averages[usize::from(class == Class::Realtime)];
         let busy = u64::from(average.max(known.busy_of(class)).max(1));
-        let mut time = scale(self.group_slice(view, group).0 / tick, busy_here, busy);
+        let mut time = scale(
+            self.groups.slice(group, self.tunables.target_latency, view.hz().tick()).0 / tick,
+            busy_here,
+            busy,
+        );
         if kind == Kind::Async {
             let target = self.tunables.target_latency.0 / tick;
             let of_async = scale(target, known.busy_async().into(), self.busy.into());
             let [short, long] = self.tunables.slice.map(|slice| slice.0 / tick);
             time = scale(time.min(of_async), short, long);
         } else {
-            time = time.max(2 * self.slice_idle(view).0 / tick);
+            time = time.max(2 * self.tunables.slice_idle_in(view).0 / tick);
         }
-        Nanos(time * tick).max(Nanos(LEAST_JIFFIES * Cfq::jiffy(view).0))
+        Nanos(time * tick).max(Nanos(LEAST_JIFFIES * jiffy(view).0))
     }
 
     /// The first queue of the tree that is being served.
     pub(super) fn first_of_workload(&self) -> Option<u32> {
         let group = self.serving.group?;
         let tree = tree_of(self.serving.class, self.serving.kind);
-        self.groups[group as usize].trees[tree].first()
+        self.groups[group].trees[tree].first()
     }
 
     /// A queue's turn ended: the group will go on later with the rest of its workload.
@@ -135,6 +140,6 @@ impl Cfq {
         let now = view.now();
         let Serving { class, kind, expires, .. } = self.serving;
         let left = expires.filter(|&expires| expires > now).map(|expires| expires - now);
-        self.groups[group as usize].saved = left.map(|left| Saved { left, class, kind });
+        self.groups[group].saved = left.map(|left| Saved { left, class, kind });
     }
 }

@@ -55,7 +55,7 @@ pub fn tree(class: Class, kind: u32) -> Option<usize> {
 impl Probe<Cfq> {
     /// Continues from another run: how many queues of the root were busy on average.
     pub fn set_average_busy(&mut self, average: u32) {
-        self.elevator.groups[self.view.root().index() as usize].averages[0] = average;
+        self.elevator.groups[self.view.root().index()].averages[0] = average;
     }
 
     /// Continues from another run: the most requests that the device took at a time.

@@ -13,9 +13,9 @@ fn cfq_6_the_table_of_slices() {
         let limits = [32, 28, 24, 20, 16, 12, 8, 4];
         for level in 0..8 {
             let place = usize::from(level);
-            let ms = |sync| bench.cfq.level_slice(&bench.view, sync, level).as_millis();
+            let ms = |sync| bench.cfq.tunables.level_slice(&bench.view, sync, level).as_millis();
             assert_eq!((ms(true), ms(false)), (sync[place], asynchronous[place]), "level {level}");
-            assert_eq!(bench.cfq.async_limit(level), limits[place], "level {level}");
+            assert_eq!(bench.cfq.tunables.async_limit(level), limits[place], "level {level}");
         }
     });
 }
@@ -27,7 +27,7 @@ fn cfq_6_in_ticks() {
     each(|mut bench| {
         bench.view.set_hz(crate::time::Hz::new(250).unwrap());
         bench.cfq.tunables.slice[1] = Nanos::from_millis(104);
-        let ms = |level| bench.cfq.level_slice(&bench.view, true, level).as_millis();
+        let ms = |level| bench.cfq.tunables.level_slice(&bench.view, true, level).as_millis();
         assert_eq!((ms(0), ms(4), ms(7)), (184, 104, 44));
     });
 }
@@ -66,7 +66,7 @@ fn cfq_16_levels_are_scaled_alike() {
 }
 
 fn averages<const N: usize>(bench: &mut Bench) -> [u32; N] {
-    [(); N].map(|()| bench.cfq.average_busy(0, false))
+    [(); N].map(|()| bench.cfq.groups.average_busy(0, false))
 }
 
 /// Ten readers, of which `left` stay once the average has become ten.

@@ -19,17 +19,20 @@
 //!
 //! Source: CFQ-45 to CFQ-47, CFQ-15 and CFQ-64 (averages), CFQ-70.
 
+use alloc::format;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
 use crate::client::Class;
-use crate::elevators::cfq::Cfq;
+use crate::elevator::Fault;
 use crate::elevators::cfq::probe_points::{Decision, replace};
-use crate::elevators::cfq::queue::Queue;
-use crate::elevators::cfq::service::{KINDS, Kind, Stand, TREES, tree_of};
+use crate::elevators::cfq::service::{KINDS, Kind, TREES, tree_of};
 use crate::elevators::cfq::workload::Saved;
 use crate::observe::think_time::ThinkTime;
 use crate::queue_view::QueueView;
 use crate::ratio::Ratio;
 use crate::time::{Nanos, scale};
-use crate::tree::Root;
+use crate::tree::{Nodes, Root};
 
 /// Fraction bits of virtual disk time, and of a group's fraction of the whole.
 const SERVICE_SHIFT: u32 = 12;
@@ -95,12 +98,53 @@ impl Group {
     }
 }
 
-impl Cfq {
+/// All groups, and the tree of those with busy queues.
+#[derive(Debug)]
+pub(super) struct Groups {
+    known: Vec<Group>,
+    nodes: Nodes<u64>,
+    tree: Root,
+    /// The virtual time of the group served last; it does not fall.
+    least_virtual_time: u64,
+    /// The weights of the groups in the tree.
+    total_weight: u64,
+    /// Groups nest (4.19).
+    nests: bool,
+}
+
+impl Index<u32> for Groups {
+    type Output = Group;
+
+    #[inline(always)]
+    fn index(&self, group: u32) -> &Group {
+        &self.known[group as usize]
+    }
+}
+
+impl IndexMut<u32> for Groups {
+    #[inline(always)]
+    fn index_mut(&mut self, group: u32) -> &mut Group {
+        &mut self.known[group as usize]
+    }
+}
+
+impl Groups {
+    pub(super) fn with_capacity(groups: u32, nests: bool) -> Groups {
+        Groups {
+            known: (0..groups).map(|_| Group::default()).collect(),
+            nodes: Nodes::with_capacity(groups),
+            tree: Root::new(),
+            least_virtual_time: 0,
+            total_weight: 0,
+            nests,
+        }
+    }
+
     /// A group came, or its weight changed: it applies when the group next enters the tree.
-    pub(super) fn weigh(&mut self, view: &QueueView, group: u32) {
+    /// `least`: the least that a group can weigh.
+    pub(super) fn weigh(&mut self, view: &QueueView, group: u32, least: u32) {
         let spec = view.groups.at(group);
-        let least = self.version.least_weight;
-        let known = &mut self.groups[group as usize];
+        let known = &mut self.known[group as usize];
         known.parent = spec.parent().map(crate::client::GroupId::index);
         known.new_weight = spec.weight().clamp(least, MOST_WEIGHT);
         if !known.is_active() {
@@ -108,55 +152,54 @@ impl Cfq {
         }
     }
 
-    /// One more queue of the group is busy.
-    pub(super) fn join_group(&mut self, view: &QueueView, group: u32) {
-        if !self.group_nodes.contains(group) {
+    /// One more queue of the group is busy. Virtual time counts in `unit`.
+    pub(super) fn join(&mut self, group: u32, unit: Nanos) {
+        if !self.nodes.contains(group) {
             self.take_new_weight(group);
         }
-        self.groups[group as usize].queues += 1;
-        if self.group_nodes.contains(group) {
+        self.known[group as usize].queues += 1;
+        if self.nodes.contains(group) {
             return;
         }
-        let unit = if self.counts_requests(view) { Cfq::jiffy(view) } else { view.hz().tick() };
         let behind = BEHIND_LAST.0 / unit.0;
-        let last = self.group_tree.last().and_then(|last| self.group_nodes.key(last));
-        let known = &mut self.groups[group as usize];
+        let last = self.tree.last().and_then(|last| self.nodes.key(last));
+        let known = &mut self.known[group as usize];
         known.virtual_time = last.map_or(self.least_virtual_time, |last| last + behind);
         let (key, weight, children) = (known.virtual_time, known.weight, known.active_children);
         self.total_weight += u64::from(weight);
-        self.group_tree.insert(&mut self.group_nodes, group, key);
+        self.tree.insert(&mut self.nodes, group, key);
         if children == 0 {
             self.count_active(group, weight, true);
         }
-        self.groups[group as usize].share = self.fraction(group);
+        self.known[group as usize].share = self.fraction(group);
     }
 
     /// The weight set last takes effect.
     fn take_new_weight(&mut self, group: u32) {
-        let known = &mut self.groups[group as usize];
+        let known = &mut self.known[group as usize];
         let (old, new) = (u64::from(known.weight), u64::from(known.new_weight));
         known.weight = known.new_weight;
         let (active, parent) = (known.is_active(), known.parent);
-        if self.group_nodes.contains(group) {
+        if self.nodes.contains(group) {
             self.total_weight = self.total_weight - old + new;
         }
         if let (true, Some(parent)) = (active, parent) {
-            let above = &mut self.groups[parent as usize];
+            let above = &mut self.known[parent as usize];
             above.children_weight = above.children_weight - old + new;
         }
     }
 
     /// One queue of the group fewer is busy.
-    pub(super) fn leave_group(&mut self, group: u32) {
-        let known = &mut self.groups[group as usize];
+    pub(super) fn leave(&mut self, group: u32) {
+        let known = &mut self.known[group as usize];
         known.queues -= 1;
         if known.queues > 0 {
             return;
         }
         known.saved = None;
         self.total_weight -= u64::from(known.weight);
-        self.group_tree.remove(&mut self.group_nodes, group);
-        let known = &self.groups[group as usize];
+        self.tree.remove(&mut self.nodes, group);
+        let known = &self.known[group as usize];
         if !known.is_active() {
             self.count_active(group, known.weight, false);
         }
@@ -165,8 +208,8 @@ impl Cfq {
     /// A group became active, or stopped being active: so may those above it.
     fn count_active(&mut self, group: u32, weight: u32, active: bool) {
         let (mut child, mut weight) = (group, weight);
-        while let Some(parent) = self.groups[child as usize].parent {
-            let above = &mut self.groups[parent as usize];
+        while let Some(parent) = self.known[child as usize].parent {
+            let above = &mut self.known[parent as usize];
             let was_active = above.is_active();
             if active {
                 above.active_children += 1;
@@ -187,7 +230,7 @@ impl Cfq {
 
     /// The weight of a group's own processes compared with its child groups.
     fn leaf_weight(&self, group: u32) -> u64 {
-        if self.groups[group as usize].parent.is_none() {
+        if self.known[group as usize].parent.is_none() {
             MOST_WEIGHT.into()
         } else {
             DEFAULT_WEIGHT
@@ -196,16 +239,16 @@ impl Cfq {
 
     /// The group's fraction of the whole, in units of 1/4096, at least one.
     fn fraction(&self, group: u32) -> u64 {
-        if !self.version.nests_groups {
-            let weight = u64::from(self.groups[group as usize].weight);
+        if !self.nests {
+            let weight = u64::from(self.known[group as usize].weight);
             return ((weight << SERVICE_SHIFT) / self.total_weight.max(1)).max(1);
         }
         let leaf = self.leaf_weight(group);
-        let own = &self.groups[group as usize];
+        let own = &self.known[group as usize];
         let mut fraction = (leaf << SERVICE_SHIFT) / (leaf + own.children_weight);
         let mut child = own;
         while let Some(parent) = child.parent {
-            let above = &self.groups[parent as usize];
+            let above = &self.known[parent as usize];
             let leaf = if above.queues > 0 { self.leaf_weight(parent) } else { 0 };
             let level = (above.children_weight + leaf).max(1);
             fraction = fraction * u64::from(child.weight) / level;
@@ -216,9 +259,9 @@ impl Cfq {
 
     /// `whole` divided by the group's share among the active groups, as if it were active itself.
     pub(super) fn one_over_share(&self, group: u32, whole: Ratio) -> Ratio {
-        let own = &self.groups[group as usize];
+        let own = &self.known[group as usize];
         let (mut active, weight) = (own.is_active(), u64::from(own.new_weight));
-        if !self.version.nests_groups {
+        if !self.nests {
             let all = self.total_weight + if active { 0 } else { weight };
             return whole.times(all, weight);
         }
@@ -226,7 +269,7 @@ impl Cfq {
         let mut whole = whole.times(leaf + own.children_weight, leaf);
         let mut child = own;
         while let Some(parent) = child.parent {
-            let above = &self.groups[parent as usize];
+            let above = &self.known[parent as usize];
             let weight = u64::from(if active { child.weight } else { child.new_weight });
             let leaf = if above.queues > 0 { self.leaf_weight(parent) } else { 0 };
             let all = above.children_weight + leaf + if active { 0 } else { weight };
@@ -238,22 +281,21 @@ impl Cfq {
     }
 
     /// The group's part of `target_latency`.
-    pub(super) fn group_slice(&self, view: &QueueView, group: u32) -> Nanos {
-        let tick = view.hz().tick().0;
-        let target = self.tunables.target_latency.0 / tick;
-        let share = if self.version.nests_groups {
-            scale(target, self.groups[group as usize].share, 1 << SERVICE_SHIFT)
+    pub(super) fn slice(&self, group: u32, target_latency: Nanos, tick: Nanos) -> Nanos {
+        let target = target_latency.0 / tick.0;
+        let share = if self.nests {
+            scale(target, self.known[group as usize].share, 1 << SERVICE_SHIFT)
         } else {
-            let weight = u64::from(self.groups[group as usize].weight);
+            let weight = u64::from(self.known[group as usize].weight);
             scale(target, weight, self.total_weight)
         };
-        Nanos(share * tick)
+        Nanos(share * tick.0)
     }
 
     /// The average of busy queues of a class; reading it updates it (CFQ-15).
     pub(super) fn average_busy(&mut self, group: u32, is_realtime: bool) -> u32 {
         let class = if is_realtime { Class::Realtime } else { Class::BestEffort };
-        let known = &mut self.groups[group as usize];
+        let known = &mut self.known[group as usize];
         let busy = known.busy_of(class);
         let average = &mut known.averages[usize::from(is_realtime)];
         let (more, less) = (busy.max(*average), busy.min(*average));
@@ -262,56 +304,36 @@ impl Cfq {
         *average
     }
 
-    /// The turn of a queue ends after `used`: its group is charged, and the rest of the group's
-    /// workload is kept for its next turn.
-    pub(super) fn charge_group_of(&mut self, view: &QueueView, queue: u32, used: Nanos) {
-        let Queue { group, is_sync, slice, .. } = *self.queues.at(queue);
-        let known = &self.groups[group as usize];
-        let idle_class = known.trees[tree_of(Class::Idle, Kind::Sync)].len();
-        let no_sync = known.queues == known.busy_async() + idle_class;
-        let charge = if self.counts_requests(view) {
-            u64::from(slice.dispatched)
-        } else if !is_sync && no_sync {
-            slice.allocated.0 / view.hz().tick().0
-        } else {
-            used.0 / view.hz().tick().0
-        };
+    /// A group's queue has had its turn: the group is charged, in units of its virtual time.
+    pub(super) fn charge(&mut self, group: u32, charge: u64) {
+        let known = &self.known[group as usize];
         let charge = u128::from(charge);
-        let virtual_charge = if self.version.nests_groups {
+        let virtual_charge = if self.nests {
             (charge << (2 * SERVICE_SHIFT)) / u128::from(known.share.max(1))
         } else {
             (charge << SERVICE_SHIFT) * u128::from(DEFAULT_WEIGHT) / u128::from(known.weight.max(1))
         };
         // A device that hung for days costs no more than the order of virtual times can hold.
         let virtual_charge = u64::try_from(virtual_charge).unwrap_or(u64::MAX).min(MOST_CHARGED);
-        let known = &mut self.groups[group as usize];
+        let known = &mut self.known[group as usize];
         let virtual_time = known.virtual_time.saturating_add(virtual_charge);
         known.virtual_time = replace(Decision::VirtualTime, virtual_time);
-        self.reinsert_group(group);
-        self.save_workload(view, group);
+        self.reinsert(group);
     }
 
-    /// Without `slice_idle` a device that queues commands is shared by requests, not by time
-    /// (CFQ-46).
-    fn counts_requests(&self, view: &QueueView) -> bool {
-        self.version.idles_for_groups
-            && self.slice_idle(view) == Nanos::ZERO
-            && self.may_queue_commands(view)
-    }
-
-    fn reinsert_group(&mut self, group: u32) {
-        if self.group_nodes.contains(group) {
+    fn reinsert(&mut self, group: u32) {
+        if self.nodes.contains(group) {
             self.take_new_weight(group);
-            let key = self.groups[group as usize].virtual_time;
-            self.group_tree.rekey(&mut self.group_nodes, group, key);
-            self.groups[group as usize].share = self.fraction(group);
+            let key = self.known[group as usize].virtual_time;
+            self.tree.rekey(&mut self.nodes, group, key);
+            self.known[group as usize].share = self.fraction(group);
         }
     }
 
     /// The group to be served next, if any has work.
-    pub(super) fn next_group(&mut self) -> Option<u32> {
-        let first = self.group_tree.first()?;
-        let least = self.groups[first as usize].virtual_time;
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let first = self.tree.first()?;
+        let least = self.known[first as usize].virtual_time;
         self.least_virtual_time = self.least_virtual_time.max(least);
         if least > VIRTUAL_LIMIT {
             self.bring_virtual_times_down(least);
@@ -322,86 +344,85 @@ impl Cfq {
     /// Virtual times are only compared with each other: the least may become 0.
     fn bring_virtual_times_down(&mut self, least: u64) {
         self.least_virtual_time = 0;
-        for group in 0..self.groups.len() {
-            let known = &mut self.groups[group];
+        for group in 0..self.known.len() {
+            let known = &mut self.known[group];
             known.virtual_time = known.virtual_time.saturating_sub(least);
             let index = u32::try_from(group).unwrap_or(u32::MAX);
-            if self.group_nodes.contains(index) {
-                let key = self.groups[group].virtual_time;
-                self.group_tree.rekey(&mut self.group_nodes, index, key);
+            if self.nodes.contains(index) {
+                let key = self.known[group].virtual_time;
+                self.tree.rekey(&mut self.nodes, index, key);
             }
         }
     }
 
-    /// Without isolation a queue that is not idled for moves to the root group, and back once it is
-    /// idled for again (CFQ-47). `old` is its present place. Returns whether it moved.
-    pub(super) fn choose_group(
-        &mut self,
-        view: &QueueView,
-        queue: u32,
-        old: Option<Stand>,
-    ) -> bool {
-        if !self.version.isolates_groups || self.tunables.group_isolation {
-            return false;
-        }
-        let root = view.root().index();
-        let home = self.queues.at_mut(queue);
-        let from = home.group;
-        match (home.kind(), home.own_group) {
-            (Kind::NoIdle, _) if from != root => {
-                home.own_group = Some(from);
-                home.group = root;
-            }
-            (Kind::Sync, Some(own)) => {
-                home.own_group = None;
-                home.group = own;
-            }
-            _ => return false,
-        }
-        if old.is_some() {
-            self.leave_tree(queue);
-            self.leave_group(from);
-        }
-        self.move_in_flight(queue, from);
-        true
+    /// All groups, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+        (0..).zip(&self.known)
     }
 
-    /// The queue's requests in flight now count for its new group, no longer for the group `from`.
-    fn move_in_flight(&mut self, queue: u32, from: u32) {
-        let Queue { group, dispatched, .. } = *self.queues.at(queue);
-        self.groups[from as usize].dispatched -= dispatched;
-        self.groups[group as usize].dispatched += dispatched;
+    /// Verifies I1, and that the counted weight is that of the groups in the tree.
+    pub(super) fn audit(&self) -> Result<(), Fault> {
+        self.tree.check(&self.nodes).map_err(|fault| format!("cfq: {fault}"))?;
+        let mut weight = 0;
+        for (group, number) in self.known.iter().zip(0..) {
+            if self.nodes.contains(number) != (group.queues > 0) {
+                let queues = group.queues;
+                return Err(format!("group I1: group {number} has {queues} busy queues"));
+            }
+            if self.nodes.contains(number) {
+                weight += u64::from(group.weight);
+            }
+        }
+        if weight != self.total_weight {
+            return Err(format!("cfq I2: groups weigh {weight}, counted {}", self.total_weight));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Nanos = Nanos::from_millis(1);
+
+    /// Two groups, 1 and 2, of these weights, with a busy queue each.
+    fn two(weights: [u32; 2]) -> Groups {
+        let mut groups = Groups::with_capacity(3, false);
+        for (group, weight) in (1..).zip(weights) {
+            (groups[group].weight, groups[group].new_weight) = (weight, weight);
+            groups.join(group, TICK);
+        }
+        groups
     }
 
-    /// A group is removed: what is left in it, requests of clients that moved, goes to the root.
-    pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
-        let root = view.root().index();
-        if self.active.is_some_and(|active| self.queues.at(active).group == group) {
-            self.expire(view, false);
+    /// Do turns of 100 ticks follow weights, 2 to 1 (CFQ-45)? The heavier goes 200 times in 300; the
+    /// lighter starts right behind it, by 200 ticks of virtual time, which is less than one turn of
+    /// either: 100 << 12.
+    #[test]
+    fn turns_follow_weights() {
+        let mut groups = two([1000, 500]);
+        let mut turns = [0, 0];
+        for _ in 0..300 {
+            let next = groups.next().expect("both have work");
+            turns[next as usize - 1] += 1;
+            groups.charge(next, 100);
+            groups.audit().expect("invariants hold");
         }
-        for queue in 0..self.queues.capacity() {
-            if !self.queues.is_live(queue) {
-                continue;
-            }
-            let home = self.queues.at_mut(queue);
-            if home.own_group == Some(group) {
-                home.own_group = None;
-            }
-            if home.group != group {
-                continue;
-            }
-            let busy = home.is_busy;
-            home.group = root;
-            if busy {
-                self.leave_tree(queue);
-                self.leave_group(group);
-                self.stand(view, queue, false);
-            }
-            self.move_in_flight(queue, group);
-        }
-        if self.serving.group == Some(group) {
-            self.serving.group = None;
-        }
-        self.groups[group as usize] = Group::default();
+        assert_eq!(turns, [200, 100]);
+    }
+
+    /// Does a new weight take effect when the group enters the tree again, and not in its turn
+    /// (CFQ-46)? Of 1000 and 500 the first has 2/3 of 300 ms; with 500 it has a half.
+    #[test]
+    fn weights_take_effect_later() {
+        let mut groups = two([1000, 500]);
+        let part = |groups: &Groups| groups.slice(1, Nanos::from_millis(300), TICK).as_millis();
+        groups[1].new_weight = 500;
+        assert_eq!(part(&groups), 200);
+        groups.charge(1, 1);
+        assert_eq!(part(&groups), 150);
+        groups.leave(1);
+        assert_eq!(groups.next(), Some(2));
     }
 }
