@@ -14,9 +14,9 @@
 //!
 //! Each concept has its own file: `select` (whose turn it is), `workload` (which kind), `service`
 //! (in which order), `slice` (how long), `dispatch` (how many in flight), `idling`, `preempt`,
-//! `cooperate` (queues that merge), `group`, `context` (what is kept per process), `queue`;
-//! `bandwidth` and `climb` are seed 001's experiments. Differences between kernels are in
-//! `version`.
+//! `cooperate` (queues that merge), `groups` (shares between cgroups), `membership` (a queue's
+//! group), `context` (what is kept per process), `queue`; `bandwidth` and `climb` are seed 001's
+//! experiments. Differences between kernels are in `version`.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one has the device.
