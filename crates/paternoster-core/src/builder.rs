@@ -69,14 +69,15 @@ impl RequestQueue<NoObserver> {
     /// observer.
     ///
     /// ```
-    /// use paternoster_core::{BuildError, DeviceFacts, Limits, RequestQueue, elevators};
+    /// use paternoster_core::{BuildError, DeviceFacts, Elevator, Limits, RequestQueue};
     ///
-    /// let elevator = elevators::by_name("bfq").unwrap();
-    /// let limits = Limits { bios: 4, ..Limits::default() };
-    /// let builder = RequestQueue::builder(DeviceFacts::default(), elevator);
-    /// let refused = builder.limits(limits).build();
-    /// let why = BuildError::TooFew { what: "bios", asked: 4, least: 16 };
-    /// assert_eq!(refused.unwrap_err(), why);
+    /// fn with_four_bios(elevator: Box<dyn Elevator>) {
+    ///     let limits = Limits { bios: 4, ..Limits::default() };
+    ///     let builder = RequestQueue::builder(DeviceFacts::default(), elevator);
+    ///     let refused = builder.limits(limits).build();
+    ///     let why = BuildError::TooFew { what: "bios", asked: 4, least: 16 };
+    ///     assert_eq!(refused.unwrap_err(), why);
+    /// }
     /// ```
     pub fn builder(facts: DeviceFacts, elevator: Box<dyn Elevator>) -> Builder {
         Builder { facts, elevator, limits: Limits::default(), observer: NoObserver }

@@ -283,3 +283,14 @@ pub trait Elevator: fmt::Debug + Send {
 
 /// Makes an elevator by its name.
 pub type Make = fn() -> Box<dyn Elevator>;
+
+/// One elevator that can be chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The name it is chosen by: that of its [`Traits`].
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Makes one.
+    pub make: Make,
+}

@@ -21,8 +21,9 @@ use crate::request::{Op, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// Whether invariants are verified automatically.
-pub(crate) const AUDITS: bool = cfg!(all(debug_assertions, feature = "audit"));
+/// Whether invariants are verified automatically: in debug builds with the feature `audit`. An
+/// elevator may ask for it, to verify in passing what costs too much otherwise.
+pub const AUDITS: bool = cfg!(all(debug_assertions, feature = "audit"));
 
 /// The reason why a bio is where it is; prints as a sentence.
 #[derive(Debug)]

@@ -295,17 +295,17 @@ pub const fn attributes<T, C, const N: usize>(knobs: &[Knob<T, C>; N]) -> [Attri
 }
 
 /// While the device is held idle nothing is served: more than ten seconds of that is never useful.
-pub(crate) const IDLE_MAX_MS: u64 = 10_000;
+pub const IDLE_MAX_MS: u64 = 10_000;
 
 /// A value as a component's counter type.
-pub(crate) fn count(value: u64) -> u32 {
+#[must_use]
+pub fn count(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 /// The words of a choice whose values have a type of their own.
-pub(crate) const fn words<V: Copy, const N: usize>(
-    table: &[(&'static str, V); N],
-) -> [&'static str; N] {
+#[must_use]
+pub const fn words<V: Copy, const N: usize>(table: &[(&'static str, V); N]) -> [&'static str; N] {
     let mut all = [""; N];
     let mut place = 0;
     while place < N {
@@ -316,17 +316,22 @@ pub(crate) const fn words<V: Copy, const N: usize>(
 }
 
 /// The index of `value` in such a table.
-pub(crate) fn place_of<V: PartialEq>(table: &[(&'static str, V)], value: &V) -> u64 {
+#[must_use]
+pub fn place_of<V: PartialEq>(table: &[(&'static str, V)], value: &V) -> u64 {
     table.iter().take_while(|(_, other)| other != value).count() as u64
 }
 
 /// The value at index `place` of such a table.
-pub(crate) fn at_place<V: Copy>(table: &[(&'static str, V)], place: u64) -> Option<V> {
+#[must_use]
+pub fn at_place<V: Copy>(table: &[(&'static str, V)], place: u64) -> Option<V> {
     usize::try_from(place).ok().and_then(|place| table.get(place)).map(|&(_, value)| value)
 }
 
 /// 1, 0, or -1 if unknown, as in listings of `hw_tag`.
-pub(crate) fn show_if_known(known: Option<bool>, out: &mut dyn fmt::Write) -> fmt::Result {
+///
+/// # Errors
+/// Only what `out` reports.
+pub fn show_if_known(known: Option<bool>, out: &mut dyn fmt::Write) -> fmt::Result {
     match known {
         None => out.write_str("-1"),
         Some(is) => write!(out, "{}", u8::from(is)),

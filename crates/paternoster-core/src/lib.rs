@@ -79,6 +79,8 @@
 //! * `audit`: in debug builds the queue and its elevator verify their invariants automatically,
 //!   many times slower; for testing your own elevator. [`RequestQueue::audit`] does it on request,
 //!   in any build.
+//! * `testing`: an elevator without a queue, in a view whose time, clients and requests a test makes
+//!   (the module `testing`).
 //!
 //! # What one queue on one thread cannot model
 //! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware
@@ -104,9 +106,6 @@ mod bio_slot;
 mod block;
 mod builder;
 mod client;
-#[cfg(feature = "conformance")]
-#[doc(hidden)]
-pub mod conformance;
 pub mod device;
 pub mod elevator;
 pub mod elevators;
@@ -124,9 +123,11 @@ pub mod planted;
 mod positions;
 mod queue;
 mod queue_view;
-mod ratio;
+pub mod ratio;
 mod request;
 pub mod slab;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod tree;
 
@@ -139,7 +140,7 @@ pub use elevator::Elevator;
 pub use event::{
     Action, Distrust, Event, Expiry, NoObserver, Note, NoteKind, Observer, Preemption,
 };
-pub use inspect::Explanation;
+pub use inspect::{AUDITS, Explanation};
 pub use knob::Knob;
 pub use queue::RequestQueue;
 pub use queue::attributes::QUEUE_ATTRIBUTES;

@@ -141,18 +141,21 @@ impl QueueView {
     }
 
     /// Time in the ticks that elevators see.
+    #[inline]
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
     }
 
     /// Time in nanoseconds, whatever `hz` says.
+    #[inline]
     #[must_use]
     pub const fn exact_now(&self) -> Nanos {
         self.exact
     }
 
     /// Ticks per second.
+    #[inline]
     #[must_use]
     pub const fn hz(&self) -> Hz {
         self.hz
@@ -160,6 +163,7 @@ impl QueueView {
 
     /// Requests a call of `Elevator::timer` at `at`, or with the first tick after it, replacing any
     /// earlier request.
+    #[inline]
     pub const fn set_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = false;
@@ -167,6 +171,7 @@ impl QueueView {
     }
 
     /// Requests a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
+    #[inline]
     pub const fn set_precise_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = true;
@@ -179,6 +184,7 @@ impl QueueView {
     }
 
     /// Clears the timer.
+    #[inline]
     pub const fn cancel_timer(&mut self) {
         (self.timer, self.timer_rings) = (Nanos::MAX, Nanos::MAX);
     }
@@ -194,18 +200,21 @@ impl QueueView {
     }
 
     /// When the timer will fire; `Nanos::MAX` if it is not set.
+    #[inline]
     #[must_use]
     pub const fn timer(&self) -> Nanos {
         self.timer
     }
 
     /// What the device reports about itself.
+    #[inline]
     #[must_use]
     pub const fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 
     /// The queue's capacities: the sizes of an elevator's tables.
+    #[inline]
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits
@@ -215,29 +224,80 @@ impl QueueView {
     ///
     /// # Panics
     /// If this number was never used; for a request that has ended it returns what it left behind.
+    #[inline]
     #[must_use]
     pub fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
+    }
+
+    /// All requests that have not ended, in the order of their numbers: those of an earlier
+    /// elevator and flush commands, too.
+    pub fn requests(&self) -> impl Iterator<Item = (RequestId, &Request)> {
+        self.requests.0.iter().map(|(key, request)| (RequestId(key.index()), request))
+    }
+
+    /// Whether a request has not ended yet.
+    #[inline]
+    #[must_use]
+    pub fn is_live(&self, id: RequestId) -> bool {
+        self.requests.0.is_live(id.0)
     }
 
     /// The elevator's own data in a request that it has bound: zero at first.
     ///
     /// # Panics
     /// If this number was never used.
+    #[inline]
     pub fn scratch_mut(&mut self, id: RequestId) -> &mut [u64; 2] {
         &mut self.requests[id].scratch
     }
 
     /// A client; `None` once it has gone, and for requests without a client.
+    #[inline]
     #[must_use]
     pub fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(id.0)
     }
 
     /// A group; `None` once it has gone.
+    #[inline]
     #[must_use]
     pub fn group(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(id.0)
+    }
+
+    /// The client with this number, which is there: for tables that are indexed by it.
+    ///
+    /// # Panics
+    /// If no client can have this number; in debug builds also if none has it now.
+    #[inline]
+    #[must_use]
+    pub fn client_at(&self, index: u32) -> &Client {
+        self.clients.at(index)
+    }
+
+    /// The id of the client that has this number now, if one has.
+    #[inline]
+    #[must_use]
+    pub fn client_id(&self, index: u32) -> Option<ClientId> {
+        self.clients.is_live(index).then(|| ClientId(self.clients.key_at(index)))
+    }
+
+    /// The group with this number, which is there.
+    ///
+    /// # Panics
+    /// If no group can have this number; in debug builds also if none has it now.
+    #[inline]
+    #[must_use]
+    pub fn group_at(&self, index: u32) -> &Group {
+        self.groups.at(index)
+    }
+
+    /// The id of the group that has this number now, if one has.
+    #[inline]
+    #[must_use]
+    pub fn group_id(&self, index: u32) -> Option<GroupId> {
+        self.groups.is_live(index).then(|| GroupId(self.groups.key_at(index)))
     }
 
     /// All clients, in the order of their numbers.
@@ -251,30 +311,35 @@ impl QueueView {
     }
 
     /// The number of request slots; each index is below it.
+    #[inline]
     #[must_use]
     pub fn request_slots(&self) -> u32 {
         self.requests.0.capacity()
     }
 
     /// Whether the device's report on queueing counts.
+    #[inline]
     #[must_use]
     pub const fn ncq(&self) -> Ncq {
         self.ncq
     }
 
     /// Requests that may be allocated (per pool under legacy rules).
+    #[inline]
     #[must_use]
     pub const fn nr_requests(&self) -> u32 {
         self.nr_requests
     }
 
     /// The requests in the device.
+    #[inline]
     #[must_use]
     pub const fn in_device(&self) -> &InDevice {
         &self.in_device
     }
 
     /// The root of all groups.
+    #[inline]
     #[must_use]
     pub const fn root(&self) -> GroupId {
         self.root
@@ -286,6 +351,7 @@ impl QueueView {
     }
 
     /// The group of a client; the root if it has none.
+    #[inline]
     #[must_use]
     pub fn group_of(&self, client: ClientId) -> GroupId {
         self.clients.get(client.0).and_then(Client::group).unwrap_or(self.root)

@@ -18,25 +18,28 @@ const MOST: u64 = 1 << (32 + SHIFT);
 
 /// How many times larger the whole is than a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ratio(u64);
+pub struct Ratio(u64);
 
 /// The part is the whole.
-pub(crate) const ONE: Ratio = Ratio(1 << SHIFT);
+pub const ONE: Ratio = Ratio(1 << SHIFT);
 
 impl Ratio {
     /// Multiplied by `all`, divided by `own`.
-    pub(crate) fn times(self, all: u64, own: u64) -> Ratio {
+    #[must_use]
+    pub fn times(self, all: u64, own: u64) -> Ratio {
         let product = u128::from(self.0) * u128::from(all) / u128::from(own.max(1));
         Ratio(u64::try_from(product).unwrap_or(MOST).min(MOST))
     }
 
     /// The part of the others: one less.
-    pub(crate) fn without_one(self) -> Ratio {
+    #[must_use]
+    pub fn without_one(self) -> Ratio {
         Ratio(self.0.saturating_sub(ONE.0))
     }
 
     /// `time` multiplied by this.
-    pub(crate) fn of(self, time: Nanos) -> Nanos {
+    #[must_use]
+    pub fn of(self, time: Nanos) -> Nanos {
         let product = (u128::from(self.0) * u128::from(time.0)) >> SHIFT;
         Nanos(u64::try_from(product).unwrap_or(u64::MAX))
     }

@@ -354,6 +354,19 @@ impl Request {
         self.issued
     }
 
+    /// Whether the throttle has released it to the head of the elevator, which does not charge it.
+    #[must_use]
+    pub const fn is_past_throttle(&self) -> bool {
+        self.past_throttle
+    }
+
+    /// The number of the elevator that bound it: each change of elevator counts one up, and what an
+    /// earlier one bound is not this one's. `u32::MAX` for flush commands.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Its present place.
     #[must_use]
     pub const fn stage(&self) -> Stage {

@@ -106,7 +106,7 @@ impl fmt::Display for Nanos {
 
 /// `value * numerator / denominator`, rounded down, however large the product is.
 #[must_use]
-pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+pub fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     if let Some(product) = value.checked_mul(numerator) {
         return product / denominator.max(1);
     }

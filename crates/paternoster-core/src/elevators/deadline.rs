@@ -14,9 +14,8 @@ use crate::elevator::{Elevator, Fault, Knobs, Pick, Place, Position, Side, Trait
 use crate::knob::{self, Knob, Unit, count};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 /// What deadline and mq-deadline have in common, in the order of deadline's listing.
 pub(super) const fn tuning_knobs<T: Tuned>() -> [Knob<T>; 5] {
@@ -80,9 +79,9 @@ pub(super) fn explain_lane(
     request: RequestId,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    let lane = &directions.lanes[direction(view.requests[request].op())];
+    let lane = &directions.lanes[direction(view.request(request).op())];
     let before = lane.before(space, request);
-    let deadline = Nanos(view.requests[request].scratch[0]);
+    let deadline = Nanos(view.request(request).scratch()[0]);
     let others = lane.len() - 1;
     let wait = if others == 1 { "other waits" } else { "others wait" };
     write!(out, "{others} {wait} in its direction, {before} of them at lower sectors; ")?;
@@ -156,14 +155,14 @@ impl Elevator for Deadline {
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, _: Position) {
-        let lane = direction(view.requests[request].op());
+        let lane = direction(view.request(request).op());
         let deadline = view.now() + self.tuning.expire[lane];
         self.directions.lanes[lane].insert(&mut self.space, view, request, deadline);
     }
 
     fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         if side == Side::Front {
-            let lane = direction(view.requests[request].op());
+            let lane = direction(view.request(request).op());
             self.directions.lanes[lane].resort(&mut self.space, view, request);
         }
     }
@@ -174,7 +173,7 @@ impl Elevator for Deadline {
     }
 
     fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
-        let lane = direction(view.requests[gone].op());
+        let lane = direction(view.request(gone).op());
         self.directions.absorb(&mut self.space, view, survivor, gone, lane);
     }
 
@@ -190,7 +189,7 @@ impl Elevator for Deadline {
     }
 
     fn removed(&mut self, view: &mut QueueView, request: RequestId) {
-        let lane = direction(view.requests[request].op());
+        let lane = direction(view.request(request).op());
         self.directions.remove(&mut self.space, request, lane);
     }
 

@@ -4,6 +4,9 @@
 mod adaptive;
 mod bfq;
 mod cfq;
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub mod conformance;
 mod deadline;
 mod kyber;
 mod mq_deadline;
@@ -13,28 +16,15 @@ use alloc::boxed::Box;
 
 pub use adaptive::Paternoster;
 pub use bfq::Bfq;
-#[cfg(feature = "conformance")]
-pub(crate) use bfq::probe as bfq_probe;
 pub use cfq::Cfq;
-#[cfg(feature = "conformance")]
-pub(crate) use cfq::probe as cfq_probe;
 pub use deadline::Deadline;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use noop::Noop;
 
-use crate::elevator::{Elevator, Make};
+pub use crate::elevator::Entry;
 
-/// One elevator that can be chosen.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    /// The name it is chosen by.
-    pub name: &'static str,
-    /// What it does, in a sentence.
-    pub summary: &'static str,
-    /// Makes one.
-    pub make: Make,
-}
+use crate::elevator::Elevator;
 
 /// Every elevator, in reading order.
 pub const ALL: &[Entry] = &[

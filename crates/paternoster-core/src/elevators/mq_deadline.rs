@@ -29,16 +29,14 @@ use core::fmt;
 
 use super::deadline::{MOST, Tuned, explain_lane, tuning_knobs};
 use crate::attribute::{Attribute, AttributeError};
-use crate::client::{Class, ClientId};
 use crate::elevator::{Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
 use crate::event::Note;
 use crate::knob::{self, Knob, Unit, count};
 use crate::list::{Links, List};
 use crate::pick::batch::{Directions, Resume, Tuning, Turn, direction};
 use crate::pick::lane::LaneSpace;
-use crate::queue_view::QueueView;
-use crate::request::{Flags, Op, RequestId, is_sync};
 use crate::time::Nanos;
+use crate::{Class, ClientId, Flags, Op, QueueView, RequestId, is_sync};
 
 const CLASSES: usize = 3;
 const BEST_EFFORT: usize = Class::BestEffort as usize;
@@ -134,8 +132,8 @@ impl MqDeadline {
 
     /// When `request` was inserted, computed from its deadline.
     fn inserted(&self, view: &QueueView, request: RequestId) -> Nanos {
-        let expire = self.tuning.expire[direction(view.requests[request].op())];
-        Nanos(view.requests[request].scratch[0]) - expire
+        let expire = self.tuning.expire[direction(view.request(request).op())];
+        Nanos(view.request(request).scratch()[0]) - expire
     }
 
     /// The next request of a class, unless it was inserted later than `latest`.
@@ -182,7 +180,7 @@ impl MqDeadline {
         let latest = Nanos(view.now().0.checked_sub(self.aging.0)?);
         for class in [BEST_EFFORT, IDLE] {
             if let Some(request) = self.try_rank(view, class, latest) {
-                let client = view.requests[request].client();
+                let client = view.request(request).client();
                 view.note(Note::Aged { client });
                 return Some(request);
             }
@@ -192,8 +190,8 @@ impl MqDeadline {
 
     /// The class a request was inserted in, or would be.
     fn class_of(view: &QueueView, request: RequestId) -> usize {
-        let request = &view.requests[request];
-        match request.scratch[CLASS_SLOT] {
+        let request = view.request(request);
+        match request.scratch()[CLASS_SLOT] {
             0 => request.priority().class as usize,
             slot => usize::try_from(slot - 1).map_or(BEST_EFFORT, |class| class.min(IDLE)),
         }
@@ -231,10 +229,10 @@ impl Elevator for MqDeadline {
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
-        let lane = direction(view.requests[request].op());
-        if view.requests[request].scratch[CLASS_SLOT] == 0 {
-            let class = view.requests[request].priority().class;
-            view.requests[request].scratch[CLASS_SLOT] = class as u64 + 1;
+        let lane = direction(view.request(request).op());
+        if view.request(request).scratch()[CLASS_SLOT] == 0 {
+            let class = view.request(request).priority().class;
+            view.scratch_mut(request)[CLASS_SLOT] = class as u64 + 1;
             self.ranks[class as usize].queued += 1;
         }
         let rank = &mut self.ranks[Self::class_of(view, request)];
@@ -244,7 +242,7 @@ impl Elevator for MqDeadline {
                 rank.directions.lanes[lane].insert(&mut self.space, view, request, deadline);
             }
             Position::Head => {
-                view.requests[request].scratch[0] = view.now().0;
+                view.scratch_mut(request)[0] = view.now().0;
                 rank.at_head.push_front(&mut self.head_links, request.index());
             }
         }
@@ -252,7 +250,7 @@ impl Elevator for MqDeadline {
 
     fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
         if side == Side::Front && !self.is_at_head(request) {
-            let lane = direction(view.requests[request].op());
+            let lane = direction(view.request(request).op());
             let rank = &mut self.ranks[Self::class_of(view, request)];
             rank.directions.lanes[lane].resort(&mut self.space, view, request);
         }
@@ -268,7 +266,7 @@ impl Elevator for MqDeadline {
     }
 
     fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
-        let lane = direction(view.requests[gone].op());
+        let lane = direction(view.request(gone).op());
         let rank = &mut self.ranks[Self::class_of(view, gone)];
         rank.directions.absorb(&mut self.space, view, survivor, gone, lane);
     }
@@ -298,7 +296,7 @@ impl Elevator for MqDeadline {
     }
 
     fn removed(&mut self, view: &mut QueueView, request: RequestId) {
-        let lane = direction(view.requests[request].op());
+        let lane = direction(view.request(request).op());
         let rank = &mut self.ranks[Self::class_of(view, request)];
         if self.head_links.contains(request.index()) {
             rank.at_head.remove(&mut self.head_links, request.index());
@@ -308,7 +306,7 @@ impl Elevator for MqDeadline {
     }
 
     fn released(&mut self, view: &mut QueueView, request: RequestId) {
-        if view.requests[request].scratch[CLASS_SLOT] != 0 {
+        if view.request(request).scratch()[CLASS_SLOT] != 0 {
             self.ranks[Self::class_of(view, request)].queued -= 1;
         }
     }

@@ -18,8 +18,7 @@ use core::fmt;
 
 use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side, Traits};
 use crate::list::{Links, List};
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 /// First come, first served.
 #[derive(Debug)]

@@ -45,6 +45,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// Counts one latency against a target. Changing the target leaves earlier counts as they are.
+    #[inline]
     pub fn record(&mut self, latency: Nanos, target: Nanos) {
         let width = (target.0 / u64::from(GOOD_BUCKETS)).max(1);
         let bucket = latency.0.saturating_sub(1) / width;
@@ -53,6 +54,7 @@ impl Histogram {
     }
 
     /// Samples since the last percentile was taken.
+    #[inline]
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
@@ -60,6 +62,7 @@ impl Histogram {
 
     /// The bucket within which `percent` of the samples are (at most 100), if there are enough;
     /// then they are cleared.
+    #[inline]
     pub fn take_percentile(&mut self, now: Nanos, percent: u32) -> Option<u32> {
         let samples = self.samples();
         if samples == 0 {

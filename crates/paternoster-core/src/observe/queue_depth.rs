@@ -50,6 +50,7 @@ pub struct QueueDepth {
 impl QueueDepth {
     /// A request has ended. `in_driver` still includes it; `counts` says that there was enough to
     /// do. Whether this decided.
+    #[inline]
     pub fn sample(&mut self, probing: &Probing, in_driver: u32, counts: bool) -> bool {
         self.most = self.most.max(in_driver);
         if self.queues == Some(true) || !counts {
@@ -67,12 +68,14 @@ impl QueueDepth {
     }
 
     /// Whether the device queues; `None` while that is not known.
+    #[inline]
     #[must_use]
     pub const fn queues(&self) -> Option<bool> {
         self.queues
     }
 
     /// The most requests that were outstanding at a time.
+    #[inline]
     #[must_use]
     pub const fn most(&self) -> u32 {
         self.most

@@ -42,6 +42,7 @@ const BELIEVED: u64 = 80;
 
 /// Whether a request of `sectors` at `start` is a seek from `from`, where 0 means no position yet:
 /// far away, and not so large that the distance costs nothing (BFQ-84).
+#[inline]
 #[must_use]
 pub const fn is_far(from: u64, start: u64, sectors: u32, rotational: bool) -> bool {
     from != 0 && from.abs_diff(start) > SEEK_SECTORS && (rotational || sectors < SMALL_SECTORS)
@@ -75,6 +76,7 @@ pub struct SeekHistory {
 
 impl SeekHistory {
     /// A request of `sectors` at `start` arrives.
+    #[inline]
     pub fn sample(&mut self, detection: SeekDetection, rotational: bool, start: u64, sectors: u32) {
         let distance = self.last_end.map_or(0, |end| end.abs_diff(start));
         self.last_end = Some(start + u64::from(sectors));
@@ -89,12 +91,14 @@ impl SeekHistory {
     }
 
     /// The history of a queue that begins with one mark, as BFQ's do.
+    #[inline]
     #[must_use]
     pub fn marked() -> SeekHistory {
         SeekHistory { marks: 1, ..SeekHistory::default() }
     }
 
     /// A request arrives, and is judged by [`is_far`].
+    #[inline]
     pub fn sample_far(&mut self, rotational: bool, start: u64, sectors: u32) {
         let mark = is_far(self.last_end.unwrap_or(0), start, sectors, rotational);
         self.last_end = Some(start + u64::from(sectors));
@@ -110,6 +114,7 @@ impl SeekHistory {
     }
 
     /// Whether its requests jump about, or are small.
+    #[inline]
     #[must_use]
     pub fn is_seeky(&self, detection: SeekDetection) -> bool {
         match detection {
@@ -120,6 +125,7 @@ impl SeekHistory {
 
     /// The distance within which another queue's request is close to this one's: `close` sectors,
     /// or the mean distance if that is what is measured.
+    #[inline]
     #[must_use]
     pub const fn closeness(&self, detection: SeekDetection, close: u64) -> u64 {
         match detection {
@@ -130,6 +136,7 @@ impl SeekHistory {
     }
 
     /// The marks of the last 32 requests, the last lowest.
+    #[inline]
     #[must_use]
     pub const fn marks(&self) -> u32 {
         self.marks

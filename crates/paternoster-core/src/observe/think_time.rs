@@ -40,22 +40,26 @@ pub struct ThinkTime {
 
 impl ThinkTime {
     /// Without samples, for a process that begins at `now`.
+    #[inline]
     #[must_use]
     pub const fn new(now: Nanos) -> ThinkTime {
         ThinkTime { last_end: now, samples: 0, total: 0 }
     }
 
     /// A request has ended: the next gap begins.
+    #[inline]
     pub const fn ended(&mut self, now: Nanos) {
         self.last_end = now;
     }
 
     /// A request arrives. The gap before it counts as at most `longest`.
+    #[inline]
     pub fn sample(&mut self, now: Nanos, longest: Nanos, tick: Nanos) {
         self.sample_gap((now - self.last_end).min(longest), tick);
     }
 
     /// Adds a gap that has been capped already.
+    #[inline]
     pub fn sample_gap(&mut self, gap: Nanos, tick: Nanos) {
         let gap = gap.0;
         // A division costs more than all the rest; an exact clock needs none.
@@ -70,25 +74,30 @@ impl ThinkTime {
     }
 
     /// Mean and weight of samples, as a kernel shows them.
-    #[cfg(any(test, feature = "conformance"))]
-    pub(crate) const fn parts(&self) -> (u64, u64) {
+    #[inline]
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub const fn parts(&self) -> (u64, u64) {
         (if self.samples == 0 { 0 } else { self.quotient() }, self.samples)
     }
 
     /// Continues from the values that a kernel shows.
-    #[cfg(any(test, feature = "conformance"))]
-    pub(crate) const fn set_parts(&mut self, mean: u64, samples: u64) {
+    #[inline]
+    #[cfg(any(test, feature = "testing"))]
+    pub const fn set_parts(&mut self, mean: u64, samples: u64) {
         self.samples = samples;
         self.total = (mean * samples).saturating_sub(ONE / 2);
     }
 
     /// The mean, if there are enough samples to trust it.
+    #[inline]
     #[must_use]
     pub fn mean(&self, tick: Nanos) -> Option<Nanos> {
         (self.samples > BELIEVED).then(|| Nanos(self.quotient().saturating_mul(tick.0)))
     }
 
     /// Whether it is known to be longer than `limit`: not worth waiting for.
+    #[inline]
     #[must_use]
     pub fn is_longer_than(&self, limit: Nanos, tick: Nanos) -> bool {
         // mean > limit, without the division: total + half >= (limit + 1) * samples, in ticks.

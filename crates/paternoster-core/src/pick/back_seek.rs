@@ -30,6 +30,7 @@ pub struct BackSeek {
 
 impl BackSeek {
     /// The one of two requests that goes first, as seen from `head`.
+    #[inline]
     #[must_use]
     pub fn choose(
         &self,

@@ -29,6 +29,7 @@ pub const READ: usize = 0;
 pub const WRITE: usize = 1;
 
 /// The lane for an operation.
+#[inline]
 #[must_use]
 pub const fn direction(op: Op) -> usize {
     if matches!(op, Op::Read) { READ } else { WRITE }
@@ -63,6 +64,7 @@ pub struct Tuning {
 
 impl Tuning {
     /// The defaults of both: 500 ms, 5 s, 2, 16, on.
+    #[inline]
     #[must_use]
     pub const fn new(expires_at_deadline: bool, resume: Resume) -> Tuning {
         Tuning {
@@ -98,18 +100,21 @@ pub struct Directions {
 
 impl Directions {
     /// How many wait in both directions.
+    #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.lanes[READ].len() + self.lanes[WRITE].len()
     }
 
     /// Whether nothing waits.
+    #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The direction that remembers a next request, writes first.
+    #[inline]
     #[must_use]
     pub fn running(&self) -> usize {
         if self.next[WRITE].is_some() { WRITE } else { READ }
@@ -132,6 +137,7 @@ impl Directions {
 
     /// The next request of a new batch, and its direction. `turn` changes only in the parts that a
     /// choice affects.
+    #[inline]
     pub fn begin_batch(
         &self,
         space: &LaneSpace,
@@ -173,6 +179,7 @@ impl Directions {
     }
 
     /// Removes the chosen request and remembers where its direction continues.
+    #[inline]
     pub fn dispatch(
         &mut self,
         space: &mut LaneSpace,
@@ -187,12 +194,14 @@ impl Directions {
     }
 
     /// Removes a request for another reason.
+    #[inline]
     pub fn remove(&mut self, space: &mut LaneSpace, request: RequestId, direction: usize) {
         self.leave_next(space, request, direction);
         self.lanes[direction].remove(space, request);
     }
 
     /// `gone` became part of `survivor`.
+    #[inline]
     pub fn absorb(
         &mut self,
         space: &mut LaneSpace,
@@ -216,6 +225,7 @@ impl Directions {
     ///
     /// # Errors
     /// The invariant that is broken.
+    #[inline]
     pub fn check(&self, space: &LaneSpace, view: &QueueView) -> Result<(), &'static str> {
         for (lane, next) in self.lanes.iter().zip(self.next) {
             lane.check(space, view)?;

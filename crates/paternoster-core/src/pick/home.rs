@@ -16,6 +16,7 @@ const HOME: usize = 1;
 const IN_FLIGHT: u64 = 1 << 32;
 
 /// The queue that a request was assigned to; 0 if it was not.
+#[inline]
 #[must_use]
 pub fn home(view: &QueueView, request: RequestId) -> u32 {
     let number = view.requests[request].scratch[HOME] & (IN_FLIGHT - 1);
@@ -23,23 +24,27 @@ pub fn home(view: &QueueView, request: RequestId) -> u32 {
 }
 
 /// Whether a request was assigned.
+#[inline]
 #[must_use]
 pub fn is_settled(view: &QueueView, request: RequestId) -> bool {
     view.requests[request].scratch[HOME] != 0
 }
 
 /// Whether a request was dispatched and has not ended.
+#[inline]
 #[must_use]
 pub fn is_in_flight(view: &QueueView, request: RequestId) -> bool {
     view.requests[request].scratch[HOME] & IN_FLIGHT != 0
 }
 
 /// Assigns a request, which is not in flight, to a queue.
+#[inline]
 pub fn settle(view: &mut QueueView, request: RequestId, queue: u32) {
     view.requests[request].scratch[HOME] = u64::from(queue) + 1;
 }
 
 /// A request is in flight from now on, or no longer.
+#[inline]
 pub fn set_in_flight(view: &mut QueueView, request: RequestId, flies: bool) {
     debug_assert!(is_in_flight(view, request) != flies, "{request:?} twice");
     view.requests[request].scratch[HOME] ^= IN_FLIGHT;

@@ -36,18 +36,21 @@ pub struct LaneSpace {
 
 impl LaneSpace {
     /// Room for requests in slots below `capacity`.
+    #[inline]
     #[must_use]
     pub fn with_capacity(capacity: u32) -> LaneSpace {
         LaneSpace { nodes: Nodes::with_capacity(capacity), links: Links::with_capacity(capacity) }
     }
 
     /// Whether a request is in some lane.
+    #[inline]
     #[must_use]
     pub fn contains(&self, request: RequestId) -> bool {
         self.nodes.contains(request.index())
     }
 
     /// The first sector of a request that is in a lane.
+    #[inline]
     #[must_use]
     pub fn sector(&self, request: RequestId) -> u64 {
         self.nodes.key(request.index()).unwrap_or(0)
@@ -55,6 +58,7 @@ impl LaneSpace {
 
     /// The request after `request` in sector order. One that is in no lane has none: its former
     /// successor may have ended.
+    #[inline]
     #[must_use]
     pub fn latter(&self, request: RequestId) -> Option<RequestId> {
         let next = self.nodes.next(request.index()).map(RequestId::from_index);
@@ -62,6 +66,7 @@ impl LaneSpace {
     }
 
     /// The request before `request` in sector order, likewise.
+    #[inline]
     #[must_use]
     pub fn former(&self, request: RequestId) -> Option<RequestId> {
         let prev = self.nodes.prev(request.index()).map(RequestId::from_index);
@@ -78,12 +83,14 @@ pub struct Lane {
 
 impl Lane {
     /// How many requests it holds.
+    #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.sorted.len()
     }
 
     /// Whether it holds none.
+    #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sorted.is_empty()
@@ -105,18 +112,21 @@ impl Lane {
     }
 
     /// Removes a request.
+    #[inline]
     pub fn remove(&mut self, space: &mut LaneSpace, request: RequestId) {
         self.sorted.remove(&mut space.nodes, request.index());
         self.fifo.remove(&mut space.links, request.index());
     }
 
     /// A request's start has changed, and so its place in sector order.
+    #[inline]
     pub fn resort(&mut self, space: &mut LaneSpace, view: &QueueView, request: RequestId) {
         self.sorted.rekey(&mut space.nodes, request.index(), view.requests[request].sector());
     }
 
     /// `gone` became part of `survivor`: if `gone` was more urgent, its deadline and its place by
     /// age pass to `survivor`.
+    #[inline]
     pub fn absorb(
         &mut self,
         space: &mut LaneSpace,
@@ -134,12 +144,14 @@ impl Lane {
     }
 
     /// The first request that starts at or after `sector`.
+    #[inline]
     #[must_use]
     pub fn from_sector(&self, space: &LaneSpace, sector: u64) -> Option<RequestId> {
         self.sorted.lower_bound(&space.nodes, &sector).map(RequestId::from_index)
     }
 
     /// The first request of all by sector.
+    #[inline]
     #[must_use]
     pub fn first(&self) -> Option<RequestId> {
         self.sorted.first().map(RequestId::from_index)
@@ -147,6 +159,7 @@ impl Lane {
 
     /// The request that follows `request` when that leaves: the nearer of its neighbours by sector,
     /// or the first of all when it is the last.
+    #[inline]
     #[must_use]
     pub fn nearest_neighbour(
         &self,
@@ -162,18 +175,21 @@ impl Lane {
     }
 
     /// The oldest request.
+    #[inline]
     #[must_use]
     pub fn oldest(&self) -> Option<RequestId> {
         self.fifo.first().map(RequestId::from_index)
     }
 
     /// When the oldest request should be served.
+    #[inline]
     #[must_use]
     pub fn deadline(&self, view: &QueueView) -> Option<Nanos> {
         self.oldest().map(|oldest| Nanos(view.requests[oldest].scratch[0]))
     }
 
     /// How many requests are before `request` in sector order. O(n).
+    #[inline]
     #[must_use]
     pub fn before(&self, space: &LaneSpace, request: RequestId) -> u32 {
         let mut count = 0;
@@ -190,6 +206,7 @@ impl Lane {
     ///
     /// # Errors
     /// The invariant that is broken.
+    #[inline]
     pub fn check(&self, space: &LaneSpace, view: &QueueView) -> Result<(), &'static str> {
         self.sorted.check(&space.nodes)?;
         self.fifo.check(&space.links)?;

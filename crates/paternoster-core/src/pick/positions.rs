@@ -51,6 +51,7 @@ pub struct Neighbours {
 
 impl Positions {
     /// Room for queues in slots below `queues`, in `trees` trees.
+    #[inline]
     #[must_use]
     pub fn new(queues: u32, trees: u32) -> Positions {
         Positions {
@@ -63,6 +64,7 @@ impl Positions {
     }
 
     /// Puts a queue at `sector` of a tree, or leaves it out if another is there already.
+    #[inline]
     pub fn place(&mut self, queue: u32, tree: u32, sector: u64) {
         if self.nodes.key(queue) == Some(sector) && self.homes[queue as usize] == tree {
             return;
@@ -79,6 +81,7 @@ impl Positions {
     }
 
     /// Removes a queue, if it is in a tree.
+    #[inline]
     pub fn remove(&mut self, queue: u32) {
         if self.placed > 0 && self.nodes.contains(queue) {
             self.placed -= 1;
@@ -89,30 +92,35 @@ impl Positions {
     }
 
     /// How often a queue was put into a tree, or removed: the cost of keeping the trees.
+    #[inline]
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
     }
 
     /// Whether a queue is in a tree.
+    #[inline]
     #[must_use]
     pub fn contains(&self, queue: u32) -> bool {
         self.nodes.contains(queue)
     }
 
     /// The sector of a queue.
+    #[inline]
     #[must_use]
     pub fn sector(&self, queue: u32) -> Option<u64> {
         self.nodes.key(queue)
     }
 
     /// Whether a tree is empty.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self, tree: u32) -> bool {
         self.trees[tree as usize].is_empty()
     }
 
     /// The queues next to `sector` in a tree.
+    #[inline]
     #[must_use]
     pub fn neighbours(&self, tree: u32, sector: u64) -> Neighbours {
         let root = &self.trees[tree as usize];
@@ -122,6 +130,7 @@ impl Positions {
     }
 
     /// The queue of a tree that is nearest to `sector`, at most `window` sectors away.
+    #[inline]
     #[must_use]
     pub fn close_to(&self, tree: u32, sector: u64, window: u64) -> Option<u32> {
         let Neighbours { ahead, behind } = self.neighbours(tree, sector);
@@ -138,6 +147,7 @@ impl Positions {
     ///
     /// # Errors
     /// The invariant that is broken.
+    #[inline]
     pub fn check(&self) -> Result<(), &'static str> {
         for root in &self.trees {
             root.check(&self.nodes)?;

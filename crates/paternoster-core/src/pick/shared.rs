@@ -20,6 +20,7 @@ pub const SHARED: usize = 17;
 const IDLE: usize = 16;
 
 /// The index of a priority's shared queue.
+#[inline]
 #[must_use]
 pub fn place_of(priority: Priority) -> usize {
     match priority.class {
@@ -30,11 +31,14 @@ pub fn place_of(priority: Priority) -> usize {
 }
 
 /// Of a client's async and sync queues, preferably the sync one.
-pub(crate) fn rather_sync([of_async, of_sync]: [Option<u32>; 2]) -> Option<u32> {
+#[inline]
+#[must_use]
+pub fn rather_sync([of_async, of_sync]: [Option<u32>; 2]) -> Option<u32> {
     of_sync.or(of_async)
 }
 
 /// A client's class and level as a scheduler sees them: the idle class has only one level.
+#[inline]
 #[must_use]
 pub fn effective_priority(view: &QueueView, client: ClientId) -> Priority {
     let priority = view.clients.at(client.index()).priority();

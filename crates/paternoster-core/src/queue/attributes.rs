@@ -269,16 +269,16 @@ impl<O: Observer> RequestQueue<O> {
     /// clamped.
     ///
     /// ```
-    /// use paternoster_core::{Nanos, Value};
-    /// # use paternoster_core::{DeviceFacts, RequestQueue, elevators};
-    /// # let bfq = elevators::by_name("bfq").expect("there is one");
-    /// # let mut queue = RequestQueue::builder(DeviceFacts::default(), bfq).build().unwrap();
-    /// # let now = Nanos::ZERO;
-    /// queue.set_value(now, "slice_idle", Nanos::from_millis(2))?;
-    /// queue.set_value(now, "low_latency", false)?;
-    /// queue.set_value(now, "inject", "off")?;
-    /// assert_eq!(queue.value("slice_idle")?, Value::Time(Nanos::from_millis(2)));
-    /// # Ok::<(), paternoster_core::AttributeError>(())
+    /// use paternoster_core::{AttributeError, Nanos, RequestQueue, Value};
+    ///
+    /// /// Of a queue whose elevator is bfq.
+    /// fn tune(queue: &mut RequestQueue, now: Nanos) -> Result<(), AttributeError> {
+    ///     queue.set_value(now, "slice_idle", Nanos::from_millis(2))?;
+    ///     queue.set_value(now, "low_latency", false)?;
+    ///     queue.set_value(now, "inject", "off")?;
+    ///     assert_eq!(queue.value("slice_idle")?, Value::Time(Nanos::from_millis(2)));
+    ///     Ok(())
+    /// }
     /// ```
     ///
     /// # Errors

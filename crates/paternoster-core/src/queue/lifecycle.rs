@@ -442,7 +442,8 @@ impl<O: Observer> RequestQueue<O> {
         self.view.groups.get(id.0)
     }
 
-    /// A waiting request, for tests of elevators.
+    /// The request that carries the bio of this ticket; `None` once the bio has ended or was
+    /// withdrawn. A caller that keeps tickets learns from it which of them can still be cancelled.
     #[must_use]
     pub fn request_with(&self, ticket: Ticket) -> Option<&Request> {
         let slot = self.bios.get(ticket.0)?;

@@ -13,9 +13,10 @@
 
 use std::collections::BTreeMap;
 
-use paternoster_core::conformance::{Probe, World};
 use paternoster_core::elevator::{Admission, Side};
 use paternoster_core::elevators::Bfq;
+use paternoster_core::elevators::conformance::bfq::BfqProbe;
+use paternoster_core::testing::{Probe, World};
 use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Hz, Nanos, Ncq, Op,
     RequestId,

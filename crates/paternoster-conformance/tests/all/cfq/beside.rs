@@ -5,9 +5,10 @@
 //! seven differences.
 
 use paternoster_core::RequestId;
-use paternoster_core::conformance::Probe;
-use paternoster_core::conformance::cfq::SeenQueue;
 use paternoster_core::elevators::Cfq;
+use paternoster_core::elevators::conformance::cfq::CfqProbe;
+use paternoster_core::elevators::conformance::cfq::SeenQueue;
+use paternoster_core::testing::Probe;
 
 use super::calls::Step;
 use super::log::Name;

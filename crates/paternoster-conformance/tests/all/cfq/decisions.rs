@@ -12,7 +12,7 @@
 //! A decision that is logged only if it is a yes counts only if either side says yes: that no slice
 //! was found used up at each of 100 000 requests would make a fine percentage of nothing.
 
-use paternoster_core::conformance::cfq::{Choice, Decision, tree};
+use paternoster_core::elevators::conformance::cfq::{Choice, Decision, tree};
 use paternoster_core::{Class, Nanos, Preemption, RequestId};
 
 use super::log::Name;

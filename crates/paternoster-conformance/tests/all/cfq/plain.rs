@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster_core::conformance::Probe;
+use paternoster_core::testing::Probe;
 use paternoster_core::{Bio, ClientId, Elevator, Nanos, Op, RequestId};
 
 use super::log::{Action, Extent, Kind, Line, What};

@@ -12,9 +12,10 @@
 
 use std::collections::BTreeMap;
 
-use paternoster_core::conformance::{Probe, World};
 use paternoster_core::elevator::Side;
 use paternoster_core::elevators::Cfq;
+use paternoster_core::elevators::conformance::cfq::CfqProbe;
+use paternoster_core::testing::{Probe, World};
 use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Nanos, Ncq, Op, RequestId,
 };

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use paternoster_core::conformance::Probe;
 use paternoster_core::elevators::Cfq;
+use paternoster_core::elevators::conformance::cfq::CfqProbe;
+use paternoster_core::testing::Probe;
 use paternoster_core::{Class, Elevator, Priority};
 
 use super::calls::{Said, Step};

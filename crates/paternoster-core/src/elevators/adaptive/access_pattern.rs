@@ -20,7 +20,7 @@
 //!
 //! Source: R1, S2 of `docs/rules/adaptive.md`.
 
-use crate::request::Request;
+use crate::Request;
 use crate::time::Nanos;
 
 /// The least window: the time that a submission takes to get through.
@@ -180,17 +180,10 @@ impl AccessPattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{ClientId, Priority};
-    use crate::request::{Bio, Op};
+    use crate::{Bio, ClientId, Op};
 
     fn at(sector: u64) -> Request {
-        let mut request = Request::default();
-        request.fill(
-            &Bio::new(ClientId::NOBODY, Op::Read, sector, 8),
-            Priority::default(),
-            Nanos::ZERO,
-        );
-        request
+        Request::of(&Bio::new(ClientId::NOBODY, Op::Read, sector, 8), Nanos::ZERO)
     }
 
     /// Is a client expected once its think time of 20 us has been seen three times, for 2 x 20 + 4

@@ -48,7 +48,7 @@ mod pick;
 
 use alloc::vec::Vec;
 
-use crate::client::Class;
+use crate::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::Nodes;

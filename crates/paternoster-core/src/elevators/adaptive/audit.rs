@@ -14,11 +14,9 @@ use alloc::vec::Vec;
 use crate::elevator::Fault;
 use crate::elevators::adaptive::account::Node;
 use crate::elevators::adaptive::{Client, Paternoster, Stage};
-use crate::inspect::AUDITS;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::slab::NIL;
 use crate::time::Nanos;
+use crate::{AUDITS, QueueView, RequestId};
 
 /// The counts of a client's requests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

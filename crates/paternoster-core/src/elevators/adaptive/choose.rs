@@ -34,9 +34,8 @@ use crate::elevators::adaptive::watchdog::Reason;
 #[cfg(test)]
 use crate::elevators::adaptive::watchdog::Sabotage;
 use crate::event::Distrust;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 /// At most this many expected clients are examined, and at most this many slots kept at a time.
 pub(super) const LOOKS_MOST: usize = 64;
@@ -294,7 +293,7 @@ impl Paternoster {
         room: u32,
         now: Nanos,
     ) -> Option<Reserved> {
-        let job = &view.requests[request];
+        let job = view.request(request);
         let price = self.price_of(job, self.clients[client as usize].access());
         let mut kept = Reserved { slots: 0, until: Nanos::MAX, bargain: true };
         let mut next = self.expected.first();
@@ -389,7 +388,7 @@ impl Paternoster {
     #[inline(always)]
     fn dispatch(&mut self, view: &mut QueueView, client: u32, request: RequestId) {
         let now = view.exact_now();
-        let (is_seated, gone) = (self.seats.most.is_some(), &view.requests[request]);
+        let (is_seated, gone) = (self.seats.most.is_some(), view.request(request));
         let own = &mut self.clients[client as usize];
         own.lane.remove(&mut self.lanes, request);
         own.head = gone.end();

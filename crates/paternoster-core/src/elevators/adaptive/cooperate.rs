@@ -45,9 +45,8 @@ use crate::elevators::adaptive::account::STREAM;
 #[cfg(test)]
 use crate::elevators::adaptive::watchdog::Sabotage;
 use crate::event::Note;
-use crate::queue_view::QueueView;
-use crate::request::{Request, RequestId};
 use crate::time::Nanos;
+use crate::{QueueView, Request, RequestId};
 
 /// How far from another's last position a request may begin to continue it: what BFQ calls a seek
 /// is beyond that.
@@ -125,12 +124,12 @@ impl Paternoster {
     #[inline(never)]
     fn look_for_shared_stream(&mut self, view: &mut QueueView, client: u32, request: RequestId) {
         self.positions.remove(client);
-        let (now, begin) = (view.exact_now(), view.requests[request].sector());
+        let (now, begin) = (view.exact_now(), view.request(request).sector());
         self.cooperation[client as usize].steps_to(now, begin);
         let nearest = self.positions.close_to(self.tree_of(client), begin, FAR);
-        let end = view.requests[request].end();
+        let end = view.request(request).end();
         let alone = core::mem::replace(&mut self.cooperation[client as usize].end, end) == begin;
-        let beside = |&it: &u32| !alone && self.is_beside(client, it, &view.requests[request]);
+        let beside = |&it: &u32| !alone && self.is_beside(client, it, view.request(request));
         let found = nearest.filter(beside);
         let own = &mut self.cooperation[client as usize];
         own.saw(found.is_some());
@@ -143,7 +142,7 @@ impl Paternoster {
         if by_himself {
             return;
         }
-        self.positions.place(client, self.tree_of(client), view.requests[request].end());
+        self.positions.place(client, self.tree_of(client), view.request(request).end());
         let of_the_same_mind = |other: u32| self.cooperation[other as usize].run >= RUN_BEGINS;
         if let Some(other) = found.filter(|&other| tied && of_the_same_mind(other)) {
             self.unite(view, client, other);
@@ -261,8 +260,8 @@ impl Paternoster {
         // What is too old comes first, oldest first; then a client that goes in even steps and has
         // fallen behind, then what lies ahead, then the rest.
         let rank = |member: u32, request: RequestId| {
-            let request = &view.requests[request];
-            let deadline = Nanos(request.scratch[0]);
+            let request = view.request(request);
+            let deadline = Nanos(request.scratch()[0]);
             let (behind, even) =
                 (request.sector() < head, self.cooperation[member as usize].is_even());
             match (deadline <= now, behind, even) {
@@ -286,8 +285,8 @@ impl Paternoster {
         let Some((_, request)) = self.next_of_shared_stream(view, leader, now) else {
             return false;
         };
-        let request = &view.requests[request];
-        let late = Nanos(request.scratch[0]) <= now;
+        let request = view.request(request);
+        let late = Nanos(request.scratch()[0]) <= now;
         if late || request.sector() == self.shared_streams.head(leader) {
             return false;
         }

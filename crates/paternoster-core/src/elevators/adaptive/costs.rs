@@ -38,8 +38,8 @@
 
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::learn::Phase;
-use crate::request::{Request, RequestId};
 use crate::time::Nanos;
+use crate::{Request, RequestId};
 
 /// Kinds: each operation, by the power of two of its sectors.
 const SIZES: usize = 16;

@@ -22,10 +22,10 @@
 //!
 //! Source: L4 (phi), L5 (gaps) of `docs/rules/adaptive.md`.
 
+use crate::QueueView;
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::learn::Phase;
 use crate::elevators::adaptive::throughput_gain::{Tally, log2};
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// L4: an epoch lasts at least this long, and until this many times the full depth have ended.

@@ -9,8 +9,7 @@ use core::fmt;
 
 use crate::elevators::adaptive::account::STREAM;
 use crate::elevators::adaptive::{Paternoster, Stage};
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 impl Paternoster {
     /// Continues "it waits because …".

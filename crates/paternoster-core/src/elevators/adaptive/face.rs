@@ -30,17 +30,16 @@ use super::tunables::{ATTRIBUTES, KNOBS};
 use super::workload_mix::Present;
 use super::{Client, FEW, FLUSH_MOST, Paternoster};
 use crate::attribute::{Attribute, AttributeError};
-use crate::client::{ClientId, GroupId};
 use crate::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
 use crate::list::Links;
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
-use crate::queue_view::QueueView;
 use crate::ratio::ONE;
-use crate::request::{self, Bio, Flags, Op, RequestId};
 use crate::time::Nanos;
+use crate::{self as library, Bio, Flags, Op, RequestId};
+use crate::{ClientId, GroupId, QueueView};
 
 impl Elevator for Paternoster {
     fn traits(&self) -> Traits {
@@ -124,21 +123,21 @@ impl Elevator for Paternoster {
     }
 
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
-        let alike = view.requests[request].is_sync() || !bio.is_sync();
+        let alike = view.request(request).is_sync() || !bio.is_sync();
         // A request that is still in its client's plug has not been inserted yet.
-        let grows = self.waits(request) || view.requests[request].stage == request::Stage::Plugged;
+        let grows = self.waits(request) || view.request(request).stage() == library::Stage::Plugged;
         alike && grows && self.client_of(request) == bio.client.index()
     }
 
     fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
-        let (one, other) = (&view.requests[request], &view.requests[next]);
+        let (one, other) = (view.request(request), view.request(next));
         let plain = self.jobs[next.index() as usize].stage != Stage::Bypassing;
         let same = self.client_of(request) == other.client().index();
         plain && same && self.waits(request) && one.is_sync() == other.is_sync()
     }
 
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
-        let client = view.requests[request].client().index();
+        let client = view.request(request).client().index();
         let job = &mut self.jobs[request.index() as usize];
         // The other fields are set when it goes to the device.
         (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
@@ -165,7 +164,7 @@ impl Elevator for Paternoster {
         self.accounts.ask_no_more(owner);
         match side {
             Side::Back => {
-                let end = view.requests[request].end();
+                let end = view.request(request).end();
                 self.clients[client].pattern.grown(end);
                 self.move_on(owner, end);
             }
@@ -236,7 +235,7 @@ impl Elevator for Paternoster {
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
         let (job, ended) = self.end_job(request, charge, now);
-        let gone = &view.requests[request];
+        let gone = view.request(request);
         let (latency, sectors) = ((now - gone.issued()).0, gone.sectors());
         let price = &mut self.prices[usize::from(job.sort)];
         *price = blend(*price, served.0, 4).max(1);

@@ -48,11 +48,11 @@
 
 use alloc::vec::Vec;
 
+use crate::QueueView;
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::account::{Accounts, CLASSES};
 use crate::elevators::adaptive::learn::Phase;
 use crate::elevators::adaptive::throughput_gain::SORTS;
-use crate::queue_view::QueueView;
 use crate::slab::NIL;
 use crate::time::Nanos;
 

@@ -17,10 +17,9 @@
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::account::{CROWD, Ended, STREAM};
 use crate::elevators::adaptive::throughput_gain::{Access, sort_of};
-use crate::queue_view::QueueView;
-use crate::request::{Request, RequestId};
 use crate::slab::NIL;
 use crate::time::Nanos;
+use crate::{QueueView, Request, RequestId};
 
 /// C1: the assumed cost of a request of whose sort none has ended yet, in ns.
 const UNKNOWN_PRICE: u64 = 1000;
@@ -108,7 +107,7 @@ impl Paternoster {
         let now = view.exact_now();
         let client = self.jobs[request.index() as usize].client;
         self.present.add(client);
-        let gone = &view.requests[request];
+        let gone = view.request(request);
         let sort = sort_of(gone, self.clients[client as usize].access());
         let estimate = self.begin_job(request, gone, sort, CROWD);
         if self.seats.most.is_some() {
@@ -117,12 +116,12 @@ impl Paternoster {
             self.jobs[request.index() as usize].sweep_group = sweep_group;
         }
         // What the throttle has released was charged there.
-        let estimate = if view.requests[request].past_throttle { 0 } else { estimate };
+        let estimate = if view.request(request).is_past_throttle() { 0 } else { estimate };
         self.accounts.bypass(client, estimate, now);
         self.count_busy(now);
         let job = &mut self.jobs[request.index() as usize];
         job.estimate = estimate;
-        job.is_priced |= view.requests[request].past_throttle;
+        job.is_priced |= view.request(request).is_past_throttle();
     }
 
     /// A request has left the device without a measurement.

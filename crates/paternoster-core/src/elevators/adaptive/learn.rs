@@ -34,12 +34,12 @@
 //! their ends, since gains go by device time (see `throughput_gain.rs`); probation; the gaps of
 //! `arms.rs`.
 
+use crate::QueueView;
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::arms::Arms;
 use crate::elevators::adaptive::seats::Setting;
 use crate::elevators::adaptive::throughput_gain::Tally;
 use crate::elevators::adaptive::workload_mix::{COUNT_EVERY, WorkloadMix};
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// L3: log2(1.08) and, below, log2(0.97), the least gains for more order and for less.

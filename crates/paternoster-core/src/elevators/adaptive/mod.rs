@@ -59,13 +59,11 @@ mod workload_mix;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 
-use crate::client::ClientId;
 use crate::list::{Links, List};
 use crate::pick::lane::{Lane, LaneSpace};
 use crate::pick::positions::Positions;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{ClientId, QueueView, RequestId};
 
 use access_pattern::AccessPattern;
 use account::{Accounts, CROWD, STREAM};
@@ -263,7 +261,7 @@ impl Paternoster {
     }
 
     fn id_of(&self, view: &QueueView, client: u32) -> Option<ClientId> {
-        view.clients.is_live(client).then(|| ClientId(view.clients.key_at(client)))
+        view.client_id(client)
     }
 
     /// Something is in the device from now on.
@@ -334,7 +332,7 @@ impl Paternoster {
         self.present.add(client);
         let own = &mut self.clients[client as usize];
         let expected = own.pattern.is_expected(now);
-        own.pattern.arrived(now, &view.requests[request], busy);
+        own.pattern.arrived(now, view.request(request), busy);
         own.lane.insert(&mut self.lanes, view, request, now + AGE_MOST);
         let is_another = own.is_stream != own.reads_on();
         let mut slack = 0;
@@ -369,7 +367,7 @@ impl Paternoster {
     /// how far a client may be ahead of the others, in ns.
     #[inline(never)]
     fn take_place(&mut self, view: &mut QueueView, client: u32, request: RequestId) -> i64 {
-        self.even.jump(client, view.requests[request].sector());
+        self.even.jump(client, view.request(request).sector());
         self.look_around(view, client, request);
         let own = &self.clients[client as usize];
         if own.is_stream != (own.reads_on() || self.seats.everyone) {
@@ -378,7 +376,7 @@ impl Paternoster {
         if self.seats.most.is_none() {
             return 0;
         }
-        self.join_sweep(client, request, view.requests[request].sector());
+        self.join_sweep(client, request, view.request(request).sector());
         // Turns let a client be ahead of the others by a quantum; so may this one.
         i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX)
     }
@@ -405,7 +403,7 @@ impl Paternoster {
     fn moved(&mut self, view: &QueueView, request: RequestId) {
         let client = self.client_of(request);
         self.clients[client as usize].lane.resort(&mut self.lanes, view, request);
-        let sector = view.requests[request].sector();
+        let sector = view.request(request).sector();
         self.sweep_groups.resort(self.group_of(client), request, sector);
     }
 
@@ -428,7 +426,7 @@ impl Paternoster {
 
     /// The account, weight and class of a client: its level scales its weight.
     fn place_of(&self, view: &QueueView, client: ClientId) -> (u32, u32, u8) {
-        let own = view.clients.at(client.index());
+        let own = view.client_at(client.index());
         let level = u32::from(own.priority().level.min(7));
         let weight = (own.weight().max(1) * (8 - level) / LEVEL_PLAIN).max(1);
         let parent = self.accounts.of_group(view.group_of(client).index());
@@ -438,7 +436,7 @@ impl Paternoster {
     /// Opens the account of a group, after those above it.
     fn open_group(&mut self, view: &QueueView, group: u32) {
         let node = self.accounts.of_group(group);
-        let own = view.groups.at(group);
+        let own = view.group_at(group);
         let Some(parent) = own.parent() else { return };
         let (above, class) = (self.accounts.of_group(parent.index()), 1);
         if self.accounts.is_open(node) {

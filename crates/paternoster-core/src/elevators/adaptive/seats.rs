@@ -33,11 +33,11 @@
 //!
 //! Source: S1 to S5 of `docs/rules/adaptive.md`.
 
+use crate::QueueView;
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::access_pattern::blend;
 use crate::elevators::adaptive::account::STREAM;
 use crate::event::Note;
-use crate::queue_view::QueueView;
 use crate::slab::NIL;
 use crate::time::Nanos;
 

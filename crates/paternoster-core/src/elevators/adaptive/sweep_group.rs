@@ -27,11 +27,10 @@ use alloc::vec::Vec;
 
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::account::CROWD;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
+use crate::{QueueView, RequestId};
 
 /// The sweep group of a group.
 #[derive(Debug, Clone, Copy, Default)]
@@ -236,7 +235,7 @@ impl Paternoster {
         for client in self.clients.iter().filter(|client| client.kind() == CROWD) {
             let mut next = client.lane.from_sector(&self.lanes, 0);
             while let Some(request) = next.filter(|_| self.seats.most.is_some()) {
-                if !self.sweep_groups.has(request, view.requests[request].sector()) {
+                if !self.sweep_groups.has(request, view.request(request).sector()) {
                     return Err("sweep group I1: what waits is in no sweep");
                 }
                 wanted += 1;

@@ -30,7 +30,7 @@
 //! Source: L2 of `docs/rules/adaptive.md`. Differs: per device time instead of per time, so that an
 //! epoch need not begin and end with a request of every client; writes into a cache, see above.
 
-use crate::request::{Op, Request};
+use crate::{Op, Request};
 
 /// Read or not, three kinds of access, sixteen sizes.
 pub(super) const SORTS: usize = 96;

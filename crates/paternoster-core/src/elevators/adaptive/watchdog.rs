@@ -34,12 +34,12 @@
 //!
 //! Source: G3, G4, G7 of `docs/rules/adaptive.md`.
 
+use crate::QueueView;
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::account::{Ended, UNIT};
 use crate::elevators::adaptive::choose::CREDIT_MOST;
 use crate::elevators::adaptive::seats::Setting;
 use crate::event::{Distrust, Note};
-use crate::queue_view::QueueView;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
@@ -374,7 +374,7 @@ impl Paternoster {
     }
 
     /// The charge for a request instead of `right`.
-    pub(super) fn sabotaged_charge(&self, request: crate::request::RequestId, right: i64) -> i64 {
+    pub(super) fn sabotaged_charge(&self, request: crate::RequestId, right: i64) -> i64 {
         let client = Sabotage::Overcharges(self.client_of(request));
         if self.sabotage == client && !self.watchdog.fallen { 4 * right } else { right }
     }

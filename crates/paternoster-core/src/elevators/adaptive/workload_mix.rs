@@ -18,7 +18,7 @@
 
 use alloc::vec::Vec;
 
-use crate::client::Class;
+use crate::Class;
 use crate::elevators::adaptive::Paternoster;
 use crate::elevators::adaptive::learn::Phase;
 use crate::time::Nanos;

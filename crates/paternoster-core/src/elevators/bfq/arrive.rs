@@ -13,15 +13,13 @@
 //!
 //! Source: BFQ-30, BFQ-34, BFQ-47, BFQ-50 to BFQ-55, BFQ-101.
 
-use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::weight_raising::Arrival;
 use crate::event::{Expiry, Note, Preemption};
 use crate::pick::home::{home, settle};
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{ClientId, QueueView, RequestId};
 
 /// A request smaller than this, and alone, may have more behind it.
 const SMALL: u32 = 32;
@@ -29,7 +27,7 @@ const SMALL: u32 = 32;
 impl Bfq {
     /// A request finds its queue.
     pub(super) fn settle_request(&mut self, view: &mut QueueView, request: RequestId) {
-        let (client, sync) = (view.requests[request].client(), view.requests[request].is_sync());
+        let (client, sync) = (view.request(request).client(), view.request(request).is_sync());
         let queue = self.queue_for(view, client, sync);
         let home = self.queues.at_mut(queue);
         home.allocated += 1;
@@ -44,7 +42,7 @@ impl Bfq {
 
     /// A settled request ends its life.
     pub(super) fn forget_request(&mut self, view: &mut QueueView, request: RequestId) {
-        let (queue, client) = (home(view, request), view.requests[request].client());
+        let (queue, client) = (home(view, request), view.request(request).client());
         self.contexts[client.index() as usize].requests -= 1;
         self.count_allocated(queue, -1);
         self.queues.at_mut(queue).allocated -= 1;
@@ -84,10 +82,10 @@ impl Bfq {
     /// The request moves along if its process moves to another queue.
     fn follow_merge(&mut self, view: &mut QueueView, request: RequestId) -> u32 {
         let queue = home(view, request);
-        if !view.requests[request].is_sync() {
+        if !view.request(request).is_sync() {
             return queue;
         }
-        let (client, sector) = (view.requests[request].client(), view.requests[request].sector());
+        let (client, sector) = (view.request(request).client(), view.request(request).sector());
         // Its own reference keeps the queue alive while the process leaves.
         let target = self.merge_if_due(view, client, queue, sector);
         if target != queue {
@@ -104,8 +102,8 @@ impl Bfq {
     }
 
     fn add_request(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        let sync = view.requests[request].is_sync();
-        let client = view.requests[request].client();
+        let sync = view.request(request).is_sync();
+        let client = view.request(request).client();
         probe(Some(queue), ProbePoint::Arrives { sync });
         if self.queues.at(queue).is_sync {
             if self.contexts[client.index() as usize].requests <= 1 {
@@ -251,7 +249,7 @@ impl Bfq {
     /// it; it goes when Linux next asks for a request.
     fn came_while_idling(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let small =
-            self.queues.at(queue).lane.len() == 1 && view.requests[request].sectors() < SMALL;
+            self.queues.at(queue).lane.len() == 1 && view.request(request).sectors() < SMALL;
         let patient =
             !self.version.patient_for_throughput_only || self.idles_for_throughput(view, queue);
         let over = self.is_time_over(view, queue);

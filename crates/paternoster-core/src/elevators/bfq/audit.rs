@@ -17,10 +17,9 @@ use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::entity::{Standing, is_after};
 use crate::elevators::bfq::queue::Queue;
 use crate::pick::home::{home, is_settled};
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::slab::Slab;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 /// What is counted per queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,9 +82,9 @@ impl Bfq {
         for index in 0..view.request_slots() {
             let request = RequestId::from_index(index);
             // The flush command has no queue; an earlier elevator's requests are not ours.
-            if view.requests.0.is_live(index)
+            if view.is_live(RequestId::from_index(index))
                 && is_settled(view, request)
-                && Some(view.requests[request].epoch) == self.epoch
+                && Some(view.request(request).epoch()) == self.epoch
             {
                 counted[home(view, request) as usize].allocated += 1;
             }
@@ -149,7 +148,7 @@ impl Bfq {
         if queue.is_pending == queue.is_at_rest() {
             return Err(fault("groups I1: pending", number));
         }
-        let at = queue.next.map(|next| view.requests[next].sector());
+        let at = queue.next.map(|next| view.request(next).sector());
         let stale = self.positions.contains(number) && self.positions.sector(number) != at;
         if stale && self.tunables.position_update {
             return Err(fault("BFQ-116: it stands where its next request is not", number));

@@ -16,9 +16,9 @@
 //!
 //! Source: BFQ-110 to BFQ-115.
 
+use crate::QueueView;
 use crate::elevators::bfq::Bfq;
 use crate::list::List;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// This many queues make a burst large.

@@ -17,7 +17,6 @@
 //!
 //! Source: BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
 
-use crate::client::{ClientId, Priority};
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::entity::{Entity, weight_of_level};
 use crate::elevators::bfq::inject::Limit;
@@ -27,7 +26,7 @@ use crate::elevators::bfq::saved_state::SavedState;
 use crate::elevators::bfq::weight_raising::Raising;
 use crate::observe::seek::SeekHistory;
 use crate::pick::shared::{SHARED, effective_priority, place_of};
-use crate::queue_view::QueueView;
+use crate::{ClientId, Priority, QueueView};
 
 /// What BFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +46,7 @@ pub(super) struct Context {
 /// A client's weight compared with others of its group.
 pub(super) fn weight_of(view: &QueueView, client: ClientId) -> u32 {
     let level = effective_priority(view, client).level;
-    let scaled = weight_of_level(level).saturating_mul(view.clients.at(client.index()).weight());
+    let scaled = weight_of_level(level).saturating_mul(view.client_at(client.index()).weight());
     (scaled / 100).clamp(1, 1000)
 }
 

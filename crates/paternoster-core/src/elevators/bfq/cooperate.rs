@@ -26,13 +26,12 @@
 //!
 //! Source: BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
 
-use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::probe_points::{ProbePoint, probe, probe_of};
 use crate::elevators::bfq::weight_raising::Kind;
 use crate::event::Note;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
+use crate::{ClientId, QueueView};
 
 /// How far apart two queues may be.
 const CLOSE: u64 = 8 * 1024;
@@ -73,7 +72,7 @@ impl Bfq {
         match home.next {
             Some(next) if !self.is_idle_class(queue) && !self.is_too_late(view, queue) => {
                 let group = self.schedule.entities[queue as usize].group;
-                let sector = view.requests[next].sector();
+                let sector = view.request(next).sector();
                 self.probe_sought(group, sector, Some(queue));
                 self.positions.place(queue, group, sector);
             }

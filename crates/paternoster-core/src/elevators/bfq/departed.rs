@@ -82,7 +82,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Class;
+    use crate::Class;
     use crate::elevators::bfq::entity::Entity;
     use crate::elevators::bfq::version::LINUX_6_18;
     use crate::time::Nanos;

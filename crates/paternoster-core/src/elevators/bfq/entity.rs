@@ -19,7 +19,7 @@
 //!
 //! Source: BFQ-2, BFQ-19 to BFQ-22.
 
-use crate::client::Class;
+use crate::Class;
 use crate::tree::TreeKey;
 
 /// Virtual time is counted in fractions of 2^-22.

@@ -8,9 +8,8 @@ use core::fmt;
 
 use crate::elevators::bfq::Bfq;
 use crate::pick::home::home;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 impl Bfq {
     /// Continues "it waits because …".

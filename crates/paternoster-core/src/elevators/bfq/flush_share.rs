@@ -24,14 +24,13 @@
 //!
 //! Source: own; BFQ-3 (weights that count).
 
-use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::context::weight_of;
 use crate::elevators::bfq::entity::Standing;
 use crate::pick::shared::rather_sync;
-use crate::queue_view::QueueView;
 use crate::ratio::{ONE, Ratio};
 use crate::time::Nanos;
+use crate::{ClientId, QueueView};
 
 impl Bfq {
     /// The device time that others are owed for `cost` of `client`'s.

@@ -10,12 +10,12 @@
 //!
 //! Source: BFQ-180 to BFQ-184, BFQ-73, BFQ-74.
 
+use crate::QueueView;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::entity::Standing;
 use crate::elevators::bfq::version::Guarantees;
 use crate::event::Expiry;
 use crate::pick::shared::SHARED;
-use crate::queue_view::QueueView;
 
 /// What belongs to a group besides its trees.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ pub(super) struct Group {
 impl Bfq {
     /// A group came, or its weight changed; the weight applies from its next turn on (BFQ-181).
     pub(super) fn weigh_group(&mut self, view: &QueueView, group: u32) {
-        let Some(own) = view.groups.is_live(group).then(|| view.groups.at(group)) else { return };
+        let Some(own) = view.group_id(group).and_then(|id| view.group(id)) else { return };
         let (parent, weight) = (own.parent().map(|parent| parent.index()), own.weight());
         if !self.groups[group as usize].is_known {
             self.groups[group as usize] = Group { is_known: true, ..Group::default() };

@@ -22,12 +22,11 @@
 //!
 //! Source: BFQ-68 to BFQ-74, BFQ-91 to BFQ-93.
 
-use crate::client::Class;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::version::Guarantees;
 use crate::event::Note;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
+use crate::{Class, QueueView};
 
 /// For a seeky queue.
 const SHORT: Nanos = Nanos::from_millis(2);

@@ -26,9 +26,8 @@
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::tunables::Inject;
 use crate::event::Note;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 /// In tenths: own sectors per sector of others (seed 002).
 const COEFFICIENT: u64 = 1;
@@ -135,7 +134,7 @@ impl Bfq {
         let owner = self.queues.at(served).owner?;
         let queue = self.contexts[owner.index() as usize].slots[0]?;
         let next = self.queues.at(queue).next?;
-        let own = view.requests[next].client() == owner;
+        let own = view.request(next).client() == owner;
         (own && self.is_ready(view, queue)).then_some(queue)
     }
 
@@ -150,7 +149,7 @@ impl Bfq {
         let source = self.active_queues().find(|&queue| {
             let other = self.queues.at(queue);
             let Some(next) = other.next else { return false };
-            let large = one_large && view.requests[next].sectors() >= LARGE;
+            let large = one_large && view.request(next).sectors() >= LARGE;
             !large && (!raised_only || other.raising.is_raised()) && self.fits(view, queue)
         });
         self.measuring.injected |= source.is_some();

@@ -73,7 +73,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
-use crate::client::{ClientId, GroupId};
 use crate::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
@@ -84,10 +83,9 @@ use crate::pick::home::{home, is_in_flight, is_settled};
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
 use crate::pick::shared::SHARED;
-use crate::queue_view::QueueView;
-use crate::request::{Bio, Flags, Op, RequestId};
 use crate::slab::Slab;
 use crate::time::Nanos;
+use crate::{Bio, ClientId, Flags, GroupId, Op, QueueView, RequestId};
 
 use burst::Burst;
 use context::Context;
@@ -214,7 +212,7 @@ impl Bfq {
 
     /// Whether a request in the device is this elevator's.
     fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
-        Some(view.requests[request].epoch) == self.epoch && is_in_flight(view, request)
+        Some(view.request(request).epoch()) == self.epoch && is_in_flight(view, request)
     }
 }
 
@@ -270,18 +268,18 @@ impl Elevator for Bfq {
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let sync = bio.is_sync();
         let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
-        let alike = view.requests[request].is_sync() || !sync;
+        let alike = view.request(request).is_sync() || !sync;
         alike && is_settled(view, request) && slot == Some(home(view, request))
     }
 
     fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
-        let alike = view.requests[request].is_sync() == view.requests[next].is_sync();
+        let alike = view.request(request).is_sync() == view.request(next).is_sync();
         let waits = |request: RequestId| !self.bypass_links.contains(request.index());
         alike && self.lanes.contains(request) && waits(next)
     }
 
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
-        self.epoch = Some(view.requests[request].epoch);
+        self.epoch = Some(view.request(request).epoch());
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {

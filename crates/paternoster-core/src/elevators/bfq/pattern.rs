@@ -19,9 +19,8 @@ use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::rate::{self, Dispatched};
 use crate::observe::seek::is_far;
-use crate::queue_view::{Ncq, QueueView};
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{Ncq, QueueView, RequestId};
 
 /// A queue with more seeks than this among its last 32 requests is seeky.
 const SEEKY_MARKS: u32 = 19;
@@ -110,7 +109,7 @@ impl Bfq {
     pub(super) fn learn(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         self.sample_think_time(view, queue);
         self.judge_think_time(view, queue);
-        let (start, sectors) = (view.requests[request].sector(), view.requests[request].sectors());
+        let (start, sectors) = (view.request(request).sector(), view.request(request).sectors());
         let rotational = view.facts().rotational;
         self.queues.at_mut(queue).seek.sample_far(rotational, start, sectors);
         if self.version.raises_default_weight_only {
@@ -172,7 +171,7 @@ impl Bfq {
 
     /// A request goes to the device: rate and positions are updated (BFQ-75, BFQ-124).
     pub(super) fn learn_rate(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        let (start, sectors) = (view.requests[request].sector(), view.requests[request].sectors());
+        let (start, sectors) = (view.request(request).sector(), view.request(request).sectors());
         let rotational = view.facts().rotational;
         let dispatched = Dispatched {
             now: view.exact_now(),
@@ -183,7 +182,7 @@ impl Bfq {
         if self.rate.dispatched(dispatched) {
             self.follow_rate(view);
         }
-        self.last_position = view.requests[request].end();
+        self.last_position = view.request(request).end();
         if self.in_service == Some(queue) {
             self.in_service_position = self.last_position;
         }

@@ -20,7 +20,6 @@
 //!
 //! Source: BFQ-37 to BFQ-40, BFQ-30, BFQ-49, BFQ-62.
 
-use crate::client::{ClientId, Priority};
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::inject::Limit;
 use crate::elevators::bfq::pattern::Intensity;
@@ -33,9 +32,8 @@ use crate::observe::think_time::ThinkTime;
 use crate::pick::back_seek::BackSeek;
 use crate::pick::home::{home, set_in_flight};
 use crate::pick::lane::Lane;
-use crate::queue_view::QueueView;
-use crate::request::{Flags, RequestId};
 use crate::time::Nanos;
+use crate::{ClientId, Flags, Priority, QueueView, RequestId};
 
 /// Async service is charged this many times.
 const ASYNC_FACTOR: u64 = 3;
@@ -164,7 +162,7 @@ impl Bfq {
     /// What a request of `queue` costs of its budget (BFQ-43): async ones threefold, so that a
     /// process that waits for its requests gets more of the device than one that does not.
     pub(super) fn charge_of(&self, view: &QueueView, queue: u32, request: RequestId) -> u64 {
-        let sectors = u64::from(view.requests[request].sectors());
+        let sectors = u64::from(view.request(request).sectors());
         let home = self.queues.at(queue);
         let plain = home.is_sync
             || home.raising.is_raised()

@@ -22,8 +22,8 @@
 //! Source: the recorded decisions of Linux 6.18 (`ssd_5groups_rand_ll0`: calls by a `kworker` 3 ms
 //! behind one that chose none); BFQ-46, BFQ-48, BFQ-190.
 
+use crate::QueueView;
 use crate::elevators::bfq::Bfq;
-use crate::queue_view::QueueView;
 use crate::time::{Hz, Nanos};
 
 /// Time from a run without a result until the next.

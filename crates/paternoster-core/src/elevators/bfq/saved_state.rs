@@ -15,13 +15,12 @@
 //!
 //! Source: BFQ-133 to BFQ-137, BFQ-143; seed 004.
 
-use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::inject::Limit;
 use crate::elevators::bfq::pattern::Intensity;
 use crate::elevators::bfq::weight_raising::{Kind, Raising};
 use crate::observe::think_time::ThinkTime;
-use crate::queue_view::QueueView;
+use crate::{ClientId, QueueView};
 
 /// What a process's queue was like.
 #[derive(Debug, Clone, Copy)]

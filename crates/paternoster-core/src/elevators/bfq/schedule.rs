@@ -33,7 +33,7 @@
 
 use alloc::vec::Vec;
 
-use crate::client::Class;
+use crate::Class;
 use crate::elevators::bfq::departed::Departed;
 use crate::elevators::bfq::entity::{Deadline, Entity, Finish, Standing, WEIGHTS, is_after};
 use crate::elevators::bfq::version::Version;

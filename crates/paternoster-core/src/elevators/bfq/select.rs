@@ -19,8 +19,7 @@ use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::weight_raising::Kind;
 use crate::event::Expiry;
 use crate::pick::home::home;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 impl Bfq {
     /// The queue whose next request goes now.

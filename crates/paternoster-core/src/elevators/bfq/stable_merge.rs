@@ -17,10 +17,9 @@
 //!
 //! Source: BFQ-145 to BFQ-147.
 
-use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
+use crate::{ClientId, QueueView};
 
 /// A queue created longer ago than this no longer starts a pair.
 const SERIES: Nanos = Nanos::from_millis(600);

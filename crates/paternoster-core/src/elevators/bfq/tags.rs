@@ -16,11 +16,9 @@
 //!
 //! Source: BFQ-35, BFQ-36.
 
-use crate::client::ClientId;
 use crate::elevator::Admission;
 use crate::elevators::bfq::Bfq;
-use crate::queue_view::QueueView;
-use crate::request::{Flags, Op, is_sync};
+use crate::{ClientId, Flags, Op, QueueView, is_sync};
 
 /// Deeper groups are not held to their share of tags.
 const DEEPEST: usize = 16;

@@ -27,6 +27,7 @@
 //!
 //! Source: BFQ-41 to BFQ-46, BFQ-60, BFQ-61; BFQ-56 to BFQ-67.
 
+use crate::QueueView;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::probe_points::{
     Decision, ProbePoint, Reading, clock, probe, replace, replace_turn,
@@ -34,7 +35,6 @@ use crate::elevators::bfq::probe_points::{
 use crate::elevators::bfq::queue::Queue;
 use crate::elevators::bfq::weight_raising::Kind;
 use crate::event::{Expiry, Note};
-use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
 /// The largest budget, until enough turns have been seen.
@@ -235,7 +235,7 @@ impl Bfq {
             let budget = self.fresh_budget(view, queue);
             self.schedule.entities[queue as usize].budget = budget;
         }
-        let head = self.queues.at(queue).next.map_or(0, |next| view.requests[next].sectors());
+        let head = self.queues.at(queue).next.map_or(0, |next| view.request(next).sectors());
         let budget = self.schedule.entities[queue as usize].budget;
         probe(Some(queue), ProbePoint::Asks { head, budget });
     }

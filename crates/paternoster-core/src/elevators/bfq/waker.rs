@@ -17,9 +17,9 @@
 //!
 //! Source: BFQ-160, BFQ-167, BFQ-168.
 
+use crate::QueueView;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::probe_points::{ProbePoint, probe};
-use crate::queue_view::QueueView;
 use crate::slab::Key;
 use crate::time::Nanos;
 

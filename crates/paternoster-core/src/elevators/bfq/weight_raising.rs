@@ -22,15 +22,14 @@
 //!
 //! Source: BFQ-94 to BFQ-109.
 
-use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::entity::Entity;
 use crate::elevators::bfq::pattern::SETTLE;
 use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::rate;
 use crate::event::Note;
-use crate::queue_view::QueueView;
 use crate::time::{Hz, Nanos, scale};
+use crate::{ClientId, QueueView};
 
 const INTERACTIVE: u32 = 30;
 const SOFT_REALTIME: u32 = 100 * INTERACTIVE;

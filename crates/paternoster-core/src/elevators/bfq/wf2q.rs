@@ -31,10 +31,10 @@
 //!
 //! Source: BFQ-1 to BFQ-12, BFQ-17, BFQ-18; BFQ-G1.
 
+use crate::AUDITS;
 use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
 use crate::elevators::bfq::probe_points::{ProbePoint, probe};
 use crate::elevators::bfq::schedule::Schedule;
-use crate::inspect::AUDITS;
 use crate::tree::{Nodes, Root};
 
 /// One class of one group.

@@ -11,8 +11,7 @@ use crate::elevator::Fault;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
 use crate::pick::home::home;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 /// What is counted per queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,11 +61,11 @@ impl Cfq {
             (0..self.queues.capacity()).map(|_| Counted::default()).collect();
         for index in 0..view.request_slots() {
             let request = RequestId::from_index(index);
-            let is_live = view.requests.0.is_live(index);
+            let is_live = view.is_live(RequestId::from_index(index));
             // The flush command has no queue; an earlier elevator's requests are not ours.
             if is_live
-                && view.requests[request].scratch[1] != 0
-                && Some(view.requests[request].epoch) == self.epoch
+                && view.request(request).scratch()[1] != 0
+                && Some(view.request(request).epoch()) == self.epoch
             {
                 counted[home(view, request) as usize].allocated += 1;
             }
@@ -120,7 +119,7 @@ impl Cfq {
         if stands && queue.stand.is_none_or(|stand| stand.group != queue.group) {
             return Err(format!("service I1: queue {number} stands in another group"));
         }
-        let at = queue.next.map(|next| view.requests[next].sector());
+        let at = queue.next.map(|next| view.request(next).sector());
         if self.positions.contains(number) && !served && self.positions.sector(number) != at {
             return Err(format!("positions: queue {number} stands where its next is not"));
         }

@@ -29,9 +29,8 @@ use crate::elevators::cfq::queue::Queue;
 use crate::elevators::cfq::slice::jiffy;
 use crate::elevators::cfq::tunables::OptimisticMerge;
 use crate::pick::positions::Neighbours;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 /// Shorter slices are not measured.
 const LEAST_SLICE: Nanos = Nanos::from_millis(10);
@@ -72,7 +71,7 @@ const fn worth_trying(ticks_per_second: u64) -> u64 {
 impl Cfq {
     /// A request of `queue` has ended: its sectors count for the slice, and for its client.
     pub(super) fn count_sectors(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        let sectors = u64::from(view.requests[request].sectors());
+        let sectors = u64::from(view.request(request).sectors());
         let home = self.queues.at_mut(queue);
         if home.slice.start.is_none() || self.tunables.optimistic_merge == OptimisticMerge::Off {
             return;
@@ -81,7 +80,7 @@ impl Cfq {
         if !home.is_shared || self.tunables.optimistic_merge != OptimisticMerge::Corrected {
             return;
         }
-        let client = view.requests[request].client().index();
+        let client = view.request(request).client().index();
         if let Some(context) = self.contexts.get_mut(client as usize) {
             context.sectors += sectors;
         }

@@ -20,9 +20,8 @@
 //! Source: seed 001 (Kara, 22 April 2010); CFQ-53. Its form, above all the jump, is ours.
 
 use crate::elevators::cfq::Cfq;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{QueueView, RequestId};
 
 const WINDOW: Nanos = Nanos::from_secs(1);
 const COMPLETIONS: u32 = 100;
@@ -137,7 +136,7 @@ impl Cfq {
         let now = view.now();
         let climber = &mut self.climber;
         climber.completions = climber.completions.saturating_add(1);
-        climber.sectors += u64::from(view.requests[request].sectors());
+        climber.sectors += u64::from(view.request(request).sectors());
         // Without idling all their requests may be in the device, so that no queue is busy.
         climber.busy = climber.busy.max(self.busy_sync).max(self.flying_sync);
         if now < climber.began + WINDOW {

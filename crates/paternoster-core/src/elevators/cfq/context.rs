@@ -18,13 +18,12 @@
 //!
 //! Source: CFQ-2 to CFQ-4, CFQ-54.
 
-use crate::client::{Class, ClientId};
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
 use crate::observe::think_time::ThinkTime;
 use crate::pick::shared::{SHARED, effective_priority, place_of};
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
+use crate::{Class, ClientId, QueueView};
 
 /// What CFQ keeps of a process.
 #[derive(Debug, Clone, Default)]

@@ -24,12 +24,11 @@
 //!
 //! Source: CFQ-41 to CFQ-44.
 
-use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::preempt::CLOSE_SECTORS;
 use crate::elevators::cfq::tunables::OptimisticMerge;
 use crate::event::Note;
-use crate::queue_view::QueueView;
+use crate::{ClientId, QueueView};
 
 impl Cfq {
     /// A queue whose next request is close to where the active one has just been.

@@ -25,8 +25,7 @@ use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::slice::signed;
 use crate::observe::queue_depth::Probing;
 use crate::pick::home::home;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 /// With more than this many requests waiting or in flight, the device's depth can be probed.
 const LOAD: u32 = 5;
@@ -51,7 +50,7 @@ impl Cfq {
         let request = replace(Decision::Request { waiting }, request);
         self.dispatch(view, queue, request);
         if self.active_client.is_none() {
-            self.active_client = Some(view.requests[request].client());
+            self.active_client = Some(view.request(request).client());
         }
         self.after_dispatch(view, queue);
         Some(request)
@@ -133,7 +132,7 @@ impl Cfq {
     /// The device has a request.
     pub(super) fn request_started(&mut self, view: &QueueView, request: RequestId) {
         self.in_driver += 1;
-        self.last_position = view.requests[request].end();
+        self.last_position = view.request(request).end();
     }
 
     /// A request has ended.
@@ -142,7 +141,7 @@ impl Cfq {
         self.sample_depth();
         self.in_driver -= 1;
         self.count_in_flight(view, queue, request, false);
-        if view.requests[request].is_sync() {
+        if view.request(request).is_sync() {
             self.sync_ended(view, queue, request);
         }
         let group = self.queues.at(queue).group;
@@ -157,7 +156,7 @@ impl Cfq {
     /// Think times start from here; a request that took too long holds async ones back.
     fn sync_ended(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let now = view.now();
-        let client = view.requests[request].client().index();
+        let client = view.request(request).client().index();
         if let Some(context) = self.contexts.get_mut(client as usize) {
             context.think_time.ended(now);
         }
@@ -165,7 +164,7 @@ impl Cfq {
         // A queue that has left its tree would return to the one of its present kind.
         let stand = home.stand.filter(|_| home.is_busy).unwrap_or_else(|| home.place());
         self.groups[stand.group].tree_think_times[stand.tree].ended(now);
-        let began = view.hz().floor(view.requests[request].start());
+        let began = view.hz().floor(view.request(request).start());
         let late = now >= began + view.hz().floor(self.tunables.fifo_expire[1]);
         if replace(Decision::Late, late) {
             self.last_delayed_sync = signed(now);

@@ -5,8 +5,7 @@ use core::fmt;
 
 use crate::elevators::cfq::Cfq;
 use crate::pick::home::home;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 impl Cfq {
     /// A clause that continues "it waits because …".

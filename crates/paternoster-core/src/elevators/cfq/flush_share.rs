@@ -18,13 +18,12 @@
 //!
 //! Source: own; CFQ-14, CFQ-70.
 
-use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::slice::MIDDLE_LEVEL;
 use crate::pick::shared::rather_sync;
-use crate::queue_view::QueueView;
 use crate::ratio::{ONE, Ratio};
 use crate::time::Nanos;
+use crate::{ClientId, QueueView};
 
 impl Cfq {
     /// The device time that others are owed for `cost` of `client`'s.

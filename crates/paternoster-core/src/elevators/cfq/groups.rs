@@ -23,16 +23,15 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use crate::client::Class;
 use crate::elevator::Fault;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::{KINDS, Kind, TREES, tree_of};
 use crate::elevators::cfq::workload::Saved;
 use crate::observe::think_time::ThinkTime;
-use crate::queue_view::QueueView;
 use crate::ratio::Ratio;
 use crate::time::{Nanos, scale};
 use crate::tree::{Nodes, Root};
+use crate::{Class, QueueView};
 
 /// Fraction bits of virtual disk time, and of a group's fraction of the whole.
 const SERVICE_SHIFT: u32 = 12;
@@ -143,9 +142,9 @@ impl Groups {
     /// A group came, or its weight changed: it applies when the group next enters the tree.
     /// `least`: the least that a group can weigh.
     pub(super) fn weigh(&mut self, view: &QueueView, group: u32, least: u32) {
-        let spec = view.groups.at(group);
+        let spec = view.group_at(group);
         let known = &mut self.known[group as usize];
-        known.parent = spec.parent().map(crate::client::GroupId::index);
+        known.parent = spec.parent().map(crate::GroupId::index);
         known.new_weight = spec.weight().clamp(least, MOST_WEIGHT);
         if !known.is_active() {
             known.weight = known.new_weight;

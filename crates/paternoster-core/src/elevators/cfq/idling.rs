@@ -18,16 +18,14 @@
 //!
 //! Source: CFQ-26 to CFQ-31, CFQ-38, CFQ-65, CFQ-67.
 
-use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::Kind;
 use crate::elevators::cfq::slice::{jiffy, signed};
 use crate::elevators::cfq::version::TreeIdling;
 use crate::event::Note;
-use crate::queue_view::QueueView;
-use crate::request::{Flags, RequestId};
 use crate::time::Nanos;
+use crate::{ClientId, Flags, QueueView, RequestId};
 
 /// A queue with this many requests waiting at once is deep: it needs no idling to be served well.
 const DEEP: u32 = 4;
@@ -35,9 +33,9 @@ const DEEP: u32 = 4;
 impl Cfq {
     /// A request comes: updates think times and seek history, and whether to idle.
     pub(super) fn learn(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        let client = view.requests[request].client();
+        let client = view.request(request).client();
         self.sample_think_times(view, queue, client);
-        let (start, sectors) = (view.requests[request].sector(), view.requests[request].sectors());
+        let (start, sectors) = (view.request(request).sector(), view.request(request).sectors());
         let (detection, rotational) = (self.tunables.seek_detection, view.facts().rotational);
         self.queues.at_mut(queue).seek.sample(detection, rotational, start, sectors);
         self.update_idle_window(view, queue, client);
@@ -70,7 +68,7 @@ impl Cfq {
         }
         let deep = home.is_deep || home.lane.len() >= DEEP;
         let slice_idle = self.tunables.slice_idle_in(view);
-        let flagged = |next: RequestId| view.requests[next].flags().contains(Flags::NOIDLE);
+        let flagged = |next: RequestId| view.request(next).flags().contains(Flags::NOIDLE);
         let seeky = home.seek.is_seeky(self.tunables.seek_detection);
         let think_time = self.think_time_of(view, Some(client));
         let last_of_its_kind = self.version.heeds_no_idle && home.next.is_some_and(flagged);
@@ -152,10 +150,10 @@ impl Cfq {
             self.expire(view, true);
             return;
         }
-        let sync = view.requests[request].is_sync();
+        let sync = view.request(request).is_sync();
         let idles = sync && home.is_empty() && self.close_cooperator(view, queue).is_none();
         if replace(Decision::MayArm, idles) {
-            let flagged = view.requests[request].flags().contains(Flags::NOIDLE);
+            let flagged = view.request(request).flags().contains(Flags::NOIDLE);
             self.tree_idles |= !flagged;
             self.idle_for(view, queue);
         }
@@ -268,7 +266,7 @@ impl Cfq {
         }
         // A single page may grow until the timer rings or a request is asked for.
         let page = 4096 / 512;
-        if view.requests[request].sectors() > page || self.busy > 1 {
+        if view.request(request).sectors() > page || self.busy > 1 {
             self.stop_idling(view, queue);
         } else {
             self.queues.at_mut(queue).must_dispatch = true;

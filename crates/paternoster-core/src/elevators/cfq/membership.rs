@@ -11,14 +11,13 @@
 //!
 //! Source: CFQ-45 to CFQ-47. See `groups.rs` for the shares.
 
-use crate::client::Class;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::groups::Group;
 use crate::elevators::cfq::queue::Queue;
 use crate::elevators::cfq::service::{Kind, Stand, tree_of};
 use crate::elevators::cfq::slice::jiffy;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
+use crate::{Class, QueueView};
 
 impl Cfq {
     /// The turn of a queue ends after `used`: its group is charged, and the rest of the group's

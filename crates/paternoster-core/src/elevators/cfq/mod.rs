@@ -58,7 +58,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
-use crate::client::{ClientId, GroupId};
 use crate::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
@@ -69,11 +68,10 @@ use crate::pick::home::{home, is_in_flight, settle};
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
 use crate::pick::shared::SHARED;
-use crate::queue_view::{Ncq, QueueView};
-use crate::request::{Bio, Flags, Op, RequestId, is_sync};
 use crate::slab::Slab;
 use crate::time::Nanos;
 use crate::tree::Nodes;
+use crate::{Bio, ClientId, Flags, GroupId, Ncq, Op, QueueView, RequestId, is_sync};
 
 use bandwidth::Bandwidth;
 use climb::Climber;
@@ -230,7 +228,7 @@ impl Cfq {
 
     /// Whether a request in the device is this elevator's.
     fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
-        Some(view.requests[request].epoch) == self.epoch && is_in_flight(view, request)
+        Some(view.request(request).epoch()) == self.epoch && is_in_flight(view, request)
     }
 
     fn is_pushed(&self, request: RequestId) -> bool {
@@ -285,7 +283,7 @@ impl Elevator for Cfq {
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let sync = bio.is_sync();
         let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
-        (view.requests[request].is_sync() || !sync) && slot == Some(home(view, request))
+        (view.request(request).is_sync() || !sync) && slot == Some(home(view, request))
     }
 
     fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
@@ -295,13 +293,13 @@ impl Elevator for Cfq {
     }
 
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
-        let (client, sync) = (view.requests[request].client(), view.requests[request].is_sync());
+        let (client, sync) = (view.request(request).client(), view.request(request).is_sync());
         let queue = self.queue_for(view, client, sync);
         let home = self.queues.at_mut(queue);
         home.allocated += 1;
         home.refs += 1;
         settle(view, request, queue);
-        self.epoch = Some(view.requests[request].epoch);
+        self.epoch = Some(view.request(request).epoch());
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
@@ -311,7 +309,7 @@ impl Elevator for Cfq {
             return;
         }
         let queue = home(view, request);
-        self.refresh_priority(view, queue, view.requests[request].client());
+        self.refresh_priority(view, queue, view.request(request).client());
         self.add_request(view, queue, request);
         self.learn(view, queue, request);
         if self.active == Some(queue) {

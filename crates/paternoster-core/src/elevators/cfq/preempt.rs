@@ -17,8 +17,7 @@ use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::Kind;
 use crate::event::{Note, Preemption};
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::{QueueView, RequestId};
 
 /// Sectors nearer to the head than this are close (4 MiB).
 pub(super) const CLOSE_SECTORS: u64 = 8 * 1024;
@@ -28,7 +27,7 @@ impl Cfq {
     fn preemption(&self, view: &QueueView, queue: u32, request: RequestId) -> Option<Preemption> {
         let active = self.active?;
         let (running, comer) = (self.queues.at(active), self.queues.at(queue));
-        let asked = &view.requests[request];
+        let asked = view.request(request);
         if comer.is_idle_class() {
             return None;
         }

@@ -15,7 +15,7 @@
 //! Source: the tests of `paternoster-conformance`, which know the name of each decision in the
 //! recordings.
 
-use crate::request::RequestId;
+use crate::RequestId;
 use crate::time::Nanos;
 
 /// A point at which CFQ decides. Its fields are what the comparison needs: numbers of queues, times

@@ -21,7 +21,6 @@
 //!
 //! Source: CFQ-9 to CFQ-12, CFQ-54.
 
-use crate::client::{Class, ClientId, Priority};
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::{Kind, Stand, tree_of};
@@ -30,9 +29,8 @@ use crate::observe::seek::SeekHistory;
 use crate::pick::back_seek::BackSeek;
 use crate::pick::home::set_in_flight;
 use crate::pick::lane::Lane;
-use crate::queue_view::QueueView;
-use crate::request::RequestId;
 use crate::time::Nanos;
+use crate::{Class, ClientId, Priority, QueueView, RequestId};
 
 /// The requests of one process, or of a class and level if they are async.
 #[derive(Debug, Clone, Default)]
@@ -145,7 +143,7 @@ impl Cfq {
 
     /// Whether a request goes before the others of its queue, and preempts.
     pub(super) fn is_urgent(&self, view: &QueueView, request: RequestId) -> bool {
-        view.requests[request].flags().intersects(self.version.urgent)
+        view.request(request).flags().intersects(self.version.urgent)
     }
 
     /// What a queue's next request is chosen by.
@@ -162,7 +160,7 @@ impl Cfq {
         if self.version.pushes_aliases_out {
             self.push_alias_out(view, queue, request);
         }
-        let sync = view.requests[request].is_sync();
+        let sync = view.request(request).is_sync();
         let expire = view.hz().floor(self.tunables.fifo_expire[usize::from(sync)]);
         let deadline = view.now() + expire;
         let lane = &mut self.queues.at_mut(queue).lane;
@@ -189,9 +187,9 @@ impl Cfq {
 
     /// A waiting request at the same sector goes to the dispatch list now.
     fn push_alias_out(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        let sector = view.requests[request].sector();
+        let sector = view.request(request).sector();
         let there = self.queues.at(queue).lane.from_sector(&self.lanes, sector);
-        if let Some(alias) = there.filter(|&alias| view.requests[alias].sector() == sector) {
+        if let Some(alias) = there.filter(|&alias| view.request(alias).sector() == sector) {
             self.dispatch(view, queue, alias);
             self.pushed.push_back(&mut self.pushed_links, alias.index());
         }

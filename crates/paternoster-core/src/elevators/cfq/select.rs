@@ -17,9 +17,9 @@
 //!
 //! Source: CFQ-60.
 
+use crate::QueueView;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
-use crate::queue_view::QueueView;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,13 +22,12 @@
 //!
 //! Source: CFQ-5, CFQ-7, CFQ-63.
 
-use crate::client::Class;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::queue::Queue;
 use crate::elevators::cfq::slice::signed;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
+use crate::{Class, QueueView};
 
 /// Service trees of a group.
 pub(super) const TREES: usize = 7;
@@ -160,7 +159,7 @@ impl Cfq {
         let home = self.queues.at(queue);
         match home.next {
             Some(next) if !home.is_idle_class() => {
-                let sector = view.requests[next].sector();
+                let sector = view.request(next).sector();
                 self.positions.place(queue, home.priority.level.min(7).into(), sector);
             }
             _ => self.positions.remove(queue),

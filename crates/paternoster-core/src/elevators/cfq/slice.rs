@@ -21,10 +21,10 @@
 //!
 //! Source: CFQ-6, CFQ-8, CFQ-14 to CFQ-16, CFQ-66, CFQ-70 (the charge).
 
+use crate::QueueView;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::event::Note;
-use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
 
 /// The level whose slice is the base.

@@ -11,13 +11,13 @@
 //!
 //! Source: CFQ-1, CFQ-48 to CFQ-53; seed 001's listing.
 
+use crate::QueueView;
 use crate::attribute::Attribute;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::slice::MIDDLE_LEVEL;
 use crate::elevators::cfq::version::Version;
 use crate::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, count, place_of, words};
 use crate::observe::seek::SeekDetection;
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// Seed 001's experiment: queues that share the device may be merged, if that pays.

@@ -12,7 +12,7 @@
 //!
 //! Source: the rules of `docs/rules/cfq.md`; for 4.19 also our recordings of a running one.
 
-use crate::request::Flags;
+use crate::Flags;
 
 /// When the device idles for the whole tree of queues that are not idled for singly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

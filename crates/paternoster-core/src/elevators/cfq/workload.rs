@@ -17,13 +17,12 @@
 //!
 //! Source: CFQ-17 to CFQ-19, CFQ-64, CFQ-71.
 
-use crate::client::Class;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::probe_points::{Decision, replace};
 use crate::elevators::cfq::service::{KINDS, Kind, tree_of};
 use crate::elevators::cfq::slice::jiffy;
-use crate::queue_view::QueueView;
 use crate::time::{Nanos, scale};
+use crate::{Class, QueueView};
 
 /// The shortest time of a workload, in jiffies.
 const LEAST_JIFFIES: u64 = 2;

@@ -32,8 +32,7 @@ use alloc::format;
 use crate::elevator::{Fault, Position};
 use crate::event::Note;
 use crate::list::{Links, List};
-use crate::queue_view::QueueView;
-use crate::request::{Op, RequestId, Stage};
+use crate::{Op, QueueView, RequestId, Stage};
 
 /// How many domains there are.
 pub(super) const DOMAINS: usize = 4;
@@ -67,12 +66,12 @@ pub(super) static KINDS: [Kind; DOMAINS] = [
 
 /// The domain of a request.
 pub(super) fn domain_of(view: &QueueView, request: RequestId) -> usize {
-    match view.requests[request].op() {
+    match view.request(request).op() {
         Op::Read => 0,
         Op::Write => 1,
         Op::Discard => 2,
-        // A flush without data never comes here; this is for later additions.
-        Op::Flush => 3,
+        // Flushes without data never come here; this is for operations that are yet to be added.
+        _ => 3,
     }
 }
 
@@ -199,10 +198,10 @@ impl Domains {
             for (index, rule, waits) in waiting.chain(in_flight) {
                 let request = RequestId::from_index(index);
                 let name = KINDS[number].name;
-                if !view.requests.0.is_live(index) {
+                if !view.is_live(RequestId::from_index(index)) {
                     return Err(format!("{rule}: request {index} has ended as a {name}"));
                 }
-                let stage = view.requests[request].stage();
+                let stage = view.request(request).stage();
                 let right = match stage {
                     Stage::Waiting => waits,
                     Stage::Dispatched | Stage::InDevice => !waits,

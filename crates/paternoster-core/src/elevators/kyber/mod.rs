@@ -43,12 +43,10 @@ use alloc::format;
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
-use crate::client::ClientId;
 use crate::elevator::{Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
 use crate::knob::{self, Knob, Unit};
-use crate::queue_view::QueueView;
-use crate::request::{Flags, Op, RequestId, is_sync};
 use crate::time::Nanos;
+use crate::{ClientId, Flags, Op, QueueView, RequestId, is_sync};
 use domain::{Domains, KINDS, Kind, NO_LIMIT, domain_of};
 use throttle::Throttle;
 
@@ -154,7 +152,7 @@ impl Elevator for Kyber {
 
     fn completed(&mut self, view: &mut QueueView, request: RequestId, _served: Nanos) {
         let domain = domain_of(view, request);
-        let ended = &view.requests[request];
+        let ended = view.request(request);
         let now = view.exact_now();
         if self.throttle.record(domain, now - ended.start(), now - ended.issued()) {
             let look_at = view.now() + LOOK_AFTER;

@@ -5,8 +5,7 @@
 
 use super::*;
 use crate::device::DeviceFacts;
-use crate::queue_view::Limits;
-use crate::request::{Request, Stage};
+use crate::{Bio, Limits, Stage};
 
 /// A kyber, and requests that are inserted and released as a queue would.
 struct Bench {
@@ -16,7 +15,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let mut view = QueueView::new(DeviceFacts::default(), Limits::default(), false);
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
         let mut kyber = Kyber::new();
         kyber.attach(&mut view);
         Bench { view, kyber }
@@ -24,9 +23,9 @@ impl Bench {
 
     fn insert(&mut self, op: Op, count: u32) {
         for _ in 0..count {
-            let request = Request { op, stage: Stage::Waiting, ..Request::default() };
-            let key = self.view.requests.0.insert(request).expect("there is room");
-            let id = RequestId::from_index(key.index());
+            let bio = Bio::new(ClientId::NOBODY, op, 0, 0);
+            let id = self.view.add_request(&bio, Nanos::ZERO);
+            self.view.set_stage(id, Stage::Waiting);
             self.kyber.insert(&mut self.view, id, Position::Sorted);
         }
     }
@@ -35,10 +34,10 @@ impl Bench {
     fn pick(&mut self) -> Result<(RequestId, Op), Pick> {
         match self.kyber.pick(&mut self.view) {
             Pick::Dispatch(id, _) => {
-                self.view.requests[id].stage = Stage::InDevice;
+                self.view.set_stage(id, Stage::InDevice);
                 self.kyber.started(&mut self.view, id);
                 self.kyber.audit(&self.view).unwrap();
-                Ok((id, self.view.requests[id].op()))
+                Ok((id, self.view.request(id).op()))
             }
             nothing => Err(nothing),
         }
@@ -47,7 +46,7 @@ impl Bench {
     fn end(&mut self, id: RequestId) {
         self.kyber.completed(&mut self.view, id, Nanos::ZERO);
         self.kyber.released(&mut self.view, id);
-        self.view.requests.0.free(id.index());
+        self.view.free_request(id);
         self.kyber.audit(&self.view).unwrap();
     }
 }
@@ -100,10 +99,10 @@ fn the_audit_finds_a_lost_token() {
     let mut bench = Bench::new();
     bench.insert(Op::Read, 1);
     let (id, _) = bench.pick().unwrap();
-    bench.view.requests[id].stage = Stage::Waiting;
+    bench.view.set_stage(id, Stage::Waiting);
     let found = bench.kyber.audit(&bench.view).unwrap_err();
     assert_eq!(found, "kyber domain I2: request 0 is Waiting as a read");
-    bench.view.requests.0.free(id.index());
+    bench.view.free_request(id);
     let found = bench.kyber.audit(&bench.view).unwrap_err();
     assert_eq!(found, "kyber domain I2: request 0 has ended as a read");
 }

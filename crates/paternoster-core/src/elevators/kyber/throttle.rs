@@ -33,10 +33,10 @@
 use alloc::format;
 
 use super::domain::{DOMAINS, Depths, KINDS};
+use crate::QueueView;
 use crate::elevator::Fault;
 use crate::event::Note;
 use crate::observe::latency::{GOOD_BUCKETS, Histogram};
-use crate::queue_view::QueueView;
 use crate::time::Nanos;
 
 /// The domains with a target: all but the last.

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::vec;
 
 use super::{Accounts, CROWD, Group, STREAM};
-use crate::client::Class;
+use crate::Class;
 use crate::elevator::Fault;
 use crate::slab::NIL;
 

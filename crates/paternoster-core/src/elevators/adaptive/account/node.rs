@@ -7,7 +7,7 @@
 //! was charged is lost to rounding (I4 of the accounts).
 
 use super::{CROWD, IDLE_WAITS_MOST, STREAM};
-use crate::client::Class;
+use crate::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::Root;

@@ -12,7 +12,7 @@
 //! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
 
 use super::{Accounts, CROWD, Group, Node, STREAM, UNIT};
-use crate::client::Class;
+use crate::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
 

@@ -7,13 +7,9 @@
 //! `audit`, the queue audits itself at each call.
 
 use super::*;
-use crate::answer::Output;
-use crate::client::{Class, ClientSpec, GroupSpec};
 use crate::device::{DeviceFacts, Outcome, Tag};
 use crate::event::{Action, Event, Note, Observer};
-use crate::queue::RequestQueue;
-use crate::queue_view::Limits;
-use crate::request::{Bio, Flags, Op};
+use crate::{Bio, Class, ClientSpec, Flags, GroupSpec, Limits, Op, Output, RequestQueue};
 use alloc::boxed::Box;
 use alloc::vec;
 

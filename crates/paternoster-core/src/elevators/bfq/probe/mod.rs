@@ -12,8 +12,8 @@ pub(super) use hook::{clock, probe, probe_of, replace, replace_turn};
 pub use turns::Turns;
 
 use super::Bfq;
-use crate::client::Client;
-use crate::conformance::Probe;
+use crate::Client;
+use crate::testing::Probe;
 
 /// A queue as it is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,29 +26,40 @@ pub struct SeenQueue {
     pub pid: Option<u32>,
 }
 
-impl Probe<Bfq> {
+/// What a probe of BFQ shows.
+pub trait BfqProbe {
     /// Something has happened for which the block layer asks for a request.
-    pub const fn ask(&mut self) {
-        self.elevator.ask();
-    }
+    fn ask(&mut self);
 
     /// Busy queues that are raised.
     #[must_use]
-    pub const fn raised(&self) -> u32 {
-        self.elevator.raised
-    }
+    fn raised(&self) -> u32;
 
     /// Whether there is a queue of this number that is still referred to.
     #[must_use]
-    pub fn is_kept(&self, queue: u32) -> bool {
+    fn is_kept(&self, queue: u32) -> bool;
+
+    /// All queues, in the order of their numbers.
+    fn queues(&self) -> impl Iterator<Item = SeenQueue>;
+}
+
+impl BfqProbe for Probe<Bfq> {
+    fn ask(&mut self) {
+        self.elevator.ask();
+    }
+
+    fn raised(&self) -> u32 {
+        self.elevator.raised
+    }
+
+    fn is_kept(&self, queue: u32) -> bool {
         let queues = &self.elevator.queues;
         queues.is_live(queue) && queues.at(queue).refs > 0
     }
 
-    /// All queues, in the order of their numbers.
-    pub fn queues(&self) -> impl Iterator<Item = SeenQueue> {
+    fn queues(&self) -> impl Iterator<Item = SeenQueue> {
         self.elevator.queues.iter().map(|(key, queue)| {
-            let owner = queue.owner.and_then(|owner| self.view.clients.get(owner.0));
+            let owner = queue.owner.and_then(|owner| self.view.client(owner));
             let (number, is_shared) = (key.index(), queue.is_shared);
             SeenQueue { number, is_shared, pid: owner.map(Client::pid) }
         })

@@ -33,7 +33,7 @@ impl Turn {
         let queue = bench.number(client);
         bench.bfq.schedule.serve(queue, self.service);
         let (start, vtime) = (bench.entity(client).start, bench.bfq.schedule.vtime_of(queue));
-        bench.pass(bench.view.exact + Nanos::from_micros(self.us));
+        bench.pass(bench.view.exact_now() + Nanos::from_micros(self.us));
         bench.expire(client, self.why);
         assert_eq!(bench.entity(client).start - start, delta(sectors, 40), "{self:?}");
         let more = delta(sectors - self.service, 40);

@@ -13,7 +13,7 @@ fn bfq_181_a_groups_weight_with_its_next_turn() {
         bench.read(member, FAR + 8);
         let entity = bench.bfq.schedule.parent_of(bench.number(member)).expect("a group");
         let weight = |bench: &Bench| bench.bfq.schedule.entities[entity as usize].weight;
-        bench.view.groups.0.at_mut(group.index()).weight = 300;
+        bench.view.set_group_weight(group, 300);
         bench.bfq.group_changed(&mut bench.view, group);
         bench.picked();
         assert_eq!(weight(&bench), 100);
@@ -23,7 +23,7 @@ fn bfq_181_a_groups_weight_with_its_next_turn() {
 }
 
 fn move_to(bench: &mut Bench, client: ClientId, group: GroupId) {
-    bench.view.clients.0.at_mut(client.index()).group = Some(group);
+    bench.view.move_client(client, group);
     bench.bfq.client_changed(&mut bench.view, client);
     bench.audit();
 }
@@ -83,12 +83,11 @@ fn bfq_183_a_group_goes() {
         let writes = bench.shared(member);
         bench.read(member, FAR);
         bench.picked();
-        let client = &mut bench.view.clients.0;
-        client.at_mut(member.index()).group = Some(bench.view.root);
+        bench.view.move_client(member, bench.view.root());
         bench.bfq.contexts[member.index() as usize].slots[0] = None;
         bench.bfq.put_queue(&mut bench.view, writes);
         bench.bfq.group_removed(&mut bench.view, group);
-        bench.view.groups.0.free(group.index());
+        bench.view.remove_group(group);
         bench.audit();
         let root = bench.view.root().index();
         assert_eq!(bench.bfq.schedule.entities[writes as usize].group, root);
@@ -108,8 +107,7 @@ fn bfq_185_another_level() {
         bench.read(client, FAR + 8);
         bench.write(client, 9 * FAR);
         let writes = bench.shared(client);
-        bench.view.clients.0.at_mut(client.index()).priority =
-            Priority { class: Class::Realtime, level: 1 };
+        bench.view.set_priority(client, Priority { class: Class::Realtime, level: 1 });
         bench.bfq.client_changed(&mut bench.view, client);
         bench.audit();
         let known = |bench: &Bench| (bench.entity(client).class, bench.entity(client).weight);

@@ -253,7 +253,7 @@ fn bfq_90_whose_weight_counts() {
 fn period(bench: &mut Bench) -> u64 {
     let (_, id) = bench.picked();
     bench.end(id);
-    (bench.view.timer() - bench.view.exact).as_millis()
+    (bench.view.timer() - bench.view.exact_now()).as_millis()
 }
 
 /// Does the device idle for 8 ms, for 2 ms if the queue is seeky and all weigh the same, and for at
@@ -308,7 +308,7 @@ fn bfq_92_equal_weights_on_flash() {
                 inside.push_back(id);
             }
             let id: RequestId = inside.pop_front().expect("one is in the device");
-            let of_large = bench.view.requests[id].client() == large;
+            let of_large = bench.view.request(id).client() == large;
             served[usize::from(of_large)] += 1;
             bench.later_us(200);
             bench.end(id);
@@ -354,7 +354,7 @@ fn bfq_g14_idle_only_on_purpose() {
             for turn in 0..2000u64 {
                 let client = clients[(turn * 7 % 11) as usize % 4];
                 let sector = (turn % 5) * FAR + turn * 8;
-                if bench.view.requests.0.len() < 200 && turn % 3 != 0 {
+                if bench.view.requests().count() < 200 && turn % 3 != 0 {
                     let op = if turn % 4 == 0 { Op::Write } else { Op::Read };
                     bench.ask(client, op, Flags::NONE, (sector, 8));
                 }

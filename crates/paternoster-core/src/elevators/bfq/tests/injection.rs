@@ -21,8 +21,7 @@ fn lent(light: u64, sectors: u32) -> (Bench, ClientId, RequestId) {
 }
 
 fn last_client(bench: &Bench) -> ClientId {
-    let last = bench.view.clients.iter().last().expect("one is there");
-    ClientId(last.0)
+    bench.view.clients().last().expect("one is there").0
 }
 
 /// How many requests of others go while the device is kept for the queue in service.
@@ -51,13 +50,13 @@ fn bfq_150_for_whom_others_are_served() {
     bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
     assert_eq!(injected(&mut bench), 0, "raised");
     let (mut bench, ..) = lent(3, 8);
-    bench.view.facts.rotational = true;
+    bench.view.facts_mut().rotational = true;
     assert_eq!(injected(&mut bench), 0, "a disk");
     let (mut bench, ..) = lent(3, 8);
-    bench.view.facts.depth = 1;
+    bench.view.facts_mut().depth = 1;
     assert_eq!(injected(&mut bench), 0, "one command at a time");
     let (mut bench, ..) = lent(3, 8);
-    bench.view.ncq = Ncq::Probe;
+    bench.view.set_ncq(Ncq::Probe);
     assert_eq!(injected(&mut bench), 3, "not known yet");
 }
 

@@ -55,7 +55,7 @@ fn bfq_160_a_write_of_another() {
     assert_eq!(bench.shared(other), bench.shared(heavy));
     bench.bfq.last_position = 20 * FAR;
     let next = bench.bfq.queues.at(bench.shared(heavy)).next.expect("two wait");
-    assert_eq!(bench.view.requests[next].client(), other);
+    assert_eq!(bench.view.request(next).client(), other);
     assert_eq!(bench.pick(), Err(Pick::Await));
 }
 
@@ -66,7 +66,7 @@ fn bfq_160_when_nobody_is_served() {
     let (mut bench, ..) = kept(9, 3);
     assert_eq!(injected(&mut bench), 3);
     let (mut bench, heavy, _) = kept(9, 3);
-    bench.view.facts.depth = 1;
+    bench.view.facts_mut().depth = 1;
     assert!(bench.bfq.idles_for_throughput(&bench.view, bench.number(heavy)));
     assert_eq!(injected(&mut bench), 0);
     for (short, count) in [(true, 0), (false, 3)] {
@@ -138,11 +138,11 @@ fn is_measured(known: bool, after: u64, others: usize) -> bool {
     injected(&mut bench);
     bench.end(id);
     bench.queue_mut(heavy).limit.base = if known { ms(1) } else { Nanos::ZERO };
-    bench.pass(bench.view.exact + ms(after));
+    bench.pass(bench.view.exact_now() + ms(after));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
     let before = bench.queue(heavy).limit;
-    bench.pass(bench.view.exact + Nanos::from_micros(100));
+    bench.pass(bench.view.exact_now() + Nanos::from_micros(100));
     bench.end(id);
     let limit = bench.queue(heavy).limit;
     limit.base != before.base || limit.most != before.most
@@ -169,7 +169,7 @@ fn bfq_163_what_is_measured() {
 fn bfq_163_the_end_of_the_turn_cancels_it() {
     let (mut bench, heavy, id) = kept(9, 0);
     bench.end(id);
-    bench.pass(bench.view.exact + ms(10));
+    bench.pass(bench.view.exact_now() + ms(10));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
     bench.expire(heavy, Expiry::Preempted);
@@ -185,10 +185,10 @@ fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
     bench.end(id);
     bench.queue_mut(heavy).limit.base = Nanos::from_micros(base);
     bench.queue_mut(heavy).limit.most = limit;
-    bench.pass(bench.view.exact + ms(10));
+    bench.pass(bench.view.exact_now() + ms(10));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
-    bench.pass(bench.view.exact + Nanos::from_micros(us));
+    bench.pass(bench.view.exact_now() + Nanos::from_micros(us));
     bench.end(id);
     let known = bench.queue(heavy).limit;
     (known.base.as_micros(), known.most)
@@ -257,7 +257,7 @@ fn bfq_165_forgotten_with_another_think_time() {
         let mean = if becomes_short { 10 } else { 16_000_000 };
         queue.think_time.set_parts(mean, 200);
         bench.pass(ms(1000 + after));
-        let last = bench.view.exact - if becomes_short { Nanos(10) } else { ms(16) };
+        let last = bench.view.exact_now() - if becomes_short { Nanos(10) } else { ms(16) };
         bench.queue_mut(client).last_completion = Some(last);
         bench.read(client, FAR + 8);
         assert_eq!(bench.queue(client).thinks_short, becomes_short);

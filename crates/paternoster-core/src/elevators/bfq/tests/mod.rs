@@ -11,13 +11,11 @@
 use super::entity::{Entity, Standing};
 use super::queue::Queue;
 use super::*;
-use crate::client::{Class, Client, Group as GroupOfView, Priority};
 use crate::device::DeviceFacts;
 use crate::event::{Expiry, Note, Preemption};
 use crate::observe::seek::SeekHistory;
-use crate::queue_view::{Limits, Ncq};
-use crate::request::{Request, Stage};
 use crate::time::Hz;
+use crate::{Bio, Class, ClientSpec, GroupSpec, Limits, Ncq, Priority, Stage};
 
 mod budgets;
 mod bursts;
@@ -84,8 +82,8 @@ fn each(facts: DeviceFacts, test: impl Fn(Bench)) {
 impl Bench {
     fn new(version: Version, facts: DeviceFacts) -> Bench {
         let limits = Limits { clients: 24, ..Limits::default() };
-        let mut view = QueueView::new(facts, limits, true);
-        view.nr_requests = 256;
+        let mut view = QueueView::alone(facts, limits);
+        view.set_nr_requests(256);
         let mut bfq = Bfq::of(version);
         bfq.attach(&mut view);
         // Each call of `pick` counts: `runs` tests when the block layer makes one.
@@ -110,8 +108,8 @@ impl Bench {
 
     /// Time advances to `at`; a timer that is due on the way rings.
     fn go(&mut self, at: Nanos) {
-        while self.view.timer_rings() <= at {
-            self.pass(self.view.timer_rings());
+        while self.view.rings() <= at {
+            self.pass(self.view.rings());
             self.view.cancel_timer();
             self.bfq.timer(&mut self.view);
             self.audit();
@@ -120,8 +118,7 @@ impl Bench {
     }
 
     fn pass(&mut self, at: Nanos) {
-        self.view.exact = at;
-        self.view.now = self.view.hz().floor(at);
+        self.view.turn_clock(at);
     }
 
     /// Sets the time to `ms` milliseconds.
@@ -131,7 +128,7 @@ impl Bench {
 
     /// Time advances by this many microseconds.
     fn later_us(&mut self, us: u64) {
-        self.go(self.view.exact + Nanos::from_micros(us));
+        self.go(self.view.exact_now() + Nanos::from_micros(us));
     }
 
     /// Time advances by this many milliseconds.
@@ -141,22 +138,19 @@ impl Bench {
 
     /// Elevators see time in ticks of a kernel with HZ=250.
     fn ticks(mut self) -> Bench {
-        self.view.set_hz(Hz::new(250).expect("a divisor"));
-        self.pass(self.view.exact);
+        self.view.change_hz(Hz::new(250).expect("a divisor"));
+        self.pass(self.view.exact_now());
         self
     }
 
     fn group(&mut self, weight: u32) -> GroupId {
-        let group = GroupOfView { parent: Some(self.view.root()), weight, members: 0 };
-        let id = GroupId(self.view.groups.0.insert(group).expect("room for a group"));
+        let id = self.view.add_group(GroupSpec::new().weight(weight));
         self.bfq.group_changed(&mut self.view, id);
         id
     }
 
     fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
-        let priority = Priority { class, level };
-        let client = Client { group: Some(group), priority, weight: 100, ..Client::default() };
-        let id = ClientId(self.view.clients.0.insert(client).expect("room for a client"));
+        let id = self.view.add_client(ClientSpec::new().group(group).priority(class, level));
         self.bfq.client_attached(&mut self.view, id);
         id
     }
@@ -186,12 +180,9 @@ impl Bench {
 
     /// A request that is bound and does not wait yet.
     fn bound(&mut self, client: ClientId, op: Op, flags: Flags, at: (u64, u32)) -> RequestId {
-        let (start, (sector, sectors)) = (self.view.exact, at);
-        let stage = Stage::Waiting;
-        let request =
-            Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
-        let key = self.view.requests.0.insert(request).expect("room for a request");
-        let id = RequestId::from_index(key.index());
+        let bio = Bio::new(client, op, at.0, at.1).flags(flags);
+        let id = self.view.add_request(&bio, self.view.exact_now());
+        self.view.set_stage(id, Stage::Waiting);
         self.bfq.bind(&mut self.view, id);
         id
     }
@@ -226,7 +217,7 @@ impl Bench {
     fn pick(&mut self) -> Result<RequestId, Pick> {
         let answer = match self.bfq.pick(&mut self.view) {
             Pick::Dispatch(id, _) => {
-                self.view.requests[id].stage = Stage::InDevice;
+                self.view.set_stage(id, Stage::InDevice);
                 self.bfq.started(&mut self.view, id);
                 Ok(id)
             }
@@ -239,7 +230,7 @@ impl Bench {
     /// The next request goes to the device. Returns it and its client.
     fn picked(&mut self) -> (ClientId, RequestId) {
         let id = self.pick().expect("something to do");
-        (self.view.requests[id].client(), id)
+        (self.view.request(id).client(), id)
     }
 
     fn end(&mut self, id: RequestId) {
@@ -263,7 +254,7 @@ impl Bench {
 
     fn free(&mut self, id: RequestId) {
         self.bfq.released(&mut self.view, id);
-        self.view.requests.0.free(id.index());
+        self.view.free_request(id);
         self.audit();
     }
 
@@ -313,7 +304,7 @@ impl Bench {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.view.notes.drain().collect()
+        self.view.take_notes()
     }
 
     /// Why turns ended, since the last call.

@@ -8,7 +8,7 @@ use crate::observe::think_time::ThinkTime;
 /// A bench whose device does not say whether it queues commands.
 fn probing(version: Version, facts: DeviceFacts) -> Bench {
     let mut bench = Bench::new(version, facts);
-    bench.view.ncq = Ncq::Probe;
+    bench.view.set_ncq(Ncq::Probe);
     bench
 }
 
@@ -178,7 +178,7 @@ fn bfq_86_gaps_are_learned() {
             bench.read(client, FAR);
             bench.serve();
             bench.later(100);
-            bench.queue_mut(client).last_completion = Some(bench.view.exact);
+            bench.queue_mut(client).last_completion = Some(bench.view.exact_now());
             expected.sample_gap(ms(learned), Nanos(1));
             assert_eq!(bench.queue(client).think_time.parts(), expected.parts(), "{gap} ms");
         }
@@ -214,7 +214,7 @@ fn bfq_86_the_third_arrival_thinks_long() {
             bench.later(1);
             let _ = bench.pick();
         }
-        bench.queue_mut(client).last_completion = Some(bench.view.exact);
+        bench.queue_mut(client).last_completion = Some(bench.view.exact_now());
         bench.later_us(70);
         bench.read(client, FAR);
     }
@@ -235,7 +235,7 @@ fn bfq_87_what_thinking_long_is() {
                     bench.read(client, FAR);
                     bench.picked();
                     let id = RequestId::from_index(0);
-                    let last = bench.view.exact;
+                    let last = bench.view.exact_now();
                     bench.end(id);
                     bench.go(last + Nanos(0));
                     if bench.in_service().is_some() {

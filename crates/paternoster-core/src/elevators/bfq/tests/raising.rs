@@ -143,7 +143,7 @@ fn bfq_97_not_soon_after_a_split() {
 /// of the rate.
 fn rate_of_11333(bench: &mut Bench) {
     for dispatch in 0..=32u64 {
-        let now = bench.view.exact + ms(if dispatch == 32 { 500 } else { 10 * dispatch });
+        let now = bench.view.exact_now() + ms(if dispatch == 32 { 500 } else { 10 * dispatch });
         // 138,785 sectors in 310 ms.
         let sectors = if dispatch == 31 { 4338 } else { 4337 };
         bench.bfq.rate.dispatched(Dispatched { now, sectors, is_near: false, in_driver: 0 });
@@ -316,7 +316,7 @@ fn player(version: Version, sectors: u32, us: u64) -> Kind {
     let now = bench.view.now();
     bench.queue_mut(client).raising.soft_realtime_next = now;
     for round in 0..10 {
-        let began = bench.view.exact;
+        let began = bench.view.exact_now();
         bench.read_of(client, FAR + 1000 * round, sectors);
         bench.serve();
         bench.go(began + Nanos::from_micros(us));
@@ -451,7 +451,7 @@ fn bfq_104_what_is_left_of_it() {
             let (mut bench, client) = raised_in_its_turn(version, raised);
             let queue = bench.number(client);
             let known = bench.queue(client).raising.soft_realtime_next;
-            bench.pass(bench.view.exact + ms(40));
+            bench.pass(bench.view.exact_now() + ms(40));
             bench.bfq.end_raising(&mut bench.view, queue);
             let raising = bench.queue(client).raising;
             assert_eq!((raising.kind, raising.since), (Kind::No, bench.view.now()));
@@ -484,7 +484,7 @@ fn bfq_105_the_weight_follows_at_once() {
         let now = bench.view.now();
         let raising = &mut bench.queue_mut(client).raising;
         (raising.since, raising.interactive_since) = (ms(5000), Some(now));
-        bench.pass(bench.view.exact + ms(301));
+        bench.pass(bench.view.exact_now() + ms(301));
         bench.picked();
         assert_eq!(
             (kind(&bench, client), bench.entity(client).weight),

@@ -188,12 +188,12 @@ fn bfq_79_the_largest_budget_follows() {
             for place in 0..40 {
                 ids.push(bench.read_of(client, FAR + 1000 * place, 1000));
                 bench.picked();
-                bench.pass(bench.view.exact + ms(10));
+                bench.pass(bench.view.exact_now() + ms(10));
             }
             for id in ids {
                 bench.end(id);
             }
-            bench.go(bench.view.exact + ms(200));
+            bench.go(bench.view.exact_now() + ms(200));
             bench.read(client, FAR);
             bench.picked();
             let rate = bench.bfq.rate.rate();

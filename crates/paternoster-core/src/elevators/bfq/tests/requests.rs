@@ -74,7 +74,7 @@ fn bfq_30_when_requests_expire() {
         let read = bench.read(client, FAR);
         let sync = bench.ask(client, Op::Write, Flags::SYNC, (FAR + 100, 8));
         let write = bench.write(client, FAR + 200);
-        let deadline = |id: RequestId| Nanos(bench.view.requests[id].scratch[0]);
+        let deadline = |id: RequestId| Nanos(bench.view.request(id).scratch()[0]);
         assert_eq!([read, sync, write].map(deadline), [ms(1125), ms(1125), ms(1250)]);
         assert_eq!(bench.queue(client).lane.len(), 2);
     });
@@ -89,7 +89,7 @@ fn bfq_31_what_may_be_merged() {
         let read = bench.queue(client).next.expect("it has one");
         let write = bench.write(client, 9 * FAR);
         let may = |id: RequestId, client, op, flags| {
-            let sector = bench.view.requests[id].end();
+            let sector = bench.view.request(id).end();
             let bio = Bio::new(client, op, sector, 8).flags(flags);
             bench.bfq.may_merge(&bench.view, id, &bio)
         };
@@ -162,8 +162,7 @@ fn bfq_33_a_merge_at_the_front() {
         let queue = bench.number(client);
         assert_eq!(bench.queue(client).next, Some(first));
         assert_eq!(bench.bfq.positions.sector(queue), Some(1000));
-        let request = &mut bench.view.requests[grown];
-        (request.sector, request.sectors) = (800, 20_216);
+        bench.view.resize(grown, 800, 20_216);
         bench.bfq.grown(&mut bench.view, grown, Side::Front);
         bench.audit();
         assert_eq!(bench.bfq.neighbour(&bench.view, grown, Side::Back), Some(first));
@@ -203,7 +202,7 @@ fn bfq_37_which_request_is_nearer() {
         let first = |bench: &mut Bench, two: [(Op, Flags, u64); 2]| {
             let [a, b] = two.map(|(op, flags, at)| bench.bound(client, op, flags, (at, 8)));
             let chosen = bench.bfq.back_seek().choose(&bench.view, Some(a), Some(b), 100_000);
-            bench.view.requests[chosen.expect("one of two")].sector()
+            bench.view.request(chosen.expect("one of two")).sector()
         };
         let reads = |a, b| [(Op::Read, Flags::NONE, a), (Op::Read, Flags::NONE, b)];
         for (a, b, expected) in [
@@ -235,7 +234,7 @@ fn bfq_38_near_to_the_last_position() {
         }
         let next = bench.queue(client).next.expect("three wait");
         // 49,000 is 1008 back and counts 2016, 60,000 is 9992 ahead.
-        assert_eq!(bench.view.requests[next].sector(), 49_000);
+        assert_eq!(bench.view.request(next).sector(), 49_000);
     });
 }
 
@@ -243,7 +242,7 @@ fn bfq_38_near_to_the_last_position() {
 fn order<const N: usize>(bench: &mut Bench) -> [u64; N] {
     [(); N].map(|()| {
         let (_, id) = bench.picked();
-        let sector = bench.view.requests[id].sector();
+        let sector = bench.view.request(id).sector();
         bench.later(10);
         bench.end(id);
         sector

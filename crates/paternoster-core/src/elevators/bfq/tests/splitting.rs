@@ -288,7 +288,7 @@ fn bfq_144_settling_down() {
             let queue = bench.queue_mut(b);
             queue.think_time.set_parts(15_000_000, 200);
             queue.thinks_short = true;
-            bench.pass(bench.view.exact + ms(after));
+            bench.pass(bench.view.exact_now() + ms(after));
             bench.read(b, 21 * FAR);
             assert_eq!(bench.queue(b).thinks_short, short, "{after} ms");
         });

@@ -140,7 +140,7 @@ impl Storm {
             Step::Refuse { which } if !self.inside.is_empty() => {
                 let id = self.inside.remove(usize::from(which) % self.inside.len());
                 bench.bfq.requeued(&mut bench.view, id);
-                bench.view.requests[id].stage = Stage::Waiting;
+                bench.view.set_stage(id, Stage::Waiting);
                 bench.bfq.insert(&mut bench.view, id, Position::Head);
                 bench.audit();
                 self.waiting.push(id);
@@ -153,14 +153,14 @@ impl Storm {
             Step::Pass { us } => bench.later_us(us.into()),
             Step::Move { group, .. } => {
                 let group = self.groups[usize::from(group) % self.groups.len()];
-                bench.view.clients.0.at_mut(client.index()).group = Some(group);
+                bench.view.move_client(client, group);
                 bench.bfq.client_changed(&mut bench.view, client);
                 bench.audit();
             }
             Step::Change { class, level, .. } => {
                 let classes = [Class::BestEffort, Class::Realtime, Class::Idle];
                 let class = classes[usize::from(class) % 3];
-                bench.view.clients.0.at_mut(client.index()).priority = Priority { class, level };
+                bench.view.set_priority(client, Priority { class, level });
                 bench.bfq.client_changed(&mut bench.view, client);
                 bench.audit();
             }
@@ -182,7 +182,7 @@ impl Storm {
         if bench.bfq.contexts[client.index() as usize].requests == 0 {
             bench.bfq.client_detached(&mut bench.view, client);
             bench.audit();
-            bench.view.clients.0.free(client.index());
+            bench.view.remove_client(client);
             self.clients.retain(|&other| other != client);
         }
     }
@@ -274,7 +274,7 @@ fn bfq_g13_charges_add_up() {
                         Err(_) => bench.later(1),
                     }
                 };
-                sectors += u64::from(bench.view.requests[id].sectors());
+                sectors += u64::from(bench.view.request(id).sectors());
                 requests += 1;
                 bench.end(id);
             }

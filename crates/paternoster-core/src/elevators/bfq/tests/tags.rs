@@ -20,7 +20,7 @@ fn bfq_35_parts_of_the_requests() {
         [(64, [48, 32], [24, 12]), (256, [192, 128], [96, 48]), (2, [1, 1], [1, 1])]
     {
         each(disk(32), |mut bench| {
-            bench.view.nr_requests = depth;
+            bench.view.set_nr_requests(depth);
             let client = bench.client();
             assert_eq!(limits(&mut bench, client), [Normal, AtMost(calm[0]), AtMost(calm[1])]);
             let [other] = bench.readers();

@@ -114,7 +114,7 @@ fn bfq_44_a_budget_is_never_overrun() {
         assert_eq!((bench.entity(client).service, bench.entity(client).budget), (8, 100));
         let (_, second) = bench.picked();
         assert_eq!(bench.endings(), [Expiry::BudgetExhausted]);
-        assert_eq!(bench.view.requests[second].sector(), 200);
+        assert_eq!(bench.view.request(second).sector(), 200);
         assert_eq!((bench.entity(client).service, bench.entity(client).budget), (20_000, 20_000));
         bench.end(first);
         bench.end(second);

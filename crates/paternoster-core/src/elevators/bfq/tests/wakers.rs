@@ -33,7 +33,7 @@ fn round(bench: &mut Bench, [journal, process]: [ClientId; 2], us: u64) {
     let (_, id) = bench.picked();
     bench.later_us(100);
     bench.end(id);
-    let ended = bench.view.exact;
+    let ended = bench.view.exact_now();
     bench.pass(ended + Nanos::from_micros(us));
     bench.queue_mut(process).thinks_short = false;
     let id = bench.read(process, 2 * FAR);
@@ -120,7 +120,7 @@ fn bfq_167_who_has_none() {
     bench.serve();
     bench.queue_mut(process).thinks_short = true;
     bench.queue_mut(process).think_time.set_parts(10, 200);
-    let last = bench.view.exact;
+    let last = bench.view.exact_now();
     bench.queue_mut(process).last_completion = Some(last);
     bench.read(process, 2 * FAR);
     assert_eq!(waker(&bench, process), None, "thinks short");

@@ -13,9 +13,9 @@
 //!
 //! Source: ours.
 
+use crate::RequestId;
 use crate::elevators::cfq::service::{KINDS, Kind};
 use crate::event::Preemption;
-use crate::request::RequestId;
 use crate::time::Nanos;
 
 /// What a decision may choose.

@@ -18,12 +18,11 @@ pub use hook::{Replace, install};
 use super::Cfq;
 use super::service::{KINDS, tree_of};
 use super::slice::signed;
-use crate::client::{Class, ClientId};
-use crate::conformance::Probe;
 use crate::observe::queue_depth::{Probing, QueueDepth};
 use crate::pick::home::home;
-use crate::request::RequestId;
+use crate::testing::Probe;
 use crate::time::Nanos;
+use crate::{Class, ClientId, RequestId};
 
 /// A queue as it is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +51,77 @@ pub fn tree(class: Class, kind: u32) -> Option<usize> {
     kind.map(|kind| tree_of(class, *kind))
 }
 
-impl Probe<Cfq> {
+/// What a probe of CFQ shows and changes.
+pub trait CfqProbe {
     /// Continues from another run: how many queues of the root were busy on average.
-    pub fn set_average_busy(&mut self, average: u32) {
+    fn set_average_busy(&mut self, average: u32);
+
+    /// Continues from another run: the most requests that the device took at a time.
+    fn settle(&mut self, depth: u32);
+
+    /// Busy queues.
+    #[must_use]
+    fn busy(&self) -> u32;
+
+    /// Requests that wait.
+    #[must_use]
+    fn waiting(&self) -> u32;
+
+    /// Requests that the device has.
+    #[must_use]
+    fn in_driver(&self) -> u32;
+
+    /// Whether the device is taken to queue commands, if that is known; and the most requests that
+    /// it has had at a time.
+    #[must_use]
+    fn depth(&self) -> (Option<bool>, u32);
+
+    /// The active queue.
+    #[must_use]
+    fn active(&self) -> Option<u32>;
+
+    /// The group that is served.
+    #[must_use]
+    fn serving(&self) -> Option<u32>;
+
+    /// What is left of its workload, in nanoseconds: zero or less if it is over.
+    #[must_use]
+    fn workload_left(&self) -> i64;
+
+    /// Prolongs the workload, if it is over.
+    fn prolong_workload(&mut self, by: Nanos);
+
+    /// Whether there is a queue of this number.
+    #[must_use]
+    fn is_live(&self, queue: u32) -> bool;
+
+    /// A queue, which is live.
+    #[must_use]
+    fn queue(&self, queue: u32) -> SeenQueue;
+
+    /// The number of the queue that a request belongs to.
+    #[must_use]
+    fn queue_of(&self, request: RequestId) -> u32;
+
+    /// The number of the queue that a client's requests have used so far.
+    #[must_use]
+    fn queue_of_client(&self, client: ClientId, sync: bool) -> Option<u32>;
+
+    /// The think time of this request's client: its mean in nanoseconds, and the weight of its
+    /// samples.
+    #[must_use]
+    fn think_time(&self, request: RequestId) -> (u64, u64);
+
+    /// Sets the same.
+    fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64);
+}
+
+impl CfqProbe for Probe<Cfq> {
+    fn set_average_busy(&mut self, average: u32) {
         self.elevator.groups[self.view.root().index()].averages[0] = average;
     }
 
-    /// Continues from another run: the most requests that the device took at a time.
-    pub fn settle(&mut self, depth: u32) {
+    fn settle(&mut self, depth: u32) {
         self.elevator.depth = QueueDepth::default();
         // The sample after the last one decides.
         for _ in 0..=Probing::CFQ.samples {
@@ -67,64 +129,44 @@ impl Probe<Cfq> {
         }
     }
 
-    /// Busy queues.
-    #[must_use]
-    pub const fn busy(&self) -> u32 {
+    fn busy(&self) -> u32 {
         self.elevator.busy
     }
 
-    /// Requests that wait.
-    #[must_use]
-    pub const fn waiting(&self) -> u32 {
+    fn waiting(&self) -> u32 {
         self.elevator.waiting
     }
 
-    /// Requests that the device has.
-    #[must_use]
-    pub const fn in_driver(&self) -> u32 {
+    fn in_driver(&self) -> u32 {
         self.elevator.in_driver
     }
 
-    /// Whether the device is taken to queue commands, if that is known; and the most requests that
-    /// it has had at a time.
-    #[must_use]
-    pub const fn depth(&self) -> (Option<bool>, u32) {
+    fn depth(&self) -> (Option<bool>, u32) {
         (self.elevator.depth.queues(), self.elevator.depth.most())
     }
 
-    /// The active queue.
-    #[must_use]
-    pub const fn active(&self) -> Option<u32> {
+    fn active(&self) -> Option<u32> {
         self.elevator.active
     }
 
-    /// The group that is served.
-    #[must_use]
-    pub const fn serving(&self) -> Option<u32> {
+    fn serving(&self) -> Option<u32> {
         self.elevator.serving.group
     }
 
-    /// What is left of its workload, in nanoseconds: zero or less if it is over.
-    #[must_use]
-    pub fn workload_left(&self) -> i64 {
+    fn workload_left(&self) -> i64 {
         let expires = self.elevator.serving.expires.unwrap_or(Nanos::ZERO);
-        signed(expires) - signed(self.view.now)
+        signed(expires) - signed(self.view.now())
     }
 
-    /// Prolongs the workload, if it is over.
-    pub fn prolong_workload(&mut self, by: Nanos) {
-        self.elevator.serving.expires.get_or_insert(self.view.now + by);
+    fn prolong_workload(&mut self, by: Nanos) {
+        self.elevator.serving.expires.get_or_insert(self.view.now() + by);
     }
 
-    /// Whether there is a queue of this number.
-    #[must_use]
-    pub fn is_live(&self, queue: u32) -> bool {
+    fn is_live(&self, queue: u32) -> bool {
         self.elevator.queues.is_live(queue)
     }
 
-    /// A queue, which is live.
-    #[must_use]
-    pub fn queue(&self, queue: u32) -> SeenQueue {
+    fn queue(&self, queue: u32) -> SeenQueue {
         let queue = self.elevator.queues.at(queue);
         SeenQueue {
             group: queue.group,
@@ -137,29 +179,21 @@ impl Probe<Cfq> {
         }
     }
 
-    /// The number of the queue that a request belongs to.
-    #[must_use]
-    pub fn queue_of(&self, request: RequestId) -> u32 {
+    fn queue_of(&self, request: RequestId) -> u32 {
         home(&self.view, request)
     }
 
-    /// The number of the queue that a client's requests have used so far.
-    #[must_use]
-    pub fn queue_of_client(&self, client: ClientId, sync: bool) -> Option<u32> {
+    fn queue_of_client(&self, client: ClientId, sync: bool) -> Option<u32> {
         self.elevator.contexts[client.index() as usize].slots[usize::from(sync)]
     }
 
-    /// The think time of this request's client: its mean in nanoseconds, and the weight of its
-    /// samples.
-    #[must_use]
-    pub fn think_time(&self, request: RequestId) -> (u64, u64) {
-        let client = self.view.requests[request].client();
+    fn think_time(&self, request: RequestId) -> (u64, u64) {
+        let client = self.view.request(request).client();
         self.elevator.contexts[client.index() as usize].think_time.parts()
     }
 
-    /// Sets the same.
-    pub fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64) {
-        let client = self.view.requests[request].client();
+    fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64) {
+        let client = self.view.request(request).client();
         self.elevator.contexts[client.index() as usize].think_time.set_parts(mean, samples);
     }
 }

@@ -25,7 +25,7 @@ fn cfq_6_the_table_of_slices() {
 #[test]
 fn cfq_6_in_ticks() {
     each(|mut bench| {
-        bench.view.set_hz(crate::time::Hz::new(250).unwrap());
+        bench.view.change_hz(crate::time::Hz::new(250).unwrap());
         bench.cfq.tunables.slice[1] = Nanos::from_millis(104);
         let ms = |level| bench.cfq.tunables.level_slice(&bench.view, true, level).as_millis();
         assert_eq!((ms(0), ms(4), ms(7)), (184, 104, 44));

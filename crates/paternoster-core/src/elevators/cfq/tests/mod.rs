@@ -6,11 +6,9 @@
 //! would, and audits after each step.
 
 use super::*;
-use crate::client::{Class, Client, Group as GroupOfView, Priority};
 use crate::device::DeviceFacts;
 use crate::event::Note;
-use crate::queue_view::Limits;
-use crate::request::{Request, Stage};
+use crate::{Bio, Class, ClientSpec, GroupSpec, Limits, Priority, Stage};
 
 mod flush_share;
 mod groups;
@@ -42,7 +40,7 @@ fn each(test: impl Fn(Bench)) {
 
 impl Bench {
     fn new(version: Version, facts: DeviceFacts) -> Bench {
-        let mut view = QueueView::new(facts, Limits::default(), true);
+        let mut view = QueueView::alone(facts, Limits::default());
         let mut cfq = Cfq::of(version);
         cfq.attach(&mut view);
         let root = view.root();
@@ -56,25 +54,21 @@ impl Bench {
 
     /// Sets the time to `ms` milliseconds; a timer that is due rings.
     fn at(&mut self, ms: u64) {
-        self.view.exact = Nanos::from_millis(ms);
-        self.view.now = self.view.exact;
-        if self.view.timer() <= self.view.now {
+        self.view.turn_clock(Nanos::from_millis(ms));
+        if self.view.timer() <= self.view.now() {
             self.view.cancel_timer();
             self.cfq.timer(&mut self.view);
         }
     }
 
     fn group(&mut self, parent: GroupId, weight: u32) -> GroupId {
-        let group = GroupOfView { parent: Some(parent), weight, members: 0 };
-        let id = GroupId(self.view.groups.0.insert(group).expect("room for a group"));
+        let id = self.view.add_group(GroupSpec::new().weight(weight).parent(parent));
         self.cfq.group_changed(&mut self.view, id);
         id
     }
 
     fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
-        let priority = Priority { class, level };
-        let client = Client { group: Some(group), priority, ..Client::default() };
-        let id = ClientId(self.view.clients.0.insert(client).expect("room for a client"));
+        let id = self.view.add_client(ClientSpec::new().group(group).priority(class, level));
         self.cfq.client_attached(&mut self.view, id);
         id
     }
@@ -89,12 +83,9 @@ impl Bench {
 
     /// A request of 8 sectors that is bound and does not wait yet.
     fn bound(&mut self, client: ClientId, op: Op, flags: Flags, sector: u64) -> RequestId {
-        let start = self.view.now;
-        let (stage, sectors) = (Stage::Waiting, 8);
-        let request =
-            Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
-        let key = self.view.requests.0.insert(request).expect("room for a request");
-        let id = RequestId::from_index(key.index());
+        let bio = Bio::new(client, op, sector, 8).flags(flags);
+        let id = self.view.add_request(&bio, self.view.now());
+        self.view.set_stage(id, Stage::Waiting);
         self.cfq.bind(&mut self.view, id);
         id
     }
@@ -128,7 +119,7 @@ impl Bench {
         let picked = self.cfq.pick(&mut self.view);
         let answer = match picked {
             Pick::Dispatch(id, _) => {
-                self.view.requests[id].stage = Stage::InDevice;
+                self.view.set_stage(id, Stage::InDevice);
                 self.cfq.started(&mut self.view, id);
                 Ok(id)
             }
@@ -150,7 +141,7 @@ impl Bench {
 
     fn free(&mut self, id: RequestId) {
         self.cfq.released(&mut self.view, id);
-        self.view.requests.0.free(id.index());
+        self.view.free_request(id);
         self.audit();
     }
 
@@ -183,6 +174,6 @@ impl Bench {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.view.notes.drain().collect()
+        self.view.take_notes()
     }
 }

@@ -24,7 +24,7 @@ fn cfq_4_the_idle_class_has_a_tree_of_its_own() {
         let first = bench.read(other, FAR);
         assert!(bench.queue(other).idle_window);
         bench.withdraw(first);
-        bench.view.clients.0.at_mut(other.index()).priority.class = Class::Idle;
+        bench.view.set_priority(other, Priority { class: Class::Idle, level: 4 });
         bench.cfq.client_changed(&mut bench.view, other);
         bench.read(other, FAR);
         assert!(!bench.queue(other).idle_window);

@@ -53,7 +53,7 @@ fn a_queue_that_all_have_left_is_no_partner() {
         let root = bench.view.root();
         let group = bench.group(root, 500);
         for client in [a, b] {
-            bench.view.clients.0.at_mut(client.index()).group = Some(group);
+            bench.view.move_client(client, group);
             bench.cfq.client_changed(&mut bench.view, client);
         }
         bench.withdraw(of_b);
@@ -217,7 +217,7 @@ fn without_room_a_queue_is_shared() {
                 bench.cfq.started(&mut bench.view, id);
                 bench.cfq.completed(&mut bench.view, id, Nanos::ZERO);
                 bench.cfq.released(&mut bench.view, id);
-                bench.view.requests.0.free(id.index());
+                bench.view.free_request(id);
                 ended += 1;
             }
             bench.at(bench.view.now().as_millis() + 10);

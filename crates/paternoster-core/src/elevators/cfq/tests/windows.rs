@@ -10,7 +10,7 @@ const FAR: u64 = 1 << 24;
 /// A reader comes back `think` ms after each completion, `times` times; its requests take 5 ms.
 fn reads_and_thinks(bench: &mut Bench, client: ClientId, think: u64, times: u64) {
     for _ in 0..times {
-        let now = bench.view.now.as_millis();
+        let now = bench.view.now().as_millis();
         let id = bench.read(client, now * 8);
         assert_eq!(bench.pick(), Ok(id));
         bench.at(now + 5);
@@ -52,7 +52,7 @@ fn cfq_28_but_the_last_of_a_tree_is() {
                 // Where no timer was set it still has the device, and would not change its tree.
                 bench.cfq.expire(&mut bench.view, false);
             }
-            let now = bench.view.now.as_millis();
+            let now = bench.view.now().as_millis();
             let id = bench.read(client, now * 8);
             assert_eq!(bench.tree(client), tree_of(Class::BestEffort, Kind::NoIdle));
             assert_eq!(bench.pick(), Ok(id));
@@ -81,7 +81,7 @@ fn a_group_whose_tree_thinks_long_is_left_in_4_19() {
     each(|mut bench| {
         let client = bench.client();
         for round in 0..12 {
-            let now = bench.view.now.as_millis();
+            let now = bench.view.now().as_millis();
             let id = bench.read(client, now * 8);
             assert_eq!(bench.pick(), Ok(id));
             bench.at(now + 5);
