@@ -43,16 +43,18 @@ while [ $more = yes ]; do
   done
 done
 
-# The recorded decisions of real kernels are part of the library's own tests.
+# What queue and schedulers do together, and what real kernels decided, are the library's own tests.
 tested=$changed_crates
 is_tested() { case $tested in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
-if is_tested paternoster-core && ! is_tested paternoster-conformance; then tested+='paternoster-conformance '; fi
+add() { if is_tested "$1" && ! is_tested "$2"; then tested+="$2 "; fi; }
+add paternoster-core paternoster-schedulers
+add paternoster-schedulers paternoster-conformance
 packages=() others=() bugs=''
 for crate in $reached; do
   if is_tested "$crate"; then packages+=(-p "$crate"); else others+=(-p "$crate"); fi
 done
 # Features may be named only for crates that are tested.
-for crate in paternoster-core paternoster-sim; do
+for crate in paternoster-schedulers paternoster-sim; do
   if is_tested "$crate"; then bugs+="$crate/planted-bugs,"; fi
 done
 planted=(${bugs:+--features "$bugs"})

@@ -82,7 +82,7 @@ done
 step "properties and power cuts, longer"
 export PATERNOSTER_SEQUENCES=400000 PATERNOSTER_POWER_CUTS=20000000
 test_options=(properties:: power_)
-run_tests properties-longer cargo test --release -p paternoster-core -p paternoster-sim "${planted[@]}" --test all
+run_tests properties-longer cargo test --release -p paternoster-schedulers -p paternoster-sim "${planted[@]}" --test all
 test_options=()
 unset PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS
 

@@ -5,7 +5,7 @@
 unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS PATERNOSTER_STREAM_REQUESTS
 
 step "release: build"
-release=(cargo test --release -p paternoster-core -p paternoster-sim -p paternoster-gate -p paternoster --test no_allocation --test judges)
+release=(cargo test --release -p paternoster-schedulers -p paternoster-sim -p paternoster-gate -p paternoster --test no_allocation --test judges)
 "${release[@]}" --no-run --quiet
 
 step "no allocation in the steady state; published experiments, guarantees, shares, recorded results; same bytes as in debug"
@@ -13,7 +13,7 @@ run_tests judges "${release[@]}"
 
 step "properties and power cuts, all of them"
 test_options=(properties:: power_)
-run_tests properties cargo test --release -p paternoster-core -p paternoster-sim "${planted[@]}" --test all
+run_tests properties cargo test --release -p paternoster-schedulers -p paternoster-sim "${planted[@]}" --test all
 test_options=()
 
 step "drawn loads: is a client starved, is every law obeyed?"
@@ -56,7 +56,9 @@ cargo clippy --quiet --workspace --all-targets "${planted[@]}" -- -D warnings
 cargo clippy --quiet --workspace --exclude paternoster-gate --test '*' "${planted[@]}" -- -D warnings
 cargo clippy --quiet -p paternoster-gate --test all --test judges -- -D warnings
 cargo clippy --quiet -p paternoster-gate --features shuttle --test schedules -- -D warnings
-cargo clippy --quiet -p paternoster-core --all-targets --features planted-bugs -- -D warnings
+cargo clippy --quiet -p paternoster-core -p paternoster-schedulers --all-targets \
+  --features paternoster-schedulers/planted-bugs -- -D warnings
+cargo clippy --quiet -p paternoster-core -p paternoster-schedulers --lib -- -D warnings
 cargo clippy --quiet -p paternoster-python --features planted-bugs -- -D warnings
 
 step "documentation"
@@ -65,7 +67,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 step "the library without std"
 if rustup target list --installed 2>/dev/null | grep -q thumbv7em-none-eabi ||
   rustup target add thumbv7em-none-eabi >/dev/null 2>&1; then
-  cargo build -p paternoster-core --target thumbv7em-none-eabi --quiet
+  cargo build -p paternoster-core -p paternoster-schedulers --target thumbv7em-none-eabi --quiet
   cargo build -p paternoster-gate --no-default-features --target thumbv7em-none-eabi --quiet
 else
   skip "the library without std: no target without std can be had here (the compiler checks #![no_std] for this one)"

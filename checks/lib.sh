@@ -8,7 +8,7 @@ mkdir -p "$logs"
 rm -f "$logs"/*.log
 
 # Features with the bugs that the tests of the tests plant.
-planted=(--features paternoster-core/planted-bugs,paternoster-sim/planted-bugs)
+planted=(--features paternoster-schedulers/planted-bugs,paternoster-sim/planted-bugs)
 
 # --- Steps: a heading, and in the end what each has taken ------------------------------------------------
 

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use paternoster_core::{DeviceFacts, Limits, elevators};
+use paternoster_core::{DeviceFacts, Limits};
 use paternoster_serve::decisions::block::BlockWriter;
 use paternoster_serve::decisions::{Header, replay};
 
@@ -19,7 +19,7 @@ fn look(record: &[u8]) {
 fuzz_target!(|data: &[u8]| {
     look(data);
     let Some((&first, calls)) = data.split_first() else { return };
-    let elevator = elevators::ALL[usize::from(first) % elevators::ALL.len()].name.to_owned();
+    let elevator = paternoster_schedulers::ALL[usize::from(first) % paternoster_schedulers::ALL.len()].name.to_owned();
     let facts = DeviceFacts {
         capacity: 1 << 20,
         depth: 4,

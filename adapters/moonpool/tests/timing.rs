@@ -11,7 +11,7 @@ use moonpool_core::{OpenOptions, StorageFile, StorageProvider, TimeProvider};
 use moonpool_sim::executor::{Executor, spawn, until_stalled};
 use moonpool_sim::{NetworkConfiguration, SimWorld};
 use paternoster_core::event::Action;
-use paternoster_core::{Event, Nanos, Note, Observer, Op, elevators};
+use paternoster_core::{Event, Nanos, Note, Observer, Op};
 use paternoster_disk::Device;
 use paternoster_disk_moonpool::SimStorage;
 use paternoster_sim::{Simulated, catalog};
@@ -61,7 +61,7 @@ fn run(device: &str, job: &str) -> Both {
         &jobs.jobs,
         &settings,
         &mut Simulated::new(device.model()),
-        elevators::by_name("none").unwrap(),
+        paternoster_schedulers::by_name("none").unwrap(),
         Both::default(),
         |_| Ok(()),
         &mut NoWatcher,

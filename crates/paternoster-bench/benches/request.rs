@@ -7,7 +7,7 @@
 //! clients; paternoster 150 ns, and 250 with 10,000 clients. At 100 ns one core could schedule ten
 //! million requests a second.
 
-#[path = "../../paternoster-core/examples/cost/rig.rs"]
+#[path = "../../paternoster-schedulers/examples/cost/rig.rs"]
 mod rig;
 
 use std::hint::black_box;

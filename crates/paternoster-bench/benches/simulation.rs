@@ -7,7 +7,7 @@
 //! million, DiskSim 0.10 to 0.16 million.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use paternoster_core::{NoObserver, elevators};
+use paternoster_core::NoObserver;
 use paternoster_sim::{Description, Simulated};
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::{NoWatcher, RunError, Settings};
@@ -25,7 +25,7 @@ fn jobs(text: &str) -> JobFile {
 fn run(jobs: &JobFile, device: &Description, scheduler: &str) {
     let settings = Settings { submit_cost: device.submit_cost, ..Settings::default() };
     let mut simulated = Simulated::new(device.model());
-    let elevator = elevators::by_name(scheduler).expect("a scheduler of ours");
+    let elevator = paternoster_schedulers::by_name(scheduler).expect("a scheduler of ours");
     let done = paternoster_workload::run::<_, RunError>(
         &jobs.jobs,
         &settings,

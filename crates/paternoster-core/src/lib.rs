@@ -6,13 +6,49 @@
 //! the device as a [`Command`]; at its end the bio comes back. Time is an argument of every call,
 //! so that the same code runs in virtual time on a model and in real time before a real device.
 //!
+//! The schedulers of Linux, and one of our own, are in the crate `paternoster-schedulers`. An
+//! elevator of one's own is as good as they are; this one serves first what came first:
+//!
 //! ```
+//! use std::collections::VecDeque;
+//!
+//! use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
 //! use paternoster_core::{Bio, ClientSpec, DeviceFacts, Nanos, Op, Outcome, Output};
-//! use paternoster_core::{RequestQueue, elevators};
+//! use paternoster_core::{QueueView, RequestId, RequestQueue};
+//!
+//! #[derive(Debug, Default)]
+//! struct Fifo(VecDeque<RequestId>);
+//!
+//! impl Elevator for Fifo {
+//!     fn traits(&self) -> Traits {
+//!         Traits::mq("fifo")
+//!     }
+//!     fn attach(&mut self, view: &mut QueueView) {
+//!         self.0.reserve(view.request_slots() as usize);
+//!     }
+//!     fn insert(&mut self, _: &mut QueueView, request: RequestId, at: Position) {
+//!         match at {
+//!             Position::Sorted => self.0.push_back(request),
+//!             Position::Head => self.0.push_front(request),
+//!         }
+//!     }
+//!     fn pick(&mut self, _: &mut QueueView) -> Pick {
+//!         let first = self.0.pop_front();
+//!         first.map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Tail))
+//!     }
+//!     fn removed(&mut self, _: &mut QueueView, request: RequestId) {
+//!         self.0.retain(|&other| other != request);
+//!     }
+//!     fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
+//!         self.0.pop_front()
+//!     }
+//!     fn waiting(&self) -> u32 {
+//!         self.0.len() as u32
+//!     }
+//! }
 //!
 //! let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
-//! let elevator = elevators::by_name("mq-deadline").unwrap();
-//! let mut queue = RequestQueue::builder(facts, elevator).build().unwrap();
+//! let mut queue = RequestQueue::builder(facts, Box::new(Fifo::default())).build().unwrap();
 //! let now = Nanos::ZERO;
 //! let client = queue.attach(now, ClientSpec::new()).unwrap();
 //!
@@ -31,47 +67,14 @@
 //! ```
 //!
 //! Capacities are fixed when a queue is built. A client that wants more than there is room for gets
-//! `Busy` and sleeps; its `Wake` comes when it may try again:
-//!
-//! ```
-//! # use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
-//! # use paternoster_core::{RequestQueue, SubmitError, elevators};
-//! let limits = Limits { bios: 16, ..Limits::default() };
-//! let elevator = elevators::by_name("bfq").unwrap();
-//! let facts = DeviceFacts::default();
-//! let mut queue = RequestQueue::builder(facts, elevator).limits(limits).build().unwrap();
-//! let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
-//!
-//! // 20 reads, each a megabyte apart, on a device that takes 100 us for each.
-//! let (mut wanted, mut done, mut sleeps, mut now) = (0, 0, false, Nanos::ZERO);
-//! let mut slept = 0;
-//! while done < 20 {
-//!     while !sleeps && wanted < 20 {
-//!         match queue.submit(now, Bio::new(client, Op::Read, wanted * 2048, 8).cookie(wanted)) {
-//!             Ok(_ticket) => wanted += 1,
-//!             Err(SubmitError::Busy) => (sleeps, slept) = (true, slept + 1),
-//!             Err(why) => panic!("{why}"),
-//!         }
-//!     }
-//!     match queue.next(now) {
-//!         Output::Issue(command) => {
-//!             now += Nanos::from_micros(100);
-//!             queue.complete(now, command.tag, Outcome::OK).unwrap();
-//!         }
-//!         Output::Done(_cookie, outcome) => done += u32::from(outcome == Outcome::OK),
-//!         Output::Wake(_client) => sleeps = false,
-//!         Output::Wait { until, .. } => now = until.expect("the queue idles, and says how long"),
-//!     }
-//! }
-//! assert!(slept >= 1, "the seventeenth finds no room");
-//! ```
+//! `Busy` and sleeps; its `Wake` comes when it may try again.
 //!
 //! # Modules
 //! * [`RequestQueue`]: the interface. Its parts: merging, plugs, allocation, dispatch list, flush,
 //!   attributes.
-//! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: the existing ones.
+//! * [`elevator`]: what a scheduler sees and answers.
 //! * [`pick`]: the data structures with which several schedulers choose; [`observe`]: what they
-//!   measure.
+//!   measure; [`ratio`]: what a share of a share is.
 //! * [`tree`], [`list`], [`slab`]: containers that do not allocate after construction.
 //! * [`event`]: the stream from which figures and traces are made.
 //!
@@ -94,10 +97,8 @@ extern crate alloc;
 mod readmes {
     #[doc = include_str!("../README.md")]
     struct OfTheCrate;
-    #[doc = include_str!("../../../README.md")]
-    struct OfTheProject;
 }
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(test)]
 extern crate std;
 
 mod answer;
@@ -108,7 +109,6 @@ mod builder;
 mod client;
 pub mod device;
 pub mod elevator;
-pub mod elevators;
 pub mod event;
 mod flush;
 mod inspect;
@@ -126,7 +126,7 @@ mod queue_view;
 pub mod ratio;
 mod request;
 pub mod slab;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
 pub mod tree;

@@ -38,11 +38,11 @@ pub struct Done {
 /// time:
 ///
 /// ```
-/// use paternoster_core::{Bio, ClientSpec, GroupSpec, Nanos, Op, RequestQueue, elevators};
+/// use paternoster_core::{Bio, ClientSpec, GroupSpec, Nanos, Op, RequestQueue};
 /// use paternoster_sim::{catalog, drive};
 ///
 /// let device = catalog::by_name("hdd-7200-no-ncq").unwrap().unwrap();
-/// let bfq = elevators::by_name("bfq").unwrap();
+/// let bfq = paternoster_schedulers::by_name("bfq").unwrap();
 /// let mut queue = RequestQueue::builder(device.facts, bfq).build().unwrap();
 /// queue.set_attribute(Nanos::ZERO, "low_latency", "0").unwrap();
 /// let clients = [300, 100].map(|weight| {
@@ -145,7 +145,7 @@ fn retry<O: Observer>(
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, Limits, Op, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, Limits, Op};
 
     use super::*;
     use crate::null::Null;
@@ -156,7 +156,7 @@ mod tests {
     fn sleepers_get_their_turn() {
         let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
         let limits = Limits { bios: 16, ..Limits::default() };
-        for elevator in elevators::ALL {
+        for elevator in paternoster_schedulers::ALL {
             let queue = RequestQueue::builder(facts, (elevator.make)()).limits(limits).build();
             let mut queue = queue.expect("16 bios are enough");
             let clients =

@@ -173,7 +173,7 @@ impl Model for Linear {
 mod tests {
     use super::*;
     use crate::Simulated;
-    use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue, elevators};
+    use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue};
 
     fn facts(depth: u32) -> DeviceFacts {
         DeviceFacts { depth, ..DeviceFacts::default() }
@@ -194,7 +194,7 @@ mod tests {
     /// us.
     fn ends(servers: u32, depth: u32, sectors: &[u64]) -> Vec<(u64, u64)> {
         let mut device = Simulated::new(Linear::new(facts(depth), costs(servers)));
-        let elevator = elevators::by_name("noop").unwrap();
+        let elevator = paternoster_schedulers::by_name("noop").unwrap();
         let mut queue =
             RequestQueue::builder(device.facts(), elevator).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").unwrap();

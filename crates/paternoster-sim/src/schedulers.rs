@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use paternoster_core::Elevator;
-use paternoster_core::elevators::{ALL, Entry, by_name as known, choices as choices_of_ours};
+use paternoster_core::elevator::Entry;
+use paternoster_schedulers::{ALL, by_name as known, choices as choices_of_ours};
 
 /// Makes an elevator that is lent.
 pub type Lent = Arc<dyn Fn() -> Box<dyn Elevator> + Send + Sync>;
@@ -91,7 +92,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Elevator>> {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::elevators::Noop;
+    use paternoster_schedulers::Noop;
 
     use super::*;
 

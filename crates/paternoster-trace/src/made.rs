@@ -2,13 +2,11 @@
 //! What unit tests share: clients and their events.
 
 use paternoster_core::event::{Action, Event};
-use paternoster_core::{
-    ClientId, ClientSpec, DeviceFacts, Flags, Nanos, Op, RequestQueue, elevators,
-};
+use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Flags, Nanos, Op, RequestQueue};
 
 /// This many clients of a queue.
 pub(crate) fn clients<const N: usize>() -> [ClientId; N] {
-    let elevator = elevators::by_name("noop").expect("it is there");
+    let elevator = paternoster_schedulers::by_name("noop").expect("it is there");
     let queue = RequestQueue::builder(DeviceFacts::default(), elevator).build();
     let mut queue = queue.expect("its limits work");
     core::array::from_fn(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room"))

@@ -8,8 +8,7 @@
 
 use std::process::ExitCode;
 
-use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
-use paternoster_core::elevators::Entry;
+use paternoster_core::elevator::{Elevator, Entry, Pick, Place, Position, Traits};
 use paternoster_core::{Client, Group, Note, NoteKind, QueueView, RequestId};
 
 /// A line of traces and explanations.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, elevators, near};
+use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, near};
 use paternoster_sim::{Description, catalog, schedulers};
 
 use crate::{Failure, call};
@@ -36,7 +36,8 @@ impl SchedulerChoice {
     }
 
     pub(crate) fn make(&self) -> Box<dyn Elevator> {
-        schedulers::by_name(&self.name).unwrap_or_else(|| Box::new(elevators::Noop::new()))
+        schedulers::by_name(&self.name)
+            .unwrap_or_else(|| Box::new(paternoster_schedulers::Noop::new()))
     }
 
     /// The attributes, in the order in which they are set.

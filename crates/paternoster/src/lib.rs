@@ -90,7 +90,7 @@ mod versus_kernel;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use paternoster_core::elevators::Entry;
+use paternoster_core::elevator::Entry;
 
 pub use crate::call::{Call, Ran};
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The public items of the library, one a line, in `public-items.txt`: what a change takes from its
+//! The public items of a crate, one a line, in its `public-items.txt`: what a change takes from its
 //! users, adds or renames shows where the change is reviewed.
 //!
 //! ```text
-//! PATERNOSTER_GOLDEN=1 cargo test -p paternoster-core --test all -- public_items::
+//! for crate in core schedulers; do
+//!   PATERNOSTER_GOLDEN=1 cargo test -p paternoster-$crate --test all -- public_items::
+//! done
 //! ```
 //!
-//! writes the list again. The sources are read with `syn` (rustdoc gives its own list to nightly
+//! writes the lists again (the tests of `paternoster-schedulers` include this file). The sources are read with `syn` (rustdoc gives its own list to nightly
 //! compilers only): an item counts if it is `pub` in a public module, or re-exported by `pub use`.
 //! Hidden modules and those of features for tests do not. Bodies and documentation are left out.
 
@@ -20,7 +22,7 @@ use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, TraitItem, Type, UseTree,
 const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/public-items.txt");
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-/// A module by its path (`elevators::noop`; empty for the crate), and its contents.
+/// A module by its path (`paternoster_schedulers::noop`; empty for the crate), and its contents.
 struct Module {
     is_public: bool,
     items: Vec<Item>,
@@ -76,7 +78,8 @@ fn text(tokens: &impl ToTokens) -> String {
 fn is_hidden(attributes: &[Attribute]) -> bool {
     let told = attributes.iter().map(text);
     told.into_iter().any(|told| {
-        let is_of_a_test = ["test", "doctest", "planted-bugs", "conformance", "debug_assertions"];
+        let is_of_a_test =
+            ["test", "doctest", "planted-bugs", "testing", "conformance", "debug_assertions"];
         told == "#[doc(hidden)]"
             || told.starts_with("#[cfg(") && is_of_a_test.iter().any(|word| told.contains(word))
     })
@@ -346,6 +349,10 @@ fn the_list_of_public_items_is_kept() {
     let gone = kept.difference(&found).map(|line| format!("- {line}"));
     let new = found.difference(&kept).map(|line| format!("+ {line}"));
     let differs: Vec<String> = gone.chain(new).collect();
-    let again = "PATERNOSTER_GOLDEN=1 cargo test -p paternoster-core --test all -- public_items::";
+    let again = concat!(
+        "PATERNOSTER_GOLDEN=1 cargo test -p ",
+        env!("CARGO_PKG_NAME"),
+        " --test all -- public_items::"
+    );
     assert!(differs.is_empty(), "{}\n{again}\nwrites the list anew", differs.join("\n"));
 }

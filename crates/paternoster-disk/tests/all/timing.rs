@@ -3,7 +3,7 @@
 //! the same?
 
 use paternoster_core::event::Action;
-use paternoster_core::{Event, Flags, Note, Observer, elevators};
+use paternoster_core::{Event, Flags, Note, Observer};
 use paternoster_disk::{Device, Disk, Nanos, Next, Op};
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::fio::jobfile::{Source, parse};
@@ -56,7 +56,7 @@ fn run(device: &str, job: &str) -> Both {
         &jobs.jobs,
         &settings,
         &mut Simulated::new(device.model()),
-        elevators::by_name("none").unwrap(),
+        paternoster_schedulers::by_name("none").unwrap(),
         Both::default(),
         |_| Ok(()),
         &mut NoWatcher,

@@ -9,8 +9,8 @@
 
 use alloc::boxed::Box;
 
-use paternoster_core::elevators::Paternoster;
 use paternoster_core::{DeviceFacts, Limits, Nanos, RequestQueue};
+use paternoster_schedulers::Paternoster;
 
 /// Sectors of the space in which I/Os lie: 2^54 bytes.
 const CAPACITY: u64 = 1 << 45;

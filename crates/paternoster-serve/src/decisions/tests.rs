@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use paternoster_core::{
     Bio, Class, ClientId, ClientSpec, Command, DeviceFacts, Flags, GroupId, GroupSpec, Limits,
-    Nanos, NoObserver, Op, Outcome, Output, Priority, Tag, Ticket, elevators,
+    Nanos, NoObserver, Op, Outcome, Output, Priority, Tag, Ticket,
 };
 use proptest::prelude::*;
 
@@ -82,7 +82,7 @@ fn dispatch_of(at: Nanos, command: &Command) -> Dispatch {
 
 impl DeviceLoop {
     fn new(elevator: &str, facts: DeviceFacts, sink: &Kept) -> DeviceLoop {
-        let elevator = elevators::by_name(elevator).unwrap();
+        let elevator = paternoster_schedulers::by_name(elevator).unwrap();
         let mut recorded_queue =
             RecordedQueue::new(facts, LIMITS, elevator, Stats::new(&LIMITS)).unwrap();
         recorded_queue.record(Box::new(sink.clone())).unwrap();
@@ -202,7 +202,9 @@ impl DeviceLoop {
                 let _refused = self.recorded_queue.set_attribute(self.now, name, text);
             }
             (11, ..) if b.is_multiple_of(3) => {
-                let name = elevators::ALL[b as usize / 3 % elevators::ALL.len()].name;
+                let name = paternoster_schedulers::ALL
+                    [b as usize / 3 % paternoster_schedulers::ALL.len()]
+                .name;
                 self.recorded_queue.change_elevator(self.now, name).unwrap();
             }
             (11, ..) if b % 3 == 1 => {
@@ -276,7 +278,7 @@ fn acts() -> impl Strategy<Value = Acts> {
 }
 
 fn elevator() -> impl Strategy<Value = &'static str> {
-    (0..elevators::ALL.len()).prop_map(|place| elevators::ALL[place].name)
+    (0..paternoster_schedulers::ALL.len()).prop_map(|place| paternoster_schedulers::ALL[place].name)
 }
 
 /// A fixed record of some length.
@@ -410,7 +412,7 @@ fn what_is_no_record_is_refused() {
 /// Is a record refused that would begin in the middle, or a second one?
 #[test]
 fn a_record_begins_with_its_queue() {
-    let elevator = || elevators::by_name("noop").unwrap();
+    let elevator = || paternoster_schedulers::by_name("noop").unwrap();
     let mut recorded_queue =
         RecordedQueue::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
     assert!(matches!(recorded_queue.next(Nanos::ZERO), Output::Wait { .. }));
@@ -434,7 +436,7 @@ fn many_calls(recorded_queue: &mut RecordedQueue<NoObserver>, count: u64, apart:
 #[test]
 fn a_full_record_is_cut() {
     let sink = Kept::default();
-    let elevator = elevators::by_name("noop").unwrap();
+    let elevator = paternoster_schedulers::by_name("noop").unwrap();
     let mut recorded_queue = RecordedQueue::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
     recorded_queue.record_at_most(Box::new(sink.clone()), 10_000).unwrap();
     many_calls(&mut recorded_queue, 100_000, Nanos(1000));
@@ -466,7 +468,7 @@ impl Write for Stuck {
 fn a_slow_disk_cuts_the_record() {
     let (let_go, stuck) = channel();
     let sink = Kept::default();
-    let elevator = elevators::by_name("noop").unwrap();
+    let elevator = paternoster_schedulers::by_name("noop").unwrap();
     let mut recorded_queue = RecordedQueue::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
     recorded_queue.record(Box::new(Stuck(stuck, sink.clone()))).unwrap();
     // More than 4 MiB at 8 bytes: steps of 2^40 ns take six.
@@ -490,7 +492,7 @@ fn a_failing_disk_is_told_of() {
             Ok(())
         }
     }
-    let elevator = elevators::by_name("noop").unwrap();
+    let elevator = paternoster_schedulers::by_name("noop").unwrap();
     let mut recorded_queue = RecordedQueue::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
     recorded_queue.record(Box::new(Failing)).unwrap();
     many_calls(&mut recorded_queue, 100, Nanos(1000));
@@ -502,7 +504,7 @@ fn a_failing_disk_is_told_of() {
 fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
     const REQUESTS: u32 = 1000;
     let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
-    let elevator = elevators::by_name(elevator).unwrap();
+    let elevator = paternoster_schedulers::by_name(elevator).unwrap();
     let mut recorded_queue =
         RecordedQueue::new(facts, Limits::default(), elevator, NoObserver).unwrap();
     let sink = Kept::default();

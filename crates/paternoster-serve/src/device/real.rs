@@ -242,7 +242,7 @@ impl Device for RealDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::{Bio, ClientSpec, Output, RequestQueue, elevators};
+    use paternoster_core::{Bio, ClientSpec, Output, RequestQueue};
 
     /// Do a queue's commands reach the file and complete, and does `wait` return in time when none
     /// is in the device?
@@ -253,7 +253,7 @@ mod tests {
         let (mut device, note) = RealDevice::open(&path, false, 1).unwrap();
         assert!(note.is_none_or(|note| note.contains("plain threads")));
         assert_eq!(device.facts().capacity, 2048);
-        let elevator = elevators::by_name("noop").unwrap();
+        let elevator = paternoster_schedulers::by_name("noop").unwrap();
         let mut queue =
             RequestQueue::builder(device.facts(), elevator).build().expect("its limits work");
         let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();

@@ -73,13 +73,13 @@ impl Tenants {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{DeviceFacts, Limits, NoObserver, elevators};
+    use paternoster_core::{DeviceFacts, Limits, NoObserver};
 
     use super::*;
     use crate::config::Config;
 
     fn none_yet() -> (Tenants, RecordedQueue<NoObserver>) {
-        let elevator = elevators::by_name("bfq").unwrap();
+        let elevator = paternoster_schedulers::by_name("bfq").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
         let mut recorded_queue =
             RecordedQueue::new(DeviceFacts::default(), limits, elevator, NoObserver).unwrap();

@@ -171,7 +171,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, elevators};
+    use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver};
 
     use super::*;
     use crate::config::{Config, Group, Tenant};
@@ -180,7 +180,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn tenants(config: &Config) -> (Tenants, RecordedQueue<NoObserver>) {
-        let elevator = elevators::by_name("bfq").unwrap();
+        let elevator = paternoster_schedulers::by_name("bfq").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
         let mut recorded_queue =
             RecordedQueue::new(DeviceFacts::default(), limits, elevator, NoObserver).unwrap();

@@ -517,9 +517,7 @@ fn place_of(place: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{
-        Bio, ClientSpec, DeviceFacts, Limits, NoObserver, Op, Outcome, Output, elevators,
-    };
+    use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, NoObserver, Op, Outcome, Output};
 
     use super::*;
     use crate::config::{Caps, Config, Group, Tenant};
@@ -546,7 +544,7 @@ mod tests {
             ],
             ..Config::default()
         };
-        let elevator = elevators::by_name("bfq").unwrap();
+        let elevator = paternoster_schedulers::by_name("bfq").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
         let mut recorded_queue =
             RecordedQueue::new(DeviceFacts::default(), limits, elevator, NoObserver).unwrap();
@@ -563,7 +561,7 @@ mod tests {
     /// Two writes are one command, and the first is withdrawn.
     #[test]
     fn a_stranger_goes_when_its_last_request_has() {
-        let noop = elevators::by_name("noop").unwrap();
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
         let mut recorded_queue =
             RecordedQueue::new(DeviceFacts::default(), limits, noop, NoObserver).unwrap();

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command as Program;
 
-use paternoster_core::{
-    Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue, Tag, elevators,
-};
+use paternoster_core::{Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue, Tag};
 use paternoster_trace::blktrace::{Code, Reader};
 
 use super::*;
@@ -41,7 +39,7 @@ struct QueueView {
 impl QueueView {
     fn new(stats: Stats) -> QueueView {
         let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
-        let elevator = elevators::by_name("bfq").unwrap();
+        let elevator = paternoster_schedulers::by_name("bfq").unwrap();
         let mut queue = RequestQueue::builder(facts, elevator)
             .limits(LIMITS)
             .observer(stats)

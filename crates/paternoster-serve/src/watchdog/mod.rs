@@ -72,7 +72,7 @@ impl Verdict {
 /// Makes the elevator of this name, as the server runs it: one that is not ours is watched.
 #[must_use]
 pub fn by_name(name: &str) -> Option<(Box<dyn Elevator>, Option<Verdict>)> {
-    if let Some(ours) = paternoster_core::elevators::by_name(name).filter(|_| !watches_ours()) {
+    if let Some(ours) = paternoster_schedulers::by_name(name).filter(|_| !watches_ours()) {
         return Some((ours, None));
     }
     let (watched, verdict) = Watched::new(schedulers::by_name(name)?);

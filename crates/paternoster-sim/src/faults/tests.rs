@@ -10,7 +10,7 @@ use crate::Simulated;
 use crate::linear::{Linear, LinearCosts};
 use crate::null::Null;
 use crate::transfer::Transfer;
-use paternoster_core::{Bio, ClientSpec, Device, Limits, Op, Output, RequestQueue, elevators};
+use paternoster_core::{Bio, ClientSpec, Device, Limits, Op, Output, RequestQueue};
 use proptest::prelude::*;
 
 fn serial() -> Box<dyn Model> {
@@ -31,7 +31,7 @@ type End = (u64, i32);
 fn run(inner: Box<dyn Model>, rules: &[&str], seed: u64, bios: &[(Op, u64, u32)]) -> Vec<End> {
     let rules: Vec<Rule> = rules.iter().map(|text| text.parse().unwrap()).collect();
     let mut device = Simulated::new(Faulty::new(inner, &rules, seed));
-    let noop = elevators::by_name("noop").unwrap();
+    let noop = paternoster_schedulers::by_name("noop").unwrap();
     let limits = Limits { requests: 8192, bios: 8192, ..Limits::default() };
     let mut queue = RequestQueue::builder(device.facts(), noop)
         .limits(limits)

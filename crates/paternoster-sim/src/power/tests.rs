@@ -2,7 +2,7 @@
 //! Does the disk keep the promises of its documentation, and no more than those?
 
 use super::*;
-use paternoster_core::{Bio, ClientId, ClientSpec, Output, RequestQueue, Status, elevators};
+use paternoster_core::{Bio, ClientId, ClientSpec, Output, RequestQueue, Status};
 
 const CUTS: u64 = 64;
 
@@ -24,7 +24,7 @@ impl Bench {
         // The queue takes the disk for one without a cache: it passes on what it gets, and the
         // tests choose the commands that the disk sees.
         let plain = DeviceFacts { write_cache: false, ..facts };
-        let noop = elevators::by_name("noop").unwrap();
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
         let mut queue = RequestQueue::builder(plain, noop).build().expect("its limits work");
         let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         Bench { disk, queue, client, now: Nanos::ZERO }

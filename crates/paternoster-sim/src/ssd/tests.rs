@@ -8,7 +8,7 @@ use crate::ssd::die::DieTimes;
 use crate::ssd::slc::SlcNumbers;
 use crate::ssd::wire::LinkCosts;
 use crate::transfer::Transfer;
-use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue, Tag, elevators};
+use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue, Tag};
 use proptest::prelude::*;
 
 const fn rate(mb_per_second: u64) -> Transfer {
@@ -60,7 +60,7 @@ struct Rig {
 impl Rig {
     fn new(numbers: &Numbers, facts: DeviceFacts) -> Rig {
         let device = Simulated::new(Ssd::new(facts, numbers));
-        let noop = elevators::by_name("noop").unwrap();
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
         // The queue only provides tags, and more than the device takes.
         let seen = DeviceFacts { depth: 64, ..facts };
         let mut queue = RequestQueue::builder(seen, noop).build().expect("its limits work");

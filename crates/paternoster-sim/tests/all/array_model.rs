@@ -2,7 +2,7 @@
 //! The array model by hand and by properties; the program's tests compare it with published figures
 //! (`array_figures.rs`), because those need buffered readers.
 
-use paternoster_core::{Bio, Device, Nanos, Op, Output, RequestQueue, Status, elevators};
+use paternoster_core::{Bio, Device, Nanos, Op, Output, RequestQueue, Status};
 use paternoster_core::{ClientId, ClientSpec};
 use paternoster_sim::model::Model;
 use paternoster_sim::{Description, Simulated};
@@ -45,7 +45,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let device = Description::parse("small.toml", ARRAY).expect("a sound file");
-        let elevator = elevators::by_name("noop").expect("noop");
+        let elevator = paternoster_schedulers::by_name("noop").expect("noop");
         let mut queue =
             RequestQueue::builder(device.facts, elevator).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").expect("an attribute");

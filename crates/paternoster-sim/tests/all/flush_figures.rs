@@ -8,7 +8,7 @@
 
 use paternoster_core::{
     Bio, ClientId, ClientSpec, Command, Device, DeviceFacts, Limits, Nanos, Op, Output,
-    RequestQueue, Tag, elevators,
+    RequestQueue, Tag,
 };
 use paternoster_sim::{Model, Simulated, catalog};
 
@@ -25,7 +25,7 @@ impl Rig {
     fn new(name: &str) -> Rig {
         let description = catalog::by_name(name).expect("in the catalog").expect("sound");
         let facts = DeviceFacts { write_cache: false, ..description.facts };
-        let noop = elevators::by_name("noop").expect("noop");
+        let noop = paternoster_schedulers::by_name("noop").expect("noop");
         let limits = Limits { requests: 3 * 1024, bios: 8192, ..Limits::default() };
         let mut queue =
             RequestQueue::builder(facts, noop).limits(limits).build().expect("its limits work");

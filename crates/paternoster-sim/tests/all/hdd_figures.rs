@@ -9,7 +9,7 @@
 
 use paternoster_core::Nanos;
 use paternoster_core::{
-    Bio, ClientId, ClientSpec, Device, Limits, NoObserver, Op, Output, RequestQueue, elevators,
+    Bio, ClientId, ClientSpec, Device, Limits, NoObserver, Op, Output, RequestQueue,
 };
 use paternoster_sim::{Model, Simulated, catalog};
 
@@ -26,7 +26,7 @@ impl Bench {
     fn new(name: &str) -> Bench {
         let description = catalog::by_name(name).expect("in the catalog").expect("sound");
         let device = Simulated::new(description.model());
-        let elevator = elevators::by_name("noop").expect("a scheduler of ours");
+        let elevator = paternoster_schedulers::by_name("noop").expect("a scheduler of ours");
         let limits = Limits { bios: 8192, ..Limits::default() };
         let mut queue = RequestQueue::builder(device.facts(), elevator)
             .limits(limits)

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use paternoster_core::{
-    Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue, elevators,
+    Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue,
 };
 use paternoster_sim::model::Model;
 use paternoster_sim::{Simulated, catalog};
@@ -36,7 +36,7 @@ impl World {
     pub(crate) fn new(device: &str, elevator: &str, limits: Limits) -> World {
         let description = catalog::by_name(device).expect("a device of ours").expect("sound");
         let device = Simulated::new(description.model());
-        let elevator = elevators::by_name(elevator).expect("an elevator of ours");
+        let elevator = paternoster_schedulers::by_name(elevator).expect("an elevator of ours");
         let queue = RequestQueue::builder(device.facts(), elevator)
             .limits(limits)
             .build()

@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use paternoster_core::{Bio, ClientSpec, Device, Nanos, Op, Output, RequestQueue, elevators};
+use paternoster_core::{Bio, ClientSpec, Device, Nanos, Op, Output, RequestQueue};
 use paternoster_sim::{Rule, Simulated, catalog};
 
 const COMMANDS: u64 = 20_000;
@@ -62,7 +62,7 @@ fn a_warm_device_does_not_allocate() {
     for name in ["ssd-870evo", "nvme-7300"] {
         let description = catalog::by_name(name).unwrap().unwrap();
         let mut device = Simulated::new(description.faulty_model(&rules, 1));
-        let noop = elevators::by_name("noop").unwrap();
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
         let mut queue =
             RequestQueue::builder(device.facts(), noop).build().expect("its limits work");
         let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();

@@ -250,8 +250,8 @@ impl<S: Sink> Observer for Tracer<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::elevators::Noop;
     use paternoster_core::{Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue};
+    use paternoster_schedulers::Noop;
 
     #[derive(Default)]
     struct Kept(Vec<(Record, Vec<u8>)>);

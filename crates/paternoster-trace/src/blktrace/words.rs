@@ -117,7 +117,7 @@ const fn reason(why: Expiry) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, NoteKind, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, NoteKind, RequestQueue};
 
     use super::*;
 
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn an_elevator_of_ones_own_speaks() {
         static WAITS: NoteKind = NoteKind { words: "waits for its turn", unit: " ns" };
-        let noop = elevators::by_name("noop").unwrap();
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
         let mut queue =
             RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
         let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();

@@ -5,7 +5,7 @@
 //! between two changes, whatever the weights are. A rate is kept from the instant at which it is
 //! set, and counts from the job's begin.
 
-use paternoster_core::{Nanos, NoObserver, elevators};
+use paternoster_core::{Nanos, NoObserver};
 use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::{RunError, RunResult, Settings, Watcher, run};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn counts(text: &str, device: &Description, elevator: &str, interval: Nanos) -> 
     let status_interval = Some(interval);
     let submit_cost = Nanos(1);
     let settings = Settings { submit_cost, status_interval, ..Settings::default() };
-    let elevator = elevators::by_name(elevator).expect("it is known");
+    let elevator = paternoster_schedulers::by_name(elevator).expect("it is known");
     let (mut model, mut counts) = (Simulated::new(device.model()), Counts::default());
     let prepare = |queue: &mut paternoster_workload::observed::Queue| {
         // Turns that are short enough for a phase to have many.

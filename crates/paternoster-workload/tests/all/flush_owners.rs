@@ -10,7 +10,7 @@
 //! 0.47 of their part (`PATERNOSTER_FLUSH_DRAWS=8`), 3 with 8 get 0.59, 5 with 8 get 0.46; under
 //! paternoster the last two get 0.82 and 0.79. On both SSDs it held in all drawn cases.
 
-use paternoster_core::{NoObserver, elevators};
+use paternoster_core::NoObserver;
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::{NoWatcher, RunError, Settings, run};
 
@@ -46,7 +46,7 @@ fn ios(device: &str, time_ms: u64, elevator: &str, readers: u64, writers: u64) -
     }
     let jobs = jobs_of(&text).expect("a sound job file").jobs;
     let settings = Settings { submit_cost: device.submit_cost, ..Settings::default() };
-    let elevator = elevators::by_name(elevator).expect("it is known");
+    let elevator = paternoster_schedulers::by_name(elevator).expect("it is known");
     let mut model = Simulated::new(device.model());
     let done: Result<_, RunError> =
         run(&jobs, &settings, &mut model, elevator, NoObserver, |_| Ok(()), &mut NoWatcher);

@@ -21,7 +21,7 @@
 //!
 //! Source: CFQ-20, CFQ-61, CFQ-65; `paternoster run` of the load.
 
-use paternoster_core::{NoObserver, elevators};
+use paternoster_core::NoObserver;
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::{NoWatcher, RunError, Settings, run};
 
@@ -38,7 +38,7 @@ fn reads(depth: u32, beside_idle_class: bool) -> [u64; 2] {
     );
     let jobs = jobs_of(&text).expect("a sound job file").jobs;
     let settings = Settings { submit_cost: device.submit_cost, ..Settings::default() };
-    let elevator = elevators::by_name("cfq").expect("it is known");
+    let elevator = paternoster_schedulers::by_name("cfq").expect("it is known");
     let mut model = Simulated::new(device.model());
     let done: Result<_, RunError> =
         run(&jobs, &settings, &mut model, elevator, NoObserver, |_| Ok(()), &mut NoWatcher);

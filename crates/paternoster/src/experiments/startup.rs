@@ -11,7 +11,7 @@
 //! the others' commands are ahead of each of the program's; that number is varied. paternoster is
 //! judged where both are possible.
 
-use paternoster_core::{Nanos, elevators};
+use paternoster_core::Nanos;
 use paternoster_sim::catalog;
 use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::startup::profile::by_name;
@@ -104,7 +104,7 @@ pub(crate) fn experiment() -> Experiment {
 /// The schedulers for a scene: all of them, except where each run takes a second.
 fn schedulers(scene: Scene) -> impl Iterator<Item = &'static str> {
     let few = scene.name == NVME.name;
-    let all = elevators::ALL.iter().map(|entry| entry.name);
+    let all = paternoster_schedulers::ALL.iter().map(|entry| entry.name);
     all.filter(move |name| !few || NVME_SCHEDULERS.contains(name))
 }
 
@@ -177,7 +177,7 @@ fn sweep() -> Vec<Figure> {
 
 fn figures() -> Vec<Figure> {
     let of_scene = |scene: Scene| {
-        let alone = of(name(scene, elevators::ALL[0].name), "alone s");
+        let alone = of(name(scene, paternoster_schedulers::ALL[0].name), "alone s");
         let mut figures = vec![Figure::new(format!("{}: alone", scene.name), "s", alone)];
         for scheduler in schedulers(scene) {
             let run = name(scene, scheduler);

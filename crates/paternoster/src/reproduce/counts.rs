@@ -70,14 +70,14 @@ impl Observer for Counts {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue};
 
     use super::*;
 
     /// Is each note counted under its name, and the end of a raise not at all?
     #[test]
     fn notes_are_counted() {
-        let noop = elevators::by_name("noop").expect("it is there");
+        let noop = paternoster_schedulers::by_name("noop").expect("it is there");
         let mut queue =
             RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
         let [client, into] =

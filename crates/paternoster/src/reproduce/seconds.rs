@@ -86,14 +86,14 @@ const fn as_f64(value: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue};
 
     /// Does the drawing hold? Ramp 1 s, the last completion at 4.4: seconds 1 to 3 count. In second
     /// 2 the first client has one I/O of 1 ms and the other 3 ms, of which 2 are a flush: a
     /// quarter.
     #[test]
     fn only_whole_seconds_count() {
-        let noop = elevators::by_name("noop").expect("it is there");
+        let noop = paternoster_schedulers::by_name("noop").expect("it is there");
         let mut queue =
             RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
         let [one, other] =

@@ -6,9 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use paternoster_core::{
-    Bio, ClientSpec, DeviceFacts, Limits, Nanos, NoObserver, Op, Outcome, elevators,
-};
+use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, NoObserver, Op, Outcome};
 use paternoster_serve::recorded_queue::RecordedQueue;
 
 fn paternoster(arguments: &[&str]) -> Output {
@@ -26,7 +24,7 @@ fn own_path(name: &str) -> PathBuf {
 fn record(name: &str) -> (String, String) {
     let path = own_path(name);
     let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
-    let elevator = elevators::by_name("bfq").unwrap();
+    let elevator = paternoster_schedulers::by_name("bfq").unwrap();
     let mut recorded_queue =
         RecordedQueue::new(facts, Limits::default(), elevator, NoObserver).unwrap();
     recorded_queue.record(Box::new(File::create(&path).unwrap())).unwrap();

@@ -5,10 +5,8 @@
 //! The device `millisecond.toml` takes 32 commands at a time and a millisecond for each; submitting
 //! costs a nanosecond.
 
-use std::process::{Command, Output, Stdio};
-
-use paternoster_core::elevators;
 use serde_json::Value;
+use std::process::{Command, Output, Stdio};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const DEVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/millisecond.toml");
@@ -47,7 +45,7 @@ const FILM: [&str; 5] =
 /// frame: the last of four frames is due at 120 ms. One by one it takes 4 ms, at depth 4 one.
 #[test]
 fn a_frame_is_read_in_each_period() {
-    for scheduler in elevators::ALL.iter().map(|entry| entry.name) {
+    for scheduler in paternoster_schedulers::ALL.iter().map(|entry| entry.name) {
         let film = [&FILM[..], &["--frame_size=16k", "--scheduler", scheduler]].concat();
         let report = run(&film);
         assert_eq!((time_ms(&report), frames(&report)), (124, [4, 0, 0, 0, 4]), "{scheduler}");

@@ -9,7 +9,7 @@
 //! A replay does not repeat what a trace does not contain: I/O priorities, cgroups. The random jobs
 //! have none.
 
-use paternoster_core::{Action, Event, Flags, Nanos, Note, Observer, Op, RequestQueue, elevators};
+use paternoster_core::{Action, Event, Flags, Nanos, Note, Observer, Op, RequestQueue};
 use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{Source, parse};
@@ -64,7 +64,7 @@ fn record(device: &Description, scheduler: &str, text: &str) -> Recording {
         &jobs,
         &settings,
         &mut Simulated::new(device.model()),
-        elevators::by_name(scheduler).expect("a scheduler"),
+        paternoster_schedulers::by_name(scheduler).expect("a scheduler"),
         Tracer::default(),
         |queue| {
             every_flush(queue);
@@ -90,7 +90,7 @@ fn play_with(
 ) -> (Replayed, Recording) {
     let schedule = &Schedule::new(recording, manner, Speed::AS_RECORDED);
     let mapping = &Mapping::new(recording, device.facts.capacity, Fit::Fail).expect("it fits");
-    let elevator = elevators::by_name(scheduler).expect("a scheduler");
+    let elevator = paternoster_schedulers::by_name(scheduler).expect("a scheduler");
     let what = Replay { recording, schedule, mapping };
     let device = &mut Simulated::new(device.model());
     let prepare = |queue: &mut Queue| {

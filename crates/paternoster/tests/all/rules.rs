@@ -131,7 +131,7 @@ fn rules_and_citations_agree() {
 #[test]
 fn rules_of_our_own_elevator_agree() {
     let root = Path::new(ROOT);
-    let folder = root.join("crates/paternoster-core/src/elevators/adaptive");
+    let folder = root.join("crates/paternoster-schedulers/src/adaptive");
     let page = root.join("docs/rules/adaptive.md");
     let (mut cited, mut had) = (BTreeSet::new(), BTreeSet::new());
     for (path, text) in files(&["rs", "md"]) {

@@ -5,10 +5,8 @@
 //! The device `millisecond.toml` takes 32 commands at a time and a millisecond for each; submitting
 //! costs a nanosecond.
 
-use std::process::{Command, Output, Stdio};
-
-use paternoster_core::elevators;
 use serde_json::Value;
+use std::process::{Command, Output, Stdio};
 
 const DEVICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/millisecond.toml");
 
@@ -44,7 +42,7 @@ fn millis(time: &Value) -> f64 {
 /// Under paternoster it is a command of its own after 15 of the reads, 1 ms each: 290.96 ms.
 #[test]
 fn a_start_alone_takes_its_time() {
-    for scheduler in elevators::ALL.iter().map(|entry| entry.name) {
+    for scheduler in paternoster_schedulers::ALL.iter().map(|entry| entry.name) {
         let xterm = ["--profile", "xterm", "--repeat", "2", "--device", DEVICE];
         let alone = ["--readers", "0", "--writers", "0", "--scheduler", scheduler];
         let found = results(&[&xterm[..], &alone].concat());

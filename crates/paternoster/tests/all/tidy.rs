@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use paternoster_core::{DeviceFacts, RequestQueue, elevators};
+use paternoster_core::{DeviceFacts, RequestQueue};
 
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const COLUMNS: usize = 100;
@@ -239,7 +239,7 @@ fn unsafe_code_gives_its_reason() {
         bad
     });
     assert!(found.is_empty(), "{found:#?}");
-    let names = ["core", "disk", "gate", "sim", "trace", "workload"];
+    let names = ["core", "disk", "gate", "schedulers", "sim", "trace", "workload"];
     for name in names.map(|name| format!("paternoster-{name}")) {
         let file = Path::new(ROOT).join("crates").join(&name).join("src/lib.rs");
         let text = fs::read_to_string(file).unwrap();
@@ -330,7 +330,7 @@ fn links_lead_somewhere() {
 #[test]
 fn everything_that_can_be_set_is_documented() {
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
-    for entry in elevators::ALL {
+    for entry in paternoster_schedulers::ALL {
         assert!(readme.contains(entry.name), "{} is not in the README", entry.name);
         let queue = RequestQueue::builder(DeviceFacts::default(), (entry.make)())
             .build()

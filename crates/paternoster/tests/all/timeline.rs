@@ -8,15 +8,13 @@
 //! `F` in front: a flush before the data, or nothing else; then `W` or `R`; `F` after it: FUA, `S`
 //! sync, `M` metadata. The host's own times are a few ns, so they do not show in whole us.
 
-use std::collections::BTreeMap;
-
-use paternoster_core::elevators;
 use paternoster_core::{Action, Event, Flags, Nanos, Note, Observer, Op};
 use paternoster_sim::{Description, Rule, Simulated};
 use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::page_cache::HostSettings;
 use paternoster_workload::page_cache::journal::{JournalMode, JournalSettings};
 use paternoster_workload::run::{NoWatcher, RunError, RunResult, Settings};
+use std::collections::BTreeMap;
 
 /// The device's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +146,7 @@ fn events(
         &jobs,
         &settings,
         &mut Simulated::new(device.faulty_model(faults, 0)),
-        elevators::by_name("noop").expect("noop"),
+        paternoster_schedulers::by_name("noop").expect("noop"),
         Events::default(),
         |_| Ok::<(), RunError>(()),
         &mut NoWatcher,

@@ -8,8 +8,6 @@
 //!
 //! After an intended change of behaviour: `PATERNOSTER_GOLDEN=write cargo test --release -p
 //! paternoster --test judges determinism`, and read the diff.
-
-use paternoster_core::elevators;
 use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::meter::EventHash;
@@ -82,8 +80,8 @@ fn jobs() -> JobFile {
 
 /// The digest of a seed's report and event stream.
 fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
-    let schedulers = u64::try_from(elevators::ALL.len()).unwrap();
-    let entry = &elevators::ALL[usize::try_from(seed % schedulers).unwrap()];
+    let schedulers = u64::try_from(paternoster_schedulers::ALL.len()).unwrap();
+    let entry = &paternoster_schedulers::ALL[usize::try_from(seed % schedulers).unwrap()];
     let count = u64::try_from(devices.len()).unwrap();
     let device = &devices[usize::try_from(seed / schedulers % count).unwrap()];
     let settings = Settings { seed, submit_cost: device.submit_cost, ..Settings::default() };

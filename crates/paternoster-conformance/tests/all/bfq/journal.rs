@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use paternoster_core::Nanos;
-use paternoster_core::elevators::conformance::bfq::{
+use paternoster_schedulers::conformance::bfq::{
     self, Decision, Listener, ProbePoint, Reading, Turns,
 };
 use paternoster_trace::ftrace::QueueName;

@@ -14,13 +14,13 @@
 use std::collections::BTreeMap;
 
 use paternoster_core::elevator::{Admission, Side};
-use paternoster_core::elevators::Bfq;
-use paternoster_core::elevators::conformance::bfq::BfqProbe;
 use paternoster_core::testing::{Probe, World};
 use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Hz, Nanos, Ncq, Op,
     RequestId,
 };
+use paternoster_schedulers::Bfq;
+use paternoster_schedulers::conformance::bfq::BfqProbe;
 use paternoster_trace::ftrace::{BfqMessage, Call, CallKind, Merge, QueueName, What};
 
 use super::account::{Account, Cause, Pair};

@@ -8,7 +8,7 @@
 //! What Linux says of references, addresses and allocations is left out: it decides nothing. What
 //! it does not put in words, which request goes, becomes a word here.
 
-use paternoster_core::elevators::conformance::bfq::ProbePoint;
+use paternoster_schedulers::conformance::bfq::ProbePoint;
 use paternoster_trace::ftrace::{BfqMessage, Partner, QueueName};
 
 /// A word has at most this many numbers.

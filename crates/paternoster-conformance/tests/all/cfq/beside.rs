@@ -5,10 +5,10 @@
 //! seven differences.
 
 use paternoster_core::RequestId;
-use paternoster_core::elevators::Cfq;
-use paternoster_core::elevators::conformance::cfq::CfqProbe;
-use paternoster_core::elevators::conformance::cfq::SeenQueue;
 use paternoster_core::testing::Probe;
+use paternoster_schedulers::Cfq;
+use paternoster_schedulers::conformance::cfq::CfqProbe;
+use paternoster_schedulers::conformance::cfq::SeenQueue;
 
 use super::calls::Step;
 use super::log::Name;

@@ -12,8 +12,8 @@
 //! A decision that is logged only if it is a yes counts only if either side says yes: that no slice
 //! was found used up at each of 100 000 requests would make a fine percentage of nothing.
 
-use paternoster_core::elevators::conformance::cfq::{Choice, Decision, tree};
 use paternoster_core::{Class, Nanos, Preemption, RequestId};
+use paternoster_schedulers::conformance::cfq::{Choice, Decision, tree};
 
 use super::log::Name;
 use super::message::{Exit, Message, Rule};

@@ -37,8 +37,8 @@ mod tally;
 use std::collections::BTreeMap;
 
 use paternoster_conformance::{Folder, results};
-use paternoster_core::elevators::by_name;
 use paternoster_core::testing::{Probe, World};
+use paternoster_schedulers::by_name;
 
 use calls::Calls;
 use log::{Line, class_of};

@@ -15,7 +15,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use paternoster_core::elevators::conformance::cfq::{self, Choice};
+use paternoster_schedulers::conformance::cfq::{self, Choice};
 
 use super::calls::Said;
 use super::log::Name;

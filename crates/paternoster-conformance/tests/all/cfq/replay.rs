@@ -13,12 +13,12 @@
 use std::collections::BTreeMap;
 
 use paternoster_core::elevator::Side;
-use paternoster_core::elevators::Cfq;
-use paternoster_core::elevators::conformance::cfq::CfqProbe;
 use paternoster_core::testing::{Probe, World};
 use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Nanos, Ncq, Op, RequestId,
 };
+use paternoster_schedulers::Cfq;
+use paternoster_schedulers::conformance::cfq::CfqProbe;
 
 use super::beside;
 use super::calls::{Call, Said, Step};

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use paternoster_core::elevators::Cfq;
-use paternoster_core::elevators::conformance::cfq::CfqProbe;
 use paternoster_core::testing::Probe;
 use paternoster_core::{Class, Elevator, Priority};
+use paternoster_schedulers::Cfq;
+use paternoster_schedulers::conformance::cfq::CfqProbe;
 
 use super::calls::{Said, Step};
 use super::message::Message;

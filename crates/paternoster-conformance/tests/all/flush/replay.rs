@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use paternoster_core::{
     Bio, ClientId, ClientSpec, Command, DeviceFacts, Flags, Nanos, Op, Outcome, Output,
-    RequestQueue, Tag, Waiting, elevators,
+    RequestQueue, Tag, Waiting,
 };
 
 use super::account::Account;
@@ -81,7 +81,7 @@ impl Replay {
     }
 
     fn new(scheduler: &str) -> Replay {
-        let elevator = elevators::by_name(scheduler).expect("a scheduler");
+        let elevator = paternoster_schedulers::by_name(scheduler).expect("a scheduler");
         let queue = RequestQueue::builder(disk(), elevator).build().expect("its limits work");
         let (clients, under_way) = (BTreeMap::new(), BTreeMap::new());
         let (in_device, account) = (BTreeMap::new(), Account::default());

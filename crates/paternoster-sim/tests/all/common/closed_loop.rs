@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use paternoster_core::{
-    Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue, elevators,
+    Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue,
 };
 use paternoster_sim::{Description, Simulated, catalog};
 
@@ -100,7 +100,7 @@ pub(crate) fn run(
     let mut device = Simulated::new(description.model());
     let facts = device.facts();
     let limits = Limits { requests: 3 * 1024, ..Limits::default() };
-    let noop = elevators::by_name("noop").expect("noop");
+    let noop = paternoster_schedulers::by_name("noop").expect("noop");
     let mut queue =
         RequestQueue::builder(facts, noop).limits(limits).build().expect("its limits work");
     queue.set_attribute(Nanos::ZERO, "nomerges", "2").expect("nomerges");

@@ -244,11 +244,11 @@ impl Promises {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Nanos, RequestQueue, elevators};
+    use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Nanos, RequestQueue};
 
     /// Any client; promises do not depend on which.
     fn somebody() -> ClientId {
-        let noop = elevators::by_name("noop").unwrap();
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
         let facts = DeviceFacts::default();
         let mut queue = RequestQueue::builder(facts, noop).build().expect("its limits work");
         queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap()

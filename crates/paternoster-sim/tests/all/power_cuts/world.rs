@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::{
     Attribute, Bio, ClientId, ClientSpec, Command, Cookie, Limits, Nanos, Op, Outcome, Output,
-    QUEUE_ATTRIBUTES, RequestQueue, Status, SubmitError, Ticket, Values, Waiting, elevators,
+    QUEUE_ATTRIBUTES, RequestQueue, Status, SubmitError, Ticket, Values, Waiting,
 };
 use paternoster_sim::Model;
 use paternoster_sim::chance::Chance;
@@ -168,7 +168,8 @@ pub(crate) fn run(
 impl World {
     fn new(plan: &Plan, ills: Ills) -> World {
         let facts = plan.facts();
-        let elevator = elevators::ALL[usize::from(plan.elevator) % elevators::ALL.len()];
+        let elevator = paternoster_schedulers::ALL
+            [usize::from(plan.elevator) % paternoster_schedulers::ALL.len()];
         let (requests, bios) = if plan.narrow { (12, 16) } else { (96, 64) };
         let clients = u32::from(plan.clients);
         let limits = Limits { requests, bios, clients, groups: 1, notes: 0 };
@@ -256,7 +257,8 @@ impl World {
             }
             Step::Set { attribute, value } => self.set_any(attribute, value),
             Step::Elevator(which) => {
-                let entry = elevators::ALL[usize::from(which) % elevators::ALL.len()];
+                let entry = paternoster_schedulers::ALL
+                    [usize::from(which) % paternoster_schedulers::ALL.len()];
                 self.queue.change_elevator(self.now, (entry.make)());
                 self.census.changes += 1;
             }

@@ -6,8 +6,8 @@ pub(crate) mod golden;
 pub(crate) mod random;
 pub(crate) mod recordings;
 
-use paternoster_core::elevators::Noop;
 use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Nanos, RequestQueue};
+use paternoster_schedulers::Noop;
 
 /// Four clients of a queue.
 pub(crate) fn clients() -> [ClientId; 4] {

@@ -76,13 +76,13 @@ impl Observer for StartWatch {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, Flags, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, Flags, RequestQueue};
 
     use super::*;
 
     /// A program of one process, and two others.
     fn clients() -> [ClientId; 3] {
-        let noop = elevators::by_name("noop").expect("it is there");
+        let noop = paternoster_schedulers::by_name("noop").expect("it is there");
         let mut queue =
             RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
         [0, 1, 2].map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room"))

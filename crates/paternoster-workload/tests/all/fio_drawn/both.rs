@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-use paternoster_core::{NoObserver, elevators};
+use paternoster_core::NoObserver;
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::process::record::Output;
 use paternoster_workload::{RunError, Settings, Watcher, run};
@@ -81,7 +81,7 @@ pub(crate) fn ours(text: &str) -> Answer {
     })?;
     let device = catalog::by_name("ssd-870evo").expect("it is known").expect("it is sound");
     let (mut model, mut kept) = (Simulated::new(device.model()), Kept::default());
-    let elevator = elevators::by_name("noop").expect("it is known");
+    let elevator = paternoster_schedulers::by_name("noop").expect("it is known");
     let settings = Settings::default();
     let done: Result<_, RunError> =
         run(&jobs.jobs, &settings, &mut model, elevator, NoObserver, |_| Ok(()), &mut kept);

@@ -17,7 +17,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use folder::Folder;
-use paternoster_core::elevators;
 use serde_json::Value;
 
 use crate::common::skipped;
@@ -94,7 +93,7 @@ fn blkparse_prints_what_we_print() {
     if !is_here("blkparse", "-V") {
         return;
     }
-    for elevator in elevators::ALL {
+    for elevator in paternoster_schedulers::ALL {
         let folder = Folder::new(&format!("blkparse-{}", elevator.name));
         trace(&folder, elevator.name);
         for options in [&[][..], &["-t", "-q"], &["-s", "-h"], &["-a", "issue", "-q"]] {
@@ -112,7 +111,7 @@ fn btt_finds_what_we_find() {
     if !is_here("btt", "-V") || !is_here("blkparse", "-V") {
         return;
     }
-    for elevator in elevators::ALL {
+    for elevator in paternoster_schedulers::ALL {
         let folder = Folder::new(&format!("btt-{}", elevator.name));
         trace(&folder, elevator.name);
         blkparse(&folder, &["-d", "t.bin", "-O"]);

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use paternoster_core::{Action, Event, Expiry, Nanos, Note, Observer, elevators};
+use paternoster_core::{Action, Event, Expiry, Nanos, Note, Observer};
 use paternoster_sim::{Description, Simulated};
 use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
@@ -141,7 +141,7 @@ pub(crate) fn figures(
     let settings = Settings { submit_cost: device.returns(), ..Settings::default() };
     let longer = [LONGER.parse().expect("a rule")];
     let mut device = Simulated::new(device.description().faulty_model(&longer, seed));
-    let elevator = elevators::by_name("bfq").expect("bfq");
+    let elevator = paternoster_schedulers::by_name("bfq").expect("bfq");
     let watcher = &mut NoWatcher;
     paternoster_workload::run(
         &file.jobs,

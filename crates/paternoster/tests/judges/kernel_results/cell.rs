@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paternoster_core::{Nanos, NoObserver, elevators};
+use paternoster_core::{Nanos, NoObserver};
 use paternoster_sim::Simulated;
 use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
@@ -66,7 +66,7 @@ impl Cell {
     fn simulate(&self) -> Vec<(String, f64)> {
         let jobs = self.job_file();
         let mut words = self.scheduler.split(' ');
-        let elevator = words.next().and_then(elevators::by_name).expect("a scheduler");
+        let elevator = words.next().and_then(paternoster_schedulers::by_name).expect("a scheduler");
         let attributes: Vec<(&str, &str)> =
             words.filter_map(|word| word.split_once('=')).chain([("ncq", "probe")]).collect();
         let prepare = |queue: &mut Queue| {

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests that clients hold, wherever those are, and whether a client has its share of them.
+//!
+//! A queue has `nr_requests`; the first client to arrive could take them all. Each level shares
+//! them by weight among those that hold any: of 128, two groups of equal weight get 64 each, and
+//! two clients of one of them 32. A client that sleeps for a request *asks*, and counts as well:
+//!
+//! ```text
+//! 2 requests, two writers      sleeper not counted      A holds both, B has one now and then
+//!                              sleeper counted          A holds one, B has the other
+//! ```
+//!
+//! # Invariant
+//! A group holds the requests that its children hold; `held_weight` is the weight of the children
+//! that hold or ask, and `asking` how many ask (I2 of the accounts).
+
+use super::{Accounts, Node};
+use paternoster_core::slab::NIL;
+
+/// One in this many requests is left for clients that have less than their share.
+const LEFT_FOR_OTHERS: u32 = 16;
+
+impl Accounts {
+    /// A client holds this many requests more, or fewer, wherever they are.
+    #[inline(always)]
+    pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
+        let mut at = self.hold_one(client, by);
+        while at != self.root && at != NIL {
+            at = self.hold_above(at, by);
+        }
+        // A client that left before its requests no longer has a parent.
+        if at != NIL {
+            let all = &mut self.at_mut(at).held;
+            *all = all.wrapping_add_signed(by);
+        }
+    }
+
+    #[inline(never)]
+    fn hold_above(&mut self, at: u32, by: i32) -> u32 {
+        self.hold_one(at, by)
+    }
+
+    #[inline(always)]
+    fn hold_one(&mut self, at: u32, by: i32) -> u32 {
+        let node = &mut self.nodes[at as usize];
+        let before = node.held;
+        node.held = before.wrapping_add_signed(by);
+        if (before == 0 || node.held == 0)
+            && before != node.held
+            && node.parent != NIL
+            && !node.asks
+        {
+            let group = &mut self.groups[(node.parent - self.clients) as usize];
+            let (sum, weight) = (&mut group.held_weight, u64::from(node.weight));
+            *sum = if node.held == 0 { *sum - weight } else { *sum + weight };
+        }
+        node.parent
+    }
+
+    /// A client sleeps for a request.
+    #[inline(never)]
+    pub(in super::super) fn ask(&mut self, client: u32) {
+        let mut at = client;
+        while at != self.root && !self.at(at).asks {
+            let Node { parent, weight, held, .. } = *self.at(at);
+            self.at_mut(at).asks = true;
+            let group = self.group_mut(parent);
+            group.held_weight += if held == 0 { u64::from(weight) } else { 0 };
+            group.asking += 1;
+            at = parent;
+        }
+    }
+
+    /// A client has the request that it slept for, or no longer needs one.
+    #[inline]
+    pub(in super::super) fn ask_no_more(&mut self, client: u32) {
+        if self.at(client).asks {
+            self.withdraw(client);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn withdraw(&mut self, client: u32) {
+        let mut at = client;
+        while at != self.root {
+            let Node { parent, weight, held, .. } = *self.at(at);
+            self.at_mut(at).asks = false;
+            let group = self.group_mut(parent);
+            group.held_weight -= if held == 0 { u64::from(weight) } else { 0 };
+            group.asking -= 1;
+            if group.asking > 0 {
+                return;
+            }
+            at = parent;
+        }
+    }
+
+    /// Whether all of `most` requests are held.
+    #[inline]
+    pub(in super::super) fn holds_all(&self, most: u32) -> bool {
+        self.at(self.root).held >= most
+    }
+
+    /// Whether a client, or a group above it, already holds its share of `most` requests, by weight
+    /// among those that hold some or ask for one. While enough are left for a newcomer, no client
+    /// has too many.
+    pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
+        if self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) < most {
+            return false;
+        }
+        let mut at = client;
+        while at != self.root {
+            let node = self.at(at);
+            if node.held > 0 && u64::from(node.held) >= self.share_of(at, most) {
+                return true;
+            }
+            at = node.parent;
+        }
+        false
+    }
+
+    /// A node's share of `most`: the product of the shares on the way up.
+    fn share_of(&self, node: u32, most: u32) -> u64 {
+        let (mut limit, mut at) = (u64::from(most), node);
+        while at != self.root {
+            let own = self.at(at);
+            let (parent, weight) = (own.parent, u64::from(own.weight));
+            let counted = if own.shares() { 0 } else { weight };
+            limit = limit * weight / (self.group(parent).held_weight + counted).max(1);
+            at = parent;
+        }
+        limit.max(1)
+    }
+}

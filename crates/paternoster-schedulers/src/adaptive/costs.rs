@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Costs: what a request is charged where the device is full (rule C5), with `prices=1`.
+//!
+//! A device that works on k requests at once charges each of them 1/k of the time that passes. Once
+//! it is full most of that time is waiting, which is as long for a small request as for a large
+//! one, and a client that requests little at a time pays for what others requested:
+//!
+//! ```text
+//! 4 KiB and 64 KiB, 32 of each inside `nvme-pm9a3`      1/k: one costs as much as the other
+//! the device full of only one of them                   1.17 us each, and 10.06 us
+//! ```
+//!
+//! So each *kind* of request (reads, writes, discards by powers of two of their size) has a cost
+//! per sector. At first it is a guess, a constant part of 4 KiB and one by size. *Trials* correct
+//! the guess: in four epochs one kind is charged twice, half, half and twice its cost, and gets
+//! less or more for that; what the others get more or less is its cost:
+//!
+//! ```text
+//!              writes, at their cost   others, at theirs
+//! charged x 2       0.10 of the time     1.10               others gain 0.60, writes lose 0.20:
+//!         / 2       0.30                 0.50               they cost 3 times the guess
+//! ```
+//!
+//! A client cannot lower the cost of its own requests: the others' gains determine it. After each
+//! epoch all costs are scaled so that together they make up the time that passed, as 1/k does.
+//!
+//! # Invariants
+//! I1  Costs are charged only with `prices=1`, where nothing rotates, the device takes several
+//!     commands, there are no seats and requests took more than [`FULL`] percent of their least
+//!     time in the last epoch. Otherwise nothing is counted, and what is charged is what was
+//!     served.
+//! I2  The charge is set when a request goes to the device, and does not change.
+//! I3  A trial has as many dear epochs as cheap ones, and a cost changes by at most a factor of
+//!     four in the first trial of its kind, and by half of itself later.
+//! I4  A few steps a request; O(kinds) at the end of an epoch; integers, no allocation.
+//!
+//! Source: measured on the models, see `docs/elevator.md`.
+
+use crate::adaptive::Paternoster;
+use crate::adaptive::learn::Phase;
+use paternoster_core::time::Nanos;
+use paternoster_core::{Request, RequestId};
+
+/// Kinds: each operation, by the power of two of its sectors.
+const SIZES: usize = 16;
+const KINDS: usize = 4 * SIZES;
+/// While nothing is known, a request costs as much as this many sectors more than it has.
+const CONSTANT: u64 = 8;
+/// Costs per sector are in ns with this many fraction bits.
+const POINT: u32 = 20;
+/// At most 16 ms a sector, so that nothing overflows.
+const COST_MOST: u64 = 1 << 44;
+/// A device is full as soon as requests take this many percent of their least time, until they take
+/// less than [`EMPTY`].
+const FULL: u64 = 150;
+const EMPTY: u64 = 120;
+/// An epoch has at least this much time, this many mean latencies, this many requests.
+const EPOCH_LEAST: Nanos = Nanos::from_millis(10);
+const EPOCH_LATENCIES: u64 = 8;
+const EPOCH_REQUESTS: u64 = 64;
+/// A kind is tried if it has at least one part in this many of the time.
+const PARTS_LEAST: u64 = 16;
+/// A trial proves nothing if the kind lost less than one part in this many of the time.
+const TELLS_LEAST: i64 = 32;
+/// This many trials of a kind follow each other soon, and have a wide range.
+const SOON: u8 = 4;
+/// At most this many epochs lie between trials.
+const GAP_MOST: u32 = 16;
+/// 1, in parts of the time; and a limit for costs that are far from right, so that nothing
+/// overflows.
+const WHOLE: i64 = 1 << 16;
+const PART_MOST: i64 = 1 << 40;
+
+/// What was done in epochs of a trial: at the known costs, in parts of the time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    own: i64,
+    others: i64,
+}
+
+/// The kind whose cost is being tried.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    kind: usize,
+    /// How many of its epochs are over.
+    epoch: u8,
+    dear: Parts,
+    cheap: Parts,
+}
+
+/// The cost of each kind, and the search for it.
+#[derive(Debug)]
+pub(super) struct Costs {
+    /// The device was full in the last epoch.
+    is_full: bool,
+    /// By kind, per sector: as known, and as charged at present.
+    known: [u64; KINDS],
+    charged: [u64; KINDS],
+    /// By kind: trials that proved something; whether it was ever seen.
+    tried: [u8; KINDS],
+    seen: [bool; KINDS],
+    /// Of this epoch: sectors by kind, requests, their latencies, and the least ones for them.
+    sectors: [u64; KINDS],
+    ended: u64,
+    latency: u64,
+    least: u64,
+    /// Costs are charged on this device (I1).
+    fits: bool,
+    /// Nothing is counted before this; it is never where costs are not charged.
+    began: Nanos,
+    until: Nanos,
+    trial: Option<Trial>,
+    /// The kind that was tried last, and the number of epochs until the next trial.
+    last: usize,
+    gap: u32,
+    left: u32,
+    pub(super) trials: u64,
+}
+
+/// The kind of a request of this sort.
+#[inline(always)]
+fn kind_of(request: &Request, sort: u8) -> usize {
+    request.op() as usize * SIZES + usize::from(sort) % SIZES
+}
+
+impl Costs {
+    /// For a device that takes this many commands.
+    pub(super) fn new(depth: u32, rotational: bool) -> Costs {
+        let mut known = [0; KINDS];
+        for (place, cost) in known.iter_mut().enumerate() {
+            let sectors = 1 << (place % SIZES);
+            // About 100 ns a sector, until the number of sectors a second is known.
+            *cost = (((CONSTANT + sectors) * 100) << POINT) / sectors;
+        }
+        Costs {
+            is_full: false,
+            known,
+            charged: known,
+            tried: [0; KINDS],
+            seen: [false; KINDS],
+            sectors: [0; KINDS],
+            ended: 0,
+            latency: 0,
+            least: 0,
+            fits: depth > 1 && !rotational,
+            began: Nanos::MAX,
+            until: Nanos::ZERO,
+            trial: None,
+            last: 0,
+            gap: 1,
+            left: 1,
+            trials: 0,
+        }
+    }
+
+    /// From now on charges costs, where the rules allow it, or else device time.
+    pub(super) fn switch(&mut self, on: bool) {
+        self.give_up();
+        self.is_full = false;
+        // The first epoch begins with the next completion.
+        (self.began, self.until) =
+            (if on && self.fits { Nanos::ZERO } else { Nanos::MAX }, Nanos::ZERO);
+    }
+
+    /// What a request of this sort is charged where the device is full, in ns.
+    fn charge_for(&self, request: &Request, sort: u8) -> i64 {
+        let cost = self.charged[kind_of(request, sort)];
+        (cost.saturating_mul(u64::from(request.sectors())) >> POINT).cast_signed()
+    }
+
+    /// The next epoch begins.
+    fn begin_epoch(&mut self, now: Nanos) {
+        let mean = self.latency / self.ended.max(1);
+        let length = EPOCH_LEAST.0.max(mean.saturating_mul(EPOCH_LATENCIES));
+        self.sectors = [0; KINDS];
+        (self.ended, self.latency, self.least) = (0, 0, 0);
+        (self.began, self.until) = (now, now + Nanos(length));
+    }
+
+    /// The cost of what a kind did in this epoch, in ns.
+    fn cost(&self, kind: usize) -> u64 {
+        let cost = u128::from(self.known[kind]) * u128::from(self.sectors[kind]);
+        u64::try_from(cost >> POINT).unwrap_or(u64::MAX)
+    }
+
+    /// The same for all kinds.
+    fn cost_of_all(&self) -> u64 {
+        (0..KINDS).fold(0, |sum: u64, kind| sum.saturating_add(self.cost(kind)))
+    }
+
+    /// Scales all costs by `to / from`, within a factor of four.
+    fn scale(&mut self, to: u64, from: u64) {
+        let (to, from) = (to.clamp(from / 4, from.saturating_mul(4)), from.max(1));
+        for cost in &mut self.known {
+            *cost = scaled(*cost, to, from);
+        }
+        self.charged = self.known;
+    }
+
+    /// Charges known costs, and ends any trial.
+    fn give_up(&mut self) {
+        self.trial = None;
+        self.charged = self.known;
+    }
+
+    /// The next kind with a part of the time, after the one tried last; none if it is the only one.
+    fn next_kind(&self, all: u64) -> Option<usize> {
+        let counts = |&kind: &usize| self.cost(kind) > all / PARTS_LEAST;
+        let mut order = (1..=KINDS).map(|step| (self.last + step) % KINDS).filter(counts);
+        let first = order.next()?;
+        order.next().map(|_| first)
+    }
+
+    /// Charges the kind of the trial more or less.
+    fn try_on(&mut self) {
+        let Some(Trial { kind, epoch, .. }) = self.trial else { return };
+        let (much, little) = if self.tried[kind] < SOON { (2, 1) } else { (3, 2) };
+        let is_dear = epoch == 0 || epoch == 3;
+        let (to, from) = if is_dear { (much, little) } else { (little, much) };
+        self.charged = self.known;
+        self.charged[kind] = scaled(self.known[kind], to, from);
+    }
+
+    /// An epoch of a trial is over.
+    fn end_try(&mut self, time: u64, all: u64) {
+        let Some(mut trial) = self.trial else { return };
+        let own = self.cost(trial.kind);
+        let part = |cost: u64| {
+            let part = (u128::from(cost) << 16) / u128::from(time.max(1));
+            i64::try_from(part).unwrap_or(PART_MOST).min(PART_MOST)
+        };
+        let parts =
+            if trial.epoch == 0 || trial.epoch == 3 { &mut trial.dear } else { &mut trial.cheap };
+        parts.own += part(own) / 2;
+        parts.others += part(all - own) / 2;
+        trial.epoch += 1;
+        self.trial = (trial.epoch < 4).then_some(trial);
+        if self.trial.is_none() {
+            self.end_trial(&trial);
+        }
+        self.try_on();
+    }
+
+    /// What the others gained, divided by what the kind lost, is its cost.
+    fn end_trial(&mut self, trial: &Trial) {
+        self.trials += 1;
+        self.charged = self.known;
+        let lost = trial.cheap.own - trial.dear.own;
+        let gained = trial.dear.others - trial.cheap.others;
+        let mut is_off = false;
+        if lost >= WHOLE / TELLS_LEAST {
+            let tried = &mut self.tried[trial.kind];
+            let (most, part) = match *tried {
+                0 => (4, 1),
+                1..SOON => (2, 2),
+                _ => (2, 4),
+            };
+            let factor = (gained * WHOLE / lost).clamp(WHOLE / most, WHOLE * most);
+            is_off = !(WHOLE * 3 / 4..=WHOLE * 4 / 3).contains(&factor);
+            // Far off: it is to be learned anew.
+            *tried = if is_off { 1 } else { tried.saturating_add(1) };
+            let to = (WHOLE + (factor - WHOLE) / part).unsigned_abs();
+            self.learn_cost(trial.kind, to);
+        }
+        let is_soon = is_off || (1..SOON).contains(&self.tried[trial.kind]);
+        self.gap = if is_soon { 1 } else { (2 * self.gap).min(GAP_MOST) };
+        self.left = self.gap;
+    }
+
+    /// A kind costs `to` of [`WHOLE`] of what was assumed; and so do those of its operation that
+    /// have never been seen.
+    fn learn_cost(&mut self, kind: usize, to: u64) {
+        let first = kind / SIZES * SIZES;
+        for place in first..first + SIZES {
+            if place == kind || !self.seen[place] {
+                self.known[place] = scaled(self.known[place], to, WHOLE.unsigned_abs());
+            }
+        }
+        self.charged = self.known;
+    }
+
+    /// An epoch in which costs could be learned is over.
+    fn end_epoch(&mut self, now: Nanos) {
+        let time = (now - self.began).0;
+        let from = if self.is_full { EMPTY } else { FULL };
+        self.is_full = self.latency.saturating_mul(100) > self.least.saturating_mul(from);
+        let all = if self.is_full { self.cost_of_all() } else { 0 };
+        if all > 0 {
+            for (seen, &sectors) in self.seen.iter_mut().zip(&self.sectors) {
+                *seen |= sectors > 0;
+            }
+            if self.trial.is_some() {
+                self.end_try(time, all);
+            } else {
+                self.scale(time, all);
+                self.left = self.left.saturating_sub(1);
+                if self.left == 0
+                    && let Some(kind) = self.next_kind(all)
+                {
+                    let none = Parts::default();
+                    self.trial = Some(Trial { kind, epoch: 0, dear: none, cheap: none });
+                    self.last = kind;
+                    self.try_on();
+                }
+            }
+        } else {
+            self.give_up();
+        }
+        self.begin_epoch(now);
+    }
+}
+
+fn scaled(cost: u64, to: u64, from: u64) -> u64 {
+    let cost = u128::from(cost) * u128::from(to) / u128::from(from.max(1));
+    u64::try_from(cost).unwrap_or(u64::MAX).clamp(1, COST_MOST)
+}
+
+impl Paternoster {
+    /// Whether a request that goes now is charged its cost (I1).
+    #[inline(always)]
+    pub(super) fn charges_costs(&self) -> bool {
+        self.costs.is_full && self.seats.most.is_none()
+    }
+
+    /// A request of this sort that goes now is charged its cost (I2), which is returned.
+    #[inline(never)]
+    pub(super) fn charge_cost(&mut self, request: RequestId, gone: &Request, sort: u8) -> i64 {
+        let cost = self.costs.charge_for(gone, sort);
+        let job = &mut self.jobs[request.index() as usize];
+        (job.estimate, job.is_priced) = (cost, true);
+        cost
+    }
+
+    /// A request of this sort has ended, `latency` after it went to the device; the second value is
+    /// the least time for its sort.
+    #[inline(always)]
+    pub(super) fn learn_costs(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) {
+        if now >= self.costs.began {
+            self.count_costs(gone, sort, now, latency);
+        }
+    }
+
+    #[inline(never)]
+    fn count_costs(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) {
+        let costs = &mut self.costs;
+        let [latency, least] = latency;
+        costs.sectors[kind_of(gone, sort)] += u64::from(gone.sectors());
+        costs.ended += 1;
+        costs.latency += latency;
+        costs.least += least;
+        if now >= costs.until {
+            self.end_epoch_of_costs(now);
+        }
+    }
+
+    #[inline(never)]
+    fn end_epoch_of_costs(&mut self, now: Nanos) {
+        let is_free = self.seats.most.is_none()
+            && self.learn.phase == Phase::Rest
+            && !self.watchdog.has_fallen();
+        if !is_free {
+            self.costs.give_up();
+            self.costs.begin_epoch(now);
+        } else if self.costs.ended >= EPOCH_REQUESTS {
+            self.costs.end_epoch(now);
+        } else if now > self.costs.until + EPOCH_LEAST {
+            // Almost nothing is happening.
+            self.costs.give_up();
+            self.costs.is_full = false;
+            self.costs.begin_epoch(now);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/costs.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gate: a client that is ahead waits, while a sibling that is owed has all its requests in the
+//! device (rule L6).
+//!
+//! Accounts decide which of the *waiting* clients goes next. A deep device takes all clients'
+//! requests at once: no client waits, and no order matters. Each client then gets the part of the
+//! device's work that its requests are of all inside (Little's law), whatever its weight:
+//!
+//! ```text
+//! weights 1 1 1 1 2 2 4 4, 32 requests each, all 256 inside      parts 1/8, 1/8 ... 1/8
+//! the heaviest is owed 4/16: its 32 have to be a quarter of D    D = 32 * 16 / 4 = 128
+//! gate: a client that is ahead of it waits, until that is so     parts 1/16 ... 2/16 ... 4/16
+//! ```
+//!
+//! D need not be known. A client is *owed* if nothing of it waits, it asks again as soon as one of
+//! its requests ends, and its virtual time is the least of such siblings. A client more than
+//! [`SLACK`] requests above it is *ahead*, and waits; so there are fewer commands inside just as
+//! long as the accounts drift apart. This holds between siblings at each level of groups, and
+//! within a class: classes have their own order.
+//!
+//! While the device has room for more, no client is owed anything: a client with one request at a
+//! time gets a 30th of an NVMe drive because it asks for no more. The sign is how long requests
+//! take, compared with the least time that such requests ever took:
+//!
+//! ```text
+//! D      16   32   64   96  128  192     commands inside, of random reads on `nvme-pm9a3`
+//! X(D)   21   39   64   80   89   99     % of the throughput
+//! wait  106  115  139  167  200  270     % of the least: about D / X(D)
+//! ```
+//!
+//! Below `weights_from` percent no client is owed. That sets the point on the curve between exact
+//! shares (100) and throughput: the device is emptied to what `weights_from` says, and no further.
+//!
+//! Classes do not depend on accounts: a client of the idle class waits while siblings of a better
+//! class have anything in the device, except for one request in 200 ms.
+//!
+//! # Invariants
+//! I1  No client is held while the device is empty, while there are seats, while a probe tries
+//!     another setting, or in fallback. The other epochs of a probe, with the accepted setting, are
+//!     half of all time where probes follow each other: the gate works in them too.
+//! I2  No client is held for one that has something waiting, or that is neither inside nor
+//!     expected; nor for longer after that one's last dispatch than [`PATIENCE`] times as long as
+//!     its requests take.
+//! I3  An owed client is of the group and class for which it is remembered, or does not count.
+//! I4  O(1) a call, and a step for each level of groups; no allocation.
+//!
+//! Source: measured on the models, see `docs/elevator.md`; Little's law.
+
+use alloc::vec::Vec;
+
+use crate::adaptive::Paternoster;
+use crate::adaptive::account::{Accounts, CLASSES};
+use crate::adaptive::learn::Phase;
+use crate::adaptive::throughput_gain::SORTS;
+use paternoster_core::QueueView;
+use paternoster_core::slab::NIL;
+use paternoster_core::time::Nanos;
+
+/// A client that is ahead by at most this many of the most expensive recent requests is not ahead:
+/// equal clients drift apart by fewer by chance.
+const SLACK: i64 = 8;
+/// I2: a request that is stuck in the device does not hold up others for long.
+const PATIENCE: u64 = 4;
+
+/// An owed client or group, and until when it counts unless it sends something.
+#[derive(Debug, Clone, Copy)]
+struct Owed {
+    node: u32,
+    until: Nanos,
+}
+
+const NOBODY: Owed = Owed { node: NIL, until: Nanos::ZERO };
+
+/// What is owed, by group and class; and the least time that requests take.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// For each group, by its number and by class: the node that was owed when last checked.
+    owed: Vec<[Owed; CLASSES]>,
+    /// The least time that a request of a sort was in the device, in ns; 0: none was.
+    least: [u64; SORTS],
+    /// From then on nothing is owed, unless something is sent until then.
+    until: Nanos,
+    /// How often a client was held.
+    pub(super) holds: u64,
+}
+
+impl Gate {
+    /// A gate for this many groups, in which nothing is owed.
+    pub(super) fn new(groups: u32) -> Gate {
+        let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
+        Gate { owed, least: [0; SORTS], until: Nanos::ZERO, holds: 0 }
+    }
+
+    /// A request of this sort was in the device for `latency`. Returns the least time for the sort.
+    #[inline(always)]
+    pub(super) const fn ended(&mut self, sort: u8, latency: u64) -> u64 {
+        let least = &mut self.least[sort as usize];
+        if *least == 0 || latency < *least {
+            *least = latency;
+        }
+        *least
+    }
+
+    /// Whether a node that was remembered for a group and class is still owed (I2, I3).
+    #[inline]
+    fn is_owed(accounts: &Accounts, owed: Owed, group: u32, class: u8, now: Nanos) -> bool {
+        if owed.node == NIL || owed.until <= now {
+            return false;
+        }
+        let node = accounts.at(owed.node);
+        let inside = node.flying > 0 || node.expected > now;
+        (node.parent, node.class) == (group, class) && node.waiting() == 0 && inside
+    }
+
+    /// A client has sent a request, and nothing of it waits. `asks_until`: until when it would take
+    /// more; `None`: it has all it asks for. The same goes for the groups above it, up to the first
+    /// that has something waiting.
+    #[inline(never)]
+    fn note(&mut self, accounts: &Accounts, client: u32, asks_until: Option<Nanos>, now: Nanos) {
+        let (mut at, mut asks_until) = (client, asks_until);
+        loop {
+            let node = accounts.at(at);
+            if node.parent == NIL || node.waiting() > 0 {
+                return;
+            }
+            if at != client {
+                asks_until = asks_until.or_else(|| self.owed_in(accounts, at, now));
+            }
+            let place = accounts.number_of(node.parent) as usize;
+            let slot = &mut self.owed[place][usize::from(node.class)];
+            let stands_lower = |other: Owed| node.vt < accounts.at(other.node).vt;
+            match asks_until {
+                None if slot.node == at => *slot = NOBODY,
+                None => {}
+                Some(until) => {
+                    let other = slot.node != at
+                        && Gate::is_owed(accounts, *slot, node.parent, node.class, now);
+                    if !other || stands_lower(*slot) {
+                        *slot = Owed { node: at, until };
+                        self.until = self.until.max(until);
+                    }
+                }
+            }
+            at = node.parent;
+        }
+    }
+
+    /// Until when a group would take more because one of its members would: what one client does
+    /// not ask for, another of its group may.
+    #[inline(never)]
+    fn owed_in(&self, accounts: &Accounts, group: u32, now: Nanos) -> Option<Nanos> {
+        let slots = self.owed[accounts.number_of(group) as usize];
+        let owed = |class: u8, slot| Gate::is_owed(accounts, slot, group, class, now);
+        let members = (0..).zip(slots).filter(|&(class, slot)| owed(class, slot));
+        members.map(|(_, slot)| slot.until).max()
+    }
+
+    /// Until when a client is held at most because it, or a group above it, is ahead of a sibling
+    /// that is owed.
+    #[inline(always)]
+    fn held_until(&self, accounts: &Accounts, client: u32, now: Nanos) -> Option<Nanos> {
+        // The usual case on most devices.
+        if self.until <= now {
+            return None;
+        }
+        let mut at = client;
+        loop {
+            let node = accounts.at(at);
+            if node.parent == NIL {
+                return None;
+            }
+            let place = accounts.number_of(node.parent) as usize;
+            let slot = self.owed[place][usize::from(node.class)];
+            if slot.node != at && Gate::is_owed(accounts, slot, node.parent, node.class, now) {
+                let slack = SLACK.saturating_mul(accounts.group(node.parent).dearest);
+                if accounts.at(slot.node).vt.saturating_add(slack) < node.vt {
+                    return Some(slot.until);
+                }
+            }
+            at = node.parent;
+        }
+    }
+}
+
+impl Paternoster {
+    /// A request of a client has gone to the device, and has been charged.
+    #[inline(always)]
+    pub(super) fn note_owed(&mut self, client: u32, now: Nanos) {
+        if self.accounts.at(client).waiting() > 0 {
+            return;
+        }
+        let pattern = &self.clients[client as usize].pattern;
+        let asks = pattern.is_greedy() && pattern.is_crowded(self.tunables.weights_from);
+        let until = asks.then(|| now + Nanos(PATIENCE * pattern.latency));
+        self.gate.note(&self.accounts, client, until, now);
+    }
+
+    /// Until when an idle-class client waits for what better classes have in the device.
+    #[inline(always)]
+    pub(super) fn yields_inside(&self, client: u32, now: Nanos) -> Option<Nanos> {
+        self.accounts.yields_until(client, now).filter(|_| !self.watchdog.has_fallen())
+    }
+
+    /// Until when `client` is held because it is ahead of one that is owed (I1).
+    #[inline(always)]
+    pub(super) fn held_by_gate(&self, view: &QueueView, client: u32, now: Nanos) -> Option<Nanos> {
+        let until = self.gate.held_until(&self.accounts, client, now)?;
+        let is_open = view.in_device().requests == 0
+            || self.seats.most.is_some()
+            || self.learn.phase == Phase::Changed
+            || self.watchdog.has_fallen();
+        (!is_open).then_some(until)
+    }
+}

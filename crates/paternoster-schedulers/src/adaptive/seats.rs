@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seats: how many streams are served at a time (rule S).
+//!
+//! A disk that reads one stream does 150 MB/s, and one that alternates between two does 15. An
+//! array reads sixteen at once and needs them all. So trials find the number of *seats* (see
+//! `learn.rs`). Without a limit there are none, and each client goes by its account. With one, each
+//! stream needs a seat to be served, and the clients of a group that are no streams, its *sweep
+//! group* (see `sweep_group.rs`), need one together:
+//!
+//! ```text
+//! one seat, a quantum of 100 ms  | stream 1 | sweep group  | stream 2 | stream 1 | sweep group ...
+//!                                     ^ drained   ^ random requests, as many at a time as it likes
+//! ```
+//!
+//! A turn ends when its holder has had a quantum and is ahead of a client that waits for a seat; so
+//! turns are short, and accounts still decide the shares. It also ends when nothing more is
+//! expected from the holder. A seat is reassigned when all requests of its last holder have left
+//! the device: from then on, a request's measured cost is its own.
+//!
+//! The quantum is sixteen times the cost of a change, so that changes take 6 % of the time. That
+//! cost is the device time of the first half of a turn, less that of the second. A client of low
+//! weight has shorter turns, since it waits longer for the next one:
+//!
+//! ```text
+//! weights 100 and 1500, 160 ms    turns 160 and 160 ms: the light one waits for 2.4 s
+//!                                 turns  50 and 160 ms: for 0.75 s        800 ms / 16 = 50
+//! ```
+//!
+//! # Invariants
+//! I1  At most `most` seats are taken, none of them twice by the same holder.
+//! I2  With a limit, all requests in the device are the holders' (except those that went ahead of
+//!     all others).
+//!
+//! Source: S1 to S5 of `docs/rules/adaptive.md`.
+
+use crate::adaptive::Paternoster;
+use crate::adaptive::access_pattern::blend;
+use crate::adaptive::account::STREAM;
+use paternoster_core::QueueView;
+use paternoster_core::event::Note;
+use paternoster_core::slab::NIL;
+use paternoster_core::time::Nanos;
+
+/// More are never tried: beyond this the difference from no limit cannot be measured.
+pub(super) const SEATS_MOST: usize = 8;
+/// S5: a change costs a 17th of the time, 6 %.
+const QUANTUM_CHANGES: u64 = 16;
+/// S5: with n clients waiting, the last waits n times as long.
+const QUANTUM_MOST: u64 = 160_000_000;
+/// S5: the same with 8 to 16 clients waiting, unless changes would take more than a 9th of the
+/// time.
+const QUANTUM_MANY: u64 = 100_000_000;
+/// All turns of up to 8 parties together; of 16 and more it is twice as much.
+const ROUND_MOST: u64 = 800_000_000;
+/// The turn of a client of low weight is at least a quantum divided by this.
+const LIGHT_MOST: u64 = 8;
+/// Up to this many parties may all have the longest turns.
+const PARTIES_FEW: u64 = ROUND_MOST / QUANTUM_MOST;
+/// S5: bounds of a quantum while the cost of a change is not known.
+const FLOOR_LEAST: u64 = 500_000;
+const FLOOR_MOST: u64 = 160_000_000;
+const FLOOR_TRIED: u64 = 4;
+const FLOOR_REQUESTS: u64 = 16;
+
+/// Which clients take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Setting {
+    /// None: there is no limit.
+    #[default]
+    Free,
+    /// Streams, this many at a time; the crowd counts as one stream.
+    Streams(u32),
+    /// All clients, one at a time: where even the random requests of one client lie close together.
+    All,
+}
+
+impl Setting {
+    /// How many hold a seat at a time.
+    pub(super) const fn most(self) -> Option<u32> {
+        match self {
+            Setting::Free => None,
+            Setting::Streams(most) => Some(most),
+            Setting::All => Some(1),
+        }
+    }
+}
+
+/// The holder of a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A client, for itself or for its shared stream.
+    One(u32),
+    /// The random clients of the group with this number.
+    SweepGroup(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seat {
+    holder: Holder,
+    /// Device time in this turn, estimates included.
+    served: i64,
+    /// It dispatches nothing more (S4).
+    leaving: bool,
+    /// What the requests of the first half of the quantum took, and the later ones: in ns of device
+    /// time, and in sectors.
+    early: (u64, u64),
+    late: (u64, u64),
+}
+
+impl Seat {
+    const fn of(holder: Holder) -> Seat {
+        Seat { holder, served: 0, leaving: false, early: (0, 0), late: (0, 0) }
+    }
+}
+
+impl Default for Seat {
+    fn default() -> Seat {
+        Seat::of(Holder::One(NIL))
+    }
+}
+
+/// The seats and their present holders.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seats {
+    /// `None`: no limit.
+    pub(super) most: Option<u32>,
+    /// All clients take turns as if they were streams, and there is no crowd.
+    pub(super) everyone: bool,
+    seats: [Seat; SEATS_MOST],
+    taken: usize,
+    /// The cost of a change (x), in ns of device time.
+    pub(super) change: u64,
+    /// Without a limit: mean device time of requests, and mean time that they are in the device, in
+    /// ns.
+    pub(super) cost: u64,
+    pub(super) latency: u64,
+    /// Turns are long, while the cost of a change is being measured.
+    pub(super) tries: bool,
+    /// How many take turns; and whether none of them is a stream.
+    pub(super) parties: u32,
+    pub(super) all_random: bool,
+    /// Turns that have ended.
+    pub(super) turns: u64,
+}
+
+impl Seats {
+    /// S5: the least device time of a turn.
+    pub(super) fn quantum(&self) -> u64 {
+        let floor = if self.tries { FLOOR_TRIED * self.floor() } else { self.floor() };
+        let most = QUANTUM_MOST.min(self.most_by_round());
+        (QUANTUM_CHANGES * self.change).max(floor).min(most)
+    }
+
+    /// A lower bound of the quantum that is quick to compute.
+    #[inline]
+    pub(super) fn quantum_least(&self) -> u64 {
+        let are_few = u64::from(self.parties) <= PARTIES_FEW;
+        if are_few { self.to_fill().min(FLOOR_MOST) } else { 0 }
+    }
+
+    /// With many parties the last waits long: turns are shorter then, if changes allow that.
+    fn most_by_round(&self) -> u64 {
+        let parties = u64::from(self.parties);
+        if parties <= PARTIES_FEW {
+            return QUANTUM_MOST;
+        }
+        (self.round() / parties).max(QUANTUM_CHANGES / 2 * self.change)
+    }
+
+    /// All turns together: the more clients there are, the longer they wait for each other without
+    /// turns, too.
+    fn round(&self) -> u64 {
+        (u64::from(self.parties) * QUANTUM_MANY).clamp(ROUND_MOST, 2 * ROUND_MOST)
+    }
+
+    /// The least quantum (qf).
+    fn floor(&self) -> u64 {
+        self.to_fill().clamp(FLOOR_LEAST, FLOOR_MOST)
+    }
+
+    #[inline]
+    fn to_fill(&self) -> u64 {
+        // The queue of random requests is filled and emptied once a turn.
+        let fills = self.everyone || self.all_random;
+        let one = if fills { self.latency.max(self.cost) } else { self.cost };
+        FLOOR_REQUESTS * one
+    }
+
+    fn all(&self) -> &[Seat] {
+        &self.seats[..self.taken]
+    }
+
+    fn of(&mut self, holder: Holder) -> Option<&mut Seat> {
+        self.seats[..self.taken].iter_mut().find(|seat| seat.holder == holder)
+    }
+
+    pub(super) fn has(&self, holder: Holder) -> bool {
+        self.all().iter().any(|seat| seat.holder == holder)
+    }
+
+    /// The holder of the only seat is waited for as long as a change would cost (R1).
+    pub(super) fn patience_for(&self, client: u32) -> u64 {
+        if self.most == Some(1) && self.has(Holder::One(client)) { self.change } else { 0 }
+    }
+
+    /// Sets the number of seats. All turns end.
+    pub(super) fn set(&mut self, setting: Setting) {
+        (self.most, self.everyone, self.taken) = (setting.most(), setting == Setting::All, 0);
+    }
+
+    /// The present setting.
+    pub(super) const fn setting(&self) -> Setting {
+        match self.most {
+            None => Setting::Free,
+            Some(_) if self.everyone => Setting::All,
+            Some(most) => Setting::Streams(most),
+        }
+    }
+
+    /// The seat of `old` passes to `new`, which may have one already.
+    pub(super) fn rename(&mut self, old: u32, new: u32) {
+        let (old, new) = (Holder::One(old), Holder::One(new));
+        let has_one = self.has(new);
+        let Some(place) = self.all().iter().position(|seat| seat.holder == old) else { return };
+        if has_one {
+            self.seats.copy_within(place + 1..self.taken, place);
+            self.taken -= 1;
+        } else {
+            self.seats[place].holder = new;
+        }
+    }
+
+    /// A request of a holder goes to the device. Whether it is one of the first half of a turn.
+    pub(super) fn dispatched(&mut self, holder: Holder, estimate: i64) -> bool {
+        if self.taken == 0 {
+            return false;
+        }
+        let half = i64::try_from(self.quantum() / 2).unwrap_or(i64::MAX);
+        let Some(seat) = self.of(holder) else { return false };
+        let early = seat.served < half;
+        seat.served += estimate;
+        early
+    }
+
+    /// A request has ended.
+    pub(super) fn ended(&mut self, holder: Holder, early: bool, off: i64, did: (u64, u64)) {
+        if let Some(seat) = self.of(holder) {
+            seat.served += off;
+            let half = if early { &mut seat.early } else { &mut seat.late };
+            half.0 += did.0;
+            half.1 += did.1;
+        }
+    }
+
+    /// A turn of a stream is over: learns how much more its first half took than its second.
+    fn learn_change(&mut self, seat: &Seat) {
+        let ((early, begin), (late, rest)) = (seat.early, seat.late);
+        if !matches!(seat.holder, Holder::One(_)) || begin == 0 || rest == 0 {
+            return;
+        }
+        let usual = u128::from(late) * u128::from(begin) / u128::from(rest);
+        let usual = u64::try_from(usual).unwrap_or(u64::MAX);
+        self.change = blend(self.change, early.saturating_sub(usual), 3);
+    }
+
+    /// Verifies I1.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.taken > self.most.map_or(0, |most| most as usize) {
+            return Err("seats I1: more are taken than there are");
+        }
+        for (place, seat) in self.all().iter().enumerate() {
+            if self.seats[..place].iter().any(|other| other.holder == seat.holder) {
+                return Err("seats I1: somebody holds two");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Paternoster {
+    /// Applies another setting.
+    pub(super) fn seat(&mut self, view: &mut QueueView, setting: Setting) {
+        self.seats.set(setting);
+        for client in 0..view.limits().clients {
+            self.leave_sweep(client);
+            self.sort_client(client);
+            self.join_sweep_with_all(client);
+        }
+        view.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
+    }
+
+    /// The holder of the seat of a client whose requests wait as `kind`: the leader of a shared
+    /// stream for all its members, or a sweep group.
+    pub(super) fn holder_of(&self, client: u32, kind: usize) -> Holder {
+        if kind == STREAM {
+            Holder::One(self.leader_of(client))
+        } else {
+            Holder::SweepGroup(self.group_of(client))
+        }
+    }
+
+    /// A client may have changed its kind: its requests then wait as the new one.
+    pub(super) fn sort_client(&mut self, client: u32) {
+        let everyone = self.seats.everyone;
+        let own = &mut self.clients[client as usize];
+        let from = own.kind();
+        own.is_stream = own.reads_on() || everyone;
+        let to = own.kind();
+        if from != to {
+            self.accounts.change_kind(client, from, to);
+            self.leave_sweep(client);
+            self.join_sweep_with_all(client);
+        }
+    }
+
+    /// Ends turns and begins new ones, where there is a limit.
+    pub(super) fn tend_seats(&mut self, view: &mut QueueView) {
+        let Some(most) = self.seats.most else { return };
+        let now = view.exact_now();
+        let next = self.rightful(now);
+        let mut place = 0;
+        while place < self.seats.taken {
+            let seat = self.seats.seats[place];
+            let leaving = seat.leaving || self.is_over(&seat, next, now);
+            self.seats.seats[place].leaving = leaving;
+            if leaving && (self.flying_of(&seat) == 0 || self.may_overlap(&seat, next)) {
+                self.end_turn(view, place);
+            } else {
+                place += 1;
+            }
+        }
+        while self.seats.taken < most as usize {
+            let Some(client) = self.rightful(now) else { return };
+            let is_stream = self.clients[client as usize].reads_on();
+            if self.strangers(is_stream) > 0 {
+                return;
+            }
+            let holder = self.holder_of(client, self.clients[client as usize].kind());
+            self.seats.seats[self.seats.taken] = Seat::of(holder);
+            self.seats.taken += 1;
+            if let Some(client) = self.id_of(view, client) {
+                let slice = Nanos(self.seats.quantum());
+                view.note(Note::SliceBegins { client, slice });
+            }
+        }
+    }
+
+    fn end_turn(&mut self, view: &mut QueueView, place: usize) {
+        let seats = &mut self.seats;
+        let gone = seats.seats[place];
+        seats.learn_change(&gone);
+        seats.seats.copy_within(place + 1..seats.taken, place);
+        seats.taken -= 1;
+        seats.turns += 1;
+        let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
+        if let Holder::One(client) = gone.holder
+            && let Some(client) = self.id_of(view, client)
+        {
+            view.note(Note::SliceEnds { client, served });
+        }
+    }
+
+    /// S3: the client without a seat that is entitled to the next one.
+    fn rightful(&self, now: Nanos) -> Option<u32> {
+        let seats = &self.seats;
+        let has = |client| seats.has(Holder::One(self.leader_of(client)));
+        let seated = |group| seats.has(Holder::SweepGroup(group - self.accounts.of_group(0)));
+        let stream = self.accounts.first(&[STREAM], now, &has);
+        let sweep_group = self.accounts.first_of_sweep_groups(now, &seated);
+        match (stream, sweep_group) {
+            (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
+        self.accounts.first_of_sweep_group(self.accounts.of_group(group), now)
+    }
+
+    /// S4: whether the turn ends.
+    fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
+        if self.is_finished(seat, now) {
+            return true;
+        }
+        let own = match seat.holder {
+            Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
+            Holder::One(client) => self.least_of(client).or(Some(client)),
+        };
+        let (Some(next), Some(own)) = (next, own) else { return false };
+        let served = u64::try_from(seat.served).unwrap_or(0);
+        let had = served >= self.seats.quantum() / LIGHT_MOST && served >= self.turn_of(own);
+        let accounts = &self.accounts;
+        // An idle class that is due comes before all others, whatever else waits.
+        let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
+        accounts.outranks(next, own) || had && comes()
+    }
+
+    /// S5: a client's turn: a quantum, or its share of all turns together if that is less. A client
+    /// of low weight waits for its next turn until all others have had as much for their weight.
+    fn turn_of(&self, client: u32) -> u64 {
+        let quantum = self.seats.quantum();
+        let all_turns = self.seats.round().max(u64::from(self.seats.parties) * quantum);
+        let (mut share, mut at) = (all_turns, client);
+        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+            (share, at) = (share * own / all, parent);
+        }
+        share.clamp(quantum / LIGHT_MOST, quantum)
+    }
+
+    /// Nothing waits, nothing is in the device, and nothing is expected; or the holder is no longer
+    /// a stream.
+    fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
+        match seat.holder {
+            Holder::SweepGroup(group) => {
+                let comes = || self.sweep_group_comes(group, now).is_some();
+                self.sweep_groups.is_empty(group)
+                    && self.sweep_groups.flying(group) == 0
+                    && !comes()
+            }
+            Holder::One(leader) => {
+                let idles = |client: u32| {
+                    let node = self.accounts.at(client);
+                    let comes = self.clients[client as usize].pattern.is_expected(now);
+                    node.queued[STREAM] == 0 && node.flying == 0 && !comes
+                };
+                let is_stream = self.clients[leader as usize].kind() == STREAM;
+                !is_stream || self.shared_streams.members(leader).all(idles)
+            }
+        }
+    }
+
+    /// How many requests a holder has in the device.
+    fn flying_of(&self, seat: &Seat) -> u32 {
+        match seat.holder {
+            Holder::SweepGroup(group) => self.sweep_groups.flying(group),
+            Holder::One(leader) => self
+                .shared_streams
+                .members(leader)
+                .map(|client| self.accounts.at(client).flying)
+                .sum(),
+        }
+    }
+
+    /// Requests in the device that are no holder's, and that a new turn has to wait for. Random
+    /// requests have to wait only for those of streams, which have drained.
+    fn strangers(&self, is_stream: bool) -> u32 {
+        if self.takes_turns_at_random() && !is_stream {
+            return 0;
+        }
+        let (_, flying) = self.accounts.totals();
+        let theirs: u32 = self.seats.all().iter().map(|seat| self.flying_of(seat)).sum();
+        // A client that was random when it asked, and now has a seat as a stream, is counted twice.
+        flying.saturating_sub(theirs)
+    }
+
+    /// Each client has the device to itself, and random requests have turns among themselves.
+    const fn takes_turns_at_random(&self) -> bool {
+        self.seats.everyone || self.seats.all_random
+    }
+
+    /// Both are random: the first requests of the one overlap the last of the other, so that the
+    /// device's queue stays full. A stream begins and ends alone.
+    fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
+        let random = |client: u32| !self.clients[client as usize].reads_on();
+        let was_random = match seat.holder {
+            Holder::SweepGroup(_) => true,
+            Holder::One(client) => random(client),
+        };
+        self.takes_turns_at_random() && was_random && next.is_some_and(random)
+    }
+
+    /// The holder's client that goes next, unless its shared stream `waits`.
+    pub(super) fn first_seated(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let mut best: Option<u32> = None;
+        for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
+            let own = match seat.holder {
+                Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
+                Holder::One(client) if waits(client) => None,
+                Holder::One(client) => self.least_of(client),
+            };
+            best = match (own, best) {
+                (Some(own), Some(other)) if self.accounts.precedes(other, own) => Some(other),
+                (own, other) => own.or(other),
+            };
+        }
+        best
+    }
+
+    /// The earliest time until which a holder's next request is expected, and the client.
+    pub(super) fn holders_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
+        let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
+        let windows = seats.filter_map(|seat| match seat.holder {
+            Holder::SweepGroup(group) => self.sweep_group_comes(group, now),
+            Holder::One(leader) => {
+                let pattern = |client: u32| &self.clients[client as usize].pattern;
+                let members = self.shared_streams.members(leader);
+                let come = members.filter(|&client| pattern(client).is_expected(now));
+                come.map(|client| (pattern(client).window, client)).min()
+            }
+        });
+        windows.min()
+    }
+
+    /// Whether a client may go at all, as far as seats are concerned. A leaving holder may not.
+    pub(super) fn is_admitted(&self, client: u32) -> bool {
+        let holder = self.holder_of(client, self.clients[client as usize].kind());
+        let stays = |seat: &Seat| seat.holder == holder && !seat.leaving;
+        self.seats.most.is_none() || self.seats.all().iter().any(stays)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5: is the cost of a change what the first half of a turn took more than the second? Four
+    /// arms that arrive one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the
+    /// first 20, 20 ms for the other 20. The first request alone would have shown 10.
+    #[test]
+    fn s5_all_arms_are_part_of_a_change() {
+        let mut seats = Seats::default();
+        seats.set(Setting::Streams(1));
+        let turn = Seat {
+            holder: Holder::One(3),
+            early: (60_000_000, 20 * 256),
+            late: (20_000_000, 20 * 256),
+            ..Seat::default()
+        };
+        seats.learn_change(&turn);
+        assert_eq!(seats.change, 40_000_000);
+        // 16 * 40 ms are more than a turn may last.
+        assert_eq!(seats.quantum(), QUANTUM_MOST);
+        // A sweep group has no position of its own: nothing is learned from its turns.
+        seats.learn_change(&Seat {
+            holder: Holder::SweepGroup(0),
+            early: (1, 1),
+            late: (1, 1),
+            ..turn
+        });
+        assert_eq!(seats.change, 40_000_000);
+    }
+
+    /// S5: are turns shorter with many parties, as far as changes allow? 0.8 s / 8 are 100 ms, as
+    /// are 1.6 s / 16, where 16 changes of 10 ms are 160; with changes of 15 ms the quantum is at
+    /// least eight of them, 120 ms. 1.6 s / 20 are 80 ms.
+    #[test]
+    fn s5_many_have_short_turns() {
+        let quantum = |parties, change| Seats { parties, change, ..Seats::default() }.quantum();
+        for parties in [8, 11, 16] {
+            assert_eq!(quantum(parties, 10_000_000), 100_000_000);
+            assert_eq!(quantum(parties, 15_000_000), 120_000_000);
+        }
+        assert_eq!(quantum(20, 10_000_000), 80_000_000);
+        assert_eq!(quantum(2, 15_000_000), 160_000_000);
+    }
+}

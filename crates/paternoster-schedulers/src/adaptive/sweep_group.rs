@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sweep group: the random clients of one group, which take their turns together and go by sector.
+//!
+//! Sixteen sessions that read blocks here and there in one file are best served in one sweep over
+//! everything that they have waiting; one by one it would be sixteen sweeps:
+//!
+//! ```text
+//! one by one        a 10 ─────────────▶ 90      b 20 ─────────────▶ 80      2 sweeps, 4 requests
+//! as a sweep group  a 10 ▶ b 20 ──────────────────▶ b 80 ▶ a 90             1 sweep,  4 requests
+//! ```
+//!
+//! So where there are seats the random clients of a group share one. Accounts decide when the sweep
+//! group has its turn, among other groups and streams, and each member pays for its own requests.
+//! In its turn requests go in sector order, upwards, and then from the lowest again; but if the
+//! next is of a member more than a quantum ahead of the one that has had least, that one goes
+//! instead. Where seeks cost nothing the one that has had least always goes.
+//!
+//! # Invariants
+//! I1  While there are seats the sweep of a group holds the waiting requests of its random clients;
+//!     without seats it is empty.
+//! I2  `flying` is the number of requests dispatched in a sweep group's turn that have not ended.
+//! I3  No member of a sweep group goes that is more than a quantum ahead of its least.
+//!
+//! Source: own; S2 of `docs/rules/adaptive.md` has one crowd, in which accounts alone decide.
+
+use alloc::vec::Vec;
+
+use crate::adaptive::Paternoster;
+use crate::adaptive::account::CROWD;
+use paternoster_core::slab::NIL;
+use paternoster_core::time::Nanos;
+use paternoster_core::tree::{Nodes, Root};
+use paternoster_core::{QueueView, RequestId};
+
+/// The sweep group of a group.
+#[derive(Debug, Clone, Copy, Default)]
+struct SweepGroup {
+    /// Waiting requests, by sector.
+    sweep: Root,
+    /// The sector after the last request that went in its turn.
+    head: u64,
+    flying: u32,
+    /// The last count that counted it.
+    counted: Nanos,
+}
+
+/// The sweep groups of all groups, by their numbers.
+#[derive(Debug)]
+pub(super) struct SweepGroups {
+    sweep_groups: Vec<SweepGroup>,
+    nodes: Nodes<u64>,
+}
+
+impl SweepGroups {
+    /// For this many groups and request slots.
+    pub(super) fn new(groups: u32, requests: u32) -> SweepGroups {
+        let sweep_groups =
+            (0..groups).map(|_| SweepGroup { counted: Nanos::MAX, ..SweepGroup::default() });
+        SweepGroups { sweep_groups: sweep_groups.collect(), nodes: Nodes::with_capacity(requests) }
+    }
+
+    fn at(&mut self, group: u32) -> &mut SweepGroup {
+        &mut self.sweep_groups[group as usize]
+    }
+
+    /// A request waits, unless it is in the sweep already.
+    pub(super) fn insert(&mut self, group: u32, request: RequestId, sector: u64) {
+        if !self.nodes.contains(request.index()) {
+            let sweep_group = &mut self.sweep_groups[group as usize];
+            sweep_group.sweep.insert(&mut self.nodes, request.index(), sector);
+        }
+    }
+
+    /// A request is no longer in the sweep, if it was.
+    pub(super) fn remove(&mut self, group: u32, request: RequestId) {
+        if self.nodes.contains(request.index()) {
+            let sweep_group = &mut self.sweep_groups[group as usize];
+            sweep_group.sweep.remove(&mut self.nodes, request.index());
+        }
+    }
+
+    /// The first sector of a request has changed.
+    pub(super) fn resort(&mut self, group: u32, request: RequestId, sector: u64) {
+        if self.nodes.contains(request.index()) {
+            let sweep_group = &mut self.sweep_groups[group as usize];
+            sweep_group.sweep.rekey(&mut self.nodes, request.index(), sector);
+        }
+    }
+
+    /// The next request upwards, or the lowest.
+    pub(super) fn next(&self, group: u32) -> Option<RequestId> {
+        let SweepGroup { sweep, head, .. } = &self.sweep_groups[group as usize];
+        let onwards = sweep.lower_bound(&self.nodes, head);
+        onwards.or_else(|| sweep.first()).map(RequestId::from_index)
+    }
+
+    /// A sweep group has come to this sector.
+    pub(super) fn set_head(&mut self, group: u32, sector: u64) {
+        self.at(group).head = sector;
+    }
+
+    /// Whether nothing of a sweep group waits.
+    pub(super) fn is_empty(&self, group: u32) -> bool {
+        self.sweep_groups[group as usize].sweep.is_empty()
+    }
+
+    /// Requests in the device that were dispatched for a sweep group.
+    pub(super) fn flying(&self, group: u32) -> u32 {
+        self.sweep_groups[group as usize].flying
+    }
+
+    /// A request of a sweep group goes to the device, or has left it.
+    pub(super) fn count(&mut self, group: u32, by: i32) {
+        if group != NIL {
+            let flying = &mut self.at(group).flying;
+            *flying = flying.saturating_add_signed(by);
+        }
+    }
+
+    /// Whether a sweep group is counted for the first time at `now`.
+    pub(super) fn comes_first(&mut self, group: u32, now: Nanos) -> bool {
+        core::mem::replace(&mut self.at(group).counted, now) != now
+    }
+
+    /// Verifies the orders; returns how many requests they hold. O(n).
+    pub(super) fn check(&self) -> Result<u32, &'static str> {
+        self.sweep_groups
+            .iter()
+            .try_for_each(|sweep_group| sweep_group.sweep.check(&self.nodes))?;
+        Ok(self.sweep_groups.iter().map(|sweep_group| sweep_group.sweep.len()).sum())
+    }
+
+    /// Whether a request is in a sweep, at this sector. O(log n).
+    pub(super) fn has(&self, request: RequestId, sector: u64) -> bool {
+        self.nodes.key(request.index()) == Some(sector)
+    }
+}
+
+impl Paternoster {
+    /// The number of the group that a client is in.
+    pub(super) fn group_of(&self, client: u32) -> u32 {
+        self.accounts.at(client).parent - self.accounts.of_group(0)
+    }
+
+    /// A random request that waits joins its group's sweep, if there are seats.
+    pub(super) fn join_sweep(&mut self, client: u32, request: RequestId, sector: u64) {
+        let is_random = self.clients[client as usize].kind() == CROWD;
+        if is_random && self.seats.most.is_some() {
+            self.sweep_groups.insert(self.group_of(client), request, sector);
+        }
+    }
+
+    /// The same for all waiting requests of a client: its kind, or the setting, has changed.
+    pub(super) fn join_sweep_with_all(&mut self, client: u32) {
+        let mut next = self.clients[client as usize].lane.from_sector(&self.lanes, 0);
+        while let Some(request) = next {
+            next = self.lanes.latter(request);
+            let sector = self.lanes.sector(request);
+            self.join_sweep(client, request, sector);
+        }
+    }
+
+    /// A request no longer waits.
+    #[inline]
+    pub(super) fn leave_sweep_with(&mut self, client: u32, request: RequestId) {
+        if self.seats.most.is_some() {
+            self.sweep_groups.remove(self.group_of(client), request);
+        }
+    }
+
+    /// Removes all waiting requests of a client from its sweep.
+    pub(super) fn leave_sweep(&mut self, client: u32) {
+        let lane = self.clients[client as usize].lane;
+        if lane.is_empty() {
+            return;
+        }
+        let group = self.group_of(client);
+        let mut next = lane.from_sector(&self.lanes, 0);
+        while let Some(request) = next {
+            next = self.lanes.latter(request);
+            self.sweep_groups.remove(group, request);
+        }
+    }
+
+    /// The member of a sweep group that goes instead of the one that has had least, and its
+    /// request. None if that one goes itself: as an interactive client, on a device without seeks,
+    /// or because the next by sector is a quantum ahead of it (I3).
+    pub(super) fn next_of_sweep_group(
+        &self,
+        view: &QueueView,
+        least: u32,
+    ) -> Option<(u32, RequestId)> {
+        let own = &self.clients[least as usize];
+        let goes_alone = own.is_interactive || own.kind() != CROWD || !view.facts().rotational;
+        if goes_alone || self.seats.most.is_none() || self.watchdog.has_fallen() {
+            return None;
+        }
+        let request = self.sweep_groups.next(self.group_of(least))?;
+        let client = self.client_of(request);
+        let near = self.accounts.is_within(client, least, self.seats.quantum());
+        near.then_some((client, request))
+    }
+
+    /// A request of a sweep group has gone.
+    pub(super) fn sweep_on(&mut self, client: u32, end: u64) {
+        let own = &self.clients[client as usize];
+        if own.kind() == CROWD && !own.is_interactive && self.seats.most.is_some() {
+            let group = self.group_of(client);
+            self.sweep_groups.set_head(group, end);
+        }
+    }
+
+    /// Whether two are of one sweep group, whose members do not wait for each other.
+    pub(super) fn are_of_one_sweep_group(&self, one: u32, other: u32) -> bool {
+        let crowd = |client: u32| self.clients[client as usize].kind() == CROWD;
+        let parent = |client: u32| self.accounts.at(client).parent;
+        self.seats.most.is_some() && crowd(one) && crowd(other) && parent(one) == parent(other)
+    }
+
+    /// The latest time until which a client of a sweep group is expected, and the client.
+    pub(super) fn sweep_group_comes(&self, group: u32, now: Nanos) -> Option<(Nanos, u32)> {
+        let all = self.expected.iter(&self.expected_links).take(super::choose::LOOKS_MOST);
+        let theirs = all.filter(|&client| self.group_of(client) == group);
+        let windows = theirs.filter_map(|number| {
+            let client = &self.clients[number as usize];
+            let comes = client.kind() == CROWD && client.pattern.is_expected(now);
+            comes.then_some((client.pattern.window, number))
+        });
+        windows.max()
+    }
+
+    /// I1: sweeps hold what waits as the crowd, if there are seats.
+    pub(super) fn audit_sweep_groups(&self, view: &QueueView) -> Result<(), &'static str> {
+        let mut wanted = 0;
+        for client in self.clients.iter().filter(|client| client.kind() == CROWD) {
+            let mut next = client.lane.from_sector(&self.lanes, 0);
+            while let Some(request) = next.filter(|_| self.seats.most.is_some()) {
+                if !self.sweep_groups.has(request, view.request(request).sector()) {
+                    return Err("sweep group I1: what waits is in no sweep");
+                }
+                wanted += 1;
+                next = self.lanes.latter(request);
+            }
+        }
+        if self.sweep_groups.check()? != wanted {
+            return Err("sweep group I1: what does not wait is in a sweep");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CFQ, complete fairness queueing: each process has the device to itself for a while.
+//!
+//! Sequential readers are served best one at a time, each for a time slice in which it has the
+//! device to itself; seeky processes are served in turns; processes that write without waiting get
+//! what is left. Linux's default from 2.6.18 to 4.20.
+//!
+//! ```text
+//!            group (weight)          class      kind        queue (slice)        request
+//!  root ─┬─ 1000 ──────────── RT ──┬─ sync ──── A 100 ms ── by sector, oldest first if expired
+//!        │                    BE   ├─ no idle ─ B, C, D in turns
+//!        └─  500 …            IDLE └─ async ─── all writes, 40 ms
+//! ```
+//!
+//! Each concept has its own file: `select` (whose turn it is), `workload` (which kind), `service`
+//! (in which order), `slice` (how long), `dispatch` (how many in flight), `idling`, `preempt`,
+//! `cooperate` (queues that merge), `groups` (shares between cgroups), `membership` (a queue's
+//! group), `context` (what is kept per process), `queue`; `bandwidth` and `climb` are seed 001's
+//! experiments. Differences between kernels are in `version`.
+//!
+//! # Invariants (see `audit.rs`)
+//! I1  A queue with a waiting request is busy. A busy queue without one has the device.
+//! I2  Counters equal what they count.
+//! I3  The timer is set exactly while the device idles on purpose.
+//!
+//! Source: `docs/rules/cfq.md`; seeds 000 and 001.
+
+mod audit;
+mod bandwidth;
+mod climb;
+mod context;
+mod cooperate;
+mod dispatch;
+mod explain;
+mod flush_share;
+mod groups;
+mod idling;
+mod membership;
+mod preempt;
+#[cfg(feature = "conformance")]
+pub(crate) mod probe;
+#[cfg_attr(
+    not(feature = "conformance"),
+    expect(unreachable_pub, reason = "public with the feature alone")
+)]
+mod probe_points;
+mod queue;
+mod select;
+mod service;
+mod slice;
+#[cfg(test)]
+mod tests;
+mod tunables;
+mod version;
+mod workload;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use paternoster_core::attribute::{Attribute, AttributeError};
+use paternoster_core::elevator::{
+    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
+};
+use paternoster_core::knob::Knob;
+use paternoster_core::list::{Links, List};
+use paternoster_core::observe::queue_depth::QueueDepth;
+use paternoster_core::pick::home::{home, is_in_flight, settle};
+use paternoster_core::pick::lane::LaneSpace;
+use paternoster_core::pick::positions::Positions;
+use paternoster_core::pick::shared::SHARED;
+use paternoster_core::slab::Slab;
+use paternoster_core::time::Nanos;
+use paternoster_core::tree::Nodes;
+use paternoster_core::{Bio, ClientId, Flags, GroupId, Ncq, Op, QueueView, RequestId, is_sync};
+
+use bandwidth::Bandwidth;
+use climb::Climber;
+use context::Context;
+use groups::Groups;
+use queue::Queue;
+use select::Selection;
+use slice::signed;
+use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, KNOBS_2_6_34, KNOBS_3_6, Tunables};
+use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
+use workload::Serving;
+
+/// One tree of positions per level.
+const LEVELS: u32 = 8;
+/// How long ago a sync request counts as late before any was.
+const LATE_AT_FIRST: Nanos = Nanos::from_millis(1000);
+
+/// The CFQ scheduler.
+#[derive(Debug)]
+pub struct Cfq {
+    version: Version,
+    tunables: Tunables,
+
+    contexts: Vec<Context>,
+    queues: Slab<Queue>,
+    groups: Groups,
+    /// Async queues by group (only the first entry where they all belong to the root) and priority.
+    shared: Vec<[Option<u32>; SHARED]>,
+    lanes: LaneSpace,
+    /// Already dispatched; handed out before anything else is chosen.
+    pushed: List,
+    pushed_links: Links,
+    service: Nodes<i64>,
+    positions: Positions,
+
+    active: Option<u32>,
+    /// The process whose request opened the active slice.
+    active_client: Option<ClientId>,
+    serving: Serving,
+    /// The device idles for the tree of queues not idled for singly, at its end (2.6.34).
+    tree_idles: bool,
+    idle_until: Option<Nanos>,
+
+    /// Busy queues, and the sync ones among them.
+    busy: u32,
+    busy_sync: u32,
+    /// Sync queues with requests in flight.
+    flying_sync: u32,
+    /// Requests that wait in queues.
+    waiting: u32,
+    /// Dispatched but not ended, by the kind of their queue: async, sync.
+    in_flight: [u32; 2],
+    /// Those of them in the device.
+    in_driver: u32,
+    /// The sector after the last request sent to the device.
+    last_position: u64,
+    /// When a sync request last took too long; in nanoseconds, possibly before time zero.
+    last_delayed_sync: i64,
+    depth: QueueDepth,
+    bandwidth: Bandwidth,
+    climber: Climber,
+    /// Its epoch, taken from its first request: of the requests in the device, only those with this
+    /// epoch are its own.
+    epoch: Option<u32>,
+}
+
+impl Default for Cfq {
+    fn default() -> Cfq {
+        Cfq::new()
+    }
+}
+
+impl Cfq {
+    /// CFQ of Linux 2.6.34, with the kernel's defaults and no queues.
+    #[must_use]
+    pub fn new() -> Cfq {
+        Cfq::of(LINUX_2_6_34)
+    }
+
+    /// CFQ of Linux 3.6.
+    #[must_use]
+    pub fn linux_3_6() -> Cfq {
+        Cfq::of(LINUX_3_6)
+    }
+
+    /// CFQ of Linux 4.19.
+    #[must_use]
+    pub fn linux_4_19() -> Cfq {
+        Cfq::of(LINUX_4_19)
+    }
+
+    fn of(version: Version) -> Cfq {
+        Cfq {
+            version,
+            tunables: Tunables::default(),
+            contexts: Vec::new(),
+            queues: Slab::with_capacity(0),
+            groups: Groups::with_capacity(0, version.nests_groups),
+            shared: Vec::new(),
+            lanes: LaneSpace::with_capacity(0),
+            pushed: List::new(),
+            pushed_links: Links::with_capacity(0),
+            service: Nodes::with_capacity(0),
+            positions: Positions::new(0, 0),
+            active: None,
+            active_client: None,
+            serving: Serving::default(),
+            tree_idles: false,
+            idle_until: None,
+            busy: 0,
+            busy_sync: 0,
+            flying_sync: 0,
+            waiting: 0,
+            in_flight: [0; 2],
+            in_driver: 0,
+            last_position: 0,
+            last_delayed_sync: 0,
+            depth: QueueDepth::default(),
+            bandwidth: Bandwidth::default(),
+            climber: Climber::new(Nanos::ZERO, Nanos::ZERO),
+            epoch: None,
+        }
+    }
+
+    /// Whether the device queues commands; `None` if that is not known.
+    fn queues_commands(&self, view: &QueueView) -> Option<bool> {
+        match view.ncq() {
+            Ncq::Declared => Some(view.facts().depth > 1),
+            Ncq::Probe => self.depth.queues(),
+        }
+    }
+
+    /// The row of the listing at `place`.
+    fn knob(&self, place: usize) -> &'static Knob<Cfq> {
+        if self.version.idles_for_groups { &KNOBS_3_6[place] } else { &KNOBS_2_6_34[place] }
+    }
+
+    /// The most requests that the device takes at a time, as far as known.
+    fn estimated_depth(&self, view: &QueueView) -> u32 {
+        match view.ncq() {
+            Ncq::Declared => view.facts().depth,
+            Ncq::Probe => self.depth.most(),
+        }
+    }
+
+    /// The kernel's defaults, as a queue with this device gets them.
+    fn default_tunables(&self, view: &QueueView) -> Tunables {
+        let mut tunables = self.tunables;
+        if self.version.no_slice_idle_on_flash && !view.facts().rotational {
+            tunables.slice_idle = Nanos::ZERO;
+        }
+        tunables
+    }
+
+    /// Whether a request in the device is this elevator's.
+    fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
+        Some(view.request(request).epoch()) == self.epoch && is_in_flight(view, request)
+    }
+
+    fn is_pushed(&self, request: RequestId) -> bool {
+        self.pushed_links.contains(request.index())
+    }
+}
+
+impl Elevator for Cfq {
+    fn traits(&self) -> Traits {
+        Traits { merges_front: true, ..Traits::legacy(self.version.name) }
+    }
+
+    fn attach(&mut self, view: &mut QueueView) {
+        let (requests, limits) = (view.request_slots(), *view.limits());
+        let tables = if self.version.nests_groups { limits.groups } else { 1 };
+        let shared = tables.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
+        // The queue of a process, a queue that only its requests still refer to, the shared queues.
+        let queues = limits.clients.saturating_add(requests).saturating_add(shared);
+        let now = view.now();
+        let tunables = self.default_tunables(view);
+        *self = Cfq {
+            tunables,
+            contexts: (0..limits.clients).map(|_| Context::default()).collect(),
+            queues: Slab::with_capacity(queues),
+            groups: Groups::with_capacity(limits.groups, self.version.nests_groups),
+            shared: (0..tables).map(|_| [None; SHARED]).collect(),
+            lanes: LaneSpace::with_capacity(requests),
+            pushed_links: Links::with_capacity(requests),
+            service: Nodes::with_capacity(queues),
+            positions: Positions::new(queues, LEVELS),
+            last_delayed_sync: signed(now) - signed(LATE_AT_FIRST),
+            climber: Climber::new(now, tunables.slice_idle),
+            ..Cfq::of(self.version)
+        };
+    }
+
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        let sync = is_sync(op, flags);
+        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
+        let Some(queue) = slot else { return Admission::Normal };
+        self.refresh_priority(view, queue, client);
+        let home = self.queues.at_mut(queue);
+        if home.wait_request && !home.had_permit {
+            // The device idles for this very process.
+            home.had_permit = true;
+            Admission::Must
+        } else {
+            Admission::Normal
+        }
+    }
+
+    fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
+        let sync = bio.is_sync();
+        let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
+        (view.request(request).is_sync() || !sync) && slot == Some(home(view, request))
+    }
+
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        home(view, request) == home(view, next)
+            && self.lanes.contains(request)
+            && !self.is_pushed(next)
+    }
+
+    fn bind(&mut self, view: &mut QueueView, request: RequestId) {
+        let (client, sync) = (view.request(request).client(), view.request(request).is_sync());
+        let queue = self.queue_for(view, client, sync);
+        let home = self.queues.at_mut(queue);
+        home.allocated += 1;
+        home.refs += 1;
+        settle(view, request, queue);
+        self.epoch = Some(view.request(request).epoch());
+    }
+
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
+        if position == Position::Head {
+            // It was dispatched already, and refused: it keeps its precedence.
+            self.pushed.push_front(&mut self.pushed_links, request.index());
+            return;
+        }
+        let queue = home(view, request);
+        self.refresh_priority(view, queue, view.request(request).client());
+        self.add_request(view, queue, request);
+        self.learn(view, queue, request);
+        if self.active == Some(queue) {
+            self.came_to_active(view, queue, request);
+        } else {
+            self.preempt_if_due(view, queue, request);
+        }
+    }
+
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        if side == Side::Back || !self.lanes.contains(request) {
+            return;
+        }
+        let queue = home(view, request);
+        self.queues.at_mut(queue).lane.resort(&mut self.lanes, view, request);
+        self.reconsider_next(view, queue, request);
+    }
+
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        // Its place by sector changes as after a front merge; its age does not.
+        self.grown(view, request, side);
+    }
+
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let queue = home(view, gone);
+        if self.queues.at(queue).next == Some(gone) {
+            self.queues.at_mut(queue).next = Some(survivor);
+        }
+        let urgent = self.is_urgent(view, gone);
+        let home = self.queues.at_mut(queue);
+        home.lane.absorb(&mut self.lanes, view, survivor, gone);
+        home.urgent -= u32::from(urgent);
+        self.waiting -= 1;
+        if self.active != Some(queue) {
+            self.update_position(view, queue);
+        }
+    }
+
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.lanes.former(request),
+            Side::Back => self.lanes.latter(request),
+        }
+    }
+
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
+            return Pick::Dispatch(RequestId::from_index(index), Place::Sorted);
+        }
+        match self.select(view) {
+            Selection::Serve(queue) => match self.dispatch_next(view, queue) {
+                Some(request) => Pick::Dispatch(request, Place::Sorted),
+                None => Pick::Await,
+            },
+            Selection::Idle => Pick::Idle,
+            Selection::Await => Pick::Await,
+            Selection::Nothing => Pick::Nothing,
+        }
+    }
+
+    fn started(&mut self, view: &mut QueueView, request: RequestId) {
+        self.request_started(view, request);
+    }
+
+    fn requeued(&mut self, _: &mut QueueView, _: RequestId) {
+        self.in_driver -= 1;
+    }
+
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, _: Nanos) {
+        if self.is_own(view, request) {
+            self.request_ended(view, request);
+        }
+    }
+
+    fn removed(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
+        if self.is_pushed(request) {
+            self.pushed.remove(&mut self.pushed_links, request.index());
+            self.count_in_flight(view, queue, request, false);
+        } else {
+            self.withdraw(view, queue, request);
+        }
+    }
+
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        let queue = home(view, request);
+        if is_in_flight(view, request) {
+            // Given up by force, and now another elevator's.
+            self.count_in_flight(view, queue, request, false);
+        }
+        self.queues.at_mut(queue).allocated -= 1;
+        self.put_queue(view, queue);
+    }
+
+    fn timer(&mut self, view: &mut QueueView) {
+        self.idle_timer_rings(view);
+    }
+
+    fn charge(
+        &mut self,
+        view: &mut QueueView,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        self.due_for(view, client, cost, beside)
+    }
+
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
+            return Some(RequestId::from_index(index));
+        }
+        if self.waiting == 0 {
+            return None;
+        }
+        self.expire(view, false);
+        self.choose_workload(view);
+        let queue = self.first_of_workload()?;
+        let request = self.queues.at(queue).next?;
+        self.withdraw(view, queue, request);
+        self.count_in_flight(view, queue, request, true);
+        Some(request)
+    }
+
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.explain_wait(view, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        self.waiting + self.pushed.len()
+    }
+
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        self.audit_all(view)
+    }
+
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Members for Cfq {
+    fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
+        self.contexts[client.index() as usize] = Context::new(view.now());
+    }
+
+    fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {
+        self.client_has_changed(view, client);
+    }
+
+    fn client_detached(&mut self, view: &mut QueueView, client: ClientId) {
+        self.client_goes(view, client);
+    }
+
+    fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.groups.weigh(view, group.index(), self.version.least_weight);
+    }
+
+    fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {
+        self.give_up_shared(view, group.index());
+        self.dissolve_group(view, group.index());
+    }
+}
+
+impl Knobs for Cfq {
+    fn attributes(&self) -> &'static [Attribute] {
+        if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
+    }
+
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        self.knob(place).get(self, view)
+    }
+
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        self.knob(place).set(self, view, value)?;
+        self.climber = Climber::new(view.now(), self.tunables.slice_idle);
+        Ok(())
+    }
+
+    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.knob(place).show(self, view, out)
+    }
+}
