@@ -43,11 +43,12 @@ else
 fi
 
 step "features, each left out"
-for features in serve lab; do
+for features in serve instruments lab; do
   cargo clippy --quiet -p paternoster --no-default-features --features $features --lib --bins -- -D warnings
 done
+run_tests features-serve cargo test -p paternoster --no-default-features --features serve --lib
 test_options=(features::)
-run_tests features cargo test -p paternoster --no-default-features --lib
+run_tests features-instruments cargo test -p paternoster --no-default-features --features instruments --lib
 test_options=()
 
 step "lints of what ./test does not build, and of the library without hooks"

@@ -31,6 +31,7 @@ pub mod control;
 pub mod decisions;
 pub mod device;
 pub mod device_loop;
+#[cfg(feature = "instruments")]
 pub mod emulate;
 mod export_table;
 pub mod fuse;

@@ -375,7 +375,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// The name, if there is no such elevator.
     pub fn change_elevator(&mut self, now: Nanos, name: &str) -> Result<(), String> {
         let Some((elevator, verdict)) = watchdog::by_name(name) else {
-            let names = paternoster_sim::schedulers::choices().map(|entry| entry.name);
+            let names = paternoster_base::schedulers::choices().map(|entry| entry.name);
             return Err(format!("there is no scheduler `{name}`{}", near::hint(name, names)));
         };
         let (queue, record_writer) = self.begin();

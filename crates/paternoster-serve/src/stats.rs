@@ -17,21 +17,38 @@
 //! Invariants: I1 without a trace nothing is allocated but names; I2 the tallies together are what
 //! the device was charged for.
 
+#[cfg(feature = "instruments")]
+mod trace;
+#[cfg(not(feature = "instruments"))]
+#[path = "stats/without_traces.rs"]
 mod trace;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use paternoster_core::{Action, ClientId, Event, Limits, Nanos, Note, Observer, Op};
-use paternoster_trace::blktrace::DeviceNumber;
 
+pub use trace::DeviceNumber;
+pub use trace::TraceEnding;
 use trace::{Begin, Trace};
-pub use trace::{TraceEnding, TraceSummary};
 
 /// The largest file of a trace, unless said otherwise: 1 GiB.
 pub const TRACE_BYTES_MAX: u64 = 1 << 30;
 /// Who has no process number is numbered from here in traces; Linux numbers its processes below.
 const NUMBERS_FIRST: u32 = 1 << 22;
+
+/// What became of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TraceSummary {
+    /// Events and messages that are in the file.
+    pub events: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Events and messages that the disk was too slow for.
+    pub dropped: u64,
+    /// It ended by itself, because the file had reached its bound.
+    pub full: bool,
+}
 
 /// What a client got of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -280,7 +297,14 @@ impl Observer for Stats {
 /// Where a trace of this prefix is, for the answer to the order.
 #[must_use]
 pub fn trace_file(prefix: &Path) -> PathBuf {
-    trace::file_name(prefix, 0)
+    file_name(prefix, 0)
+}
+
+/// The file of a processor.
+fn file_name(prefix: &Path, cpu: u32) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!(".blktrace.{cpu}"));
+    PathBuf::from(name)
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@
 
 pub mod array;
 pub mod catalog;
-pub mod chance;
 pub mod description;
 pub mod drive;
 pub mod faults;
@@ -27,11 +26,12 @@ pub mod linear;
 pub mod model;
 pub mod null;
 pub mod power;
-pub mod quantity;
-pub mod schedulers;
+mod quantity;
 pub mod sections;
 pub mod ssd;
 pub mod transfer;
+
+pub use paternoster_base::{chance, schedulers};
 
 pub use description::{Description, DeviceFileError};
 pub use drive::drive;

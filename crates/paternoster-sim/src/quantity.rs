@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quantities of device files: `1.116 ms`, `4 GiB`, `150 MB/s`, `46.04 us/KiB`.
 //!
-//! A number, an optional blank, a unit. Decimals are exact to the nanosecond or byte: they are read
-//! as digits, not as floating point. SI prefixes are powers of 1000, KiB and the like powers of
-//! 1024.
+//! Numbers with units are read by `paternoster-base`, exact to the nanosecond or byte; here are the
+//! units and words of device files.
 
+use paternoster_base::quantity::SIZES;
+pub(crate) use paternoster_base::quantity::rounded_down as quantity;
 use paternoster_core::Nanos;
 
 use crate::transfer::Transfer;
 
 const TIMES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-/// Units of sizes.
-pub const SIZES: [(&str, u64); 9] = [
-    ("B", 1),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-];
 
 /// A span of time.
 pub(crate) fn time(text: &str) -> Result<Nanos, String> {
@@ -69,39 +58,6 @@ pub(crate) fn transfer(text: &str) -> Result<Transfer, String> {
 /// `text`, a decimal without a unit, times `factor`, rounded down; `None` if it is not one.
 pub(crate) fn decimal(text: &str, factor: u64) -> Option<u64> {
     quantity(text, &[("", factor)])
-}
-
-/// `text` as a number of the table's smallest unit, rounded down; `None` if it is not one or too
-/// large.
-pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    read(text, units).map(|(value, _)| value)
-}
-
-/// Like a device file's quantities, but nothing is rounded, and a point needs a digit after it:
-/// `None` if it is not a whole number of the table's smallest unit.
-#[must_use]
-pub fn exact(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    read(text, units).and_then(|(value, is_exact)| is_exact.then_some(value))
-}
-
-/// The number, rounded down, and whether it is exact.
-fn read(text: &str, units: &[(&str, u64)]) -> Option<(u64, bool)> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = (&text[..digits], text[digits..].trim());
-    let factor = units.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // 18 digits and a factor below 2^64 stay below 2^128.
-    if whole.is_empty() || fraction.len() > 18 || fraction.contains('.') {
-        return None;
-    }
-    let whole: u128 = whole.parse().ok()?;
-    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-    let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    let parts = parts * u128::from(factor);
-    let value = whole.checked_mul(u128::from(factor))?.checked_add(parts / scale)?;
-    let is_exact = parts.is_multiple_of(scale) && !number.ends_with('.');
-    u64::try_from(value).ok().map(|value| (value, is_exact))
 }
 
 #[cfg(test)]

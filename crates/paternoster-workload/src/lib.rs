@@ -23,7 +23,6 @@
 
 pub mod builtin;
 pub mod direction;
-pub mod entitlement;
 pub mod fio;
 pub mod io_tester;
 pub mod layout;
@@ -37,6 +36,8 @@ pub mod report;
 pub mod run;
 pub mod shares;
 pub mod statistics;
+
+pub use paternoster_base::entitlement;
 
 pub use direction::Direction;
 pub use observed::Queue;

@@ -6,20 +6,29 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "instruments")]
+use clap::ValueEnum;
+use clap::{Args, Parser, Subcommand};
+#[cfg(feature = "instruments")]
 use paternoster_workload::report::TerseVersion;
 
+#[cfg(feature = "instruments")]
 use crate::advise::CompareOptions;
+#[cfg(feature = "instruments")]
 use crate::analyze::AnalyzeOptions;
+#[cfg(feature = "instruments")]
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
+#[cfg(feature = "instruments")]
 use crate::capture::RecordOptions;
 #[cfg(feature = "serve")]
 use crate::ctl::CtlOptions;
-#[cfg(feature = "serve")]
+#[cfg(all(feature = "instruments", feature = "serve"))]
 use crate::emulate::EmulateOptions;
+#[cfg(feature = "instruments")]
 use crate::examples::ExamplesOptions;
 #[cfg(feature = "lab")]
 use crate::guarantees::GuaranteesOptions;
+#[cfg(feature = "instruments")]
 use crate::replay::ReplayOptions;
 #[cfg(feature = "lab")]
 use crate::reproduce::ReproduceOptions;
@@ -28,9 +37,13 @@ use crate::results::Format;
 use crate::scoreboard::ScoreboardOptions;
 #[cfg(feature = "serve")]
 use crate::serve::ServeOptions;
+#[cfg(feature = "instruments")]
 use crate::setting::{START_JITTER, SettingOptions};
+#[cfg(feature = "instruments")]
 use crate::startup::StartupOptions;
+#[cfg(feature = "instruments")]
 use crate::sweep::SweepOptions;
+#[cfg(feature = "instruments")]
 use crate::sysbench::SysbenchOptions;
 #[cfg(feature = "serve")]
 use crate::top::TopOptions;
@@ -49,16 +62,27 @@ pub(crate) struct Program {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(feature = "instruments")]
     Run(Box<RunOptions>),
+    #[cfg(feature = "instruments")]
     Compare(CompareOptions),
+    #[cfg(feature = "instruments")]
     Tiotest(Box<TiotestOptions>),
+    #[cfg(feature = "instruments")]
     Tiobench(Box<TiobenchOptions>),
+    #[cfg(feature = "instruments")]
     Disktest(Box<DisktestOptions>),
+    #[cfg(feature = "instruments")]
     Iostest(Box<IostestOptions>),
+    #[cfg(feature = "instruments")]
     Dd(Box<DdOptions>),
+    #[cfg(feature = "instruments")]
     Startup(Box<StartupOptions>),
+    #[cfg(feature = "instruments")]
     Sysbench(Box<SysbenchOptions>),
+    #[cfg(feature = "instruments")]
     Replay(Box<ReplayOptions>),
+    #[cfg(feature = "instruments")]
     Sweep(SweepOptions),
     #[cfg(feature = "lab")]
     Reproduce(ReproduceOptions),
@@ -70,7 +94,9 @@ pub(crate) enum Command {
     Torture(TortureOptions),
     #[cfg(all(feature = "lab", feature = "serve"))]
     VersusKernel(Box<VersusOptions>),
+    #[cfg(feature = "instruments")]
     Analyze(Box<AnalyzeOptions>),
+    #[cfg(feature = "instruments")]
     Record(RecordOptions),
     #[cfg(feature = "serve")]
     Ctl(Box<CtlOptions>),
@@ -78,10 +104,12 @@ pub(crate) enum Command {
     Top(TopOptions),
     #[cfg(feature = "serve")]
     Serve(Box<ServeOptions>),
-    #[cfg(feature = "serve")]
+    #[cfg(all(feature = "instruments", feature = "serve"))]
     Emulate(EmulateOptions),
     Schedulers(SchedulersOptions),
+    #[cfg(feature = "instruments")]
     Devices(DevicesOptions),
+    #[cfg(feature = "instruments")]
     Examples(ExamplesOptions),
     /// Print a completion script for a shell: commands, options, devices, schedulers, experiments,
     /// attributes
@@ -104,6 +132,7 @@ Exit status: 0 done, 2 the pages cannot be written.")]
     },
 }
 
+#[cfg(feature = "instruments")]
 /// Run fio jobs on a modelled device in virtual time, or on a file or block device for real, under
 /// one scheduler or several
 #[derive(Debug, Args)]
@@ -194,6 +223,7 @@ pub(crate) struct RunOptions {
     pub(crate) no_entitlement: bool,
 }
 
+#[cfg(feature = "instruments")]
 /// fio's forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
@@ -240,6 +270,7 @@ pub(crate) struct SchedulersOptions {
     pub(crate) grep: bool,
 }
 
+#[cfg(feature = "instruments")]
 /// List the devices, or one with every number and its source
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -273,6 +304,7 @@ pub(crate) struct DevicesOptions {
     pub(crate) set: Vec<String>,
 }
 
+#[cfg(feature = "instruments")]
 /// Which attributes to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Listing {
@@ -283,6 +315,7 @@ pub(crate) enum Listing {
     Linux2634,
 }
 
+#[cfg(feature = "instruments")]
 impl Listing {
     /// The scheduler that is listed unless one is named.
     pub(crate) const fn scheduler(self) -> &'static str {
@@ -293,6 +326,7 @@ impl Listing {
     }
 }
 
+#[cfg(feature = "instruments")]
 fn terse_version(text: &str) -> Result<u8, String> {
     let known = text.parse().ok().filter(|number| TerseVersion::of(*number).is_some());
     known.ok_or_else(|| "the versions are 2, 3, 4 and 5".to_owned())

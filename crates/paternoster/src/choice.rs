@@ -3,10 +3,14 @@
 
 use std::path::Path;
 
+use paternoster_base::schedulers;
 use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, near};
-use paternoster_sim::{Description, catalog, schedulers};
+#[cfg(feature = "instruments")]
+use paternoster_sim::{Description, catalog};
 
-use crate::{Failure, call};
+use crate::Failure;
+#[cfg(feature = "instruments")]
+use crate::call;
 
 /// `NAME[:ATTRIBUTE=VALUE,…]`, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,13 +119,14 @@ pub(crate) fn assignment(option: &str, text: &str) -> Result<(String, String), F
     }
 }
 
+#[cfg(feature = "instruments")]
 /// A device by name, or from a device file.
 pub(crate) fn device(name: &str) -> Result<Description, Failure> {
     if let Some(device) = catalog::by_name(name) {
         return Ok(device?);
     }
     let looks_like_a_file = name.contains('/')
-        || Path::new(name).extension().is_some_and(|extension| extension == "toml");
+        || std::path::Path::new(name).extension().is_some_and(|extension| extension == "toml");
     if !looks_like_a_file {
         let hint = near::hint(name, catalog::FILES.iter().map(|(name, _)| *name));
         return Err(Failure::Request(format!(
@@ -176,6 +181,7 @@ mod tests {
     }
 
     /// Does the message name the device that was probably meant?
+    #[cfg(feature = "instruments")]
     #[test]
     fn a_device_nearly_named_is_said() {
         let Err(Failure::Request(message)) = device("ssd-870") else { panic!("it is one") };

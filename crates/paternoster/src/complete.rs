@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 
 use clap::Command;
 use clap_complete::Shell;
+use paternoster_base::schedulers::choices;
 use paternoster_core::DeviceFacts;
-use paternoster_sim::schedulers::choices;
 
 use crate::schedulers::queue;
 

@@ -2,11 +2,16 @@
 //! Features: what this program may have been built without, and what it says then.
 //!
 //! ```text
-//! default               everything
-//! serve                 serve, ctl, top, emulate; jobs on real devices; replay --decisions
-//! lab                   reproduce, scoreboard, guarantees, torture; with serve: versus-kernel
-//! no default features   fio jobs, other workloads and traces in virtual time
+//! default       everything
+//! serve         serve, ctl, top
+//! instruments   fio jobs, other workloads and traces in virtual time; with serve: emulate, jobs on
+//!               real devices, replay --decisions, the server's models and traces
+//! lab           instruments, and reproduce, scoreboard, guarantees, torture; with serve:
+//!               versus-kernel
 //! ```
+//!
+//! `serve` alone has no simulator and no reader or writer of traces in it: what runs as a server
+//! for years holds nothing that it does not need (`tests/all/features.rs`).
 //!
 //! A command that was left out is refused with the feature that it needs, not as unknown; a
 //! misspelt one with the name that was probably meant.
@@ -16,16 +21,31 @@ use paternoster_core::near;
 use crate::Failure;
 
 /// Commands that need features.
-const NEEDS: [(&str, &str, bool); 9] = [
+const NEEDS: [(&str, &str, bool); 24] = [
     ("serve", "serve", cfg!(feature = "serve")),
     ("ctl", "serve", cfg!(feature = "serve")),
     ("top", "serve", cfg!(feature = "serve")),
-    ("emulate", "serve", cfg!(feature = "serve")),
+    ("emulate", "instruments,serve", cfg!(all(feature = "instruments", feature = "serve"))),
     ("reproduce", "lab", cfg!(feature = "lab")),
     ("scoreboard", "lab", cfg!(feature = "lab")),
     ("guarantees", "lab", cfg!(feature = "lab")),
     ("torture", "lab", cfg!(feature = "lab")),
     ("versus-kernel", "lab,serve", cfg!(all(feature = "lab", feature = "serve"))),
+    ("run", "instruments", cfg!(feature = "instruments")),
+    ("compare", "instruments", cfg!(feature = "instruments")),
+    ("tiotest", "instruments", cfg!(feature = "instruments")),
+    ("tiobench", "instruments", cfg!(feature = "instruments")),
+    ("disktest", "instruments", cfg!(feature = "instruments")),
+    ("iostest", "instruments", cfg!(feature = "instruments")),
+    ("dd", "instruments", cfg!(feature = "instruments")),
+    ("startup", "instruments", cfg!(feature = "instruments")),
+    ("sysbench", "instruments", cfg!(feature = "instruments")),
+    ("replay", "instruments", cfg!(feature = "instruments")),
+    ("sweep", "instruments", cfg!(feature = "instruments")),
+    ("analyze", "instruments", cfg!(feature = "instruments")),
+    ("record", "instruments", cfg!(feature = "instruments")),
+    ("devices", "instruments", cfg!(feature = "instruments")),
+    ("examples", "instruments", cfg!(feature = "instruments")),
 ];
 
 /// The refusal of a command that this program was built without.
@@ -75,7 +95,7 @@ mod tests {
                 Some(other) => panic!("{other:?}"),
             }
         }
-        assert!(absent(&["paternoster".into(), "run".into()]).is_none());
+        assert!(absent(&["paternoster".into(), "schedulers".into()]).is_none());
         assert!(absent(&["paternoster".into()]).is_none());
     }
 
@@ -84,8 +104,8 @@ mod tests {
     #[test]
     fn a_command_nearly_named_is_said() {
         let refusal = |word: &str| misspelt(&["paternoster".to_owned(), word.to_owned()]);
-        let Some(Failure::Request(message)) = refusal("rnu") else { panic!("it is one") };
-        assert!(message.starts_with("there is no command `rnu`; did you mean `run`?"), "{message}");
-        assert!(["run", "help", "--help", "xyzzyxyzzy"].into_iter().all(|w| refusal(w).is_none()));
+        let Some(Failure::Request(message)) = refusal("mna") else { panic!("it is one") };
+        assert!(message.starts_with("there is no command `mna`; did you mean `man`?"), "{message}");
+        assert!(["man", "help", "--help", "xyzzyxyzzy"].into_iter().all(|w| refusal(w).is_none()));
     }
 }

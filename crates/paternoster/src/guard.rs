@@ -108,7 +108,7 @@ fn said(panic: &(dyn Any + Send), place: Option<&str>) -> String {
     format!("a bug, in Paternoster or in a scheduler of your own: panic: {text}{place}")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "instruments"))]
 mod tests {
     use super::*;
     use crate::parallel::each;

@@ -112,6 +112,7 @@ pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
     }
     match matches.subcommand() {
         // fio's forms are still called that.
+        #[cfg(feature = "instruments")]
         Some(("run", own)) if old => old_forms(own),
         Some((name, _)) if old => say!("note: `{name} --output-format` is now `--format`"),
         _ => {}
@@ -138,6 +139,7 @@ fn printed(told: &clap::Error) -> Failure {
 }
 
 /// Points to the new place of what was among fio's forms.
+#[cfg(feature = "instruments")]
 fn old_forms(own: &ArgMatches) {
     use crate::arguments::Form;
     let forms = own.get_many::<Form>("output_format").unwrap_or_default();
@@ -224,7 +226,7 @@ mod tests {
             assert_eq!(listed.iter().filter(|&&one| one == name).count(), 1, "{name}");
         }
         let help = program.clone().render_help().to_string();
-        assert_eq!(help.matches("fio jobs under schedulers").count(), 1, "{help}");
+        assert_eq!(help.matches("a script for bash").count(), 1, "{help}");
         assert!(!help.contains("Commands:"), "{help}");
         let groups = groups(&program);
         assert!(groups.lines().all(|line| line.chars().count() <= 80), "{groups}");
@@ -232,6 +234,7 @@ mod tests {
 
     /// Is a run's default device named, and none where one was given, means nothing, or nothing
     /// should be said?
+    #[cfg(feature = "instruments")]
     #[test]
     fn the_default_device_is_named() {
         let named = |line: &str| {

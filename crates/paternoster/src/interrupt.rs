@@ -15,7 +15,21 @@ use std::sync::{Arc, OnceLock};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-use crate::{Failure, call};
+use crate::Failure;
+#[cfg(feature = "instruments")]
+use crate::call;
+
+/// Without commands that can be called there are no calls.
+#[cfg(not(feature = "instruments"))]
+mod call {
+    pub(super) const fn is_present() -> bool {
+        false
+    }
+
+    pub(super) const fn is_stopped() -> bool {
+        false
+    }
+}
 
 /// The exit status that a shell gives to a command that SIGINT ended.
 const STATUS: u8 = 130;

@@ -14,27 +14,43 @@
 #![forbid(unsafe_code)]
 // `say!` and `print` tolerate an output without a reader; these panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+// What can be said is shared; a server says less.
+#![cfg_attr(not(feature = "instruments"), allow(dead_code))]
+
+#[cfg(not(any(feature = "instruments", feature = "serve")))]
+compile_error!("a program needs the feature `instruments`, or `serve`, or both");
 
 #[macro_use]
 mod say;
 
+#[cfg(feature = "instruments")]
 mod advise;
+#[cfg(feature = "instruments")]
 mod analyze;
 mod arguments;
+#[cfg(feature = "instruments")]
 mod builtin;
+#[cfg(feature = "instruments")]
 mod call;
+#[cfg(feature = "instruments")]
 mod capture;
 mod choice;
+#[cfg(feature = "instruments")]
 mod compare;
 mod complete;
 #[cfg(feature = "serve")]
 mod ctl;
+#[cfg(feature = "instruments")]
 mod device_figures;
+#[cfg(feature = "instruments")]
 mod devices;
-#[cfg(feature = "serve")]
+#[cfg(all(feature = "instruments", feature = "serve"))]
 mod emulate;
+#[cfg(feature = "instruments")]
 mod entitled;
+#[cfg(feature = "instruments")]
 mod evidence;
+#[cfg(feature = "instruments")]
 mod examples;
 #[cfg(feature = "lab")]
 mod experiments;
@@ -44,44 +60,59 @@ mod format;
 mod guarantees;
 pub mod guard;
 mod help;
+#[cfg(feature = "instruments")]
 mod host;
 mod interrupt;
 mod manual;
+#[cfg(feature = "instruments")]
 mod page;
+#[cfg(feature = "instruments")]
 mod parallel;
+#[cfg(feature = "instruments")]
 mod plot;
+#[cfg(feature = "instruments")]
 mod progress;
-#[cfg(feature = "serve")]
+#[cfg(all(feature = "instruments", feature = "serve"))]
 mod real;
-#[cfg(not(feature = "serve"))]
+#[cfg(all(feature = "instruments", not(feature = "serve")))]
 #[path = "without_real.rs"]
 mod real;
+#[cfg(feature = "instruments")]
 mod replay;
 #[cfg(feature = "lab")]
 mod reproduce;
 mod results;
 #[cfg(feature = "serve")]
 mod roff;
+#[cfg(feature = "instruments")]
 mod run;
 mod schedulers;
 #[cfg(feature = "lab")]
 mod scoreboard;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "instruments")]
 mod setting;
 mod sheet;
+#[cfg(feature = "instruments")]
 mod split;
+#[cfg(feature = "instruments")]
 mod startup;
+#[cfg(feature = "instruments")]
 pub mod sweep;
 mod synopsis;
+#[cfg(feature = "instruments")]
 mod sysbench;
+#[cfg(feature = "instruments")]
 mod sysfs;
 mod table;
+#[cfg(feature = "instruments")]
 mod target;
 #[cfg(feature = "serve")]
 mod top;
 #[cfg(feature = "lab")]
 mod torture;
+#[cfg(feature = "instruments")]
 mod trace_input;
 mod units;
 #[cfg(all(feature = "lab", feature = "serve"))]
@@ -92,6 +123,7 @@ use std::process::ExitCode;
 
 use paternoster_core::elevator::Entry;
 
+#[cfg(feature = "instruments")]
 pub use crate::call::{Call, Ran};
 
 use crate::arguments::{Command, Program};
@@ -134,7 +166,7 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 /// Call it once, from `main`: it reads the process's arguments and prints to its outputs.
 #[must_use = "it is the status that the process is to end with"]
 pub fn main_with(own: Vec<Entry>) -> ExitCode {
-    if let Err(why) = paternoster_sim::schedulers::register(own) {
+    if let Err(why) = paternoster_base::schedulers::register(own) {
         say!("paternoster: {why}");
         return ExitCode::from(2);
     }
@@ -170,7 +202,10 @@ fn arguments_of(
     words: Vec<String>,
     parse: fn(Vec<String>) -> Result<Program, Failure>,
 ) -> Result<(Program, Vec<String>), Failure> {
+    #[cfg(feature = "instruments")]
     let (own, fio) = split::split_off_fio(words)?;
+    #[cfg(not(feature = "instruments"))]
+    let (own, fio) = (words, Vec::new());
     match features::absent(&own).or_else(|| features::misspelt(&own)) {
         Some(refusal) => Err(refusal),
         None => Ok((parse(own)?, fio)),
@@ -179,17 +214,29 @@ fn arguments_of(
 
 /// Carries out the request.
 fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
+    let _of_jobs = fio;
     match program.command {
+        #[cfg(feature = "instruments")]
         Command::Run(options) => run::run(&options, fio),
+        #[cfg(feature = "instruments")]
         Command::Compare(options) => advise::advise(&options),
+        #[cfg(feature = "instruments")]
         Command::Tiotest(options) => builtin::tiotest(&options),
+        #[cfg(feature = "instruments")]
         Command::Tiobench(options) => builtin::tiobench(&options),
+        #[cfg(feature = "instruments")]
         Command::Disktest(options) => builtin::disktest(&options),
+        #[cfg(feature = "instruments")]
         Command::Iostest(options) => builtin::iostest(&options),
+        #[cfg(feature = "instruments")]
         Command::Dd(options) => builtin::dd(&options),
+        #[cfg(feature = "instruments")]
         Command::Startup(options) => startup::startup(&options),
+        #[cfg(feature = "instruments")]
         Command::Sysbench(options) => sysbench::sysbench(&options),
+        #[cfg(feature = "instruments")]
         Command::Replay(options) => replay::replay(&options),
+        #[cfg(feature = "instruments")]
         Command::Sweep(options) => sweep::sweep(&options),
         #[cfg(feature = "lab")]
         Command::Reproduce(options) => reproduce::reproduce(&options),
@@ -201,7 +248,9 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         Command::Torture(options) => torture::torture(&options),
         #[cfg(all(feature = "lab", feature = "serve"))]
         Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
+        #[cfg(feature = "instruments")]
         Command::Analyze(options) => analyze::analyze(&options),
+        #[cfg(feature = "instruments")]
         Command::Record(options) => capture::record(&options),
         #[cfg(feature = "serve")]
         Command::Ctl(options) => ctl::ctl(&options),
@@ -209,10 +258,12 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         Command::Top(options) => top::top(&options),
         #[cfg(feature = "serve")]
         Command::Serve(options) => serve::serve(&options),
-        #[cfg(feature = "serve")]
+        #[cfg(all(feature = "instruments", feature = "serve"))]
         Command::Emulate(options) => emulate::emulate(&options),
         Command::Schedulers(options) => schedulers::list(&options),
+        #[cfg(feature = "instruments")]
         Command::Devices(options) => devices::list(&options),
+        #[cfg(feature = "instruments")]
         Command::Examples(options) => examples::examples(&options),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),

@@ -12,14 +12,17 @@ use std::path::Path;
 use clap::Command;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap_complete::Shell;
+use paternoster_base::schedulers::choices;
 use paternoster_core::DeviceFacts;
+#[cfg(feature = "instruments")]
 use paternoster_sim::catalog;
-use paternoster_sim::schedulers::choices;
 
+#[cfg(feature = "instruments")]
+use crate::examples;
 #[cfg(feature = "serve")]
 use crate::roff;
 use crate::schedulers::queue;
-use crate::{Failure, complete, examples, help, synopsis};
+use crate::{Failure, complete, help, synopsis};
 
 /// The documentation of the configuration; a link, so that the package has it too.
 #[cfg(feature = "serve")]
@@ -66,16 +69,21 @@ fn with_values(mut command: Command) -> Command {
     let own = command.get_name().to_owned();
     let ids: Vec<String> =
         command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+    #[cfg(feature = "instruments")]
     let has = |id: &str| ids.iter().any(|one| one == id);
     // The device of a trace or a server is not one of ours.
+    #[cfg(feature = "instruments")]
     let models = has("scheduler") || ["emulate", "versus-kernel"].contains(&own.as_str());
     for id in &ids {
         let values = match (own.as_str(), id.as_str()) {
             ("schedulers", "name") | (_, "scheduler") => schedulers(),
             ("scheduler", "name") => schedulers(),
+            #[cfg(feature = "instruments")]
             ("devices", "name") => devices(),
+            #[cfg(feature = "instruments")]
             (_, "device") if models => devices(),
             ("reproduce", "names") => experiments(),
+            #[cfg(feature = "instruments")]
             ("examples", "name") => {
                 examples::ALL.map(|(path, _)| examples::short(path)).map(Into::into).to_vec()
             }
@@ -108,6 +116,7 @@ fn schedulers() -> Vec<PossibleValue> {
     choices().map(|entry| PossibleValue::new(entry.name).help(entry.summary)).collect()
 }
 
+#[cfg(feature = "instruments")]
 fn devices() -> Vec<PossibleValue> {
     catalog::FILES.iter().map(|(name, _)| PossibleValue::new(*name)).collect()
 }

@@ -13,13 +13,15 @@
 //! docs/results.md says what the last two contain. A document has `schema`, the version of its
 //! keys, and `kind`, the command that made it.
 
-pub(crate) use paternoster_workload::report::csv::field;
+pub(crate) use paternoster_base::csv::field;
 use serde_json::{Value, json};
 
 pub(crate) use crate::format::{Format, emit};
+use crate::interrupt;
+#[cfg(feature = "instruments")]
+use crate::page;
 use crate::sheet::Sheet;
 use crate::table::{terminal_width, wrapped};
-use crate::{interrupt, page};
 
 /// The version of the keys: raised when one is removed or changes its meaning.
 pub(crate) const SCHEMA: u32 = 1;
@@ -74,7 +76,11 @@ impl Results {
                 let parts: Vec<String> = sheets.chain(notes).collect();
                 format!("# {}\n\n{}", one_line(&self.title), parts.join("\n"))
             }
+            #[cfg(feature = "instruments")]
             Format::Html => page::render(self, &[]),
+            // The parser has refused it.
+            #[cfg(not(feature = "instruments"))]
+            Format::Html => String::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster schedulers`: the schedulers there are, and every attribute with its meaning.
 
+use paternoster_base::schedulers;
 use paternoster_core::{Attribute, DeviceFacts, Limits, RequestQueue, Values};
-use paternoster_sim::schedulers;
 use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;

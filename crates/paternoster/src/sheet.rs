@@ -11,9 +11,11 @@
 use std::borrow::Cow;
 
 use comfy_table::{CellAlignment, ContentArrangement};
+#[cfg(feature = "instruments")]
 use paternoster_trace::html;
 
 use crate::table::{align_right, plain_table, trimmed, wrap_last};
+#[cfg(feature = "instruments")]
 use crate::units;
 
 /// Blanks around the contents of a cell.
@@ -161,6 +163,7 @@ impl Sheet {
         text
     }
 
+    #[cfg(feature = "instruments")]
     /// For a browser: figures are sorted as such.
     pub(crate) fn html(&self) -> html::Table {
         let cell = |(column, text): (usize, &String)| match units::value(text) {

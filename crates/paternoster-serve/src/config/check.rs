@@ -10,9 +10,10 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use paternoster_base::schedulers;
 use paternoster_core::{AttributeError, DeviceFacts, Nanos, RequestQueue};
-use paternoster_sim::catalog;
-use paternoster_sim::schedulers;
+
+use crate::device::model as models;
 
 use super::document::plain;
 use super::settle::Complaint;
@@ -239,11 +240,14 @@ fn scheduler(device: &Device) -> Result<(), Complaint> {
 fn engine(device: &Device) -> Result<(), Complaint> {
     let Engine::Model(model) = &device.engine else { return Ok(()) };
     let is_file = model.contains('/') || model.ends_with(".toml");
-    if is_file || catalog::FILES.iter().any(|(name, _)| name == model) {
-        return Ok(());
-    }
-    let hint = near::hint(model, catalog::FILES.iter().map(|(name, _)| *name));
-    let why = format!("there is no model `{model}`{hint}, or a device file (FILE.toml)");
+    let why = match models::known() {
+        Err(absent) => absent.to_owned(),
+        Ok(known) if is_file || known.contains(&model.as_str()) => return Ok(()),
+        Ok(known) => {
+            let hint = near::hint(model, known);
+            format!("there is no model `{model}`{hint}, or a device file (FILE.toml)")
+        }
+    };
     Err(Complaint::new(&["device", &device.name, "engine"], &device.engine, why))
 }
 

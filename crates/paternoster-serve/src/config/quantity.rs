@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
+use paternoster_base::quantity::{SIZES, exact};
 use paternoster_core::Nanos;
-use paternoster_sim::quantity::{SIZES, exact};
 
 type Units = [(&'static str, u64)];
 

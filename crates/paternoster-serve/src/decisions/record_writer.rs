@@ -117,7 +117,7 @@ impl RecordWriter {
         queue: (DeviceFacts, Limits, &str, GroupId),
     ) -> Result<RecordWriter, RecordError> {
         let (facts, limits, elevator, root) = queue;
-        if paternoster_sim::schedulers::by_name(elevator).is_none() {
+        if paternoster_base::schedulers::by_name(elevator).is_none() {
             return Err(RecordError::Elevator(elevator.to_owned()));
         }
         let program = env!("CARGO_PKG_VERSION").to_owned();

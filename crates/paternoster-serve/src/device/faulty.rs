@@ -16,8 +16,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
+use paternoster_base::chance::Chance;
 use paternoster_core::{DeviceFacts, Nanos};
-use paternoster_sim::chance::Chance;
 
 use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, NewFile, Work};
 

@@ -43,7 +43,11 @@ pub(crate) mod inline;
 pub mod lender;
 mod lock;
 pub mod memory;
-mod model;
+#[cfg(feature = "instruments")]
+pub(crate) mod model;
+#[cfg(not(feature = "instruments"))]
+#[path = "without_models.rs"]
+pub(crate) mod model;
 pub mod open;
 pub(crate) mod pieces;
 pub(crate) mod plain;

@@ -44,7 +44,7 @@ struct Held {
 }
 
 /// Does jobs in a model's time.
-pub(super) struct Modelled {
+struct Modelled {
     name: String,
     files: Vec<File>,
     facts: DeviceFacts,
@@ -70,9 +70,24 @@ pub(super) fn find(name: &str) -> Result<Description, OpenError> {
     Description::parse(name, &text).map_err(|error| wrong(error.to_string()))
 }
 
+/// Names of the models that come with the program.
+pub(crate) fn known() -> Result<Vec<&'static str>, &'static str> {
+    Ok(catalog::FILES.iter().map(|(name, _)| *name).collect())
+}
+
+/// Does commands as fast as the model; `depth` of them at a time, unless it takes fewer.
+pub(super) fn backend(
+    files: Vec<File>,
+    model: &Description,
+    depth: Option<u32>,
+) -> Box<dyn Backend> {
+    let most = model.facts.depth;
+    Box::new(Modelled::new(files, model, depth.unwrap_or(most).min(most)))
+}
+
 impl Modelled {
     /// `depth` is at most the model's own.
-    pub(super) fn new(files: Vec<File>, description: &Description, depth: u32) -> Modelled {
+    fn new(files: Vec<File>, description: &Description, depth: u32) -> Modelled {
         let facts = DeviceFacts { depth, ..description.facts };
         Modelled {
             name: description.name.clone(),

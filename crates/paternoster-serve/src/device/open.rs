@@ -20,7 +20,7 @@ use paternoster_core::DeviceFacts;
 use super::files::File;
 use super::handed::Handed;
 use super::inline::Inline;
-use super::model::{self, Modelled};
+use super::model;
 use super::pieces::VECTORS;
 use super::threads::Threads;
 use super::uring::Uring;
@@ -156,11 +156,7 @@ pub(crate) fn open_with(config: &Device, handed: Option<&Handed>) -> Result<Open
     let files: Vec<File> = files.collect::<Result<_, OpenError>>()?;
     let mut notes = rounded(config, &files);
     let backend: Box<dyn Backend> = match description {
-        Some(model) => {
-            let most = model.facts.depth;
-            let depth = config.depth.unwrap_or(most).min(most);
-            Box::new(Modelled::new(files, &model, depth))
-        }
+        Some(model) => model::backend(files, &model, config.depth),
         None => real(config, files, &mut notes)?,
     };
     let note = (!notes.is_empty()).then(|| notes.join("; "));

@@ -14,10 +14,10 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Instant;
 
+use paternoster_base::chance::Chance;
 use paternoster_core::{
     Command, Completion, Device, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag,
 };
-use paternoster_sim::chance::Chance;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::memory::Memory;

@@ -6,13 +6,12 @@
 //! requests that already wait.
 
 use paternoster_core::{AttributeError, near};
-use paternoster_trace::blktrace::DeviceNumber;
 use serde_json::{Value, json};
 
 use super::DeviceLoop;
 use crate::config::ServiceClass;
 use crate::control::order::{Answer, Asked, Order, Setting, Settings};
-use crate::stats::TraceEnding;
+use crate::stats::{DeviceNumber, TraceEnding};
 
 /// The device number in traces: from the range for local use.
 const DEVICE: DeviceNumber = DeviceNumber::new(240, 0);

@@ -22,10 +22,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use paternoster_core::{Event, Nanos, Note, Observer};
-use paternoster_trace::blktrace::{
-    Code, DeviceNumber, MESSAGE_MAX, RECORD_V7, Record, Sink, Traced, Tracer,
-};
+pub use paternoster_trace::blktrace::DeviceNumber;
+use paternoster_trace::blktrace::{Code, MESSAGE_MAX, RECORD_V7, Record, Sink, Traced, Tracer};
 
+use super::{TraceSummary, file_name};
 use crate::background_writer::{BackgroundWriter, Ending, Press};
 use crate::host::plain_file;
 
@@ -33,19 +33,6 @@ use crate::host::plain_file;
 const ROOM: usize = 3 * RECORD_V7 + 8 + 16 + MESSAGE_MAX;
 /// So old the first event of a chunk may become before the chunk is passed on.
 const CHUNK_AGE: Nanos = Nanos::from_secs(1);
-
-/// What became of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TraceSummary {
-    /// Events and messages that are in the file.
-    pub events: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Events and messages that the disk was too slow for.
-    pub dropped: u64,
-    /// It ended by itself, because the file had reached its bound.
-    pub full: bool,
-}
 
 /// A trace that has ended and is being written to its end.
 #[derive(Debug)]
@@ -166,13 +153,6 @@ impl Trace {
             State::Writing(_) => None,
         }
     }
-}
-
-/// The file of a processor.
-pub(super) fn file_name(prefix: &Path, cpu: u32) -> PathBuf {
-    let mut name = prefix.as_os_str().to_owned();
-    name.push(format!(".blktrace.{cpu}"));
-    PathBuf::from(name)
 }
 
 /// Readers would take files of further processors, of some other trace, for a part of ours.

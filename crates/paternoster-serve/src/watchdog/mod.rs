@@ -35,6 +35,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use paternoster_base::schedulers;
 use paternoster_core::elevator::{
     Admission, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
@@ -42,7 +43,6 @@ use paternoster_core::{
     Attribute, AttributeError, Bio, ClientId, Elevator, Flags, GroupId, Nanos, Op, QueueView,
     RequestId,
 };
-use paternoster_sim::schedulers;
 
 pub use book::{IDLE, PASSES, PATIENCE};
 

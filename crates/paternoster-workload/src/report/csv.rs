@@ -7,6 +7,8 @@
 //! the middle of their bin (within 1/128 of the value). Fields with commas, quotes or line ends are
 //! quoted according to RFC 4180.
 
+pub use paternoster_base::csv::field;
+
 use crate::statistics::DirectionStatistics;
 
 use super::side::Side;
@@ -79,26 +81,4 @@ fn line(
 /// Nanoseconds as microseconds with all their digits.
 fn us(ns: f64) -> String {
     format!("{:.3}", ns / 1000.0)
-}
-
-/// A field of CSV, quoted as RFC 4180 has it where it must be.
-#[must_use]
-pub fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Are only the fields quoted that need it?
-    #[test]
-    fn fields_are_quoted_when_needed() {
-        assert_eq!(field("bfq"), "bfq");
-        assert_eq!(field("disk, \"old\""), "\"disk, \"\"old\"\"\"");
-    }
 }

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeSet;
 
+use paternoster_base::entitlement::{Party, Use, WEIGHT, entitled_by_class};
 use paternoster_serve::control::snapshot::{Snapshot, TenantLine};
-use paternoster_workload::entitlement::{Party, Use, WEIGHT, entitled_by_class};
 
 /// A tenant, or a process without one, in an interval.
 #[derive(Debug, Clone, Copy)]

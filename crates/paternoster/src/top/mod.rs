@@ -19,6 +19,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use paternoster_base::quantity;
 use paternoster_core::Nanos;
 use paternoster_serve::control::client::{Client, PATIENCE};
 use paternoster_serve::control::snapshot::Snapshot;
@@ -26,7 +27,6 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::ctl::{ServerOptions, connect, failure};
-use crate::setting::time;
 use frame::{Line, View, frame};
 use terminal::{Key, Terminal};
 
@@ -66,7 +66,7 @@ pub(crate) struct TopOptions {
 }
 
 pub(crate) fn top(options: &TopOptions) -> Result<(), Failure> {
-    let interval = time("--interval", &options.interval, Nanos::from_secs(1))?;
+    let interval = time(&options.interval)?;
     // A server drops clients that say nothing for five minutes.
     if interval < Nanos::from_millis(1) || interval > Nanos::from_secs(240) {
         return Err(Failure::Request("--interval must be from 1ms to 4m".to_owned()));
@@ -79,6 +79,22 @@ pub(crate) fn top(options: &TopOptions) -> Result<(), Failure> {
         return plain(&mut client, interval, &view, options.once);
     }
     live(&mut client, interval, view)
+}
+
+/// A span of time, in seconds if it has no unit.
+fn time(text: &str) -> Result<Nanos, Failure> {
+    const UNITS: [(&str, u64); 6] = [
+        ("", 1_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ];
+    quantity::exact(text, &UNITS).map(Nanos).ok_or_else(|| {
+        let right = "a span of time: a number, and ms, s or m, as `250ms`";
+        Failure::Request(format!("--interval {text}: {right}"))
+    })
 }
 
 /// The state of all devices.

@@ -19,6 +19,7 @@ mod ctl;
 mod decisions;
 mod emulate;
 mod entitled;
+mod features;
 mod fio_examples_run;
 mod formats;
 mod guarantees;

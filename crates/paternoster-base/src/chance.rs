@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chance: a small generator of numbers (splitmix64), the same on every machine.
 //!
-//! Every random choice in this crate draws from a generator of its own, so that one never shifts
+//! Every random choice of a simulation draws from a generator of its own, so that one never shifts
 //! the numbers of another.
 
 /// Numbers that follow from a seed.
