@@ -37,16 +37,16 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const MODULES: [&str; 3] = ["virtio_pci", "virtio_net", "nbd"];
 
 /// What a guest is made of, or what is missing.
-struct Parts {
-    kernel: PathBuf,
+pub(crate) struct Parts {
+    pub(crate) kernel: PathBuf,
     /// In the order in which they are loaded.
-    modules: Vec<(String, Vec<u8>)>,
+    pub(crate) modules: Vec<(String, Vec<u8>)>,
     busybox: PathBuf,
     client: PathBuf,
 }
 
 impl Parts {
-    fn find() -> Result<Parts, String> {
+    pub(crate) fn find() -> Result<Parts, String> {
         let root = std::env::var_os("PATERNOSTER_GUEST").map(PathBuf::from);
         let root = root.unwrap_or_else(|| {
             Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target").join("guest")
@@ -82,7 +82,7 @@ impl Parts {
     }
 
     /// The initial contents of the guest's memory.
-    fn archive(&self, init: &str) -> Result<Vec<u8>, String> {
+    pub(crate) fn archive(&self, init: &str) -> Result<Vec<u8>, String> {
         let read = |path: &Path| fs::read(path).map_err(|it| format!("{}: {it}", path.display()));
         let mut archive = Archive::default();
         for folder in ["bin", "dev", "proc", "sys", "lib", "lib64", "m"] {
@@ -234,7 +234,7 @@ poweroff -f
 }
 
 /// Ended however the test ends.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {

@@ -14,3 +14,4 @@ mod common;
 mod file_systems;
 mod guest;
 mod interop;
+mod persistent;
