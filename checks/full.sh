@@ -63,6 +63,7 @@ run_tests columns cargo test -p paternoster --features parquet,png columns
 step "alerts, by promtool"
 run_tests alerts cargo test --workspace "${planted[@]}" --test all monitoring::
 
+. checks/schemas.sh
 . checks/engines.sh
 . checks/packages.sh
 . checks/dist.sh
