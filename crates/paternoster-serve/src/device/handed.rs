@@ -14,7 +14,7 @@
 //! Invariant: nothing is changed of a description that another process still works with.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use rustix::fs::{OFlags, fcntl_getfl};
 
@@ -35,6 +35,30 @@ impl Giving {
     /// Its descriptors: for data, and for flushes if those have their own.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.calls.descriptors()
+    }
+}
+
+/// The files of which another process knows that a flush has failed.
+///
+/// By identity: while it gets ready a reload may remove one of them, and a flush of another may
+/// fail, so that there are as many as before. A file that was closed is nobody's any more.
+#[derive(Debug, Default)]
+pub(crate) struct KnownLosses(Vec<Weak<dyn Calls>>);
+
+impl KnownLosses {
+    /// What a process is told with these files.
+    pub(crate) fn told(files: &[Giving]) -> KnownLosses {
+        let lost = files.iter().filter(|file| file.lost != 0);
+        KnownLosses(lost.map(|file| Arc::downgrade(&file.calls)).collect())
+    }
+
+    /// Whether no flush has failed besides.
+    pub(crate) fn are_all(&self, files: &[Giving]) -> bool {
+        let is_known = |file: &Giving| {
+            let own = Arc::downgrade(&file.calls);
+            self.0.iter().any(|known| known.ptr_eq(&own))
+        };
+        files.iter().filter(|file| file.lost != 0).all(is_known)
     }
 }
 
@@ -102,6 +126,32 @@ mod tests {
         fn drop(&mut self) {
             let _gone = fs::remove_dir_all(&self.0);
         }
+    }
+
+    /// Is a failed flush that the other process does not know of noticed, also where as many files
+    /// have one as when it was told, since a reload has removed one?
+    #[test]
+    fn losses_are_compared_by_file() {
+        let folder = Temporary(
+            std::env::temp_dir().join(format!("paternoster-losses-{}", std::process::id())),
+        );
+        fs::create_dir(&folder.0).unwrap();
+        let giving = |name: &str, lost| {
+            let path = folder.0.join(name);
+            fs::write(&path, [0; 512]).unwrap();
+            let file = File::open(&path, Direct::No, false).expect("it is there");
+            Giving { calls: Arc::clone(&file.calls), lost }
+        };
+        let [one, mut two] = [giving("one", libc::EIO), giving("two", 0)];
+        let known = KnownLosses::told(&[one.clone(), two.clone()]);
+        assert!(known.are_all(&[one.clone(), two.clone()]));
+        assert!(known.are_all(&[two.clone()]), "a reload has removed it");
+        two.lost = libc::EIO;
+        assert!(!known.are_all(&[one.clone(), two.clone()]));
+        drop(one);
+        assert!(!known.are_all(&[two.clone()]), "one as before, and another one");
+        let again = giving("one", libc::EIO);
+        assert!(!known.are_all(&[again]), "a file of the same name, opened anew");
     }
 
     /// Is a file that was handed over used in the place of one that was opened, if it is the same

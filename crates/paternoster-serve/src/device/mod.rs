@@ -63,6 +63,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 pub use handed::Giving;
+pub(crate) use handed::KnownLosses;
 pub use holes::Holes;
 use paternoster_core::{DeviceFacts, Nanos};
 

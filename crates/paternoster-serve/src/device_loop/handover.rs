@@ -40,7 +40,7 @@ use super::planted::{self, Bug};
 use super::tenants::BUCKETS;
 use crate::config::Level;
 use crate::control::snapshot::Figures;
-use crate::device::Giving;
+use crate::device::{Giving, KnownLosses};
 use crate::handover::record::{Asked, ConnectionState, HandedConnection, Reading, TenantState};
 use crate::host::peer::Peer;
 use crate::log::Entry;
@@ -131,7 +131,7 @@ impl DeviceLoop {
             return Err(format!("volume {name} is drained, or goes: resume it, or try again"));
         }
         let files = self.lender.backend().to_hand_over();
-        self.told_lost = count_lost(&files);
+        self.told_lost = KnownLosses::told(&files);
         Ok(files)
     }
 
@@ -190,7 +190,7 @@ impl DeviceLoop {
     fn leaving(&self) -> Result<Leaving, String> {
         // The kernel has reported it here, and will not there: the other's next flush would
         // succeed.
-        if count_lost(&self.lender.backend().to_hand_over()) > self.told_lost {
+        if !self.told_lost.are_all(&self.lender.backend().to_hand_over()) {
             return Err("a flush has failed since it heard of the files: try again".to_owned());
         }
         let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
@@ -395,11 +395,6 @@ impl DeviceLoop {
             ),
         );
     }
-}
-
-/// The number of files with a failed flush.
-fn count_lost(files: &[Giving]) -> usize {
-    files.iter().filter(|file| file.lost != 0).count()
 }
 
 /// Whether the connection can be given to another process.

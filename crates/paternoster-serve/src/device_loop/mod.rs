@@ -247,7 +247,7 @@ pub struct DeviceLoop {
     leave: Option<handover::Leave>,
     has_left: bool,
     /// Files with a failed flush, as another process was told on handover.
-    told_lost: usize,
+    told_lost: crate::device::KnownLosses,
     stopping: bool,
     stop_by: Option<Nanos>,
     stop_asked: Vec<Asked>,

@@ -252,7 +252,7 @@ impl DeviceLoop {
             stopping: false,
             leave: None,
             has_left: false,
-            told_lost: 0,
+            told_lost: device::KnownLosses::default(),
             stop_by: None,
             stop_asked: Vec::new(),
             told_of_loss: false,
