@@ -15,6 +15,7 @@ mod data;
 mod faults;
 mod handover;
 mod kept;
+mod odd_reloads;
 mod orders;
 mod owners;
 mod recorded;

@@ -27,14 +27,14 @@ const VOLUMES: [&str; 3] = ["a", "b", "c"];
 const SIZE: u64 = 1 << 20;
 
 /// A server with a file, and the file.
-struct Reloading {
-    folder: Folder,
-    file: PathBuf,
+pub(crate) struct Reloading {
+    pub(crate) folder: Folder,
+    pub(crate) file: PathBuf,
     engine: &'static str,
 }
 
 impl Reloading {
-    fn new(name: &str) -> Reloading {
+    pub(crate) fn new(name: &str) -> Reloading {
         let folder = Folder::in_memory(name);
         for volume in VOLUMES {
             folder.file(volume, SIZE);
@@ -44,7 +44,7 @@ impl Reloading {
     }
 
     /// Writes the file: the same head each time, then this text.
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         let socket = self.folder.path("nbd.sock");
         let mut whole = format!("[server]\nlisten = \"unix:{}\"\n", socket.display());
         whole += "connections = 64\n";
@@ -52,13 +52,13 @@ impl Reloading {
         std::fs::write(&self.file, whole).unwrap();
     }
 
-    fn start(&self) -> Server {
+    pub(crate) fn start(&self) -> Server {
         let config = Config::load(&self.file).unwrap();
         let source = Some(Source::new(&self.file));
         start_with(config, Options { source, ..Options::default() })
     }
 
-    fn connect(&self, socket: &str, volume: &str) -> std::io::Result<Client> {
+    pub(crate) fn connect(&self, socket: &str, volume: &str) -> std::io::Result<Client> {
         Client::connect(&self.folder.path(socket), volume)
     }
 
@@ -78,7 +78,7 @@ impl Reloading {
     }
 }
 
-fn snapshot(server: &Server) -> Snapshot {
+pub(crate) fn snapshot(server: &Server) -> Snapshot {
     serde_json::from_value(server.device_loops()[0].ask(Order::Snapshot).unwrap()).unwrap()
 }
 

@@ -85,7 +85,11 @@ pub(super) fn allowed(
     all.extend(sandbox.replaces.iter().map(|path| (path.clone(), REPLACED)));
     if let Some(tls) = &server.tls {
         let paths = [Some(&tls.certificate), Some(&tls.key), tls.client_authority.as_ref()];
-        all.extend(paths.into_iter().flatten().map(|path| (folder(path), READ)));
+        for path in paths.into_iter().flatten() {
+            all.push((folder(path), READ));
+            // Where it is a link (certbot has such), the next one is beside what it points to now.
+            all.extend(std::fs::canonicalize(path).map(|real| (folder(&real), READ)));
+        }
     }
     let sockets = server.listen.iter().filter_map(|listen| match &listen.at {
         Address::Unix { path, .. } => Some(path),

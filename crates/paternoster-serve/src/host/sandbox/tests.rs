@@ -210,6 +210,20 @@ fn an_older_kernel_as_a_child() {
         let who = crate::host::peer::of_unix(&one, Path::new("/proc")).unwrap();
         assert!(who.cgroup.is_some());
     }
+    // A ring that cannot be restricted (before Linux 5.10) serves all the same.
+    const REGISTER_RESTRICTIONS: i32 = 11;
+    let restrictions = SeccompRule::new(vec![is(1, REGISTER_RESTRICTIONS)]).unwrap();
+    let mut device = config(&folder).devices.remove(0);
+    device.engine = crate::config::Engine::Uring;
+    device.volumes.truncate(1);
+    let has_ring = crate::device::open::open(&device).is_ok();
+    lacks(&[(libc::SYS_io_uring_register, vec![restrictions])], libc::EINVAL);
+    if has_ring {
+        crate::device::open::open(&device).expect("a ring without restrictions");
+        println!("a ring was tried");
+    } else {
+        println!("skipped: a ring without restrictions: there is no io_uring here");
+    }
     lacks(&[(libc::SYS_seccomp, vec![])], libc::ENOSYS);
     let missing = Sandbox::default().bound_calls(false).unwrap();
     assert!(missing.contains("calls are not bounded"), "{missing}");
@@ -217,7 +231,8 @@ fn an_older_kernel_as_a_child() {
     println!("all was tried");
 }
 
-/// Is there a line for each thing that the kernel lacks (Landlock, seccomp, SO_PEERPIDFD), and does
+/// Is there a line for each thing that the kernel lacks (Landlock, seccomp, SO_PEERPIDFD,
+/// restrictions of io_uring), and does
 /// the server go on? A filter lets the calls fail as an older kernel does.
 #[test]
 fn an_older_kernel() {
@@ -228,4 +243,7 @@ fn an_older_kernel() {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && told.contains("all was tried"), "{told} {log}");
     assert_eq!(log.matches("does not tell a client's process for certain").count(), 1, "{log}");
+    let unbounded = "sandbox: io_uring is not restricted to reading and writing: Invalid argument";
+    let rings = usize::from(told.contains("a ring was tried"));
+    assert_eq!(log.matches(unbounded).count(), rings, "{told} {log}");
 }
