@@ -10,6 +10,7 @@
 //! * [`listen`]: sockets that clients come to, opened or inherited ([`activation`]).
 //! * [`peer`]: the identity of a client.
 //! * [`privileges`]: switching to a less privileged user.
+//! * [`allocator`]: what is large and was freed is given back.
 //! * `descriptors`: how many files may be open, and how many connections fit.
 //! * `plain_file`: files that are written where others could have put a link.
 //! * [`notify`]: messages to a service manager.
@@ -18,6 +19,7 @@
 //! * [`uri`]: how clients name what is served.
 
 pub mod activation;
+pub mod allocator;
 pub(crate) mod descriptors;
 pub mod listen;
 pub mod notify;

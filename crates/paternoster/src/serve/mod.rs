@@ -22,6 +22,7 @@ use paternoster_serve::device::content;
 use paternoster_serve::device::in_use::in_use;
 use paternoster_serve::handover::Takeover;
 use paternoster_serve::host::activation::Inherited;
+use paternoster_serve::host::allocator;
 use paternoster_serve::host::listen::{self, Place};
 use paternoster_serve::host::notify::Notify;
 use paternoster_serve::host::pidfile::Pidfile;
@@ -43,7 +44,8 @@ const AT_ONCE: i32 = 130;
 
 /// Serves until a signal, or the end of a command.
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
-    // First, while no file of ours can have got an inherited socket's number.
+    allocator::give_back_what_is_large();
+    // Before any file of ours can have got an inherited socket's number.
     let mut inherited = Inherited::take().map_err(Failure::Request)?;
     let (mut config, folder) = configuration(options, &inherited)?;
     refuse_missing_folders(options, &config)?;

@@ -49,6 +49,7 @@ mod serve_arguments;
 mod serve_fuse;
 mod serve_log;
 mod serve_loss;
+mod serve_memory;
 mod serve_notify;
 mod serve_sandbox;
 mod serve_signals;
