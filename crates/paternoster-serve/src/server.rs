@@ -150,6 +150,9 @@ impl Server {
         let mut helper = None;
         if let (Some(_), Some(settings)) = (sandbox, &config.server.fuse) {
             let started = Helper::start(settings);
+            if let (Err(why), Some(_)) = (&started, &account) {
+                return Err(format!("no helper takes the files away behind another user: {why}"));
+            }
             helper = started.inspect_err(|why| notes.push(not_bounded(why))).ok();
         }
         let unmounts = config.server.fuse.is_some() && helper.is_none();

@@ -89,9 +89,9 @@ fn named(name: String) -> Result<u32, String> {
 pub(crate) fn check(config: &Config) -> Result<(), Complaint> {
     let Some(fuse) = &config.server.fuse else { return Ok(()) };
     let place = |key| ["server", "fuse", key];
-    if let Some(user) = &config.server.user {
-        let why = "a server that becomes another user could not take its files away at the end; \
-                   leave it out, or `[server.fuse]`";
+    if let Some(user) = config.server.user.as_ref().filter(|_| !config.server.sandbox) {
+        let why = "a server that becomes another user cannot take its files away at the end; the \
+                   helper of `sandbox = true` does, or leave out `user`";
         return Err(Complaint::new(&["server", "user"], user, why));
     }
     if !limits::PROCESSES.contains(&fuse.processes) {

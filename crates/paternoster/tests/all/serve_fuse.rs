@@ -27,6 +27,8 @@ const USER: &str = "65534";
 struct House {
     scratch: Scratch,
     user: Option<&'static str>,
+    /// Started as root, it becomes [`USER`].
+    becomes: bool,
 }
 
 impl House {
@@ -41,7 +43,7 @@ impl House {
             own(&scratch.text(folder), 0o777);
         }
         own(&scratch.disk("disk"), 0o666);
-        let house = House { scratch, user };
+        let house = House { scratch, user, becomes: false };
         house.configure(100);
         house
     }
@@ -49,9 +51,10 @@ impl House {
     fn configure(&self, weight: u32) {
         let [control, mount, disk, traces] =
             ["control", "m", "disk", "traces"].map(|name| self.scratch.text(name));
+        let becomes = if self.becomes { format!("user = '{USER}'\n") } else { String::new() };
         // A name is looked up in a file that the sandbox hides.
         let text = format!(
-            "[server]\ncontrol = '{control}'\ntraces = '{traces}'\n[server.fuse]\n\
+            "[server]\ncontrol = '{control}'\ntraces = '{traces}'\n{becomes}[server.fuse]\n\
              mount = '{mount}'\nrealtime = ['root']\n[volume.disk]\npath = '{disk}'\nraw = true\n\
              [tenant.disk]\nweight = {weight}\n"
         );
@@ -209,6 +212,57 @@ fn files_go_with_their_server() {
         assert_eq!(fs::read_dir(house.scratch.text("m")).expect("it is bare").count(), 0);
         let disk = fs::read(house.scratch.text("disk")).expect("a disk");
         assert_eq!(disk[8192], 9, "{user:?} {signal:?}");
+    }
+}
+
+/// Does a server that is started as root and becomes another user show its files, to root and in
+/// its sandbox; and is the folder bare behind its end, behind `kill -9`, and the other server's
+/// when that has taken over? Without the sandbox, and so without a helper, is it refused?
+#[test]
+fn files_of_a_server_that_becomes_another_user() {
+    if users().is_empty() {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut house = House::new(None);
+        house.becomes = true;
+        house.configure(100);
+        let mut server = house.start(&[]);
+        house.until_mounted();
+        house.serves(7);
+        let status = fs::read_to_string(format!("/proc/{}/status", server.0.id()));
+        let status = status.expect("it is there");
+        let uids = format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}\n");
+        assert!(status.contains(&uids), "{status}");
+        house.configure(300);
+        let (done, said) = house.ctl(&["reload"]);
+        assert!(done && said.contains("tenant.disk.weight: 100 -> 300"), "{said}");
+        house.serves(9);
+        if signal == Signal::TERM {
+            let new = house.start(&["--take-over"]);
+            let ended = until(
+                || server.0.try_wait().expect("a child"),
+                || format!("the old one does not end: {}", house.log()),
+            );
+            assert!(ended.success(), "{}", house.log());
+            server = new;
+            house.until_mounted();
+            house.serves(11);
+        }
+        kill_process(Pid::from_child(&server.0), signal).expect("it is ours");
+        let ended = server.0.wait().expect("it ends");
+        assert_eq!(ended.success(), signal != Signal::KILL, "{}", house.log());
+        until(|| (house.mounts() == 0).then_some(()), || format!("left: {}", house.log()));
+        if signal == Signal::TERM {
+            let file = house.scratch.text("serve.toml");
+            let text = fs::read_to_string(&file).expect("it is there");
+            let text = text.replace("[server]", "[server]\nsandbox = false");
+            fs::write(&file, text).expect("room");
+            let refused = house.program().args(["serve", &file]).output().expect("it runs");
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert!(said.contains("the helper of `sandbox = true` does"), "{said}");
+            assert_eq!(refused.status.code(), Some(2), "{said}");
+        }
     }
 }
 

@@ -77,7 +77,7 @@ fn refusals_of_files() {
     let message = Config::parse("serve.toml", &slash).unwrap_err().to_string();
     let expected = "serve.toml:12: `volume.a/b`: with `[server.fuse]` it is the name of a file";
     assert!(message.starts_with(expected), "{message}");
-    let message = refusal("connections = 16", "user = 'root'\nfuse.mount = '/m'");
+    let message = refusal("connections = 16", "user = 'root'\nsandbox = false\nfuse.mount = '/m'");
     let expected = "serve.toml:3: `server.user` cannot be `'root'`: a server that becomes another";
     assert!(message.starts_with(expected), "{message}");
     let message = refusal("\"unix:/run/nbd.sock\"", "[]");
