@@ -256,6 +256,49 @@ fn what_cannot_follow_changes_nothing() {
     assert_eq!(came, [1, 1, 1], "{}", house.log());
 }
 
+/// Does each reload that is ordered beside a hand-over get an answer or the end of the old server,
+/// while clients notice nothing and the new one has what the file says?
+#[test]
+fn reloads_beside_a_hand_over() {
+    let house = House::new(false);
+    let file = house.scratch.text("serve.toml");
+    let good = fs::read_to_string(&file).expect("a configuration");
+    let came = under_load(&house, |house, server, answered| {
+        for round in 1..6 {
+            let weight = format!("weight = {}", 100 * round);
+            fs::write(&file, good.replace("weight = 100", &weight)).expect("a configuration");
+            let over = &AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    while !over.load(Ordering::SeqCst) {
+                        let Ok(mut control) = UnixStream::connect(house.scratch.text("control"))
+                        else {
+                            continue;
+                        };
+                        // The one that was asked may have gone over; then it is the next one's.
+                        let _gone = control.write_all(b"{\"do\":\"reload\"}\n");
+                        let mut answer = Vec::new();
+                        let mut byte = [0];
+                        while byte != *b"\n" && control.read(&mut byte).is_ok_and(|n| n == 1) {
+                            answer.push(byte[0]);
+                        }
+                        let answer = String::from_utf8_lossy(&answer);
+                        let is_known = answer.is_empty() || answer.contains("\"ok\":");
+                        assert!(is_known, "{answer}");
+                    }
+                });
+                let _over = Stops(over);
+                house.hand_over(server);
+                until_answered(answered, 50);
+            });
+            let list = house.ask(r#"{"do":"list"}"#);
+            let weight = format!("\"weight\":{}", 100 * round);
+            assert!(list.contains(&weight), "{weight}: {list}");
+        }
+    });
+    assert_eq!(came, [1, 1, 1], "{}", house.log());
+}
+
 /// Is a client closed, and this logged, if the new configuration lacks its volume, or does not open
 /// it to the client?
 #[test]

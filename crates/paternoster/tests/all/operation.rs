@@ -4,6 +4,8 @@
 //!
 //! ```text
 //! ## Reboot   units start ─▶ a guest's service ─▶ shutdown ─▶ boot ─▶ power cut ─▶ boot ─▶ kill -9
+//! ## Disk errors   a cut image, a drain; a flush that fails; a frozen file system, a stop
+//! ## A full disk   ENOSPC, a discard, a larger file system
 //! ## Backup   drain, copy, resume; the volume of the page in the background, nbdcopy; save
 //! ```
 //!
@@ -43,6 +45,24 @@ pub(crate) fn blocks(page: &str, section: &str) -> Vec<String> {
         }
     }
     blocks
+}
+
+/// Starts systemd's journal there.
+fn journal(manager: &Manager) {
+    manager.must("mkdir -p /run/systemd/journal; /lib/systemd/systemd-journald >/dev/null 2>&1 &");
+    let listens = "test -S /run/systemd/journal/stdout";
+    until(|| manager.run(listens).0.then_some(()), || "no journal".to_owned());
+}
+
+/// A configuration with everything that the pages about disks ask.
+const DISKS: &str = "metrics = \"127.0.0.1:9809\"\ndrain-timeout = \"1s\"\n\
+                     device-timeout = \"1s\"\n[device.disk0]\nengine = \"threads\"\n\
+                     direct = false\n[volume.vm1]\npath = \"/srv/images/vm1.img\"\n\
+                     raw = true\n";
+
+/// The commands of a block, without remarks.
+fn lines(block: &str) -> Vec<&str> {
+    block.lines().map(|line| line.split(" #").next().unwrap_or_default().trim()).collect()
 }
 
 fn is_there(program: &str) -> bool {
@@ -93,10 +113,7 @@ fn a_reboot_as_written() {
             .expect("a link");
     }
     let starts = |manager: &Manager| {
-        manager
-            .must("mkdir -p /run/systemd/journal; /lib/systemd/systemd-journald >/dev/null 2>&1 &");
-        let listens = "test -S /run/systemd/journal/stdout";
-        until(|| manager.run(listens).0.then_some(()), || "no journal".to_owned());
+        self::journal(manager);
         manager.must("systemctl daemon-reload && systemctl start multi-user.target");
         let guest = "systemctl is-active libvirt-guests.service";
         until(|| manager.run(guest).0.then_some(()), || manager.run("journalctl -n 50").1);
@@ -143,6 +160,145 @@ fn a_reboot_as_written() {
     let threads = manager.must(&format!("ps -L -o comm=,ni= -p {main}"));
     let nice = threads.lines().find_map(|line| line.strip_prefix("negotiation"));
     assert_eq!(nice.map(str::trim), Some("10"), "{threads}");
+}
+
+/// Is a disk that fails as the page says: its lines in the log; what status and health say; a
+/// drain and a resume; a flush that fails is told until the restart and by the status; a device
+/// that hangs shows in the metrics, and a stop gives up on it with its name?
+#[test]
+fn disk_errors_as_written() {
+    if !is_there("qemu-io") || !is_there("curl") {
+        return;
+    }
+    let all = blocks(PAGE, "Disk errors");
+    let [log, look, stop, lost, hangs] = &all[..] else { panic!("{all:#?}") };
+    let Some(manager) = Manager::new() else { return };
+    fs::write(manager.scratch.text("etc/serve.toml"), format!("{SERVER}{DISKS}")).expect("room");
+    journal(&manager);
+    manager.must("systemctl daemon-reload && systemctl start paternoster.service");
+    // Every read fails: the file ends before.
+    manager.must("truncate -s 512K /srv/images/vm1.img");
+    let failing = qemu_io("read 1M 4k");
+    let reads = "-c 'read 1M 4k' ".repeat(531);
+    assert!(!manager.run(&failing.replace("-c flush", &reads)).0, "it cannot be read");
+    // systemd has the level for itself.
+    let log: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("error ")).collect();
+    let [first, more] = log[..] else { panic!("{log:?}") };
+    let told = || manager.run("journalctl -u paternoster --no-pager -o cat").1;
+    until(|| told().contains(first).then_some(()), told);
+    // As many others as the page has, in one line, or more if more than ten seconds went by.
+    let (before, after) = more.split_once("531").expect("the page's number");
+    let counted = || {
+        let told = told();
+        let of = |line: &str| line.strip_prefix(before)?.strip_suffix(after)?.parse::<u64>().ok();
+        (told.lines().filter_map(of).sum::<u64>() == 531).then_some(())
+    };
+    until(counted, told);
+    let [status, health] = lines(look)[..] else { panic!("{look}") };
+    let said = manager.must(status);
+    assert!(said.contains("532"), "{said}");
+    let said = manager.must(health);
+    assert!(said.contains("disk0") && said.contains("532"), "{said}");
+    assert!(said.contains("Input/output error"), "{said}");
+    let code = health.replace("curl -s", "curl -s -o /dev/null -w '%{http_code}'");
+    assert_eq!(manager.must(&code).trim(), "503");
+
+    let [drain, resume] = lines(stop)[..] else { panic!("{stop}") };
+    let working = qemu_io("read 0 4k");
+    manager.must("truncate -s 4M /srv/images/vm1.img");
+    manager.must(drain);
+    let (is_done, said) = manager.run(&working);
+    assert!(!is_done || said.contains("shutdown"), "it is drained: {said}");
+    manager.must(resume);
+    manager.must(&working);
+
+    // The kernel refuses to sync: io_uring would go round such a filter.
+    let [metric, restart] = lines(lost)[..] else { panic!("{lost}") };
+    let drop_in = "mkdir -p /run/systemd/system; mkdir -p \"$D\"; \
+                   printf '[Service]\\nSystemCallFilter=~fdatasync:EIO\\n' >\"$D/sync.conf\"";
+    let folder = manager.scratch.text("units/paternoster.service.d");
+    manager.must(&format!("D={folder}; {drop_in}; systemctl daemon-reload; {restart}"));
+    assert!(manager.must(metric).trim_end().ends_with(" 0"), "nothing is lost yet");
+    assert!(!manager.run(&qemu_io("write -P 3 0 4k")).0, "its flush fails");
+    assert!(!manager.run(&qemu_io("read 0 4k")).0, "and so does the next client's");
+    let said = manager.must(metric);
+    assert!(said.lines().any(|line| line.ends_with(" 1")), "{said}");
+    assert!(told().contains("a flush failed"), "{}", told());
+    manager.must(&format!("rm -r {folder}; systemctl daemon-reload"));
+    manager.must(restart);
+    // Its status is 1 (`serve_loss`), and its last words say why.
+    assert!(told().contains("compare the volumes with what their clients know"), "{}", told());
+    manager.must(&qemu_io("write -P 4 0 4k"));
+    assert!(manager.must(metric).trim_end().ends_with(" 0"), "a new server knows of nothing");
+
+    let [metric, stop] = lines(hangs)[..] else { panic!("{hangs}") };
+    let (has_frozen, why) = manager.run(
+        "systemctl stop paternoster; truncate -s 400M /run/xfs && mkfs.xfs -q /run/xfs && \
+         mkdir -p /run/frozen && mount -o loop /run/xfs /run/frozen && \
+         truncate -s 4M /run/frozen/vm1.img && chown -R paternoster /run/frozen",
+    );
+    if !has_frozen {
+        return skipped(&format!("no file system that can be frozen: {}", why.trim()));
+    }
+    manager.must("mount --bind /run/frozen /srv/images && systemctl start paternoster");
+    manager.must(&qemu_io("write -P 5 0 4k"));
+    manager.must("fsfreeze -f /run/frozen");
+    let write = qemu_io("write -P 6 0 4k");
+    manager.must(&format!("({write}) >/dev/null 2>&1 &"));
+    let oldest = || {
+        let said = manager.run(metric).1;
+        let last = said.lines().rfind(|line| !line.starts_with('#'))?.rsplit(' ').next()?;
+        last.parse::<f64>().ok().filter(|seconds| *seconds > 1.0)
+    };
+    until(oldest, || manager.run(metric).1);
+    manager.must(&format!("{stop} --no-block"));
+    let hangs = "disk0 did not end as it should: it hangs: 1 commands: Write of 4096 bytes at 0";
+    let gives_up = || told().contains(hangs).then_some(());
+    until(gives_up, told);
+    manager.must("fsfreeze -u /run/frozen");
+    until(|| (manager.show("ActiveState") == "failed").then_some(()), || manager.status());
+    assert_eq!(manager.show("ExecMainStatus"), "1", "{}", manager.status());
+}
+
+/// Is a disk without room as the page says: the client is told so, the log has the line, reads go
+/// on, and with room made by a discard or by more space so do writes, without a restart?
+#[test]
+fn a_full_disk_as_written() {
+    if !is_there("qemu-io") {
+        return;
+    }
+    let all = blocks(PAGE, "A full disk");
+    let [look] = &all[..] else { panic!("{all:#?}") };
+    let [room, errors] = lines(look)[..] else { panic!("{look}") };
+    let Some(manager) = Manager::new() else { return };
+    fs::write(manager.scratch.text("etc/serve.toml"), format!("{SERVER}{DISKS}")).expect("room");
+    journal(&manager);
+    manager.must(
+        "mount -t tmpfs -o size=2m none /srv/images && truncate -s 8M /srv/images/vm1.img && \
+         chown paternoster /srv/images/vm1.img && systemctl daemon-reload && \
+         systemctl start paternoster.service",
+    );
+    let main = manager.show("MainPID");
+    manager.must(&qemu_io("write -P 1 0 1M"));
+    let (is_done, said) = manager.run(&qemu_io("write -P 2 1M 3M"));
+    assert!(!is_done && said.contains("No space left on device"), "{said}");
+    let said = manager.must(room);
+    assert!(said.contains("/srv/images"), "{said}");
+    let line = "No space left on device (os error 28)";
+    assert!(PAGE.contains(&format!("`{line}`")));
+    let told = || manager.run(errors).1;
+    until(|| told().contains(line).then_some(()), told);
+    manager.must(&qemu_io("read -P 1 0 1M"));
+    // Room by what the guest does not need, then by more of it.
+    manager.must(&qemu_io("discard 1M 3M"));
+    manager.must(&qemu_io("write -P 3 4M 512k"));
+    assert!(!manager.run(&qemu_io("write -P 4 5M 3M")).0, "it is full again");
+    manager.must("mount -o remount,size=16m /srv/images");
+    manager.must(&qemu_io("write -P 4 5M 3M"));
+    for read in ["read -P 1 0 1M", "read -P 3 4M 512k", "read -P 4 5M 3M"] {
+        manager.must(&qemu_io(read));
+    }
+    assert_eq!(manager.show("MainPID"), main, "nothing was started again");
 }
 
 /// Do the backups of the page work as written: a drained volume is copied and resumes; a background

@@ -128,3 +128,103 @@ fn a_server_in_its_sandbox() {
     kill_process(Pid::from_child(&server.0), Signal::TERM).expect("it is ours");
     assert!(server.0.wait().expect("it ends").success());
 }
+
+/// Is a volume on an image that the sandbox does not reach refused by a reload, with the way to get
+/// it, and does it come with a process that takes over?
+#[test]
+fn what_a_reload_cannot_reach_comes_by_hand_over() {
+    let scratch = Scratch::new();
+    let (run, elsewhere) = (scratch.text("run"), scratch.text("elsewhere"));
+    for folder in [&run, &elsewhere] {
+        fs::create_dir(folder).expect("a folder");
+    }
+    let (image, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let text = format!(
+        "[server]\nlisten = 'unix:{run}/nbd'\ncontrol = '{run}/control'\n\
+         [volume.disk]\npath = '{image}'\n"
+    );
+    fs::write(&file, &text).expect("a file");
+    let mut server = Started::of(&file, &[]);
+    let new = scratch.disk("elsewhere/new.img");
+    fs::write(&file, format!("{text}[volume.new]\npath = '{new}'\n")).expect("it is ours");
+    let control = format!("{run}/control");
+    let told = asked(&control, r#"{"do":"reload"}"#);
+    if told.contains("\"ok\":true") {
+        // It is open already, since nothing bounds files here.
+        crate::common::skipped("a path out of reach: this kernel has no Landlock");
+    } else {
+        assert!(told.contains("nothing was changed") && told.contains("--take-over"), "{told}");
+        assert!(!asked(&control, r#"{"do":"list"}"#).contains("\"new\""));
+    }
+    let mut next = Started::of(&file, &["--take-over"]);
+    assert!(server.0.wait().expect("it ends").success());
+    assert!(asked(&control, r#"{"do":"list"}"#).contains("\"new\""));
+    assert!(next.status().contains("NoNewPrivs:\t1\n"), "it is in a sandbox of its own");
+    kill_process(Pid::from_child(&next.0), Signal::TERM).expect("it is ours");
+    assert!(next.0.wait().expect("it ends").success());
+}
+
+/// Is a certificate read again in the sandbox that lies as certbot keeps it: links in `live` to
+/// files in `archive`, and behind a renewal to the next ones? And does a server whose link points
+/// elsewhere meanwhile say so, and go on with what it has?
+#[test]
+fn certificates_behind_links_are_read_again() {
+    let scratch = Scratch::new();
+    let (run, live, archive) =
+        (scratch.text("run"), scratch.text("live/example"), scratch.text("archive/example"));
+    for folder in [&run, &live, &archive] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    let made = |number: u32, to: &str| {
+        let name = format!("server{number}.example");
+        let made = std::process::Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+            .args(["-nodes", "-days", "2", "-subj", &format!("/CN={name}")])
+            .args(["-addext", &format!("subjectAltName=DNS:{name}")])
+            .args(["-keyout", &format!("{to}/privkey{number}.pem")])
+            .args(["-out", &format!("{to}/fullchain{number}.pem")])
+            .stderr(Stdio::null())
+            .status();
+        made.is_ok_and(|status| status.success())
+    };
+    // As certbot does: a link is replaced by another one.
+    let points = |number: u32, to: &str| {
+        for name in ["privkey", "fullchain"] {
+            let (link, next) = (format!("{live}/{name}.pem"), format!("{live}/{name}.next"));
+            let target = format!("{to}/{name}{number}.pem");
+            std::os::unix::fs::symlink(target, &next).expect("a link");
+            fs::rename(&next, &link).expect("it is ours");
+        }
+    };
+    if !made(1, &archive) {
+        return crate::common::skipped("openssl is not installed: no certificate is renewed");
+    }
+    points(1, "../../archive/example");
+    let (image, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let text = format!(
+        "[server]\nlisten = {{ at = 'unix:{run}/nbd', tls = 'required' }}\n\
+         control = '{run}/control'\n[server.tls]\ncertificate = '{live}/fullchain.pem'\n\
+         key = '{live}/privkey.pem'\n[volume.disk]\npath = '{image}'\n"
+    );
+    fs::write(&file, &text).expect("a file");
+    let mut server = Started::of(&file, &[]);
+    let control = format!("{run}/control");
+    let reload = || asked(&control, r#"{"do":"reload"}"#);
+    for number in 2..4 {
+        assert!(made(number, &archive));
+        points(number, "../../archive/example");
+        let told = reload();
+        assert!(told.contains("server.tls: the certificates were read"), "{told}");
+    }
+    // Elsewhere: out of bounds, if there are any here.
+    let elsewhere = scratch.text("elsewhere");
+    fs::create_dir(&elsewhere).expect("a folder");
+    assert!(made(4, &elsewhere));
+    points(4, "../../elsewhere");
+    let told = reload();
+    assert!(told.contains("nothing was changed") || told.contains("were read"), "{told}");
+    points(3, "../../archive/example");
+    assert!(reload().contains("\"ok\":true"));
+    kill_process(Pid::from_child(&server.0), Signal::TERM).expect("it is ours");
+    assert!(server.0.wait().expect("it ends").success());
+}

@@ -10,6 +10,8 @@
 //! `/srv` and `/etc/paternoster` are folders of the test, so that they outlive a reboot;
 //! `operation` has the pages about an operator's tasks.
 //!
+//! Its network is its own, too: pages name ports.
+//!
 //! It needs root, a control group of version 2 and overlayfs; without one of them it is skipped.
 
 use std::fs;
@@ -34,6 +36,7 @@ groups=$(awk '$2 ~ "^/sys/fs/cgroup" { print $2 }' /proc/self/mounts | sort -r)
 for at in $groups; do umount "$at"; done
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t tmpfs tmpfs /run
+ip link set lo up
 for at in etc usr/bin; do
   mkdir -p "/run/over/$at/upper" "/run/over/$at/work"
   over=lowerdir=/$at,upperdir=/run/over/$at/upper,workdir=/run/over/$at/work
@@ -117,7 +120,7 @@ impl Manager {
         let again = console.try_clone().expect("a descriptor");
         let program = env!("CARGO_BIN_EXE_paternoster");
         let script = "echo $$ >\"$1/cgroup.procs\" && exec unshare --pid --fork --mount --cgroup \
-                      --uts --ipc --kill-child sh \"$2\" \"$3\" \"$4\"";
+                      --uts --ipc --net --kill-child sh \"$2\" \"$3\" \"$4\"";
         let child = Command::new("sh")
             .args(["-c", script, "-", &self.group, &boot, &folder, program])
             .stdin(Stdio::null())
@@ -164,7 +167,7 @@ impl Manager {
     /// Runs a command there: whether it succeeds, and its output.
     pub(crate) fn run(&self, script: &str) -> (bool, String) {
         let mut command = Command::new("nsenter");
-        command.args(["-t", &self.first, "-p", "-m", "-C", "-i", "-u", "sh", "-c", script]);
+        command.args(["-t", &self.first, "-p", "-m", "-C", "-i", "-u", "-n", "sh", "-c", script]);
         let output = command.stdin(Stdio::null()).output().expect("nsenter");
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())

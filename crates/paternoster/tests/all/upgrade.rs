@@ -226,10 +226,28 @@ impl<'a> Client<'a> {
             if let Err(error) = self.talk(&mut stream, stop) {
                 let is_end =
                     [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
-                assert!(is_end.contains(&error.kind()), "{error}");
+                assert!(
+                    is_end.contains(&error.kind()),
+                    "{}: {error}; {}",
+                    self.name(),
+                    self.owed()
+                );
             }
         }
         (self.came, self.known)
+    }
+
+    /// Which client it is, in its how many-th connection.
+    fn name(&self) -> String {
+        format!("client {}, connection {}", self.first / BLOCKS, self.came)
+    }
+
+    /// What is not answered: the requests that were lost, if no answer comes.
+    fn owed(&self) -> String {
+        let each = self.pending.iter().map(|(cookie, asked)| {
+            format!("cookie {cookie} (type {}, block {})", asked.kind, asked.block)
+        });
+        format!("not answered: {}", each.collect::<Vec<_>>().join(", "))
     }
 
     fn talk(&mut self, stream: &mut UnixStream, stop: &AtomicBool) -> std::io::Result<()> {
@@ -277,7 +295,10 @@ impl<'a> Client<'a> {
         let errno = u32::from_be_bytes(*reply[4..].first_chunk().expect("four"));
         assert_eq!(errno, 0, "a server that goes refuses nothing");
         let cookie = u64::from_be_bytes(*reply[8..].first_chunk().expect("eight"));
-        let asked = self.pending[&cookie];
+        let Some(&asked) = self.pending.get(&cookie) else {
+            let what = if cookie <= self.cookie { "answered twice" } else { "never asked" };
+            panic!("{}: cookie {cookie} is {what}; {}", self.name(), self.owed());
+        };
         let known = &mut self.known[usize::try_from(asked.block).expect("a block")];
         match asked.kind {
             WRITE => *known = asked.value,

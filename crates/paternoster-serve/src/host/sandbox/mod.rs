@@ -89,7 +89,8 @@ pub(crate) fn hint() -> &'static str {
     if FILES.load(Ordering::Relaxed) {
         " (outside of the sandbox nothing can be opened: images are those of the start and what is \
          in a folder of `image-folders` of `[server]`, traces go into its folder `traces`, \
-         /var/tmp unless told otherwise; `sandbox = false` is without)"
+         /var/tmp unless told otherwise; a server that is started with `--take-over` opens what \
+         else its file names, and `sandbox = false` is without)"
     } else {
         ""
     }

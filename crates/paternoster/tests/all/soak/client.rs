@@ -106,7 +106,11 @@ impl<'a> Client<'a> {
             if let Err(error) = self.talk(&mut stream, stop) {
                 let ends =
                     [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
-                assert!(ends.contains(&error.kind()), "{}: {error}", self.kind.export);
+                // A request that is lost, or answered twice, is named by its cookie.
+                let owed: Vec<u64> = self.pending.keys().copied().collect();
+                let Kind { export, seed, .. } = &self.kind;
+                let who = format!("{export}, client {seed}, connection {}", self.came);
+                assert!(ends.contains(&error.kind()), "{who}: {error}; not answered: {owed:?}");
             }
         }
         let Kind { export, first, .. } = self.kind;
