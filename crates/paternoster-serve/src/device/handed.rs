@@ -41,7 +41,7 @@ impl Giving {
 /// The files of which another process knows that a flush has failed.
 ///
 /// By identity: while it gets ready a reload may remove one of them, and a flush of another may
-/// fail, so that there are as many as before. A file that was closed is nobody's any more.
+/// fail, so that there are as many as before. A file that was closed is in none of these.
 #[derive(Debug, Default)]
 pub(crate) struct KnownLosses(Vec<Weak<dyn Calls>>);
 
