@@ -135,10 +135,11 @@ fn a_server_in_its_sandbox() {
 fn what_a_reload_cannot_reach_comes_by_hand_over() {
     let scratch = Scratch::new();
     let (run, elsewhere) = (scratch.text("run"), scratch.text("elsewhere"));
-    for folder in [&run, &elsewhere] {
+    // Where the configuration lies the sandbox reaches.
+    for folder in [&run, &elsewhere, &scratch.text("etc")] {
         fs::create_dir(folder).expect("a folder");
     }
-    let (image, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let (image, file) = (scratch.disk("disk.img"), scratch.text("etc/serve.toml"));
     let text = format!(
         "[server]\nlisten = 'unix:{run}/nbd'\ncontrol = '{run}/control'\n\
          [volume.disk]\npath = '{image}'\n"
@@ -172,7 +173,8 @@ fn certificates_behind_links_are_read_again() {
     let scratch = Scratch::new();
     let (run, live, archive) =
         (scratch.text("run"), scratch.text("live/example"), scratch.text("archive/example"));
-    for folder in [&run, &live, &archive] {
+    // The configuration's folder can be read: theirs are not in it.
+    for folder in [&run, &live, &archive, &scratch.text("etc")] {
         fs::create_dir_all(folder).expect("a folder");
     }
     let made = |number: u32, to: &str| {
@@ -200,7 +202,7 @@ fn certificates_behind_links_are_read_again() {
         return crate::common::skipped("openssl is not installed: no certificate is renewed");
     }
     points(1, "../../archive/example");
-    let (image, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let (image, file) = (scratch.disk("disk.img"), scratch.text("etc/serve.toml"));
     let text = format!(
         "[server]\nlisten = {{ at = 'unix:{run}/nbd', tls = 'required' }}\n\
          control = '{run}/control'\n[server.tls]\ncertificate = '{live}/fullchain.pem'\n\
@@ -222,7 +224,11 @@ fn certificates_behind_links_are_read_again() {
     assert!(made(4, &elsewhere));
     points(4, "../../elsewhere");
     let told = reload();
-    assert!(told.contains("nothing was changed") || told.contains("were read"), "{told}");
+    if told.contains("were read") {
+        crate::common::skipped("a link out of reach: this kernel has no Landlock");
+    } else {
+        assert!(told.contains("nothing was changed") && told.contains("Permission"), "{told}");
+    }
     points(3, "../../archive/example");
     assert!(reload().contains("\"ok\":true"));
     kill_process(Pid::from_child(&server.0), Signal::TERM).expect("it is ours");
