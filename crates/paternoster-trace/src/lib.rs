@@ -10,7 +10,7 @@
 //! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the kernel's own, and
 //!   how a run is written in it; [`formats`]: all others, recognised by their contents.
 //! * [`filter`]: the selection of events.
-//! * [`analysis`]: a trace in figures for people; [`outstanding`]: I/Os in flight.
+//! * [`analysis`]: a trace in figures for people.
 //! * [`blkparse`], [`btt`]: the output of the programs of these names, byte for byte.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
@@ -31,7 +31,6 @@ pub mod ftrace;
 pub mod html;
 #[cfg(test)]
 mod made;
-pub mod outstanding;
 pub mod perfetto;
 pub mod plot;
 pub mod record;

@@ -184,7 +184,10 @@ fn jobs_sheet(runs: &[Told], labels: &[String]) -> Sheet {
             rows.add("worst off", |run| worst(run).map_or_else(none, |(name, _)| name));
             rows.add("its got/entitled", |run| worst(run).map_or_else(none, |(_, part)| due(part)));
         } else {
-            let jain = |run: &Told| format!("{:.3}", run.outcome.shares[nth].jain);
+            let jain = |run: &Told| {
+                let index = run.outcome.shares[nth].jain;
+                index.map_or_else(|| NONE.to_owned(), |index| format!("{index:.3}"))
+            };
             rows.add("Jain of device time", jain);
         }
         rows.add("device idle", |run| percent(run.outcome.shares[nth].idle));

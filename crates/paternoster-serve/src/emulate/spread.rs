@@ -1,110 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spread: how long commands took, in cells narrow enough to speak of percents.
 //!
-//! Each power of two is cut into 64 cells (fio's layout), and a cell is reported as its middle, so
-//! that a reported value is off by at most 1/128, 0.8 %:
+//! A time is reported as the middle of its bin in fio's histogram, so that a reported value is off
+//! by at most 1/128, 0.8 %:
 //!
 //! ```text
 //! 1.048576 ms = 2^20 ns … 2^21 ns in 64 cells of 16.384 us
 //! ```
 //!
-//! Below 64 ns a cell is one nanosecond; from 2^41 ns, 37 minutes, on there is one cell.
+//! Below 128 ns a cell is one nanosecond. Times of 2^40 ns, 18 minutes, and more are reported as
+//! that.
 //!
-//! Invariant: a histogram has [`CELLS`] cells, 18 KiB, whatever it counts.
+//! Invariant: the memory does not depend on what is counted: 18 KiB for each kind and measure.
 
 use paternoster_core::Nanos;
+use paternoster_measure::Histogram;
 
 use super::model_queue::{Ended, Kind};
 use super::{KindPrecision, Precision, Spread};
 
-/// Cells of a power of two, as a power of two.
-const PARTS_SHIFT: u32 = 6;
-const PARTS: u64 = 1 << PARTS_SHIFT;
-/// From here on there is one cell.
-const SHIFT_MAX: u32 = 41;
-/// 64 of one nanosecond, then 64 for each power from 2^6 to 2^40, then the last.
-const CELLS: usize = (((SHIFT_MAX - PARTS_SHIFT) as usize + 1) << PARTS_SHIFT) + 1;
-
-/// Times by size.
+/// Times by size, and the longest.
 #[derive(Debug, Clone)]
-struct Histogram {
-    count: u64,
+struct Stretch {
     most: Nanos,
-    cells: Vec<u64>,
+    histogram: Histogram,
 }
 
-impl Histogram {
-    fn new() -> Histogram {
-        Histogram { count: 0, most: Nanos::ZERO, cells: vec![0; CELLS] }
+impl Stretch {
+    fn new() -> Stretch {
+        Stretch { most: Nanos::ZERO, histogram: Histogram::new() }
     }
 
     fn add(&mut self, time: Nanos) {
-        self.count += 1;
         self.most = self.most.max(time);
-        self.cells[place(time)] += 1;
+        self.histogram.record(time);
     }
 
-    fn join(&mut self, other: &Histogram) {
-        self.count += other.count;
+    fn join(&mut self, other: &Stretch) {
         self.most = self.most.max(other.most);
-        for (cell, more) in self.cells.iter_mut().zip(&other.cells) {
-            *cell += more;
-        }
-    }
-
-    /// The value that this many of a thousand did not exceed.
-    fn permille(&self, permille: u64) -> Nanos {
-        let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000).max(1);
-        let mut below = 0;
-        for (place, count) in self.cells.iter().enumerate() {
-            below += u128::from(*count);
-            if below >= rank {
-                return middle(place).min(self.most);
-            }
-        }
-        self.most
+        self.histogram.merge(&other.histogram);
     }
 
     fn spread(&self) -> Spread {
-        Spread { p50: self.permille(500), p99: self.permille(990) }
+        let [p50, p99] = [50.0, 99.0].map(|p| Nanos(self.histogram.percentile(p)).min(self.most));
+        Spread { p50, p99 }
     }
-}
-
-fn place(time: Nanos) -> usize {
-    let power = time.0.max(1).ilog2();
-    let place = match power {
-        0..PARTS_SHIFT => time.0,
-        PARTS_SHIFT..SHIFT_MAX => {
-            let part = time.0 >> (power - PARTS_SHIFT);
-            // The part is from 64 to 127: the second 64 cells are those of the first power.
-            u64::from(power - PARTS_SHIFT) * PARTS + part
-        }
-        _ => return CELLS - 1,
-    };
-    usize::try_from(place).unwrap_or(CELLS - 1)
-}
-
-fn middle(place: usize) -> Nanos {
-    let place = place as u64;
-    if place < PARTS {
-        return Nanos(place);
-    }
-    let (power, part) = (place / PARTS - 1, place % PARTS + PARTS);
-    // Half a cell is less than a nanosecond in the first of them.
-    Nanos((part << power) + (1 << power >> 1))
 }
 
 /// One kind's times.
 #[derive(Debug, Clone)]
 struct Times {
-    set: Histogram,
-    served: Histogram,
-    late: Histogram,
+    set: Stretch,
+    served: Stretch,
+    late: Stretch,
 }
 
 impl Times {
     fn new() -> Times {
-        let [set, served, late] = [(); 3].map(|()| Histogram::new());
+        let [set, served, late] = [(); 3].map(|()| Stretch::new());
         Times { set, served, late }
     }
 
@@ -150,14 +103,14 @@ impl Tally {
         for (times, (_, name)) in self.kinds.iter().zip(KINDS) {
             all.join(times);
             let Times { set, served, late } = times;
-            if set.count > 0 {
-                let [set, served, late] = [set, served, late].map(Histogram::spread);
-                let commands = times.set.count;
+            let commands = set.histogram.total();
+            if commands > 0 {
+                let [set, served, late] = [set, served, late].map(Stretch::spread);
                 kinds.push(KindPrecision { name, commands, set, served, late });
             }
         }
-        let [set, served, late] = [&all.set, &all.served, &all.late].map(Histogram::spread);
-        Precision { commands: all.set.count, set, served, late, overhead, kinds }
+        let [set, served, late] = [&all.set, &all.served, &all.late].map(Stretch::spread);
+        Precision { commands: all.set.histogram.total(), set, served, late, overhead, kinds }
     }
 }
 
@@ -165,30 +118,15 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// Are cells where the essay says, and reported by their middle?
-    #[test]
-    fn cells_by_hand() {
-        // 2^20 + 3 * 16 384 is the beginning of the fourth cell; its middle is 8 192 further.
-        let begin = (1 << 20) + 3 * 16_384;
-        let cell = place(Nanos(begin));
-        assert_eq!(place(Nanos(begin + 16_383)), cell);
-        assert_eq!(place(Nanos(begin + 16_384)), cell + 1);
-        assert_eq!(middle(cell), Nanos(begin + 8_192));
-        assert_eq!(
-            [0, 1, 63, 64, 127, 128].map(|time| place(Nanos(time))),
-            [0, 1, 63, 64, 127, 128]
-        );
-        assert_eq!(place(Nanos((1 << 41) - 1)), CELLS - 2);
-        assert_eq!(place(Nanos::MAX), CELLS - 1);
-    }
-
-    /// Is every time reported within 1/128?
+    /// Is every time reported within 1/128, and no time as more than the longest?
     #[test]
     fn nothing_is_told_wrongly() {
         let mut time = 1u64;
-        while time < 1 << 41 {
-            let told = middle(place(Nanos(time))).0;
-            assert!(told.abs_diff(time) <= time / 128, "{time} is told as {told}");
+        while time < 1 << 40 {
+            let mut stretch = Stretch::new();
+            stretch.add(Nanos(time));
+            let told = stretch.spread().p99.0;
+            assert!(told <= time && time - told <= time / 128, "{time} is told as {told}");
             time += time / 100 + 1;
         }
     }

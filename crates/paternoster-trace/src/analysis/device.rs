@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Device: the events of one device put together as journeys, and counted.
 //!
-//! A bio is known by its sectors from `Q` to `C`, a request by its first sector from `D` to `C`. A
-//! bio that goes to the device in parts (split, or merged with others) ends when its last sector
-//! does, and is issued with its first. Flushes without data have no sectors, and are neither reads
+//! A bio is known by its sectors from `Q` to `C`, a command from `D` to `C`, both by the rule of
+//! [`InFlight`]: what goes to the device, or comes back, in parts ends when its last sector does,
+//! and a bio is issued with its first. Flushes without data have no sectors, and are neither reads
 //! nor writes: they are counted from `D` to `C` only, the oldest first. Kernels also report the end
 //! of the process's flush (`C` of a write): where commands have no write only those end one.
 //!
@@ -13,13 +13,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::Nanos;
+use paternoster_measure::{CoarseHistogram, Extent, InFlight, jain};
 
 use super::depth::Depth;
 use super::names::{Names, OTHERS};
-use super::process::{Process, ProcessFigures, jain};
+use super::process::{Process, ProcessFigures};
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
-use crate::outstanding::{OUTSTANDING_MAX, Outstanding};
-use crate::record::Histogram;
 
 /// Sectors up to which a seek is near: 64 KiB.
 pub const NEAR: u64 = 128;
@@ -144,7 +143,7 @@ pub struct Seeks {
     /// Sectors between, all together.
     pub distance: u128,
     /// The distances in sectors by size (a cell is at most 1/16 wide, but below 1024 sectors).
-    pub distances: Histogram,
+    pub distances: CoarseHistogram,
     /// Where the last one ended.
     head: Option<u64>,
 }
@@ -157,13 +156,13 @@ pub struct DeviceFigures {
     /// How often what happened.
     pub counts: Counts,
     /// By [`Phase::ALL`].
-    pub phases: [Histogram; 8],
+    pub phases: [CoarseHistogram; 8],
     /// From submission to the end, of reads and of everything else.
-    pub whole: [Histogram; 2],
+    pub whole: [CoarseHistogram; 2],
     /// In the device, likewise.
-    pub device: [Histogram; 2],
+    pub device: [CoarseHistogram; 2],
     /// Flushes without data, in the device.
-    pub flush: Histogram,
+    pub flush: CoarseHistogram,
     /// Between commands; between arrivals if nothing else is known.
     pub seeks: Seeks,
     /// Bios that the device does not have yet.
@@ -178,7 +177,7 @@ pub struct DeviceFigures {
     pub processes: Vec<ProcessFigures>,
     /// How even device time was spread over processes that had I/O done.
     pub fairness: Option<f64>,
-    /// How many I/Os took the place of others at the same sector; those are not in the phases.
+    /// How many bios and commands were no longer waited for, for want of room.
     pub lost: u64,
 }
 
@@ -189,8 +188,6 @@ struct Journey {
     write: bool,
     bytes: u32,
     queued: Nanos,
-    /// Sectors that have not ended.
-    left: u64,
     slept: Option<Nanos>,
     got: Option<Nanos>,
     inserted: Option<Nanos>,
@@ -209,29 +206,39 @@ struct InService {
     write: bool,
 }
 
+/// Of what is limited, so many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Rows of processes.
+    pub(super) rows: usize,
+    /// Bios and commands under way.
+    pub(super) in_flight: usize,
+}
+
 /// One device, while the trace is read.
 #[derive(Debug)]
 pub(super) struct Device {
     number: DeviceNumber,
     counts: Counts,
-    phases: [Histogram; 8],
-    whole: [Histogram; 2],
-    device: [Histogram; 2],
-    flush: Histogram,
+    phases: [CoarseHistogram; 8],
+    whole: [CoarseHistogram; 2],
+    device: [CoarseHistogram; 2],
+    flush: CoarseHistogram,
     seeks: Seeks,
     queue_seeks: Seeks,
     waiting: Depth,
     in_device: Depth,
     /// Goes on by 1/k of the passing time while k commands are in the device.
     clock: f64,
-    bios: Outstanding<Journey>,
-    commands: BTreeMap<u64, InService>,
+    bios: InFlight<Journey>,
+    commands: InFlight<InService>,
     flushes: VecDeque<InService>,
     active: Option<(Nanos, Nanos)>,
-    /// First sectors of bios that end together.
-    ended: Vec<u64>,
+    /// Bios that end together.
+    ended: Vec<Journey>,
+    /// Commands that end together.
+    back: Vec<InService>,
     processes: BTreeMap<u32, Process>,
-    lost: u64,
 }
 
 impl Device {
@@ -242,28 +249,34 @@ impl Device {
             phases: Default::default(),
             whole: Default::default(),
             device: Default::default(),
-            flush: Histogram::default(),
+            flush: CoarseHistogram::default(),
             seeks: Seeks::default(),
             queue_seeks: Seeks::default(),
             waiting: Depth::default(),
             in_device: Depth::default(),
             clock: 0.0,
-            bios: Outstanding::default(),
-            commands: BTreeMap::new(),
+            bios: InFlight::default(),
+            commands: InFlight::default(),
             flushes: VecDeque::new(),
             active: None,
             ended: Vec::new(),
+            back: Vec::new(),
             processes: BTreeMap::new(),
-            lost: 0,
         }
     }
 
-    /// Reads one event of a process, which gets a row if `may_grow`; whether it got one.
-    pub(super) fn record(&mut self, record: &Record, process: u32, may_grow: bool) -> bool {
-        let rows = self.processes.len();
-        let known = may_grow || self.processes.contains_key(&process);
+    /// Reads one event of a process, which gets a row if `room` has one, with at most so many more
+    /// I/Os under way.
+    pub(super) fn record(&mut self, record: &Record, process: u32, room: Use) {
+        let known = room.rows > 0 || self.processes.contains_key(&process);
+        self.bios.set_limit(self.bios.len() + room.in_flight);
+        self.commands.set_limit(self.commands.len() + room.in_flight);
         self.step(record, if known { process } else { OTHERS });
-        self.processes.len() > rows
+    }
+
+    /// How much of what is limited it has.
+    pub(super) fn used(&self) -> Use {
+        Use { rows: self.processes.len(), in_flight: self.bios.len() + self.commands.len() }
     }
 
     fn step(&mut self, record: &Record, process: u32) {
@@ -306,21 +319,16 @@ impl Device {
             write: record.is_write(),
             bytes: record.bytes,
             queued: record.at,
-            left: record.sectors(),
             slept: None,
             got: None,
             inserted: None,
             merged: None,
             issued: None,
         };
-        match self.bios.insert(record.sector, record.end(), journey) {
-            // It is no longer waited for.
-            Some(lost) if lost.issued.is_none() => self.lost += 1,
-            Some(_) => {
-                self.lost += 1;
-                self.waiting.enter(record.at);
-            }
-            None => self.waiting.enter(record.at),
+        self.waiting.enter(record.at);
+        let (_, dropped) = self.bios.insert(extent(record), journey);
+        if dropped.is_some_and(|dropped| dropped.issued.is_none()) {
+            self.waiting.leave(record.at);
         }
     }
 
@@ -336,7 +344,8 @@ impl Device {
     }
 
     fn get(&mut self, record: &Record) {
-        let Some(journey) = self.bios.find(record.sector) else { return };
+        let waits = |journey: &Journey| journey.got.is_none();
+        let Some(journey) = self.bios.find(extent(record), waits) else { return };
         journey.got = Some(record.at);
         let (queued, slept) = (journey.queued, journey.slept.take());
         self.phase(Phase::Get, queued, record.at);
@@ -347,13 +356,15 @@ impl Device {
 
     fn sleep(&mut self, record: &Record, process: u32) {
         self.processes.entry(process).or_default().sleeps += 1;
-        if let Some(journey) = self.bios.find(record.sector) {
+        let waits = |journey: &Journey| journey.got.or(journey.slept).is_none();
+        if let Some(journey) = self.bios.find(extent(record), waits) {
             journey.slept = Some(record.at);
         }
     }
 
     fn insert(&mut self, record: &Record) {
-        let Some(journey) = self.bios.find(record.sector) else { return };
+        let has_got = |journey: &Journey| journey.got.is_some() && journey.inserted.is_none();
+        let Some(journey) = self.bios.find(extent(record), has_got) else { return };
         let Some(got) = journey.got else { return };
         journey.inserted = Some(record.at);
         self.phase(Phase::Plug, got, record.at);
@@ -361,7 +372,8 @@ impl Device {
 
     fn merge(&mut self, record: &Record) {
         self.counts.merged[usize::from(record.is_write())] += 1;
-        let Some(journey) = self.bios.find(record.sector) else { return };
+        let waits = |journey: &Journey| journey.got.or(journey.merged).is_none();
+        let Some(journey) = self.bios.find(extent(record), waits) else { return };
         journey.merged = Some(record.at);
         let queued = journey.queued;
         self.phase(Phase::Merge, queued, record.at);
@@ -383,13 +395,13 @@ impl Device {
         self.counts.issued[write] += 1;
         self.counts.issued_bytes[write] += u64::from(record.bytes);
         self.seeks.record(record);
-        let mut first = true;
-        for (_, _, journey) in self.bios.touching(record.sector, record.end()) {
-            if core::mem::take(&mut first) {
-                command.process = journey.process;
-            }
+        let mut owner = None;
+        let Device { bios, phases, waiting, .. } = self;
+        bios.issue(extent(record), |part| {
+            let journey = part.value;
+            owner.get_or_insert(journey.process);
             if journey.issued.is_some() {
-                continue;
+                return;
             }
             let from = match (journey.inserted, journey.merged) {
                 (Some(inserted), _) => Some((Phase::Schedule, inserted)),
@@ -397,16 +409,15 @@ impl Device {
                 (None, None) => None,
             };
             if let Some((phase, from)) = from {
-                self.phases[phase as usize].add(since(from, record.at));
+                phases[phase as usize].add(since(from, record.at));
             }
             journey.issued = Some(record.at);
-            self.waiting.leave(record.at);
-        }
-        if self.commands.insert(record.sector, command).is_none() {
-            self.in_device.enter(record.at);
-        }
+            waiting.leave(record.at);
+        });
+        command.process = owner.unwrap_or(process);
+        self.in_device.enter(record.at);
         // Some never come back.
-        if self.commands.len() > OUTSTANDING_MAX && self.commands.pop_first().is_some() {
+        if self.commands.insert(extent(record), command).1.is_some() {
             self.in_device.leave(record.at);
         }
     }
@@ -414,29 +425,30 @@ impl Device {
     fn requeue(&mut self, record: &Record) {
         self.counts.requeued += 1;
         self.pass(record.at);
-        if record.bytes > 0 {
-            let write = usize::from(record.is_write());
-            let counts = &mut self.counts;
-            counts.issued[write] = counts.issued[write].saturating_sub(1);
-            let bytes = counts.issued_bytes[write].saturating_sub(u64::from(record.bytes));
-            counts.issued_bytes[write] = bytes;
-        } else {
+        if record.bytes == 0 {
             // A drive that cannot queue a flush refuses it many times.
             self.counts.flushes = self.counts.flushes.saturating_sub(1);
-        }
-        let command = if record.bytes == 0 {
-            self.flushes.pop_back()
-        } else {
-            self.commands.remove(&record.sector)
-        };
-        if command.is_some() {
-            self.in_device.leave(record.at);
-        }
-        for (_, _, journey) in self.bios.touching(record.sector, record.end()) {
-            if journey.issued.take().is_some() {
-                self.waiting.enter(record.at);
+            if self.flushes.pop_back().is_some() {
+                self.in_device.leave(record.at);
             }
+            return;
         }
+        let write = usize::from(record.is_write());
+        let counts = &mut self.counts;
+        counts.issued[write] = counts.issued[write].saturating_sub(1);
+        let bytes = &mut counts.issued_bytes[write];
+        *bytes = bytes.saturating_sub(record.bytes.into());
+        let Device { bios, commands, waiting, in_device, .. } = self;
+        commands.complete(extent(record), |part| {
+            if part.last {
+                in_device.leave(record.at);
+            }
+        });
+        bios.requeue(extent(record), |part| {
+            if part.value.issued.take().is_some() {
+                waiting.enter(record.at);
+            }
+        });
     }
 
     fn complete(&mut self, record: &Record) {
@@ -448,21 +460,24 @@ impl Device {
         let write = usize::from(record.is_write());
         self.counts.completed[write] += 1;
         self.counts.completed_bytes[write] += u64::from(record.bytes);
-        if let Some(command) = self.commands.remove(&record.sector) {
+        let mut back = core::mem::take(&mut self.back);
+        self.commands.complete(extent(record), |part| {
+            if part.last {
+                back.push(*part.value);
+            }
+        });
+        for command in back.drain(..) {
             self.leave(&command, record.at);
         }
+        self.back = back;
         let mut ended = core::mem::take(&mut self.ended);
-        for (first, end, journey) in self.bios.touching(record.sector, record.end()) {
-            let part = end.min(record.end()) - first.max(record.sector);
-            journey.left = journey.left.saturating_sub(part);
-            if journey.left == 0 {
-                ended.push(first);
+        self.bios.complete(extent(record), |part| {
+            if part.last {
+                ended.push(*part.value);
             }
-        }
-        for first in ended.drain(..) {
-            if let Some(journey) = self.bios.take(first) {
-                self.done(&journey, record.at);
-            }
+        });
+        for journey in ended.drain(..) {
+            self.done(&journey, record.at);
         }
         self.ended = ended;
     }
@@ -545,9 +560,14 @@ impl Device {
             span,
             processes,
             fairness,
-            lost: self.lost,
+            lost: self.bios.lost() + self.commands.lost(),
         }
     }
+}
+
+/// The sectors that a record names; each device has a table of its own.
+fn extent(record: &Record) -> Extent {
+    Extent { device: 0, write: record.is_write(), sector: record.sector, end: record.end() }
 }
 
 fn since(from: Nanos, to: Nanos) -> Nanos {

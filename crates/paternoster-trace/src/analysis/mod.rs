@@ -18,12 +18,12 @@
 //! equal, 1/n if one has everything.
 //!
 //! The same phases are btt's; its own figures, to the digit, are in [`crate::btt`]. Percentiles
-//! are at most 1/16 too high, below 1024 ns at most 1024 (see [`crate::record::Histogram`]); means
-//! and extremes are exact.
+//! are at most 1/16 too high, below 1024 ns at most 1024 (see
+//! [`CoarseHistogram`](paternoster_measure::CoarseHistogram)); means and extremes are exact.
 //!
 //! Limits: [`DEVICES_MAX`] devices, [`PROCESSES_MAX`] processes and [`ROWS_MAX`] pairs of both;
-//! what is beyond them is counted as one. At most
-//! [`OUTSTANDING_MAX`](crate::outstanding::OUTSTANDING_MAX) I/Os per device are in flight.
+//! what is beyond them is counted as one. Bios and commands under way are at most
+//! [`IN_FLIGHT_MAX`] of all devices together; then one that reads another drops its oldest.
 //!
 //! Invariants: I1 phases count what btt counts, but for bios in several parts; I2 the device
 //! times of all rows of a device add up to the time during which it was busy with commands that
@@ -39,14 +39,15 @@ mod process;
 use std::collections::BTreeMap;
 
 use paternoster_core::Nanos;
+use paternoster_measure::IN_FLIGHT_MAX;
 
 pub use depth::Depth;
 pub use device::{Counts, DeviceFigures, NEAR, Phase, Seeks};
-pub use process::{ProcessFigures, jain};
+pub use process::ProcessFigures;
 
 use crate::blktrace::{Code, DeviceNumber};
 use crate::source::Entry;
-use device::Device;
+use device::{Device, Use};
 use names::Names;
 
 /// The most devices.
@@ -65,8 +66,8 @@ pub struct Analysis {
     names: Names,
     events: u64,
     messages: u64,
-    /// Pairs of a process and a device.
-    rows: usize,
+    /// By all devices: rows are pairs of a process and a device.
+    used: Use,
     span: Option<(Nanos, Nanos)>,
 }
 
@@ -113,9 +114,19 @@ impl Analysis {
         }
         let process = self.names.index(record.pid);
         let place = self.place(record.device);
-        let may_grow = self.rows < ROWS_MAX;
-        let grown = self.devices[place].record(record, process, may_grow);
-        self.rows += usize::from(grown);
+        let Use { rows, in_flight } = self.used;
+        let room = Use {
+            rows: ROWS_MAX.saturating_sub(rows),
+            in_flight: IN_FLIGHT_MAX.saturating_sub(in_flight),
+        };
+        let device = &mut self.devices[place];
+        let before = device.used();
+        device.record(record, process, room);
+        let after = device.used();
+        self.used = Use {
+            rows: rows - before.rows + after.rows,
+            in_flight: in_flight - before.in_flight + after.in_flight,
+        };
     }
 
     /// Where a device is kept.

@@ -3,7 +3,7 @@
 
 use paternoster_core::Nanos;
 
-use crate::record::Histogram;
+use crate::record::CoarseHistogram;
 
 /// One process on one device.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,9 +23,9 @@ pub struct ProcessFigures {
     /// Bytes that were written, or discarded, for it.
     pub write_bytes: u64,
     /// From asking to the end.
-    pub whole: Histogram,
+    pub whole: CoarseHistogram,
     /// Of that, before the device had it: for a request, in plugs and with the scheduler.
-    pub waited: Histogram,
+    pub waited: CoarseHistogram,
     /// How often it slept for want of a request.
     pub sleeps: u64,
     /// Device time.
@@ -41,8 +41,8 @@ pub(super) struct Process {
     pub(super) asked_bytes: u64,
     pub(super) done: u64,
     pub(super) bytes: [u64; 2],
-    pub(super) whole: Histogram,
-    pub(super) waited: Histogram,
+    pub(super) whole: CoarseHistogram,
+    pub(super) waited: CoarseHistogram,
     pub(super) sleeps: u64,
     pub(super) device_time: f64,
 }
@@ -67,16 +67,4 @@ impl Process {
             share: if all > 0.0 { self.device_time / all } else { 0.0 },
         }
     }
-}
-
-/// How even shares are: 1 if all are equal, 1/n if one of n has everything; `None` without any.
-#[must_use]
-pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for share in shares {
-        count += 1.0;
-        sum += share;
-        squares += share * share;
-    }
-    (squares > 0.0).then(|| sum * sum / (count * squares))
 }

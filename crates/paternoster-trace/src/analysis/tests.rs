@@ -161,12 +161,3 @@ fn a_kernels_flush_ends_once() {
     let counts = &device.counts;
     assert_eq!((counts.issued, counts.completed, counts.queued), ([0, 0], [0, 0], [0, 0]));
 }
-
-/// Jain's index: of 1, 1, 1, 1 it is 1, of 1, 0, 0, 0 a quarter, of 3 and 1 16 / (2 * 10).
-#[test]
-fn jain_by_hand() {
-    let close =
-        |shares: &[f64], index: f64| (jain(shares.iter().copied()).unwrap() - index).abs() < 1e-9;
-    assert!(close(&[1.0; 4], 1.0) && close(&[1.0, 0.0, 0.0, 0.0], 0.25) && close(&[3.0, 1.0], 0.8));
-    assert_eq!(jain([]), None);
-}

@@ -54,7 +54,7 @@ mod window;
 pub use events::PENDING_MAX;
 pub use iolog::write as write_iolog;
 pub use lines::LINE_MAX;
-pub use msr::{OUTSTANDING_MAX, write as write_msr};
+pub use msr::write as write_msr;
 pub use names::{DEVICES_MAX, MAJOR, PROCESSES_MAX};
 pub use open::{OpenError, open, open_path, processors_of};
 pub use recognise::{HEAD, recognise};

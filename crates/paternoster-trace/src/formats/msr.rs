@@ -28,7 +28,7 @@ use crate::blktrace::Categories;
 
 mod writer;
 
-pub use writer::{OUTSTANDING_MAX, write};
+pub use writer::write;
 
 /// How a line is read.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use super::chart::{Bar, Chart};
 use super::frame::Words;
 use super::ways::{Ways, short};
 use super::{Picture, Run};
-use crate::record::{CELLS, Histogram, PARTS};
+use crate::record::{CELLS, CoarseHistogram, PARTS};
 
 /// In a picture of up to this many cells of a record, this many of them make a bar.
 const JOINED: [(usize, usize); 3] = [(64, 1), (128, 2), (usize::MAX, 4)];
@@ -65,8 +65,8 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
 }
 
 /// How many cells make a bar, for the span of all of them.
-fn joined<'a>(all: impl Iterator<Item = &'a Histogram>) -> usize {
-    let places: Vec<usize> = all.flat_map(Histogram::cells).map(|cell| cell.place).collect();
+fn joined<'a>(all: impl Iterator<Item = &'a CoarseHistogram>) -> usize {
+    let places: Vec<usize> = all.flat_map(CoarseHistogram::cells).map(|cell| cell.place).collect();
     let first = places.iter().min().copied().unwrap_or(0);
     let last = places.iter().max().copied().unwrap_or(0);
     JOINED.iter().find(|(most, _)| last - first <= *most).map_or(1, |(_, joined)| *joined)
@@ -82,10 +82,10 @@ const fn bar_of(place: usize, joined: usize) -> usize {
 }
 
 /// Every bar between the first and the last.
-fn cells<'a>(all: impl Iterator<Item = &'a Histogram>, joined: usize) -> Cells {
+fn cells<'a>(all: impl Iterator<Item = &'a CoarseHistogram>, joined: usize) -> Cells {
     debug_assert!(PARTS.is_multiple_of(joined), "no bar reaches over a power of two");
     let mut cells = Cells::new();
-    for cell in all.flat_map(Histogram::cells) {
+    for cell in all.flat_map(CoarseHistogram::cells) {
         let (from, to) = (cell.from.0, cell.to.0);
         let span = cells.entry(bar_of(cell.place, joined)).or_insert((from, to));
         *span = (span.0.min(from), span.1.max(to));
@@ -94,7 +94,7 @@ fn cells<'a>(all: impl Iterator<Item = &'a Histogram>, joined: usize) -> Cells {
 }
 
 /// The curve of a histogram over these cells.
-fn bars(histogram: &Histogram, cells: &Cells, joined: usize) -> Vec<Option<Bar>> {
+fn bars(histogram: &CoarseHistogram, cells: &Cells, joined: usize) -> Vec<Option<Bar>> {
     let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
     for cell in histogram.cells() {
         *counts.entry(bar_of(cell.place, joined)).or_default() += cell.count;

@@ -12,7 +12,7 @@ use super::Run;
 use super::chart::{Bar, Curve, Plane};
 use super::frame::{Entry, Look, counted};
 use super::rates::DIRECTIONS;
-use crate::record::{Histogram, Join as _, LatencyRecord, Way};
+use crate::record::{CoarseHistogram, LatencyRecord, Way};
 
 /// Height of a panel, by how many there are.
 const HEIGHTS: [i64; 4] = [380, 230, 190, 170];
@@ -22,7 +22,7 @@ pub(super) struct Ways<'a> {
     pub(super) labels: Vec<&'a str>,
     pub(super) records: Vec<LatencyRecord>,
     /// Whole runs: by run, way and direction.
-    pub(super) totals: Vec<[[Histogram; 2]; 2]>,
+    pub(super) totals: Vec<[[CoarseHistogram; 2]; 2]>,
     pub(super) legend: Vec<Entry>,
     pub(super) subject: String,
 }
@@ -35,7 +35,7 @@ impl<'a> Ways<'a> {
         let total = |record: &LatencyRecord| {
             Way::ALL.map(|way| [false, true].map(|write| record.total(way, write)))
         };
-        let totals: Vec<[[Histogram; 2]; 2]> = records.iter().map(total).collect();
+        let totals: Vec<[[CoarseHistogram; 2]; 2]> = records.iter().map(total).collect();
         let subject = match &labels[..] {
             [label] => format!("{subject}: {label}"),
             _ => subject.to_owned(),
@@ -57,7 +57,7 @@ impl<'a> Ways<'a> {
 
     /// Directions of one run, or the runs.
     fn entries(&self) -> Vec<Entry> {
-        let figures = |way: Way, all: &Histogram| {
+        let figures = |way: Way, all: &CoarseHistogram| {
             let [mean, tail] = [all.mean(), all.permille(990)].map(short);
             format!("{} mean {mean}, 99 % {tail}", way.name())
         };
@@ -76,7 +76,7 @@ impl<'a> Ways<'a> {
                 })
                 .collect();
         }
-        let entry = |(nth, (label, total)): (usize, (&&str, &[[Histogram; 2]; 2]))| {
+        let entry = |(nth, (label, total)): (usize, (&&str, &[[CoarseHistogram; 2]; 2]))| {
             let mut all = total[0][0].clone();
             all.join(total[0][1].clone());
             let figures = figures(Way::Device, &all);

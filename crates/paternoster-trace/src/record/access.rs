@@ -173,8 +173,11 @@ impl AccessRecord {
 
     /// Reads one step.
     pub fn step(&mut self, step: &Step) {
-        if matches!(step.kind, StepKind::Issue | StepKind::Complete | StepKind::Stray) {
-            self.end = step.at;
+        match step.kind {
+            StepKind::Issue | StepKind::Complete | StepKind::Stray | StepKind::Part => {
+                self.end = step.at;
+            }
+            StepKind::Queue | StepKind::Requeue | StepKind::Done => {}
         }
         if step.kind != StepKind::Issue || step.sectors == 0 {
             return;

@@ -116,7 +116,7 @@ impl DepthRecord {
                 self.at_issues.1 += 1;
             }
             StepKind::Complete | StepKind::Requeue => self.change(step.at, -1),
-            StepKind::Queue | StepKind::Stray | StepKind::Done => {}
+            StepKind::Queue | StepKind::Stray | StepKind::Part | StepKind::Done => {}
         }
     }
 

@@ -135,7 +135,7 @@ impl FlowRecord {
     /// Reads one step.
     pub fn step(&mut self, step: &Step) {
         let stage = match step.kind {
-            StepKind::Complete | StepKind::Stray => Stage::Complete,
+            StepKind::Complete | StepKind::Stray | StepKind::Part => Stage::Complete,
             StepKind::Issue => Stage::Issue,
             StepKind::Queue => Stage::Queue,
             StepKind::Requeue | StepKind::Done => return,

@@ -24,9 +24,9 @@
 //! Source: TRACE-32.
 
 use paternoster_core::Nanos;
+use paternoster_measure::CoarseHistogram;
 
 use super::buckets::{Buckets, Join};
-use super::histogram::Histogram;
 use super::step::{Step, StepKind};
 
 /// The most buckets of time.
@@ -57,12 +57,12 @@ impl Way {
 
 /// The latencies that ended within one span: by way, reads and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Latencies([[Histogram; 2]; 2]);
+pub struct Latencies([[CoarseHistogram; 2]; 2]);
 
 impl Latencies {
     /// Those of one way and direction.
     #[must_use]
-    pub const fn of(&self, way: Way, write: bool) -> &Histogram {
+    pub const fn of(&self, way: Way, write: bool) -> &CoarseHistogram {
         &self.0[way as usize][write as usize]
     }
 }
@@ -111,8 +111,8 @@ impl LatencyRecord {
 
     /// All of one way and direction.
     #[must_use]
-    pub fn total(&self, way: Way, write: bool) -> Histogram {
-        let mut total = Histogram::default();
+    pub fn total(&self, way: Way, write: bool) -> CoarseHistogram {
+        let mut total = CoarseHistogram::default();
         for bucket in self.buckets() {
             total.join(bucket.of(way, write).clone());
         }

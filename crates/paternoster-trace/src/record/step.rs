@@ -22,6 +22,8 @@ pub enum StepKind {
     Issue,
     /// `C`: it came back; the latency is from its issue on.
     Complete,
+    /// `C`: a part of one came back; the rest is still in the device.
+    Part,
     /// `C`: one came back whose issue is not known, as when a trace begins in the middle.
     Stray,
     /// `R`: the device refused it; or it is no longer waited for.

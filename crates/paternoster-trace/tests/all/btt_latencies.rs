@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use paternoster_trace::blktrace::Merged;
-use paternoster_trace::record::{Devices, FromTrace, Histogram, Join as _, Way};
+use paternoster_trace::record::{CoarseHistogram, Devices, FromTrace, Way};
 use paternoster_trace::{Kind, Recorder};
 
 use crate::common::skipped;
@@ -24,7 +24,7 @@ fn told(text: &str, way: Way) -> Option<[u64; 4]> {
 }
 
 /// The same as recorded here.
-fn recorded(case: &str) -> Option<[Histogram; 2]> {
+fn recorded(case: &str) -> Option<[CoarseHistogram; 2]> {
     let folder = Path::new(FOLDER).join(case);
     let files: Vec<(String, Option<u32>, File)> = (0..)
         .map_while(|cpu| {

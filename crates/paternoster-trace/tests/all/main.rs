@@ -19,6 +19,7 @@ mod ftrace_calls;
 mod ftrace_logs;
 mod ftrace_summary;
 mod naive;
+mod one_matcher;
 mod properties;
 mod text_any;
 mod text_readers;

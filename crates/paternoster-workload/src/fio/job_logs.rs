@@ -30,9 +30,9 @@
 use std::io::{self, Write};
 
 use paternoster_core::Nanos;
+use paternoster_measure::bin_of;
 
 use crate::direction::Direction;
-use crate::statistics::histogram::bin_of;
 
 use super::cmdprio::IoPriority;
 use super::value::{self, MILLISECOND, Reader};

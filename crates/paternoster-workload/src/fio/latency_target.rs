@@ -186,7 +186,7 @@ impl LatencySearch {
     }
 
     fn is_good(&self) -> bool {
-        crate::statistics::histogram::reaches(self.kept, self.goal.percentile, self.ios)
+        paternoster_measure::reaches(self.kept, self.goal.percentile, self.ios)
     }
 
     /// Verifies I1 and I2.

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Matching: the events of a trace, one by one, made into a recording.
 //!
-//! Arrivals, issues and completions name sectors, not I/Os. As btt does, the outstanding arrivals
-//! are known by their first sector; an event concerns all of them that lie inside its sectors, so
-//! that the bios that were merged into a request end with it:
+//! Arrivals, issues and completions name sectors, not I/Os; what belongs together is said by the
+//! rule of [`InFlight`], so that the bios that were merged into a request end with it, and one that
+//! was split ends with its last part:
 //!
 //! ```text
 //! arrived      [8..16)  [16..24)           [64..96)
 //! completed    [8..24)  both end           [64..80) then [80..96): ends with the second
 //! ```
 //!
-//! * An arrival at the first sector of an outstanding one replaces it; the old one's end stays
-//!   unknown.
-//! * An I/O that was split ends when all its sectors have. Kernels 4.3 to 4.12 announce the rest as
-//!   an arrival of its own: one that begins where a split was and ends where the whole did is left
-//!   out.
+//! * Kernels 4.3 to 4.12 announce the rest of a split I/O as an arrival of its own: one that begins
+//!   where a split was and ends where the whole did is left out.
 //! * A flush names no sectors. A flush command ends those flushes that had got a request when it
 //!   was first issued, all if its issue is missing. One that got none (our own queue answers a
 //!   flush of a clean cache at once) has an end that stays unknown.
+//! * What is no longer waited for, because too much is under way, has an end that stays unknown.
 //! * What a process submits between plugging and unplugging is marked, so that a replay plugs
 //!   as well.
 //!
@@ -26,13 +24,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::{Nanos, Op};
+use paternoster_measure::{Extent, InFlight};
 
 use super::recording::{Arrival, Recording, RecordingError};
 
 /// I/Os of one plug that are remembered; a kernel's plug holds 32 requests.
 const PLUG_MAX: usize = 4096;
-/// I/Os that are outstanding at a time; with more, the ends of the older half are taken as missing.
-const OUTSTANDING_MAX: usize = 1 << 16;
+/// Flushes that are waited for.
+const FLUSHES_MAX: usize = 1 << 12;
 /// Splits that are remembered.
 const SPLITS_MAX: usize = 4096;
 
@@ -40,9 +39,6 @@ const SPLITS_MAX: usize = 4096;
 struct Outstanding {
     io: u32,
     pid: u32,
-    end: u64,
-    /// Sectors that have not ended.
-    left: u64,
 }
 
 /// A flush that has not ended.
@@ -58,10 +54,7 @@ struct Flush {
 #[derive(Debug, Default)]
 pub struct Matcher {
     recording: Recording,
-    /// By first sector.
-    outstanding: BTreeMap<u64, Outstanding>,
-    /// Sectors of the longest I/O so far: an event touches no I/O that begins further before it.
-    longest: u64,
+    outstanding: InFlight<Outstanding>,
     flushes: VecDeque<Flush>,
     /// How many of them the flush command in the device ends.
     covered: Option<usize>,
@@ -73,7 +66,6 @@ pub struct Matcher {
     last: BTreeMap<u32, u32>,
     /// By first sector of the rest: whose I/O was split there.
     splits: BTreeMap<u64, u32>,
-    touched: Vec<u64>,
 }
 
 impl Matcher {
@@ -93,28 +85,17 @@ impl Matcher {
         {
             plugged.push(io);
         }
-        if self.outstanding() >= OUTSTANDING_MAX {
-            self.forget_older_half(io);
-        }
         if op == Op::Flush {
+            if self.flushes.len() >= FLUSHES_MAX {
+                self.flushes.pop_front();
+                self.covered = self.covered.map(|covered| covered.saturating_sub(1));
+            }
             self.flushes.push_back(Flush { io, pid, allocated: false });
         } else {
-            let left = u64::from(sectors);
-            let end = sector.saturating_add(left);
-            self.longest = self.longest.max(left);
-            self.outstanding.insert(sector, Outstanding { io, pid, end, left });
+            let extent = extent(op != Op::Read, sector, sectors);
+            self.outstanding.insert(extent, Outstanding { io, pid });
         }
         Ok(())
-    }
-
-    /// Of a trace that lost ends, or has none.
-    fn forget_older_half(&mut self, newest: u32) {
-        let half = u32::try_from(OUTSTANDING_MAX / 2).unwrap_or(u32::MAX);
-        let oldest = newest.saturating_sub(half);
-        self.outstanding.retain(|_, outstanding| outstanding.io > oldest);
-        let gone = self.flushes.iter().take_while(|flush| flush.io <= oldest).count();
-        self.flushes.drain(..gone);
-        self.covered = self.covered.map(|covered| covered.saturating_sub(gone));
     }
 
     fn is_rest_of_split(&mut self, arrival: &Arrival) -> bool {
@@ -122,9 +103,10 @@ impl Matcher {
             return false;
         }
         self.splits.remove(&arrival.sector);
-        let end = arrival.sector.saturating_add(arrival.sectors.into());
-        let whole = self.outstanding.range(..arrival.sector).next_back();
-        whole.is_some_and(|(_, whole)| whole.pid == arrival.pid && whole.end == end)
+        let rest = extent(arrival.op != Op::Read, arrival.sector, arrival.sectors);
+        let before = Extent { sector: rest.sector.saturating_sub(1), end: rest.sector, ..rest };
+        let mut around = self.outstanding.at(before);
+        around.any(|(whole, own)| own.pid == arrival.pid && whole.end == rest.end)
     }
 
     /// An I/O of `pid` was split; the rest begins at `rest`.
@@ -135,43 +117,29 @@ impl Matcher {
         self.splits.insert(rest, pid);
     }
 
-    /// A request of these sectors goes to the device.
-    pub fn issue(&mut self, at: Nanos, sector: u64, sectors: u32) {
-        let end = self.touch(sector, sectors);
-        for start in self.touched.drain(..) {
-            let Some(outstanding) = self.outstanding.get(&start) else { continue };
-            let first_part = start == sector;
-            if first_part || start > sector && outstanding.end <= end {
-                self.recording.set_issued(outstanding.io, at);
+    /// A request of these sectors goes to the device; it is a write, or a read.
+    pub fn issue(&mut self, at: Nanos, write: bool, sector: u64, sectors: u32) {
+        let Matcher { recording, outstanding, .. } = self;
+        outstanding.issue(extent(write, sector, sectors), |part| {
+            if part.first {
+                recording.set_issued(part.value.io, at);
             }
-        }
+        });
+    }
+
+    /// The device refused a request of these sectors.
+    pub fn requeue(&mut self, write: bool, sector: u64, sectors: u32) {
+        self.outstanding.requeue(extent(write, sector, sectors), |_| ());
     }
 
     /// A request of these sectors has ended.
-    pub fn complete(&mut self, at: Nanos, sector: u64, sectors: u32) {
-        let end = self.touch(sector, sectors);
-        for start in self.touched.drain(..) {
-            let Some(outstanding) = self.outstanding.get_mut(&start) else { continue };
-            if start >= sector && outstanding.end <= end {
-                outstanding.left = 0;
-            } else if start <= sector && outstanding.end >= end {
-                outstanding.left = outstanding.left.saturating_sub(sectors.into());
+    pub fn complete(&mut self, at: Nanos, write: bool, sector: u64, sectors: u32) {
+        let Matcher { recording, outstanding, .. } = self;
+        outstanding.complete(extent(write, sector, sectors), |part| {
+            if part.last {
+                recording.set_completed(part.value.io, at);
             }
-            if outstanding.left == 0 {
-                self.recording.set_completed(outstanding.io, at);
-                self.outstanding.remove(&start);
-            }
-        }
-    }
-
-    /// Notes the first sectors of all outstanding I/Os that have sectors in common with these, and
-    /// returns the end of these.
-    fn touch(&mut self, sector: u64, sectors: u32) -> u64 {
-        let end = sector.saturating_add(sectors.into());
-        let near = self.outstanding.range(sector.saturating_sub(self.longest)..end);
-        let touching = near.filter(|(_, outstanding)| outstanding.end > sector);
-        self.touched.extend(touching.map(|(start, _)| *start));
-        end
+        });
     }
 
     /// The process's flush got a request.
@@ -250,9 +218,15 @@ impl Matcher {
     }
 }
 
+/// The sectors of an event; a matcher has one device.
+fn extent(write: bool, sector: u64, sectors: u32) -> Extent {
+    Extent::new(0, write, sector, sectors.into())
+}
+
 #[cfg(test)]
 mod tests {
     use paternoster_core::Flags;
+    use paternoster_measure::IN_FLIGHT_MAX;
 
     use super::*;
 
@@ -278,26 +252,27 @@ mod tests {
         arrive(&mut matcher, 0, 1, Op::Read, (8, 8));
         arrive(&mut matcher, 1, 1, Op::Read, (16, 8));
         arrive(&mut matcher, 2, 2, Op::Read, (64, 32));
-        matcher.issue(at(3), 8, 16);
-        matcher.issue(at(4), 64, 16);
-        matcher.issue(at(5), 80, 16);
-        matcher.complete(at(10), 64, 16);
-        matcher.complete(at(11), 8, 16);
+        matcher.issue(at(3), false, 8, 16);
+        matcher.issue(at(4), false, 64, 16);
+        matcher.issue(at(5), false, 80, 16);
+        matcher.complete(at(10), false, 64, 16);
+        matcher.complete(at(11), false, 8, 16);
         assert_eq!(matcher.outstanding(), 1);
-        matcher.complete(at(12), 80, 16);
+        matcher.complete(at(12), false, 80, 16);
         let issued: Vec<_> = matcher.recording().ios().iter().map(|io| io.issued()).collect();
         assert_eq!(issued, [Some(at(3)), Some(at(3)), Some(at(4))]);
         assert_eq!(ends(matcher), [Some(11), Some(11), Some(12)]);
     }
 
-    /// Does an arrival at the same sector replace the one before, which then has no end?
+    /// Of two writes of one place, does the older one end first, and the other with the next end?
     #[test]
-    fn the_second_at_a_sector_replaces_the_first() {
+    fn the_older_one_at_a_place_ends_first() {
         let mut matcher = Matcher::default();
         arrive(&mut matcher, 0, 1, Op::Write, (8, 8));
         arrive(&mut matcher, 1, 2, Op::Write, (8, 8));
-        matcher.complete(at(9), 8, 8);
-        assert_eq!(ends(matcher), [None, Some(9)]);
+        matcher.complete(at(9), true, 8, 8);
+        matcher.complete(at(12), true, 8, 8);
+        assert_eq!(ends(matcher), [Some(9), Some(12)]);
     }
 
     /// Is the rest of a split I/O that an old kernel announces again no I/O of its own, and one
@@ -308,8 +283,8 @@ mod tests {
         arrive(&mut matcher, 0, 1, Op::Read, (0, 32));
         matcher.split(1, 16);
         arrive(&mut matcher, 1, 1, Op::Read, (16, 16));
-        matcher.complete(at(5), 0, 16);
-        matcher.complete(at(6), 16, 16);
+        matcher.complete(at(5), false, 0, 16);
+        matcher.complete(at(6), false, 16, 16);
         arrive(&mut matcher, 7, 1, Op::Read, (100, 32));
         matcher.split(1, 116);
         arrive(&mut matcher, 8, 1, Op::Read, (116, 8));
@@ -354,14 +329,14 @@ mod tests {
     #[test]
     fn outstanding_ios_are_bounded() {
         let mut matcher = Matcher::default();
-        let count = 3 * OUTSTANDING_MAX as u64;
+        let count = 3 * IN_FLIGHT_MAX as u64;
         for nth in 0..count {
             let op = if nth % 2 == 0 { Op::Read } else { Op::Flush };
             let sectors = if nth % 2 == 0 { (nth * 8, 8) } else { (0, 0) };
             arrive(&mut matcher, nth, 1, op, sectors);
-            assert!(matcher.outstanding() <= OUTSTANDING_MAX);
+            assert!(matcher.outstanding() <= IN_FLIGHT_MAX + FLUSHES_MAX);
         }
-        matcher.complete(at(count), (count - 2) * 8, 8);
+        matcher.complete(at(count), false, (count - 2) * 8, 8);
         matcher.complete_flush(at(count));
         let ends = ends(matcher);
         assert_eq!(ends[ends.len() - 2..], [Some(count); 2]);

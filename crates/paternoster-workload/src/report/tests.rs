@@ -15,8 +15,8 @@ use super::*;
 use crate::direction::Direction;
 use crate::fio::job::Unified;
 use crate::fio::latency_target::LatencyGoal;
-use crate::statistics::histogram::reaches;
 use crate::statistics::{DirectionStatistics, Histogram, Latency, Moments};
+use paternoster_measure::reaches;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/fio-3.33");
 

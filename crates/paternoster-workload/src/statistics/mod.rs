@@ -22,7 +22,6 @@
 pub mod depth;
 pub mod distribution;
 pub mod frames;
-pub mod histogram;
 pub mod latency;
 pub mod moments;
 pub mod samples;
@@ -34,9 +33,9 @@ use crate::direction::Direction;
 pub use depth::{BatchDistribution, DepthDistribution};
 pub use distribution::LatencyDistribution;
 pub use frames::Frames;
-pub use histogram::Histogram;
 pub use latency::Latency;
 pub use moments::Moments;
+pub use paternoster_measure::Histogram;
 pub use samples::Samples;
 
 /// What one direction of a job did.

@@ -6,7 +6,7 @@
 
 use paternoster_core::Nanos;
 use paternoster_trace::analysis::{Depth, DeviceFigures, Findings, Phase, ProcessFigures};
-use paternoster_trace::record::Histogram;
+use paternoster_trace::record::CoarseHistogram;
 use serde_json::{Value, json};
 
 use crate::results::field;
@@ -67,7 +67,7 @@ fn of_device(name: &str, device: &DeviceFigures) -> Value {
         "flushes": counts.flushes,
         "flush_D2C": latency(&device.flush),
         "discards": counts.discards,
-        "replaced": device.lost,
+        "lost": device.lost,
         "unplugs": counts.unplugs[0],
         "timer_unplugs": counts.unplugs[1],
         "unplugged": counts.unplugged,
@@ -117,7 +117,7 @@ fn depth(depth: &Depth, span: Nanos) -> Value {
     })
 }
 
-fn latency(histogram: &Histogram) -> Value {
+fn latency(histogram: &CoarseHistogram) -> Value {
     let mut value = json!({
         "count": histogram.count(),
         "min_ns": histogram.least().0,
@@ -160,7 +160,7 @@ pub(super) fn rows(
     let mut rows = Vec::new();
     for device in &found.devices {
         let called = name(device);
-        let row = |of: Option<&ProcessFigures>, phase, histogram: &Histogram| Row {
+        let row = |of: Option<&ProcessFigures>, phase, histogram: &CoarseHistogram| Row {
             trace: trace.to_owned(),
             device: called.clone(),
             pid: of.map(|process| process.pid),

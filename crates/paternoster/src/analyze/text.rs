@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use paternoster_core::Nanos;
 use paternoster_trace::analysis::{DeviceFigures, Findings, Phase, ProcessFigures};
-use paternoster_trace::record::Histogram;
+use paternoster_trace::record::CoarseHistogram;
 
 use super::Analysed;
 use crate::sheet::Sheet;
@@ -277,7 +277,7 @@ pub(super) fn use_lines(device: &DeviceFigures) -> Vec<String> {
         (counts.failed, "failed", "commands that came back with an error"),
         (counts.flushes, "flushes", "without data"),
         (counts.discards, "discards", "among the writes"),
-        (device.lost, "replaced", "I/Os by others at the same sector; their ways are not counted"),
+        (device.lost, "lost", "I/Os, too many being under way; they are not in the phases"),
     ];
     for (count, head, words) in more {
         if count > 0 {
@@ -375,7 +375,7 @@ fn amount(process: &ProcessFigures, device: &DeviceFigures) -> (u64, u64) {
 }
 
 /// Mean, percentiles in permille, maximum.
-fn latencies(histogram: &Histogram, permilles: &[u64]) -> Vec<String> {
+fn latencies(histogram: &CoarseHistogram, permilles: &[u64]) -> Vec<String> {
     if histogram.count() == 0 {
         return vec!["-".to_owned(); permilles.len() + 2];
     }

@@ -228,14 +228,16 @@ fn pass_on(matcher: &mut Matcher, record: &Record, at: Nanos, payload: &[u8]) {
     }
     let has = |category| record.categories.contains(category);
     let flushes = record.bytes == 0 && has(Categories::FLUSH);
+    let write = record.is_write() || has(Categories::DISCARD);
     match record.code {
         Code::GET if flushes => matcher.allocate_flush(record.pid),
         Code::ISSUE if flushes => matcher.issue_flush(at),
         // The device's command carries no write; the process's flush does.
         Code::COMPLETE if flushes && record.is_write() => matcher.complete_flush_of_process(at),
         Code::COMPLETE if flushes => matcher.complete_flush(at),
-        Code::ISSUE => matcher.issue(at, record.sector, sectors(record)),
-        Code::COMPLETE => matcher.complete(at, record.sector, sectors(record)),
+        Code::ISSUE => matcher.issue(at, write, record.sector, sectors(record)),
+        Code::REQUEUE => matcher.requeue(write, record.sector, sectors(record)),
+        Code::COMPLETE => matcher.complete(at, write, record.sector, sectors(record)),
         Code::PLUG => matcher.plug(record.pid),
         Code::UNPLUG | Code::UNPLUG_TIMER => matcher.unplug(record.pid),
         Code::SPLIT => {

@@ -251,7 +251,9 @@ fn fio(jobs: &[Job], result: &RunResult, counts: &Counts, measured: &mut Measure
             insert("IOPS", ios_per_second(&all));
             insert("I/Os", as_f64(all.ios()));
         }
-        insert("Jain", section.jain);
+        if let Some(jain) = section.jain {
+            insert("Jain", jain);
+        }
         insert("busy %", (1.0 - section.idle) * 100.0);
     }
 }

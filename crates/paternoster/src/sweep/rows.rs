@@ -17,7 +17,7 @@ use paternoster_core::NoObserver;
 use paternoster_workload::Direction;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::outcome::Outcome;
-use paternoster_workload::statistics::histogram::Histogram;
+use paternoster_workload::statistics::Histogram;
 use serde_json::{Value, json};
 
 use super::plan::{self, Row};
@@ -161,7 +161,7 @@ fn of_job(call: &Call, job: &str, asked: &Row) -> Result<Row, Failure> {
         }
     }
     let done = |value: Value| if ios > 0 { value } else { Value::Null };
-    let jain = outcome.shares.iter().map(|section| section.jain);
+    let jain = outcome.shares.iter().filter_map(|section| section.jain);
     let idle = match outcome.shares.as_slice() {
         [section] => Some(section.idle),
         _ => None,

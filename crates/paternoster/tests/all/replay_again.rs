@@ -37,8 +37,8 @@ impl Observer for Tracer {
             (Action::Get, Op::Flush) => matcher.allocate_flush(pid),
             (Action::Issue, Op::Flush) => matcher.issue_flush(at),
             (Action::Complete, Op::Flush) => matcher.complete_flush(at),
-            (Action::Issue, _) => matcher.issue(at, sector, sectors),
-            (Action::Complete, _) => matcher.complete(at, sector, sectors),
+            (Action::Issue, _) => matcher.issue(at, op != Op::Read, sector, sectors),
+            (Action::Complete, _) => matcher.complete(at, op != Op::Read, sector, sectors),
             (Action::Plug, _) => matcher.plug(pid),
             (Action::Unplug | Action::UnplugTimer, _) => matcher.unplug(pid),
             _ => {}
@@ -206,8 +206,8 @@ fn any_recording() -> impl Strategy<Value = Recording> {
                 5 => arrival(Op::Discard, Flags::SYNC, sector, sectors),
                 _ => {
                     match kind {
-                        6 => matcher.issue(at, sector, sectors),
-                        7 => matcher.complete(at, sector, 4 * sectors),
+                        6 => matcher.issue(at, pid % 2 == 0, sector, sectors),
+                        7 => matcher.complete(at, pid % 2 == 0, sector, 4 * sectors),
                         8 => matcher.complete_flush(at),
                         9 => matcher.plug(pid),
                         10 => matcher.unplug(pid),

@@ -8,26 +8,27 @@
 //! ```
 //!
 //! Every `Q` that reads or writes becomes a line, in order of arrival; its response time lasts up
-//! to the `C` that covers it (a merged one ends with its request). Where no `C` comes it is 0.
+//! to the `C` of its last sector (see [`InFlight`]; a merged one ends with its request). Where no
+//! `C` comes it is 0.
+//!
 //! Times count from 1970, because a trace has no date. A device `hm_0` is host `hm`, disk 0; one
 //! without a name is host `dev8`, disk 16 for 8,16. Flushes and discards have no line, nor has
 //! anything after 215 years.
 //!
-//! Invariants: I1 at most [`OUTSTANDING_MAX`] lines wait for their response; then the oldest is
-//! written without.
+//! Invariants: I1 at most [`IN_FLIGHT_MAX`] lines wait for their response, or one before them; then
+//! the oldest is written without.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use paternoster_core::Nanos;
+use paternoster_measure::{Extent, IN_FLIGHT_MAX, InFlight, IoId};
 
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
 use crate::formats::Written;
 use crate::formats::fields::SECTOR;
 use crate::source::Source;
 
-/// Lines that wait for the end of their I/O, or of one before them.
-pub const OUTSTANDING_MAX: usize = 1 << 16;
 /// Characters of a host's name.
 const NAME_MAX: usize = 200;
 /// The beginning of 1970, in 100 ns since 1601.
@@ -39,6 +40,7 @@ const LAST: Nanos = Nanos(u64::MAX - UNIX_EPOCH * 100);
 #[derive(Debug)]
 struct Waiting {
     record: Record,
+    io: IoId,
     end: Option<Nanos>,
 }
 
@@ -47,42 +49,44 @@ struct Waiting {
 struct Outstanding {
     lines: VecDeque<Waiting>,
     first: u64,
-    /// Those without an end, by place, with their numbers.
-    places: BTreeSet<(DeviceNumber, u64, u64)>,
+    /// Those without an end, as numbers of lines.
+    in_flight: InFlight<u64>,
 }
 
 impl Outstanding {
     fn arrive(&mut self, record: Record) {
         let number = self.first + self.lines.len() as u64;
-        self.places.insert((record.device, record.sector, number));
-        self.lines.push_back(Waiting { record, end: None });
+        // There is room for as many as there are lines.
+        let (io, _) = self.in_flight.insert(extent(&record), number);
+        self.lines.push_back(Waiting { record, io, end: None });
     }
 
-    /// Ends what lies within a request that completed.
+    /// Some sectors have ended, and what they are the last of.
     fn complete(&mut self, done: &Record) {
-        let (device, end) = (done.device, done.end());
-        let within = (device, done.sector, 0)..(device, end.max(done.sector.saturating_add(1)), 0);
-        let inside: Vec<_> = self.places.range(within).copied().collect();
-        for place in inside {
-            let line = usize::try_from(place.2 - self.first).ok();
-            let Some(line) = line.and_then(|line| self.lines.get_mut(line)) else { continue };
-            if line.record.end() <= end {
+        let Outstanding { lines, first, in_flight } = self;
+        in_flight.complete(extent(done), |part| {
+            let line = usize::try_from(*part.value - *first).ok();
+            if let Some(line) = line.and_then(|line| lines.get_mut(line)).filter(|_| part.last) {
                 line.end = Some(done.at);
-                self.places.remove(&place);
             }
-        }
+        });
     }
 
     /// The oldest line, if it has its end, or if none may wait longer.
     fn take(&mut self, all: bool) -> Option<Waiting> {
         let front = self.lines.front()?;
-        if front.end.is_none() && !all && self.lines.len() <= OUTSTANDING_MAX {
+        if front.end.is_none() && !all && self.lines.len() < IN_FLIGHT_MAX {
             return None;
         }
-        self.places.remove(&(front.record.device, front.record.sector, self.first));
+        self.in_flight.remove(front.io);
         self.first += 1;
         self.lines.pop_front()
     }
+}
+
+fn extent(record: &Record) -> Extent {
+    let (device, write) = (record.device.0, record.is_write());
+    Extent { device, write, sector: record.sector, end: record.end() }
 }
 
 /// Writes the reads and writes of `source`, to its end.

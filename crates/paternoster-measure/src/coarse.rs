@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Histogram: how many latencies there were of each size, in cells of about equal ratio.
+//! Coarse histogram: how many latencies there were of each size, in few cells of about equal ratio.
 //!
 //! Each power of two is cut into [`PARTS`] cells of equal width, so that a cell's end is at most
 //! 1/16 above its beginning:
@@ -16,21 +16,23 @@
 
 use paternoster_core::Nanos;
 
-use super::buckets::Join;
+use crate::bins;
 
 /// Cells in a power of two.
-pub const PARTS: usize = 16;
-const PARTS_SHIFT: u32 = PARTS.ilog2();
+pub const PARTS: usize = 1 << PARTS_BITS;
+const PARTS_BITS: u32 = 4;
 /// Below this power of two there is one cell.
 const SHIFT_MIN: u32 = 10;
 /// From this one on, too.
 const SHIFT_MAX: u32 = 41;
+/// Bins of 1/16 below 2^10: one cell here, the first.
+const SMALL: usize = ((SHIFT_MIN - PARTS_BITS + 1) as usize) << PARTS_BITS;
 /// The most cells.
 pub const CELLS: usize = ((SHIFT_MAX - SHIFT_MIN) as usize) * PARTS + 2;
 
 /// Latencies by size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Histogram {
+pub struct CoarseHistogram {
     count: u64,
     sum: u128,
     least: Nanos,
@@ -42,7 +44,7 @@ pub struct Histogram {
 
 /// Latencies of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HistogramCell {
+pub struct Cell {
     /// The cell's index, from 0 to [`CELLS`].
     pub place: usize,
     /// From here.
@@ -53,7 +55,7 @@ pub struct HistogramCell {
     pub count: u64,
 }
 
-impl Histogram {
+impl CoarseHistogram {
     /// Counts one.
     pub fn add(&mut self, latency: Nanos) {
         self.least = if self.count == 0 { latency } else { self.least.min(latency) };
@@ -110,8 +112,8 @@ impl Histogram {
     }
 
     /// Every cell between the least and the most, by size.
-    pub fn cells(&self) -> impl Iterator<Item = HistogramCell> + '_ {
-        self.cells.iter().zip(self.first..).map(|(count, place)| HistogramCell {
+    pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
+        self.cells.iter().zip(self.first..).map(|(count, place)| Cell {
             place,
             from: begin(place),
             to: begin(place + 1),
@@ -132,10 +134,9 @@ impl Histogram {
         }
         &mut self.cells[nth]
     }
-}
 
-impl Join for Histogram {
-    fn join(&mut self, later: Histogram) {
+    /// Takes in what another one counted.
+    pub fn join(&mut self, later: CoarseHistogram) {
         if later.count == 0 {
             return;
         }
@@ -153,26 +154,17 @@ impl Join for Histogram {
 
 /// Which cell a latency belongs to.
 fn place(latency: Nanos) -> usize {
-    let power = latency.0.max(1).ilog2();
-    if power < SHIFT_MIN {
-        return 0;
-    }
-    if power >= SHIFT_MAX {
-        return CELLS - 1;
-    }
-    // At least PARTS, and less than twice that.
-    let part = usize::try_from(latency.0 >> (power - PARTS_SHIFT)).unwrap_or(PARTS) - PARTS;
-    (power - SHIFT_MIN) as usize * PARTS + part + 1
+    let bin = bins::bin_of(latency.0, PARTS_BITS);
+    (bin + 1).saturating_sub(SMALL).min(CELLS - 1)
 }
 
 /// Where a cell begins.
 fn begin(place: usize) -> Nanos {
-    let Some(above) = place.checked_sub(1) else { return Nanos::ZERO };
-    if place >= CELLS {
-        return Nanos::MAX;
+    match place {
+        0 => Nanos::ZERO,
+        CELLS.. => Nanos::MAX,
+        _ => Nanos(bins::floor_of(place + SMALL - 1, PARTS_BITS).0),
     }
-    let power = SHIFT_MIN + u32::try_from(above / PARTS).unwrap_or(0);
-    Nanos(((PARTS + above % PARTS) as u64) << (power - PARTS_SHIFT))
 }
 
 #[cfg(test)]
@@ -195,13 +187,13 @@ mod tests {
     /// of them 50; cells there are 2^26 / 16 = 4.2 ms and 2^25 / 16 = 2.1 ms wide.
     #[test]
     fn percentiles_by_hand() {
-        let mut histogram = Histogram::default();
+        let mut histogram = CoarseHistogram::default();
         (1..=100).for_each(|ms| histogram.add(Nanos::from_millis(ms)));
         let [half, most] = [500, 990].map(|permille| histogram.permille(permille).0 / 100_000);
         assert!((500..522).contains(&half), "{half}");
         assert!((990..=1_000).contains(&most), "{most}");
         assert_eq!(histogram.mean(), Nanos::from_micros(50_500));
-        assert_eq!(Histogram::default().permille(990), Nanos::ZERO);
+        assert_eq!(CoarseHistogram::default().permille(990), Nanos::ZERO);
     }
 
     proptest! {
@@ -218,7 +210,7 @@ mod tests {
             cut in 0..200usize, permille in 1..=1_000usize,
         ) {
             let of = |part: &[u64]| {
-                let mut histogram = Histogram::default();
+                let mut histogram = CoarseHistogram::default();
                 part.iter().for_each(|&latency| histogram.add(Nanos(latency)));
                 histogram
             };

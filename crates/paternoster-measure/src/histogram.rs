@@ -6,13 +6,11 @@
 //! width are too coarse at one end of the scale or too many at the other.
 //!
 //! # Idea
-//! fio's bins: each power of two is cut in 64 equal parts, so a bin is never wider than 1/64 of
-//! its value. The highest bit gives the group, the six bits below it the bin:
+//! fio's bins: each power of two is cut in 64 equal parts (`bins.rs`), so a bin is never wider than
+//! 1/64 of its value. It is reported by its middle, which is off by at most 1/128:
 //!
 //! ```text
-//! 40570 = 1001 1110 0111 1010   bit 15 leads, shift = 15 - 6 = 9, 40570 >> 9 = 79 = 64 + 15
-//!                               bin = (9 + 1) * 64 + 15 = 655
-//! bin 655 holds 40448..40959 and is reported by its middle, 40448 + 256 = 40704
+//! 40570 ns is in bin 655, 40448..40959, which is reported as 40448 + 256 = 40704 ns
 //! ```
 //!
 //! Values below 128 have bins of their own.
@@ -30,10 +28,10 @@ use core::fmt;
 
 use paternoster_core::Nanos;
 
+use crate::bins;
+
 /// log2 of the bins in each power of two.
 const GROUP_BITS: u32 = 6;
-/// Bins in each power of two.
-const GROUP: u64 = 1 << GROUP_BITS;
 /// Values have at most this many bits; longer ones count in the last bin.
 const VALUE_BITS: u32 = 40;
 /// All bins: the first two groups are the values below 128, then one group for each further bit.
@@ -91,7 +89,7 @@ impl Histogram {
 
     /// How many latencies were counted.
     #[must_use]
-    pub fn total(&self) -> u64 {
+    pub const fn total(&self) -> u64 {
         self.total
     }
 
@@ -146,7 +144,8 @@ impl fmt::Debug for Histogram {
 /// Decided without rounding, because few percentiles are exact in binary: 99.95 is a trifle more,
 /// so of 2000 latencies it takes all, not 1999. fio computes in 80 bits and finds the same
 /// (`fair.json`, test11); 64 bits would round the trifle away.
-pub(crate) fn reaches(reached: u64, p: f64, total: u64) -> bool {
+#[must_use]
+pub fn reaches(reached: u64, p: f64, total: u64) -> bool {
     let (have, total) = (reached as f64 * 100.0, total as f64);
     let product = p * total;
     // The product is `product + error` exactly.
@@ -156,22 +155,16 @@ pub(crate) fn reaches(reached: u64, p: f64, total: u64) -> bool {
 
 /// The bin of a value; may lie beyond the last.
 #[inline]
-pub(crate) fn bin_of(value: u64) -> usize {
-    // A value without a bit above the sixth has shift 0: it is its own bin.
-    let shift = (value | GROUP).ilog2() - GROUP_BITS;
-    let (group, within) = (u64::from(shift) << GROUP_BITS, value >> shift);
-    // `within` runs from 64 to 127 once shift > 0, which supplies the "+ 1" of the group.
-    usize::try_from(group + within).unwrap_or(BINS)
+#[must_use]
+pub fn bin_of(value: u64) -> usize {
+    bins::bin_of(value, GROUP_BITS)
 }
 
 /// The value that represents a bin: its middle, cut to a whole number.
 fn middle_of(index: usize) -> u64 {
-    let index = index as u64;
-    if index < 2 * GROUP {
-        return index;
-    }
-    let shift = (index >> GROUP_BITS) - 1;
-    ((GROUP + index % GROUP) << shift) + (1 << shift) / 2
+    let (floor, shift) = bins::floor_of(index, GROUP_BITS);
+    // Half a bin is less than 1 where bins hold one value.
+    floor + (1 << shift >> 1)
 }
 
 #[cfg(test)]
