@@ -33,8 +33,11 @@ pub(crate) struct Series {
 impl Series {
     /// A series for the clients that these jobs make, in order of their indices.
     pub(crate) fn new(jobs: &[Job], interval: Nanos) -> Series {
-        let own =
-            jobs.iter().flat_map(|job| (0..job.numjobs).map(|clone| (job.name.clone(), clone)));
+        let clones = |job: &'_ Job| {
+            let (count, name) = (job.clones.numjobs, job.name.clone());
+            (0..count).map(move |clone| (name.clone(), clone))
+        };
+        let own = jobs.iter().flat_map(clones);
         let others = ["flusher", "journal"].map(|name| (name.to_owned(), 0));
         let (clients, amounts) = (own.chain(others).collect(), BTreeMap::new());
         Series { clients, interval: interval.0, amounts }

@@ -150,13 +150,13 @@ pub fn plan(
     // fio counts its threads from 1 over all jobs.
     let mut first = 1;
     for (place, job) in jobs.iter().enumerate() {
-        for clone in 0..job.numjobs {
+        for clone in 0..job.clones.numjobs {
             let thread = job.thread_of(first, clone);
             let needs = needs(job, clone, capacity, &Seeds::of(job, thread, entropy));
             let numbers: Vec<usize> = needs.iter().map(|need| files.add(need)).collect();
             needed.push((place, needs, numbers));
         }
-        first += job.numjobs;
+        first += job.clones.numjobs;
     }
     let extents = place(&files, capacity, drawn(placement, entropy));
     let mut regions: Vec<Vec<Region>> = jobs.iter().map(|_| Vec::new()).collect();
@@ -249,18 +249,18 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
         };
         return log.files.iter().zip(&log.sizes).map(need).collect();
     }
-    if job.engine == Engine::Cpu {
+    if job.queue.engine == Engine::Cpu {
         return Vec::new();
     }
     let names = job.file_names(clone);
     let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-    let several = count > 1 || job.filesize_range.is_some();
+    let several = count > 1 || job.files.filesize_range.is_some();
     let sizes = file_sizes(job, count, capacity, seeds);
     let need = |(name, size): (String, Option<u64>)| {
         let start = start(job, clone, whole_of(job, &name, count, capacity));
-        let bytes = match (job.size, size) {
+        let bytes = match (job.region.size, size) {
             // Everything after the start of a file of given size, and not all of it.
-            (_, Some(size)) if job.filesize.is_some() && !is_device(&name) => {
+            (_, Some(size)) if job.files.filesize.is_some() && !is_device(&name) => {
                 size.saturating_sub(start)
             }
             (_, Some(size)) if several => size,
@@ -270,7 +270,8 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
         let own_bytes = if is_device(&name) { 0 } else { size.unwrap_or(0) };
         let room = if is_device(&name) { bytes } else { room(job, start, bytes, count) };
         let file_bytes = start.saturating_add(room).max(own_bytes);
-        let filled = job.overwrite || matches!(job.rw.kind, Kind::ReadOnly | Kind::ReadWrite);
+        let filled =
+            job.cache.overwrite || matches!(job.order.rw.kind, Kind::ReadOnly | Kind::ReadWrite);
         Need { name, start, bytes, room, own_bytes, file_bytes, filled }
     };
     names.into_iter().zip(sizes).map(need).collect()
@@ -279,11 +280,13 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
 /// How far from its start an I/O of a region may reach: to its end. fio's engine null has no file
 /// that ends, so there an I/O that begins within filesize goes on beyond it, up to the size.
 fn room(job: &Job, start: u64, bytes: u64, files: u32) -> u64 {
-    if job.engine != Engine::Null || (job.filesize.is_none() && job.filesize_range.is_none()) {
+    if job.queue.engine != Engine::Null
+        || (job.files.filesize.is_none() && job.files.filesize_range.is_none())
+    {
         return bytes;
     }
-    let largest = job.block_size.iter().map(|&(_, most)| most).max().unwrap_or(0);
-    match job.size {
+    let largest = job.blocks.block_size.iter().map(|&(_, most)| most).max().unwrap_or(0);
+    match job.region.size {
         Some(Amount::Bytes(size)) => {
             bytes.max((size / u64::from(files.max(1))).saturating_sub(start))
         }
@@ -305,7 +308,7 @@ fn region(
     extents: &[Extent],
     capacity: u64,
 ) -> Result<Region, Problem> {
-    let block = job.block_size.iter().map(|&(least, _)| least).min().unwrap_or(0);
+    let block = job.blocks.block_size.iter().map(|&(least, _)| least).min().unwrap_or(0);
     let mut files = Vec::with_capacity(needs.len());
     for (need, &number) in needs.iter().zip(numbers) {
         let Need { name, start, bytes, room, .. } = need;
@@ -315,7 +318,8 @@ fn region(
             return Err(too_large(job, name, end, capacity));
         }
         // On several files that are too small fio runs and does nothing; a note says so.
-        let divided = needs.len() > 1 && job.filesize.is_none() && job.filesize_range.is_none();
+        let divided =
+            needs.len() > 1 && job.files.filesize.is_none() && job.files.filesize_range.is_none();
         if *bytes < block && job.recorded.is_empty() && !divided {
             return Err(too_small(job, *bytes, block));
         }
@@ -323,10 +327,10 @@ fn region(
         files.push(FileRegion { file, start: *start, bytes: *bytes, room: *room });
     }
     let all = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
-    let amount = match (job.io_size, job.size) {
+    let amount = match (job.region.io_size, job.region.size) {
         (Some(io_size), _) => io_size.of(all),
         // With sizes of files given, `size` is the amount of I/O alone.
-        (None, Some(size)) if job.filesize.is_some() => {
+        (None, Some(size)) if job.files.filesize.is_some() => {
             let sizes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.own_bytes));
             size.of(sizes).min(all)
         }
@@ -353,21 +357,21 @@ fn too_small(job: &Job, bytes: u64, block: u64) -> Problem {
 /// What offsets in percent are relative to: the device, or a file's part of the size, which a file
 /// that does not exist yet has.
 fn whole_of(job: &Job, name: &str, files: u32, capacity: u64) -> u64 {
-    match job.size {
+    match job.region.size {
         _ if is_device(name) => capacity,
         Some(Amount::Bytes(size)) => size / u64::from(files.max(1)),
-        _ => job.filesize.unwrap_or(capacity),
+        _ => job.files.filesize.unwrap_or(capacity),
     }
 }
 
 /// Where a clone begins in a file of `whole` bytes. Percentages, partial or whole, are rounded up.
 fn start(job: &Job, clone: u32, whole: u64) -> u64 {
-    let step = job.offset_increment.of(whole).saturating_mul(clone.into());
-    let offset = job.offset.of(whole);
-    let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
-    let align = if job.offset_align > 0 { job.offset_align } else { least };
+    let step = job.region.offset_increment.of(whole).saturating_mul(clone.into());
+    let offset = job.region.offset.of(whole);
+    let least = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
+    let align = if job.region.offset_align > 0 { job.region.offset_align } else { least };
     let start = offset.saturating_add(step);
-    match (job.offset, job.offset_increment) {
+    match (job.region.offset, job.region.offset_increment) {
         (Amount::Bytes(_), Amount::Bytes(_)) => start,
         _ => start.div_ceil(align).saturating_mul(align),
     }

@@ -40,7 +40,7 @@ use paternoster_workload::entitlement::{Part, Use, WEIGHT, parts, tree};
 use paternoster_workload::fio::changes::Changes;
 use paternoster_workload::fio::flow::FlowShare;
 use paternoster_workload::fio::frames::FrameRules;
-use paternoster_workload::fio::job::{Engine, Job, Kind};
+use paternoster_workload::fio::job::{Engine, Job, Kind, Queueing, Section, Timing};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::run::{ProcessResult, RunResult};
@@ -101,7 +101,10 @@ impl Entitled {
             let uses: Vec<Use> = uses.collect::<Result<_, Failure>>()?;
             let clients = processes.iter().map(|process| {
                 let job = &jobs[process.job];
-                (job.cgroup.as_deref(), job.cgroup_weight.map_or(WEIGHT, f64::from))
+                (
+                    job.priority.cgroup.as_deref(),
+                    job.priority.cgroup_weight.map_or(WEIGHT, f64::from),
+                )
             });
             let clients: Vec<(Option<&str>, f64)> = clients.collect();
             for (&place, part) in section.processes.iter().zip(parts(&tree(&clients), &uses)) {
@@ -143,7 +146,7 @@ pub(crate) fn notes(
     let why = |section: &SectionShares| {
         let (place, part) = outcome.worst_off(section)?;
         let own = section.processes.iter().map(|&place| &jobs[result.processes[place].job]);
-        let weight = |job: &Job| job.cgroup_weight.map_or(WEIGHT, f64::from);
+        let weight = |job: &Job| job.priority.cgroup_weight.map_or(WEIGHT, f64::from);
         let least = own.clone().map(weight).min_by(f64::total_cmp)?;
         let worst = &jobs[result.processes[place].job];
         // If the lightest is worst off, weights had too much effect, if anything.
@@ -151,7 +154,8 @@ pub(crate) fn notes(
             return None;
         }
         let drains = facts.write_cache && !facts.flush_queueable;
-        let depth = |job: &Job| if job.engine == Engine::Sync { 1 } else { job.iodepth };
+        let depth =
+            |job: &Job| if job.queue.engine == Engine::Sync { 1 } else { job.queue.iodepth };
         let all: u32 = own.map(depth).sum();
         let cause = if all > nr_requests {
             format!(
@@ -178,24 +182,25 @@ fn is_known(processes: &[&ProcessResult], jobs: &[Job], facts: &DeviceFacts) -> 
     let cached = facts.rotational && facts.write_cache;
     let is_plain = |job: &Job| {
         let each = job.syncs.of_each_write();
-        let kind = match job.rw.kind {
+        let kind = match job.order.rw.kind {
             Kind::ReadOnly => true,
             Kind::WriteOnly => each || !cached,
             Kind::ReadWrite => !each && !cached,
             Kind::TrimOnly | Kind::TrimWrite => false,
         };
-        let engine = matches!(job.engine, Engine::Sync | Engine::Async);
-        let class = job.prioclass.is_none_or(|class| class == BEST_EFFORT) && job.prio.is_none();
-        let own = job.recorded.is_empty() && job.generated.is_none() && job.profile.is_none();
-        let steady = job.changes == Changes::default()
-            && job.frames == FrameRules::default()
-            && job.flow == FlowShare::default()
-            && job.latency_goal.target == Nanos::ZERO
-            && job.relay.is_empty();
+        let engine = matches!(job.queue.engine, Engine::Sync | Engine::Async);
+        let class = job.priority.prioclass.is_none_or(|class| class == BEST_EFFORT)
+            && job.priority.prio.is_none();
+        let own = job.recorded.is_empty() && job.ours.generated.is_none() && job.profile.is_none();
+        let steady = job.ours.changes == Changes::default()
+            && job.ours.frames == FrameRules::default()
+            && job.pacing.flow == FlowShare::default()
+            && job.pacing.latency_goal.target == Nanos::ZERO
+            && job.ours.relay.is_empty();
         let syncs = each || job.syncs == Syncs::default();
         kind && engine && class && own && steady && syncs
     };
-    let direct = |job: &Job| job.direct == Some(true);
+    let direct = |job: &Job| job.cache.direct == Some(true);
     let times = processes.iter().map(|process| runtime_ms(process));
     let longest = times.clone().max().unwrap_or(0);
     processes.len() > 1
@@ -223,26 +228,24 @@ fn span(job: &Job, facts: &DeviceFacts) -> Nanos {
         (false, ..=64) => 500,
         (false, _) => 100,
     });
-    job.runtime.map_or(enough, |runtime| runtime.min(enough))
+    job.time.runtime.map_or(enough, |runtime| runtime.min(enough))
 }
 
 /// The job by itself, at its own depth and pace.
 fn alone(job: &Job, span: Nanos) -> Job {
     let settles = Nanos(span.0 / 3);
-    Job {
-        numjobs: 1,
-        stonewall: false,
+    let mut alone = job.clone();
+    (alone.clones.numjobs, alone.clones.stonewall) = (1, false);
+    alone.time = Timing {
         start_delay: (Nanos::ZERO, Nanos::ZERO),
         ramp_time: settles,
         runtime: Some(Nanos(span.0 - settles.0)),
         time_based: true,
-        io_size: None,
-        number_ios: None,
-        cgroup: None,
-        cgroup_weight: None,
-        status_interval: None,
-        ..job.clone()
-    }
+    };
+    (alone.region.io_size, alone.region.number_ios) = (None, None);
+    (alone.priority.cgroup, alone.priority.cgroup_weight) = (None, None);
+    alone.report.status_interval = None;
+    alone
 }
 
 /// With this many requests of a kind at a time a device is full of it.
@@ -254,37 +257,34 @@ pub(crate) fn full_depth(facts: &DeviceFacts) -> u32 {
 /// including itself.
 pub(crate) fn full(alone: &Job, syncing: usize, facts: &DeviceFacts) -> Job {
     let depth = full_depth(facts);
-    let unpaced = Job {
-        thinktime: Nanos::ZERO,
-        thinktime_spin: Nanos::ZERO,
-        think_io_time: Nanos::ZERO,
-        rate: [None; 3],
-        rate_iops: [None; 3],
-        ..alone.clone()
-    };
+    let mut full = alone.clone();
+    unpace(&mut full);
     if alone.syncs.of_each_write() {
-        return Job { numjobs: u32::try_from(syncing).unwrap_or(u32::MAX), ..unpaced };
+        full.clones.numjobs = u32::try_from(syncing).unwrap_or(u32::MAX);
+        return full;
     }
-    Job {
+    full.queue = Queueing {
         engine: Engine::Async,
         iodepth: depth,
         iodepth_low: depth,
         iodepth_batch_submit: 1,
         iodepth_batch_complete_min: 1,
         iodepth_batch_complete_max: 1,
-        ..unpaced
-    }
+        ..full.queue
+    };
+    full
+}
+
+/// Takes away what keeps a job from asking at once.
+pub(crate) fn unpace(job: &mut Job) {
+    job.think.thinktime = Nanos::ZERO;
+    job.think.thinktime_spin = Nanos::ZERO;
+    job.think.think_io_time = Nanos::ZERO;
+    (job.pacing.rate, job.pacing.rate_iops) = ([None; 3], [None; 3]);
 }
 
 /// What distinguishes jobs that run alone: equal ones are run once.
 pub(crate) fn key(job: &Job) -> String {
-    let nameless = Job {
-        name: String::new(),
-        given: Vec::new(),
-        file: String::new(),
-        line: 0,
-        origins: BTreeMap::new(),
-        ..job.clone()
-    };
+    let nameless = Job { name: String::new(), section: Section::default(), ..job.clone() };
     format!("{nameless:?}")
 }

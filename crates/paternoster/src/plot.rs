@@ -185,11 +185,11 @@ fn parse(text: &str) -> Result<Wanted, String> {
 pub(crate) fn clients(jobs: &[Job]) -> Vec<String> {
     let mut left: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
     for job in jobs {
-        left.entry(&job.name).or_default().0 += job.numjobs;
+        left.entry(&job.name).or_default().0 += job.clones.numjobs;
     }
     let mut names = Vec::new();
     for job in jobs {
-        for _ in 0..job.numjobs {
+        for _ in 0..job.clones.numjobs {
             let (all, next) = left.entry(&job.name).or_default();
             names.push(if *all > 1 { format!("{}.{next}", job.name) } else { job.name.clone() });
             *next += 1;

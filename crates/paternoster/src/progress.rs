@@ -33,12 +33,12 @@ impl Whole {
     pub(crate) fn of(jobs: &[Job], runtime: Option<Nanos>) -> Whole {
         let (mut before, mut longest) = (Nanos::ZERO, Nanos::ZERO);
         for job in jobs {
-            let Some(runtime) = runtime.or(job.runtime) else { return Whole::Unknown };
-            if job.stonewall {
+            let Some(runtime) = runtime.or(job.time.runtime) else { return Whole::Unknown };
+            if job.clones.stonewall {
                 before = before.max(longest);
             }
-            let begins = before.max(job.start_delay.1);
-            longest = longest.max(begins + job.ramp_time + runtime);
+            let begins = before.max(job.time.start_delay.1);
+            longest = longest.max(begins + job.time.ramp_time + runtime);
         }
         Whole::Until(longest)
     }

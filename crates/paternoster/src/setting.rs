@@ -257,7 +257,7 @@ impl Setting {
         let several = self.devices.len() * self.schedulers.len() > 1;
         let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
         let mut onlooker = Onlooker { display, prefix, status };
-        let status_interval = jobs.iter().filter_map(|job| job.status_interval).min();
+        let status_interval = jobs.iter().filter_map(|job| job.report.status_interval).min();
         let settings = Settings { status_interval, ..self.on(device) };
         let on = (jobs, &settings, scheduler);
         let done = match device.as_real() {

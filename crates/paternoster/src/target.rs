@@ -116,7 +116,7 @@ impl Target {
     pub(crate) fn check(&self, jobs: &[Job]) -> Result<(), Failure> {
         let Some(block) = self.as_real().map(RealFile::block) else { return Ok(()) };
         let odd = |job: &&Job| {
-            let mut sizes = job.block_size.iter().flat_map(|&(low, high)| [low, high]);
+            let mut sizes = job.blocks.block_size.iter().flat_map(|&(low, high)| [low, high]);
             sizes.any(|size| !size.is_multiple_of(u64::from(block)))
         };
         match jobs.iter().find(odd) {
@@ -151,11 +151,11 @@ fn only_run(name: &str) -> Failure {
 /// Whether any of these jobs may write or discard.
 pub(crate) fn writes(jobs: &[Job]) -> bool {
     let only_reads = |job: &Job| {
-        job.rw.kind == Kind::ReadOnly
+        job.order.rw.kind == Kind::ReadOnly
             && job.replay.logs.is_empty()
             && job.profile.is_none()
-            && job.generated.is_none()
-            && job.relay.is_empty()
+            && job.ours.generated.is_none()
+            && job.ours.relay.is_empty()
     };
     !jobs.iter().all(only_reads)
 }
@@ -169,7 +169,7 @@ mod tests {
     fn writing_jobs_are_known() {
         let of = |kind| {
             let mut job = Job::default();
-            job.rw.kind = kind;
+            job.order.rw.kind = kind;
             job
         };
         assert!(!writes(&[of(Kind::ReadOnly), of(Kind::ReadOnly)]));

@@ -39,12 +39,12 @@ impl Dd {
         let direction = if self.write { Direction::Write } else { Direction::Read };
         let one = |number: u32, clones: u32| {
             let mut job = job("dd", direction, false, self.block);
-            job.size = Some(Amount::Bytes(self.size));
-            job.direct = Some(self.direct);
+            job.region.size = Some(Amount::Bytes(self.size));
+            job.cache.direct = Some(self.direct);
             job.syncs.at_end = self.write;
-            (job.numjobs, job.stonewall) = (clones, true);
+            (job.clones.numjobs, job.clones.stonewall) = (clones, true);
             if clones == 1 {
-                job.filenames = vec![format!("dd.{number}")];
+                job.files.filenames = vec![format!("dd.{number}")];
             }
             job
         };

@@ -48,12 +48,12 @@ impl Disktest {
     pub fn jobs(&self) -> Vec<Job> {
         let direction = if self.write { Direction::Write } else { Direction::Read };
         let mut job = job("disktest", direction, self.random, self.block);
-        job.filenames = vec![self.path.clone()];
-        job.size = self.size.map(Amount::Bytes);
-        job.direct = Some(self.direct);
-        job.numjobs = self.threads.max(1);
-        job.shared_position = !self.random;
-        (job.runtime, job.time_based) = (Some(self.time), true);
+        job.files.filenames = vec![self.path.clone()];
+        job.region.size = self.size.map(Amount::Bytes);
+        job.cache.direct = Some(self.direct);
+        job.clones.numjobs = self.threads.max(1);
+        job.ours.shared_position = !self.random;
+        (job.time.runtime, job.time.time_based) = (Some(self.time), true);
         vec![job]
     }
 

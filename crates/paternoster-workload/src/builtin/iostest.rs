@@ -94,11 +94,11 @@ impl Iostest {
         let Workload { name, direct, random, write } = &self.workload;
         let direction = if *write { Direction::Write } else { Direction::Read };
         let mut job = job(name, direction, *random, self.block);
-        job.size = Some(Amount::Bytes(self.file_size));
-        job.direct = Some(*direct);
-        job.norandommap = false;
-        job.runtime = Some(self.time);
-        job.numjobs = jobs;
+        job.region.size = Some(Amount::Bytes(self.file_size));
+        job.cache.direct = Some(*direct);
+        job.random.norandommap = false;
+        job.time.runtime = Some(self.time);
+        job.clones.numjobs = jobs;
         vec![job]
     }
 

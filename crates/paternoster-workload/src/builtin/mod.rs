@@ -28,7 +28,7 @@ pub mod tiotest;
 use paternoster_core::Nanos;
 
 use crate::direction::Direction;
-use crate::fio::job::{Job, Kind, Pattern};
+use crate::fio::job::{Blocks, Caching, Job, Kind, Order, Pattern, Randomness, Section};
 use crate::run::RunResult;
 
 /// A job of one direction in blocks of one size; everything else as fio's defaults.
@@ -41,13 +41,16 @@ fn job(name: &str, direction: Direction, random: bool, block: u64) -> Job {
     };
     Job {
         name: name.to_owned(),
-        file: name.to_owned(),
-        rw: Pattern { random, kind, skip: i64::from(random) },
-        rw_text,
-        block_size: [(block, block); 3],
-        direct: Some(false),
+        section: Section { file: name.to_owned(), ..Section::default() },
+        order: Order {
+            rw: Pattern { random, kind, skip: i64::from(random) },
+            rw_text,
+            ..Order::default()
+        },
+        blocks: Blocks { block_size: [(block, block); 3], ..Blocks::default() },
+        cache: Caching { direct: Some(false), ..Caching::default() },
         // Draws may repeat, as in programs that draw without a map.
-        norandommap: true,
+        random: Randomness { norandommap: true, ..Randomness::default() },
         ..Job::default()
     }
 }

@@ -239,7 +239,7 @@ impl Tiotest {
             } else if self.folders.len() > 1 {
                 let first = jobs.len();
                 jobs.extend((0..self.threads).map(|thread| self.job(phase, thread, 1)));
-                jobs[first + 1..].iter_mut().for_each(|job| job.stonewall = false);
+                jobs[first + 1..].iter_mut().for_each(|job| job.clones.stonewall = false);
             } else {
                 jobs.push(self.job(phase, 0, self.threads));
             }
@@ -250,14 +250,14 @@ impl Tiotest {
     fn job(&self, phase: Phase, thread: u32, clones: u32) -> Job {
         let bytes = self.file_mb << 20;
         let mut job = job(phase.short_name(), phase.direction(), phase.is_random(), self.block);
-        job.size = Some(Amount::Bytes(bytes));
+        job.region.size = Some(Amount::Bytes(bytes));
         if phase.is_random() {
-            job.number_ios = Some(self.random_calls.max(1));
-            job.io_size = Some(Amount::Bytes(self.random_calls.max(1) * self.block));
+            job.region.number_ios = Some(self.random_calls.max(1));
+            job.region.io_size = Some(Amount::Bytes(self.random_calls.max(1) * self.block));
         }
-        (job.numjobs, job.stonewall) = (clones, true);
-        job.direct = Some(self.direct);
-        job.invalidate = self.drop_caches;
+        (job.clones.numjobs, job.clones.stonewall) = (clones, true);
+        job.cache.direct = Some(self.direct);
+        job.cache.invalidate = self.drop_caches;
         job.syncs = Syncs {
             open: if self.synchronous { FileSync::Sync } else { FileSync::None },
             at_end: phase.direction() == Direction::Write,
@@ -266,20 +266,20 @@ impl Tiotest {
         match &self.raw {
             Some(raw) => {
                 let apart = raw.offset_mb << 20;
-                job.filenames = vec![raw.path.clone()];
-                job.offset_increment = Amount::Bytes(apart);
+                job.files.filenames = vec![raw.path.clone()];
+                job.region.offset_increment = Amount::Bytes(apart);
                 let before = u64::from(thread) + u64::from(raw.offset_first);
-                job.offset = Amount::Bytes(apart * before);
+                job.region.offset = Amount::Bytes(apart * before);
             }
             None if clones > 1 || self.threads == 1 => {
-                job.directory = self.folders.first().cloned();
-                job.filename_format = Some("_tiotest.thr$jobnum".to_owned());
+                job.files.directory = self.folders.first().cloned();
+                job.files.filename_format = Some("_tiotest.thr$jobnum".to_owned());
             }
             None => {
                 let count = self.folders.len().max(1);
                 let place = usize::try_from(thread).unwrap_or(0) % count;
-                job.directory = self.folders.get(place).cloned();
-                job.filename_format = Some(format!("_tiotest.thr{thread}"));
+                job.files.directory = self.folders.get(place).cloned();
+                job.files.filename_format = Some(format!("_tiotest.thr{thread}"));
             }
         }
         job
@@ -297,7 +297,7 @@ impl Tiotest {
             let mut all = statistics.next()?;
             statistics.for_each(|other| all.merge(&other));
             // Walls of threads that take turns follow each other; those of others are one.
-            let walls = own.iter().filter(|&&place| jobs[place].stonewall);
+            let walls = own.iter().filter(|&&place| jobs[place].clones.stonewall);
             let time = walls.map(|&place| wall_time(result, place)).fold(Nanos::ZERO, |a, b| a + b);
             Some(PhaseResult { phase, time, statistics: all })
         };

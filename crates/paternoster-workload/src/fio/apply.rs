@@ -114,11 +114,11 @@ mod tests {
     /// Do patterns and their suffixes read as FIO-30 to FIO-32 say?
     #[test]
     fn patterns() {
-        let rw = job(&[("rw", "randread:8")]).rw;
+        let rw = job(&[("rw", "randread:8")]).order.rw;
         assert_eq!(rw, Pattern { random: true, kind: Kind::ReadOnly, skip: 8 });
-        assert_eq!(job(&[("rw", "read:-8k")]).rw.skip, -8192);
-        assert_eq!(job(&[("rw", "readwrite")]).rw_text, "rw");
-        assert_eq!(job(&[("rw", "randrw")]).rw.skip, 1);
+        assert_eq!(job(&[("rw", "read:-8k")]).order.rw.skip, -8192);
+        assert_eq!(job(&[("rw", "readwrite")]).order.rw_text, "rw");
+        assert_eq!(job(&[("rw", "randrw")]).order.rw.skip, 1);
         assert!(error("rw", "randread:0").contains("from 1"));
     }
 
@@ -126,29 +126,32 @@ mod tests {
     #[test]
     fn splits_are_sorted_by_share() {
         let split = job(&[("bssplit", "4k/60:16k/40,8k")]);
-        assert_eq!(split.bssplit[0], [(16_384, 40), (4096, 60)]);
-        assert_eq!(split.bssplit[1], [(8192, 100)]);
-        assert_eq!(split.block_size, [(4096, 16_384), (8192, 8192), (8192, 8192)]);
+        assert_eq!(split.blocks.bssplit[0], [(16_384, 40), (4096, 60)]);
+        assert_eq!(split.blocks.bssplit[1], [(8192, 100)]);
+        assert_eq!(split.blocks.block_size, [(4096, 16_384), (8192, 8192), (8192, 8192)]);
         // 70 % are left for two sizes: 35 each.
         let blank = job(&[("bssplit", "4k/30:8k:16k/")]);
-        assert_eq!(blank.bssplit[0], [(4096, 30), (8192, 35), (16_384, 35)]);
+        assert_eq!(blank.blocks.bssplit[0], [(4096, 30), (8192, 35), (16_384, 35)]);
         assert!(error("bssplit", "4k/60:8k/41").contains("101 %"));
         // A `bs` after it changes nothing, as in fio, except for a direction that it leaves out.
         let both = job(&[("bssplit", "4k/30:8k,"), ("bs", "2k")]);
-        assert_eq!((both.block_size[0], both.block_size[1]), ((4096, 8192), (2048, 2048)));
-        assert_eq!(both.bssplit[0], [(4096, 30), (8192, 70)]);
+        assert_eq!(
+            (both.blocks.block_size[0], both.blocks.block_size[1]),
+            ((4096, 8192), (2048, 2048))
+        );
+        assert_eq!(both.blocks.bssplit[0], [(4096, 30), (8192, 70)]);
         let range = job(&[("bsrange", "4k-8k"), ("bs", "2k")]);
-        assert_eq!(range.block_size, [(4096, 8192); 3]);
+        assert_eq!(range.blocks.block_size, [(4096, 8192); 3]);
     }
 
     /// Does the option given last win where two say the same thing?
     #[test]
     fn last_option_wins() {
-        assert_eq!(job(&[("rwmixread", "70"), ("rwmixwrite", "20")]).rwmixread, 80);
-        assert_eq!(job(&[("direct", "1"), ("buffered", "1")]).direct, Some(false));
-        assert_eq!(job(&[]).direct, None);
-        assert_eq!(job(&[("rate", "1k,")]).rate, [Some(1024), None, None]);
-        assert_eq!(job(&[("rate", "1k,2k")]).rate, [Some(1024), Some(2048), Some(2048)]);
+        assert_eq!(job(&[("rwmixread", "70"), ("rwmixwrite", "20")]).order.rwmixread, 80);
+        assert_eq!(job(&[("direct", "1"), ("buffered", "1")]).cache.direct, Some(false));
+        assert_eq!(job(&[]).cache.direct, None);
+        assert_eq!(job(&[("rate", "1k,")]).pacing.rate, [Some(1024), None, None]);
+        assert_eq!(job(&[("rate", "1k,2k")]).pacing.rate, [Some(1024), Some(2048), Some(2048)]);
     }
 
     /// Do options that are refused say what they are and what to do instead?
@@ -189,17 +192,27 @@ mod tests {
             ("status-interval", "5"),
         ]);
         assert_eq!(job.syncs.fsync_every, 16);
-        assert!(!job.random_distribution.is_uniform());
-        assert_eq!((job.strides.size, job.flow.weight, job.replay.scale), (16_384, 3, 2));
-        assert!(job.rates.poisson && job.verify.enabled && job.command_priority.is_used());
-        assert_eq!(job.latency_goal.target, Nanos::from_millis(5));
-        assert_eq!(job.max_latency, [Some(Nanos::from_secs(1)), None, None]);
-        assert_eq!(job.ending.what, ExitWhat::All);
-        assert_eq!((job.cpu_load.percent, job.logs.latency.as_deref()), (85, Some("p")));
-        assert_eq!(job.think_io_time, Nanos::from_secs(9));
-        assert_eq!(job.status_interval, Some(Nanos::from_secs(5)));
+        assert!(!job.random.random_distribution.is_uniform());
+        assert_eq!(
+            (job.region.strides.size, job.pacing.flow.weight, job.replay.scale),
+            (16_384, 3, 2)
+        );
+        assert!(
+            job.pacing.rates.poisson
+                && job.verify.enabled
+                && job.priority.command_priority.is_used()
+        );
+        assert_eq!(job.pacing.latency_goal.target, Nanos::from_millis(5));
+        assert_eq!(job.pacing.max_latency, [Some(Nanos::from_secs(1)), None, None]);
+        assert_eq!(job.clones.ending.what, ExitWhat::All);
+        assert_eq!(
+            (job.queue.cpu_load.percent, job.report.logs.latency.as_deref()),
+            (85, Some("p"))
+        );
+        assert_eq!(job.think.think_io_time, Nanos::from_secs(9));
+        assert_eq!(job.report.status_interval, Some(Nanos::from_secs(5)));
         let mut bare = Job::default();
         apply(&mut bare, 1024, "write_bw_log", None, &mut Vec::new()).unwrap();
-        assert_eq!(bare.logs.bandwidth.as_deref(), Some(""));
+        assert_eq!(bare.report.logs.bandwidth.as_deref(), Some(""));
     }
 }

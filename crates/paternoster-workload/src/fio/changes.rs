@@ -61,11 +61,11 @@ impl Change {
 
     /// What the job is from then on.
     pub(crate) fn write(&self, job: &mut Job) {
-        job.cgroup_weight = self.cgroup_weight.or(job.cgroup_weight);
-        job.prioclass = self.prioclass.or(job.prioclass);
-        job.prio = self.prio.or(job.prio);
-        job.rate = self.rate.unwrap_or(job.rate);
-        job.rate_iops = self.rate_iops.unwrap_or(job.rate_iops);
+        job.priority.cgroup_weight = self.cgroup_weight.or(job.priority.cgroup_weight);
+        job.priority.prioclass = self.prioclass.or(job.priority.prioclass);
+        job.priority.prio = self.prio.or(job.priority.prio);
+        job.pacing.rate = self.rate.unwrap_or(job.pacing.rate);
+        job.pacing.rate_iops = self.rate_iops.unwrap_or(job.pacing.rate_iops);
     }
 }
 
@@ -132,12 +132,14 @@ impl Changes {
         if self.0.is_empty() {
             return Ok(());
         }
-        if job.cgroup.is_none() && self.0.iter().any(|change| change.cgroup_weight.is_some()) {
+        if job.priority.cgroup.is_none()
+            && self.0.iter().any(|change| change.cgroup_weight.is_some())
+        {
             return Err(format!(
                 "job `{name}` changes the weight of its cgroup and has none: give it cgroup=NAME"
             ));
         }
-        if job.frames.period.is_some() && self.0.iter().any(Change::is_of_rate) {
+        if job.ours.frames.period.is_some() && self.0.iter().any(Change::is_of_rate) {
             return Err(format!(
                 "job `{name}` is a player: frame_period says when it issues, so its rate cannot \
                  change"

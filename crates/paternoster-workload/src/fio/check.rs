@@ -12,41 +12,41 @@ use super::value::Amount;
 /// What is missing, and what would be right.
 pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), String> {
     depths(job);
-    if job.engine == Engine::Sync && job.iodepth > 1 {
+    if job.queue.engine == Engine::Sync && job.queue.iodepth > 1 {
         notes.push(format!(
             "engine `{}` has one I/O in flight whatever iodepth says; use libaio for more",
-            job.engine_name
+            job.queue.engine_name
         ));
     }
-    if job.time_based && job.runtime.is_none() {
-        job.time_based = false;
+    if job.time.time_based && job.time.runtime.is_none() {
+        job.time.time_based = false;
         notes.push(format!(
             "job `{}` is time_based without a runtime: it ends after its size instead",
             job.name
         ));
     }
     buffered_engine(job, notes);
-    job.strides.complete()?;
-    job.latency_goal.check()?;
-    job.frames.check(job, notes)?;
-    job.changes.check(job, notes)?;
-    job.command_priority.check(job.engine)?;
+    job.region.strides.complete()?;
+    job.pacing.latency_goal.check()?;
+    job.ours.frames.check(job, notes)?;
+    job.ours.changes.check(job, notes)?;
+    job.priority.command_priority.check(job.queue.engine)?;
     rates(job)?;
-    if job.engine == Engine::Cpu {
+    if job.queue.engine == Engine::Cpu {
         return cpu_load(job);
     }
     if job.replay.is_used() {
         // The log says where and how much.
         return replay(job, notes);
     }
-    if let Some((low, high)) = job.filesize_range.filter(|(low, high)| low > high) {
+    if let Some((low, high)) = job.files.filesize_range.filter(|(low, high)| low > high) {
         // fio 3.33 fails to lay the files out, or does not end; null has none.
-        if job.engine != Engine::Null {
+        if job.queue.engine != Engine::Null {
             return Err(format!(
                 "filesize goes from {low} to {high} bytes: write the lesser one first"
             ));
         }
-        job.filesize_range = Some((high, low));
+        job.files.filesize_range = Some((high, low));
     }
     whole_sectors(job)?;
     sizes(job)?;
@@ -57,8 +57,9 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
 /// Several files with less than a block each, for which fio makes no I/O either.
 fn small_files(job: &Job, notes: &mut Vec<String>) {
     let files = job.file_names(0).len() as u64;
-    let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
-    if let (Some(Amount::Bytes(size)), None, None) = (job.size, job.filesize, job.filesize_range)
+    let least = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
+    if let (Some(Amount::Bytes(size)), None, None) =
+        (job.region.size, job.files.filesize, job.files.filesize_range)
         && files > 1
         && size / files < least
     {
@@ -73,19 +74,19 @@ fn small_files(job: &Job, notes: &mut Vec<String>) {
 
 /// mmap and splice go through the page cache whatever the job says.
 fn buffered_engine(job: &mut Job, notes: &mut Vec<String>) {
-    if !matches!(job.engine_name.as_str(), "mmap" | "splice") {
+    if !matches!(job.queue.engine_name.as_str(), "mmap" | "splice") {
         return;
     }
-    if job.direct == Some(true) {
-        notes.push(format!("engine `{}` is buffered; direct=1 is ignored", job.engine_name));
+    if job.cache.direct == Some(true) {
+        notes.push(format!("engine `{}` is buffered; direct=1 is ignored", job.queue.engine_name));
     }
-    job.direct = Some(false);
+    job.cache.direct = Some(false);
 }
 
 fn rates(job: &Job) -> Result<(), String> {
     let pairs = [
-        ("rate_min", &job.rates.min, "rate", &job.rate),
-        ("rate_iops_min", &job.rates.iops_min, "rate_iops", &job.rate_iops),
+        ("rate_min", &job.pacing.rates.min, "rate", &job.pacing.rate),
+        ("rate_iops_min", &job.pacing.rates.iops_min, "rate_iops", &job.pacing.rate_iops),
     ];
     for (least_name, least, most_name, most) in pairs {
         for (least, most) in least.iter().zip(most) {
@@ -103,10 +104,10 @@ fn rates(job: &Job) -> Result<(), String> {
 }
 
 fn cpu_load(job: &Job) -> Result<(), String> {
-    if job.cpu_load.percent == 0 {
+    if job.queue.cpu_load.percent == 0 {
         return Err(format!("job `{}` burns CPU and needs a cpuload, in percent", job.name));
     }
-    if job.runtime.is_none() && !job.cpu_load.ends_with_io {
+    if job.time.runtime.is_none() && !job.queue.cpu_load.ends_with_io {
         return Err(format!(
             "job `{}` burns CPU without end: give it a runtime, or exit_on_io_done",
             job.name
@@ -125,35 +126,37 @@ fn replay(job: &mut Job, notes: &mut Vec<String>) -> Result<(), String> {
 /// Direct I/O is made of whole sectors.
 fn whole_sectors(job: &Job) -> Result<(), String> {
     const SECTOR: u64 = 512;
-    let ranges = job.block_size.iter().flat_map(|&(least, greatest)| [least, greatest]);
-    let splits = job.bssplit.iter().flatten().map(|&(size, _)| size);
-    let own = [job.offset.of(0), job.offset_increment.of(0)];
-    let aligns = job.block_align.iter().flatten().copied();
+    let ranges = job.blocks.block_size.iter().flat_map(|&(least, greatest)| [least, greatest]);
+    let splits = job.blocks.bssplit.iter().flatten().map(|&(size, _)| size);
+    let own = [job.region.offset.of(0), job.region.offset_increment.of(0)];
+    let aligns = job.blocks.block_align.iter().flatten().copied();
     let mut all = ranges.chain(splits).chain(aligns).chain(own);
     match all.find(|bytes| !bytes.is_multiple_of(SECTOR)) {
-        Some(bytes) if job.engine != Engine::Null && job.direct == Some(true) => Err(format!(
-            "job `{}` has a block size, alignment or offset of {bytes} bytes, which is no multiple \
-             of {SECTOR}: direct I/O is made of whole sectors",
-            job.name
-        )),
+        Some(bytes) if job.queue.engine != Engine::Null && job.cache.direct == Some(true) => {
+            Err(format!(
+                "job `{}` has a block size, alignment or offset of {bytes} bytes, which is no \
+                 multiple of {SECTOR}: direct I/O is made of whole sectors",
+                job.name
+            ))
+        }
         _ => Ok(()),
     }
 }
 
 fn depths(job: &mut Job) {
-    let depth = job.iodepth;
+    let depth = job.queue.iodepth;
     let or_depth = |given: u32| if given == 0 { depth } else { given.min(depth) };
-    job.iodepth_low = or_depth(job.iodepth_low);
-    job.iodepth_batch_submit = or_depth(job.iodepth_batch_submit);
-    job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(depth);
-    let least = job.iodepth_batch_complete_min.max(1);
-    job.iodepth_batch_complete_max = job.iodepth_batch_complete_max.clamp(least, depth);
+    job.queue.iodepth_low = or_depth(job.queue.iodepth_low);
+    job.queue.iodepth_batch_submit = or_depth(job.queue.iodepth_batch_submit);
+    job.queue.iodepth_batch_complete_min = job.queue.iodepth_batch_complete_min.min(depth);
+    let least = job.queue.iodepth_batch_complete_min.max(1);
+    job.queue.iodepth_batch_complete_max = job.queue.iodepth_batch_complete_max.clamp(least, depth);
 }
 
 /// A device has its own size; a file that the simulator lays out does not.
 fn sizes(job: &Job) -> Result<(), String> {
-    let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
-    if let Some(Amount::Bytes(size)) = job.size
+    let least = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
+    if let Some(Amount::Bytes(size)) = job.region.size
         && size < least
     {
         return Err(format!(
@@ -161,7 +164,8 @@ fn sizes(job: &Job) -> Result<(), String> {
             job.name
         ));
     }
-    if let (Some(Amount::Bytes(size)), Some(io_size @ Amount::Percent(_))) = (job.size, job.io_size)
+    if let (Some(Amount::Bytes(size)), Some(io_size @ Amount::Percent(_))) =
+        (job.region.size, job.region.io_size)
         && io_size.of(size) < least
         && !job.on_devices()
     {
@@ -171,10 +175,10 @@ fn sizes(job: &Job) -> Result<(), String> {
             io_size.of(size)
         ));
     }
-    if job.on_devices() || job.filesize.is_some() {
+    if job.on_devices() || job.files.filesize.is_some() {
         return Ok(());
     }
-    match job.size {
+    match job.region.size {
         Some(Amount::Bytes(bytes)) if bytes > 0 => Ok(()),
         Some(Amount::Percent(_)) => Err(format!(
             "job `{}` has a size in percent of a file whose size is unknown: \
@@ -196,14 +200,19 @@ mod tests {
     /// Are depths that were not given those of FIO-53? Saw-tooth 16 -> 4 is kept.
     #[test]
     fn depths_are_filled_in() {
-        let size = Some(Amount::Bytes(4096));
-        let engine = Engine::Async;
-        let mut job = Job { iodepth: 16, size, engine, ..Job::default() };
-        let mut saw = Job { iodepth_low: 4, iodepth_batch_submit: 0, ..job.clone() };
+        let mut job = Job::default();
+        job.region.size = Some(Amount::Bytes(4096));
+        (job.queue.iodepth, job.queue.engine) = (16, Engine::Async);
+        let mut saw = job.clone();
+        (saw.queue.iodepth_low, saw.queue.iodepth_batch_submit) = (4, 0);
         complete(&mut job, &mut Vec::new()).unwrap();
-        let found = (job.iodepth_low, job.iodepth_batch_submit, job.iodepth_batch_complete_max);
+        let found = (
+            job.queue.iodepth_low,
+            job.queue.iodepth_batch_submit,
+            job.queue.iodepth_batch_complete_max,
+        );
         assert_eq!(found, (16, 1, 1));
         complete(&mut saw, &mut Vec::new()).unwrap();
-        assert_eq!((saw.iodepth_low, saw.iodepth_batch_submit), (4, 16));
+        assert_eq!((saw.queue.iodepth_low, saw.queue.iodepth_batch_submit), (4, 16));
     }
 }

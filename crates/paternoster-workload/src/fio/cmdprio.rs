@@ -171,7 +171,7 @@ impl PriorityDraw {
     #[must_use]
     pub fn new(job: &Job, seeds: &Seeds) -> PriorityDraw {
         let generator = seeds.generator(Choice::Priority);
-        PriorityDraw { options: job.command_priority.clone(), generator }
+        PriorityDraw { options: job.priority.command_priority.clone(), generator }
     }
 
     /// The priority of the next I/O, if it is not the job's. Call it once for each I/O, in the
@@ -212,7 +212,7 @@ mod tests {
         for (name, text) in options {
             let mut notes = Vec::new();
             let read = &mut Reader::new(1024, &mut notes);
-            assert!(job.command_priority.set(name, text, read).unwrap());
+            assert!(job.priority.command_priority.set(name, text, read).unwrap());
         }
         PriorityDraw::new(&job, &Seeds::new(None, true, false, 1, 0))
     }

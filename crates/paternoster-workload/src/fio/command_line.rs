@@ -73,10 +73,10 @@ mod tests {
         let file = file.unwrap();
         assert_eq!(file.jobs.len(), 2);
         assert_eq!(file.jobs[0].name, "x");
-        assert!(file.jobs[0].time_based && file.jobs[0].rw.random);
-        assert_eq!(file.jobs[1].block_size[0], (8192, 8192));
-        assert_eq!(file.jobs[1].size, Some(Amount::Bytes(1 << 20)));
-        assert!(!file.jobs[1].time_based);
+        assert!(file.jobs[0].time.time_based && file.jobs[0].order.rw.random);
+        assert_eq!(file.jobs[1].blocks.block_size[0], (8192, 8192));
+        assert_eq!(file.jobs[1].region.size, Some(Amount::Bytes(1 << 20)));
+        assert!(!file.jobs[1].time.time_based);
         assert_eq!(file.global.len(), 2);
     }
 

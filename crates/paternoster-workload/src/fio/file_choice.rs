@@ -108,14 +108,14 @@ impl FileChoice {
         let files = files.max(1);
         let seed = seeds.seed(Choice::File);
         let places = u64::try_from(files).unwrap_or(u64::MAX).saturating_mul(PLACES);
-        let skew = match job.file_service {
+        let skew = match job.files.file_service {
             FileService::Zipf(theta) => Some(Skew::zipf(theta, None, places, seed)),
             FileService::Pareto(power) => Some(Skew::pareto(power, None, places, seed)),
             FileService::Normal(deviation) => Some(Skew::normal(deviation, None, places, seed)),
             _ => None,
         };
         FileChoice {
-            service: job.file_service,
+            service: job.files.file_service,
             files,
             // The first turn begins with file 0.
             current: files - 1,
@@ -124,7 +124,7 @@ impl FileChoice {
             skew: skew.map(Skew::without_hash),
             done: vec![false; files],
             done_count: 0,
-            open_most: job.open_files.map_or(files, |most| most.min(files)),
+            open_most: job.files.open_files.map_or(files, |most| most.min(files)),
             open: vec![false; files],
             open_count: 0,
         }
@@ -231,7 +231,8 @@ mod tests {
 
     /// The files of the I/Os of a job whose three files have four blocks each, as above.
     fn served(service: &str, files: usize, blocks: u32, ios: usize) -> Vec<usize> {
-        let job = Job { file_service: FileService::read(service).unwrap(), ..Job::default() };
+        let mut job = Job::default();
+        job.files.file_service = FileService::read(service).unwrap();
         let mut choice = FileChoice::new(&job, files, &Seeds::new(None, true, false, 1, 0));
         let mut left = vec![blocks; files];
         let mut served = Vec::new();

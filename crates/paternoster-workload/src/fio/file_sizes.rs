@@ -22,14 +22,15 @@ use super::value::Amount;
 #[must_use]
 pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Option<u64>> {
     let count = usize::try_from(files).unwrap_or(usize::MAX);
-    if let Some((low, high)) = job.filesize_range {
+    if let Some((low, high)) = job.files.filesize_range {
         // fio's engine null takes the size where the range has it.
-        let part = job.size.map(|size| size.of(whole) / u64::from(files.max(1)));
-        let part = part.filter(|part| job.engine == Engine::Null && (low..=high).contains(part));
+        let part = job.region.size.map(|size| size.of(whole) / u64::from(files.max(1)));
+        let part =
+            part.filter(|part| job.queue.engine == Engine::Null && (low..=high).contains(part));
         if part.is_some() {
             return vec![part; count];
         }
-        let block = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
+        let block = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
         let mut generator = seeds.generator(Choice::FileSize);
         let mut draw = || {
             let part = (u128::from(generator.next_u32()) * u128::from(high - low)) >> 32;
@@ -39,7 +40,7 @@ pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Optio
         return (0..count).map(|_| draw()).collect();
     }
     let of_size = |size: Amount| size.of(whole) / u64::from(files.max(1));
-    let size = job.filesize.or(job.size.map(of_size)).filter(|size| *size > 0);
+    let size = job.files.filesize.or(job.region.size.map(of_size)).filter(|size| *size > 0);
     vec![size; count]
 }
 
@@ -57,15 +58,15 @@ mod tests {
     /// Are files as large as those that fio laid out?
     #[test]
     fn sizes_equal_fio() {
-        let range = |job: &mut Job| job.filesize_range = Some((8 << 10, 64 << 10));
+        let range = |job: &mut Job| job.files.filesize_range = Some((8 << 10, 64 << 10));
         assert_eq!(sizes(1, 4, range), [16_384, 24_576, 24_576, 57_344]);
         assert_eq!(sizes(2, 2, range), [20_480, 57_344]);
         let fine = |job: &mut Job| {
-            job.block_size = [(1024, 1024), (16_384, 16_384), (16_384, 16_384)];
-            job.filesize_range = Some((100 << 10, 640 << 10));
+            job.blocks.block_size = [(1024, 1024), (16_384, 16_384), (16_384, 16_384)];
+            job.files.filesize_range = Some((100 << 10, 640 << 10));
         };
         assert_eq!(sizes(1, 4, fine), [181_248, 273_408, 266_240, 596_992]);
-        let divided = |job: &mut Job| job.size = Some(Amount::Bytes(50 << 10));
+        let divided = |job: &mut Job| job.region.size = Some(Amount::Bytes(50 << 10));
         assert_eq!(sizes(1, 3, divided), [17_066; 3]);
         assert_eq!(
             file_sizes(&Job::default(), 2, 0, &Seeds::new(None, true, false, 1, 0)),

@@ -129,20 +129,20 @@ fn span(text: &str, least: Nanos, example: &str, read: &mut Reader<'_>) -> Resul
 /// Another option that says when the job issues.
 fn other_clock(job: &Job) -> Option<&'static str> {
     let clocks = [
-        (job.rate.iter().chain(&job.rate_iops).any(Option::is_some), "a rate"),
-        (job.thinktime > Nanos::ZERO, "a thinktime"),
-        (job.flow.weight > 0, "a flow"),
-        (job.latency_goal.target > Nanos::ZERO, "a latency_target"),
-        (job.submit_mode == SubmitMode::Offload, "io_submit_mode=offload"),
+        (job.pacing.rate.iter().chain(&job.pacing.rate_iops).any(Option::is_some), "a rate"),
+        (job.think.thinktime > Nanos::ZERO, "a thinktime"),
+        (job.pacing.flow.weight > 0, "a flow"),
+        (job.pacing.latency_goal.target > Nanos::ZERO, "a latency_target"),
+        (job.queue.submit_mode == SubmitMode::Offload, "io_submit_mode=offload"),
         (job.replay.is_used(), "a log to replay"),
         (job.verify.enabled, "verify, whose reads belong to no frame"),
-        (job.engine == Engine::Cpu, "ioengine=cpuio, which does no I/O"),
+        (job.queue.engine == Engine::Cpu, "ioengine=cpuio, which does no I/O"),
     ];
     clocks.iter().find(|(used, _)| *used).map(|(_, what)| *what)
 }
 
 fn block_sizes(job: &Job) -> (u64, u64) {
-    let all = job.block_size.iter();
+    let all = job.blocks.block_size.iter();
     let least = all.clone().map(|&(least, _)| least).min().unwrap_or(1);
     (least, all.map(|&(_, most)| most).max().unwrap_or(1).max(1))
 }

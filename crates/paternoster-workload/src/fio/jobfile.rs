@@ -214,8 +214,8 @@ impl<'a> Builder<'a> {
     pub(super) fn begin_job(&mut self, name: &str, file: &str, line: u32) {
         let mut current = self.template.clone();
         name.clone_into(&mut current.job.name);
-        file.clone_into(&mut current.job.file);
-        current.job.line = line;
+        file.clone_into(&mut current.job.section.file);
+        current.job.section.line = line;
         self.current = Some(current);
     }
 
@@ -249,7 +249,7 @@ impl<'a> Builder<'a> {
         let Some(option) = option::find(key) else { return };
         let Problem { file, line, text, .. } = Problem::new(file, line, text, "");
         let template = self.current.as_mut().unwrap_or(&mut self.template);
-        template.job.origins.insert(option.name, Arc::new(Origin { file, line, text }));
+        template.job.section.origins.insert(option.name, Arc::new(Origin { file, line, text }));
     }
 
     fn mark_broken(&mut self) {
@@ -277,7 +277,7 @@ impl<'a> Builder<'a> {
         // fio's reports do not show bare options.
         if let Some(value) = value {
             let given = match &mut self.current {
-                Some(current) => &mut current.job.given,
+                Some(current) => &mut current.job.section.given,
                 None => &mut self.global,
             };
             given.push((key.to_owned(), value));
@@ -288,11 +288,16 @@ impl<'a> Builder<'a> {
     /// Ends the job that [`Builder::begin_job`] began, if there is one.
     pub(super) fn end_job(&mut self) {
         let Some(Template { mut job, broken, .. }) = self.current.take() else { return };
-        job.stonewall |= core::mem::take(&mut self.wall);
-        self.clones = self.clones.saturating_add(u64::from(job.numjobs));
+        job.clones.stonewall |= core::mem::take(&mut self.wall);
+        self.clones = self.clones.saturating_add(u64::from(job.clones.numjobs));
         if self.clones > u64::from(JOBS_MAX) {
             let message = format!("there are more than {JOBS_MAX} jobs, counting clones");
-            self.problems.push(Problem::new(&job.file, job.line, &job.name, message));
+            self.problems.push(Problem::new(
+                &job.section.file,
+                job.section.line,
+                &job.name,
+                message,
+            ));
             // The rest would only repeat it.
             self.clones = 0;
             self.jobs.clear();
@@ -302,12 +307,17 @@ impl<'a> Builder<'a> {
         // What a broken job lacks may be what was broken.
         if !(broken || self.template.broken)
             && let Err(message) = check::complete(&mut job, &mut remarks)
-                .and_then(|()| job.ending.waits_for(&self.jobs).map(|_| ()))
+                .and_then(|()| job.clones.ending.waits_for(&self.jobs).map(|_| ()))
         {
-            self.problems.push(Problem::new(&job.file, job.line, &job.name, message));
+            self.problems.push(Problem::new(
+                &job.section.file,
+                job.section.line,
+                &job.name,
+                message,
+            ));
         }
         for remark in remarks {
-            self.note(&job.file, job.line, &job.name, remark);
+            self.note(&job.section.file, job.section.line, &job.name, remark);
         }
         self.jobs.push(job);
     }

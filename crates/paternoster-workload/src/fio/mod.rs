@@ -56,3 +56,4 @@ pub mod unwired;
 pub mod value;
 mod variables;
 pub mod verify_plan;
+pub mod work;

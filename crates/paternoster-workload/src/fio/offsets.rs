@@ -150,27 +150,28 @@ impl Offsets {
     ) -> Offsets {
         let seeds = Seeds::of(job, thread, entropy);
         // With time_based only the time counts, in fio too.
-        let counted = |most: u64| if job.time_based { u64::MAX } else { most };
-        let times = job.loops.max(1);
+        let counted = |most: u64| if job.time.time_based { u64::MAX } else { most };
+        let times = job.region.loops.max(1);
         // On several files the end of one is for the choice of files to know.
-        let endless = job.time_based && extents.len() <= 1;
+        let endless = job.time.time_based && extents.len() <= 1;
         let choice = FileChoice::new(job, extents.len(), &seeds);
-        let reuses = choice.reuses_files() || job.time_based;
+        let reuses = choice.reuses_files() || job.time.time_based;
         let shared = Shared::new(job, &seeds, endless, reuses);
         let files =
             extents.iter().map(|extent| FileOffsets::new(job, thread, extent, &shared, &seeds));
         let files: Vec<FileOffsets> = files.collect();
         Offsets {
-            kind: job.rw.kind,
-            rwmixread: u64::from(job.rwmixread),
-            ios_most: counted(job.number_ios.unwrap_or(u64::MAX).saturating_mul(times)),
+            kind: job.order.rw.kind,
+            rwmixread: u64::from(job.order.rwmixread),
+            ios_most: counted(job.region.number_ios.unwrap_or(u64::MAX).saturating_mul(times)),
             bytes_most: counted(io_bytes.saturating_mul(times)),
             wanted: job
+                .region
                 .io_size
                 .filter(|wanted| matches!(wanted, Amount::Bytes(_)))
                 .map(|_| io_bytes),
-            largest_block: job.block_size.iter().map(|(_, most)| *most).max().unwrap_or(1),
-            passes_left: job.loops.saturating_sub(1),
+            largest_block: job.blocks.block_size.iter().map(|(_, most)| *most).max().unwrap_or(1),
+            passes_left: job.region.loops.saturating_sub(1),
             mix_generator: seeds.generator(Choice::Mix),
             shared,
             choice,
@@ -183,7 +184,8 @@ impl Offsets {
             writes: 0,
             written_bytes: 0,
             writes_in_pass: 0,
-            repeats: job.allrandrepeat || (job.randrepeat && job.randseed.is_none()),
+            repeats: job.random.allrandrepeat
+                || (job.random.randrepeat && job.random.randseed.is_none()),
             finished: false,
         }
     }

@@ -168,10 +168,10 @@ impl Pace {
                 Direction::Write => Choice::PoissonWrite,
                 Direction::Trim => Choice::PoissonTrim,
             };
-            let poisson = job.rates.poisson.then(|| (seeds.generator(choice), per_second));
+            let poisson = job.pacing.rates.poisson.then(|| (seeds.generator(choice), per_second));
             Schedule { rate, poisson, issued: 0, next: 0.0 }
         });
-        Pace { schedules, ignore_thinktime: job.rates.ignore_thinktime, began: Nanos::ZERO }
+        Pace { schedules, ignore_thinktime: job.pacing.rates.ignore_thinktime, began: Nanos::ZERO }
     }
 
     /// The job begins.
@@ -229,9 +229,9 @@ impl Pace {
 /// Bytes per second in a direction, `None` is no limit; and I/Os of the smallest block per second.
 fn rate_of(job: &Job, direction: Direction) -> (Option<u64>, f64) {
     let way = direction as usize;
-    let least = job.block_size[way].0.max(1);
-    let by_ios = job.rate_iops[way].map(|iops| iops.saturating_mul(least));
-    let rate = job.rate[way].into_iter().chain(by_ios).min().filter(|rate| *rate > 0);
+    let least = job.blocks.block_size[way].0.max(1);
+    let by_ios = job.pacing.rate_iops[way].map(|iops| iops.saturating_mul(least));
+    let rate = job.pacing.rate[way].into_iter().chain(by_ios).min().filter(|rate| *rate > 0);
     (rate, as_double(rate.unwrap_or(0)) / as_double(least))
 }
 
@@ -343,13 +343,14 @@ mod tests {
     /// 35 ms, 10 a second from there; then none.
     #[test]
     fn a_change_begins_anew() {
-        let mut job = Job { rate_iops: [Some(100); 3], ..Job::default() };
+        let mut job = Job::default();
+        job.pacing.rate_iops = [Some(100); 3];
         let mut pace = Pace::new(&job, &Seeds::new(None, true, false, 1, 0));
         assert_eq!(starts(&mut pace, 4), [0, 10_000, 20_000, 30_000]);
-        job.rate_iops = [Some(10); 3];
+        job.pacing.rate_iops = [Some(10); 3];
         pace.change(Nanos::from_millis(35), &job);
         assert_eq!(starts(&mut pace, 3), [35_000, 135_000, 235_000]);
-        job.rate_iops = [None; 3];
+        job.pacing.rate_iops = [None; 3];
         pace.change(Nanos::from_millis(300), &job);
         assert_eq!(starts(&mut pace, 2), [300_000, 300_000]);
     }
@@ -367,11 +368,11 @@ mod tests {
     /// Are linear schedules those of the module docs, by bytes and by I/Os of the smallest block?
     #[test]
     fn linear_schedules() {
-        let mut bytes = pace(|job| job.rate = [Some(400 << 10), None, None]);
+        let mut bytes = pace(|job| job.pacing.rate = [Some(400 << 10), None, None]);
         assert_eq!(starts(&mut bytes, 4), [0, 10_000, 20_000, 30_000]);
         let mut ios = pace(|job| {
-            job.rate_iops = [Some(100); 3];
-            job.block_size[0] = (4096, 16_384);
+            job.pacing.rate_iops = [Some(100); 3];
+            job.blocks.block_size[0] = (4096, 16_384);
         });
         ios.issued(Direction::Read, 16_384);
         assert_eq!(ios.due(Direction::Read), Nanos::from_millis(40));
@@ -383,8 +384,8 @@ mod tests {
     #[test]
     fn poisson_times_equal_fio() {
         let mut reads = pace(|job| {
-            job.rate_iops = [Some(50); 3];
-            job.rates.poisson = true;
+            job.pacing.rate_iops = [Some(50); 3];
+            job.pacing.rates.poisson = true;
         });
         let mut writes = reads.clone();
         assert_eq!(starts(&mut reads, 6), [0, 46_905, 56_422, 62_613, 83_843, 158_932]);
@@ -402,8 +403,8 @@ mod tests {
     fn thoughts_are_caught_up_with() {
         for (ignore, due) in [(false, 300), (true, 600)] {
             let mut pace = pace(|job| {
-                job.rate_iops = [Some(10); 3];
-                job.rates.ignore_thinktime = ignore;
+                job.pacing.rate_iops = [Some(10); 3];
+                job.pacing.rates.ignore_thinktime = ignore;
             });
             pace.start(Nanos::ZERO);
             starts(&mut pace, 3);

@@ -121,7 +121,13 @@ impl Seeds {
     /// Seeds of a clone of `job`, which is thread number `thread` of the run.
     #[must_use]
     pub fn of(job: &Job, thread: u32, entropy: u64) -> Seeds {
-        Seeds::new(job.randseed, job.randrepeat, job.allrandrepeat, thread, entropy)
+        Seeds::new(
+            job.random.randseed,
+            job.random.randrepeat,
+            job.random.allrandrepeat,
+            thread,
+            entropy,
+        )
     }
 
     /// A fresh generator for `choice`.
@@ -137,7 +143,7 @@ impl Seeds {
     /// offsets.
     #[must_use]
     pub fn of_file(&self, job: &Job, thread: u32, name_hash: u32) -> u64 {
-        if job.randseed.is_none() && job.randrepeat {
+        if job.random.randseed.is_none() && job.random.randrepeat {
             u64::from(name_hash).wrapping_mul(u64::from(thread))
         } else {
             self.seed(Choice::Offset)
@@ -164,7 +170,7 @@ impl Draw {
     /// A fresh generator of `job` for `choice`.
     #[must_use]
     pub fn of(job: &Job, seeds: &Seeds, choice: Choice) -> Draw {
-        match job.random_generator {
+        match job.random.random_generator {
             Generator::Tausworthe64 => Draw::Taus258(Taus258::new(seeds.seed(choice))),
             Generator::Tausworthe | Generator::Lfsr => Draw::Taus88(seeds.generator(choice)),
         }

@@ -33,11 +33,11 @@ pub(super) struct Sizes {
 impl Sizes {
     pub(super) fn new(job: &Job, seeds: &Seeds) -> Sizes {
         Sizes {
-            ranges: job.block_size,
-            splits: job.bssplit.clone(),
-            unaligned: job.bs_unaligned,
-            generators: choices(job.rw.kind).map(|choice| Draw::of(job, seeds, choice)),
-            kind: job.rw.kind,
+            ranges: job.blocks.block_size,
+            splits: job.blocks.bssplit.clone(),
+            unaligned: job.blocks.bs_unaligned,
+            generators: choices(job.order.rw.kind).map(|choice| Draw::of(job, seeds, choice)),
+            kind: job.order.rw.kind,
         }
     }
 
@@ -107,11 +107,18 @@ mod tests {
         Sizes::new(job, &Seeds::new(None, true, false, 1, 0))
     }
 
+    /// A job with blocks of 4 to 16 KiB.
+    fn ranged() -> Job {
+        let mut job = Job::default();
+        job.blocks.block_size = [(4096, 16_384); 3];
+        job
+    }
+
     /// Is the greatest size of a range favoured? 4k..16k draws 4k + 0..16k: a quarter each for 4k,
     /// 8k and 12k, and the last quarter for 16k; 4k..8k draws 4k + 0..8k: half each.
     #[test]
     fn ranges_are_multiples_of_the_least() {
-        let mut sizes = sizes(&Job { block_size: [(4096, 16_384); 3], ..Job::default() });
+        let mut sizes = sizes(&ranged());
         let mut counts = [0; 5];
         for _ in 0..4000 {
             let size = sizes.next(0, u64::MAX).unwrap();
@@ -124,8 +131,8 @@ mod tests {
     /// Do shares come out as given, and does the end of the region limit sizes?
     #[test]
     fn splits_come_out_as_given() {
-        let mut job = Job { block_size: [(4096, 16_384); 3], ..Job::default() };
-        job.bssplit[0] = vec![(16_384, 40), (4096, 60)];
+        let mut job = ranged();
+        job.blocks.bssplit[0] = vec![(16_384, 40), (4096, 60)];
         let mut sizes = sizes(&job);
         let large = (0..1000).filter(|_| sizes.next(0, u64::MAX) == Some(16_384)).count();
         assert!((350..450).contains(&large), "{large}");

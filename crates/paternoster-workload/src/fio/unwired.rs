@@ -28,7 +28,7 @@ const ZBD: &str = "it needs a zoned device, and no device model is zoned; use zo
 
 /// Every option that a run cannot honour, in the order of `option.rs`.
 static UNWIRED: &[Unwired] = &[
-    unwired("zonemode", |job| job.strides.mode == ZoneMode::Zbd, ZBD),
+    unwired("zonemode", |job| job.region.strides.mode == ZoneMode::Zbd, ZBD),
     unwired("trim_percentage", |job| job.verify.trim_percentage > 0, VERIFY),
     unwired("profile", |job| job.profile.is_some(), "write its jobs out"),
 ];
@@ -54,9 +54,9 @@ fn refusal(job: &Job, feature: &Unwired) -> Problem {
     let help = option::find(name).map_or("", |option| option.help);
     let message =
         format!("`{name}` is known to fio but not supported yet ({help}): {}", feature.hint);
-    match job.origins.get(name) {
+    match job.section.origins.get(name) {
         Some(origin) => Problem::new(&origin.file, origin.line, &origin.text, message),
-        None => Problem::new(&job.file, job.line, &job.name, message),
+        None => Problem::new(&job.section.file, job.section.line, &job.name, message),
     }
 }
 
@@ -95,7 +95,8 @@ mod tests {
     /// Is what only the report lacks accepted? It can be set to report directions as one.
     #[test]
     fn reports_as_one_are_made() {
-        let job = Job { unified: Unified::Mixed, ..Job::default() };
+        let mut job = Job::default();
+        job.report.unified = Unified::Mixed;
         assert_eq!(problems(&[job]), []);
     }
 }

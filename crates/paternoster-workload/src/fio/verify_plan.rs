@@ -139,7 +139,7 @@ impl VerifyPlan {
         if !rules.enabled || !rules.reads {
             return None;
         }
-        let once = if job.rw.random { job.has_random_map() } else { job.rw.skip == 0 };
+        let once = if job.order.rw.random { job.has_random_map() } else { job.order.rw.skip == 0 };
         let waiting = if once {
             Waiting::AsWritten(VecDeque::new())
         } else {
@@ -233,7 +233,7 @@ mod tests {
     fn plan(change: impl Fn(&mut Job)) -> VerifyPlan {
         let mut job = Job::default();
         job.verify.enabled = true;
-        job.rw.random = true;
+        job.order.rw.random = true;
         change(&mut job);
         VerifyPlan::new(&job).unwrap()
     }
@@ -286,13 +286,13 @@ mod tests {
     /// Are blocks that may repeat read once, by offset, also within a backlog?
     #[test]
     fn repeated_blocks_are_read_once() {
-        let without_map = |job: &mut Job| job.norandommap = true;
+        let without_map = |job: &mut Job| job.random.norandommap = true;
         assert_eq!(
             ios(plan(without_map), &[0, 5, 6, 3, 3, 6, 3, 2]),
             "w0 w5 w6 w3 w3 w6 w3 w2 r0 r2 r3 r5 r6"
         );
         let backlog = |job: &mut Job| {
-            job.norandommap = true;
+            job.random.norandommap = true;
             job.verify.backlog = 3;
         };
         assert_eq!(
@@ -306,8 +306,8 @@ mod tests {
     #[test]
     fn overlaps_are_taken_out() {
         let mut plan = plan(|job| {
-            job.block_size = [(2 * BLOCK, 2 * BLOCK); 3];
-            job.block_align = [Some(BLOCK); 3];
+            job.blocks.block_size = [(2 * BLOCK, 2 * BLOCK); 3];
+            job.blocks.block_align = [Some(BLOCK); 3];
         });
         for block in [0, 8, 9, 5, 4, 9] {
             let piece = Piece {

@@ -6,7 +6,7 @@ use paternoster_core::{DeviceFacts, Flags, Nanos, Observer, Outcome, RequestQueu
 use super::buffered::Call;
 use super::direct::Request;
 use super::durable::Durable;
-use super::source::{Planned, Task};
+use super::source::Planned;
 use super::sync::{Steps, SyncCall};
 use super::{EINVAL, Process, SYNC_SLOT, Shared};
 use crate::direction::Direction;
@@ -15,6 +15,7 @@ use crate::fio::job::Engine;
 use crate::fio::offsets::Piece;
 use crate::fio::recorded::Link;
 use crate::fio::syncs::{FileSync, SyncFileRange, SyncKind};
+use crate::fio::work::Task;
 use crate::page_cache::PageCache;
 use crate::page_cache::extent::Extent;
 use crate::page_cache::pages::{PAGE, Run};

@@ -250,45 +250,51 @@ impl Process {
     #[must_use]
     pub fn new(job: &Job, offsets: Offsets, setup: ProcessSetup) -> Process {
         // Buffered I/O of an asynchronous engine is done while it is submitted.
-        let buffered = job.direct != Some(true) && job.engine != Engine::Null;
-        let depth = match job.engine {
-            Engine::Async if !buffered => job.iodepth.max(1),
+        let buffered = job.cache.direct != Some(true) && job.queue.engine != Engine::Null;
+        let depth = match job.queue.engine {
+            Engine::Async if !buffered => job.queue.iodepth.max(1),
             _ => 1,
         };
-        let runtime = setup.runtime.or(job.runtime);
-        let time_based = job.time_based && runtime.is_some();
+        let runtime = setup.runtime.or(job.time.runtime);
+        let time_based = job.time.time_based && runtime.is_some();
         let several = |count: u32| if depth > 1 { count.clamp(1, depth) } else { 1 };
         let files = setup.files.len();
         let of_pattern = setup.log.is_none() && setup.together.generator.is_none();
-        let writes = matches!(job.rw.kind, Kind::WriteOnly | Kind::ReadWrite | Kind::TrimWrite);
+        let writes =
+            matches!(job.order.rw.kind, Kind::WriteOnly | Kind::ReadWrite | Kind::TrimWrite);
         let may_write = of_pattern && writes;
         Process {
-            engine: job.engine,
+            engine: job.queue.engine,
             buffered,
-            offload: job.submit_mode == SubmitMode::Offload,
-            serialize_overlap: job.serialize_overlap,
-            pre_read: job.pre_read,
-            invalidate: job.invalidate,
+            offload: job.queue.submit_mode == SubmitMode::Offload,
+            serialize_overlap: job.queue.serialize_overlap,
+            pre_read: job.cache.pre_read,
+            invalidate: job.cache.invalidate,
             depth,
-            low: job.iodepth_low.clamp(1, depth),
-            batch: several(job.iodepth_batch_submit),
-            reap_least: several(job.iodepth_batch_complete_min),
+            low: job.queue.iodepth_low.clamp(1, depth),
+            batch: several(job.queue.iodepth_batch_submit),
+            reap_least: several(job.queue.iodepth_batch_complete_min),
             runtime,
-            ramp: job.ramp_time,
+            ramp: job.time.ramp_time,
             pace: Pace::new(job, &setup.seeds),
-            rates: job.rates.of_used(job.rw.kind),
+            rates: job.pacing.rates.of_used(job.order.rw.kind),
             minimum: None,
-            goal: job.latency_goal,
+            goal: job.pacing.latency_goal,
             search: None,
-            max_latency: job.max_latency,
+            max_latency: job.pacing.max_latency,
             priorities: job
+                .priority
                 .command_priority
                 .is_used()
                 .then(|| PriorityDraw::new(job, &setup.seeds)),
             think: Think::new(job),
-            player: Player::new(&job.frames),
-            cycle: job.cpu_load.cycle(),
-            syncs: if job.rw.kind == Kind::TrimWrite { job.syncs.at_end_only() } else { job.syncs },
+            player: Player::new(&job.ours.frames),
+            cycle: job.queue.cpu_load.cycle(),
+            syncs: if job.order.rw.kind == Kind::TrimWrite {
+                job.syncs.at_end_only()
+            } else {
+                job.syncs
+            },
             source: Source::new(job, offsets, time_based, setup.together, setup.log),
             phase: Phase::Waiting,
             began: Nanos::ZERO,
@@ -319,11 +325,11 @@ impl Process {
             unsynced: vec![None; files],
             error: 0,
             record: setup.record,
-            statistics: JobStatistics::new(job.bwavgtime),
+            statistics: JobStatistics::new(job.report.bwavgtime),
             identity: setup.identity,
             files: setup.files,
             flow: setup.flow,
-            flow_sleep: job.flow.sleep,
+            flow_sleep: job.pacing.flow.sleep,
             runner: setup.runner,
             submit_cost: setup.submit_cost,
         }

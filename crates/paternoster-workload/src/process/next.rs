@@ -15,7 +15,7 @@
 
 use paternoster_core::Nanos;
 
-use super::source::{Planned, Task};
+use super::source::Planned;
 use super::{Process, Shared};
 use crate::fio::frames::{Player, Turn};
 use crate::fio::job::Engine;
@@ -23,6 +23,7 @@ use crate::fio::latency_target::LatencySearch;
 use crate::fio::recorded::Link;
 use crate::fio::relay::Baton;
 use crate::fio::syncs::SyncKind;
+use crate::fio::work::Task;
 
 /// What comes next for a running process.
 pub(super) enum Step {

@@ -4,7 +4,7 @@
 //! ```text
 //! pattern   piece piece piece … end of the pass ──▶ verify what was written ──▶ next pass or end
 //! log       each entry at its time, syncs among them; or each after those before (a chain)
-//! generator what comes next for all clones of the job, for the one that asks (sysbench)
+//! generator what comes next for all clones of the job, for the one that asks (see `fio/work.rs`)
 //! ```
 //!
 //! A pass that ends is followed by another if the job is time_based or has more to do. Clones that
@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use paternoster_core::Nanos;
 
-use crate::builtin::sysbench::generator::{Generator, Request};
 use crate::direction::Direction;
 use crate::fio::iolog::LogAction;
 use crate::fio::job::Job;
@@ -26,6 +25,7 @@ use crate::fio::offsets::{Offsets, Piece};
 use crate::fio::recorded::{Chain, Link, Recorded};
 use crate::fio::syncs::SyncKind;
 use crate::fio::verify_plan::VerifyPlan;
+use crate::fio::work::{NextIo, Task};
 
 /// One sequential position for several processes: the next to ask gets the next block.
 #[derive(Debug, Clone)]
@@ -56,19 +56,14 @@ impl SharedPosition {
 #[derive(Debug, Clone)]
 pub struct SharedGenerator {
     /// The generator.
-    pub generator: Rc<RefCell<Generator>>,
+    pub generator: Rc<RefCell<Box<dyn NextIo>>>,
     /// Which clone, from 0.
     pub clone: u32,
 }
 
 impl SharedGenerator {
     fn next(&self) -> Option<Planned> {
-        let mut generator = self.generator.borrow_mut();
-        let (request, after) = generator.next(self.clone)?;
-        let task = match request {
-            Request::Io(piece) => Task::Io(piece),
-            Request::Sync(file) => Task::Sync(generator.rules().sync, file),
-        };
+        let (task, after) = self.generator.borrow_mut().next(self.clone)?;
         Some(Planned { task, after, link: Link::Free })
     }
 }
@@ -80,15 +75,6 @@ pub struct Together {
     pub position: Option<SharedPosition>,
     /// The shared source of their work.
     pub generator: Option<SharedGenerator>,
-}
-
-/// What a process does next.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Task {
-    /// An I/O.
-    Io(Piece),
-    /// A sync of one of its files, as a log or a generator has it.
-    Sync(SyncKind, usize),
 }
 
 /// A task, and when it may begin, counted from the start of the job.
@@ -125,7 +111,7 @@ impl Source {
     ) -> Source {
         Source {
             offsets,
-            replays_left: job.loops.saturating_sub(1),
+            replays_left: job.region.loops.saturating_sub(1),
             time_based,
             together,
             verify: VerifyPlan::new(job).filter(|_| !job.verify.only),

@@ -65,16 +65,20 @@ struct Taking {
 
 impl Taking {
     fn new(job: &Job) -> Taking {
-        let polls = job.iodepth_batch_complete_min == 0;
+        let polls = job.queue.iodepth_batch_complete_min == 0;
         // A buffered I/O has ended when its submission has: to poll then finds it at once.
-        let at_once = polls && job.direct != Some(true);
-        let depth = if job.engine == Engine::Async && !at_once { job.iodepth.max(1) } else { 1 };
-        let least = job.iodepth_batch_complete_min.clamp(1, depth);
+        let at_once = polls && job.cache.direct != Some(true);
+        let depth = if job.queue.engine == Engine::Async && !at_once {
+            job.queue.iodepth.max(1)
+        } else {
+            1
+        };
+        let least = job.queue.iodepth_batch_complete_min.clamp(1, depth);
         Taking {
             depth: u64::from(depth),
-            low: u64::from(job.iodepth_low.clamp(1, depth)),
+            low: u64::from(job.queue.iodepth_low.clamp(1, depth)),
             least: u64::from(least),
-            most: u64::from(job.iodepth_batch_complete_max.max(least)),
+            most: u64::from(job.queue.iodepth_batch_complete_max.max(least)),
             polls,
         }
     }
@@ -82,13 +86,14 @@ impl Taking {
 
 impl Think {
     pub(super) fn new(job: &Job) -> Think {
-        let blocks = job.thinktime_blocks.or((job.think_io_time == Nanos::ZERO).then_some(1));
+        let blocks =
+            job.think.thinktime_blocks.or((job.think.think_io_time == Nanos::ZERO).then_some(1));
         Think {
-            pause: job.thinktime,
-            spin: job.thinktime_spin.min(job.thinktime),
+            pause: job.think.thinktime,
+            spin: job.think.thinktime_spin.min(job.think.thinktime),
             blocks: blocks.map(u64::from),
-            at_issue: job.think_at_issue,
-            io_time: job.think_io_time,
+            at_issue: job.think.think_at_issue,
+            io_time: job.think.think_io_time,
             taking: Taking::new(job),
             issued: 0,
             ended: 0,

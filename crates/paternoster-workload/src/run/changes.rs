@@ -39,7 +39,7 @@ impl DueChanges {
         jobs: impl Iterator<Item = &'a Job>,
         groups: Vec<Option<GroupId>>,
     ) -> DueChanges {
-        let changing = |job: &Job| !job.changes.all().is_empty();
+        let changing = |job: &Job| !job.ours.changes.all().is_empty();
         let jobs = jobs.map(|job| changing(job).then(|| Box::new(job.clone()))).collect();
         DueChanges { due: BinaryHeap::new(), jobs, groups }
     }
@@ -47,7 +47,7 @@ impl DueChanges {
     /// A process begins.
     pub(super) fn begin(&mut self, number: u32, now: Nanos) {
         if let Some(job) = &self.jobs[number as usize] {
-            let all = (0..).zip(job.changes.all());
+            let all = (0..).zip(job.ours.changes.all());
             self.due.extend(all.map(|(nth, change)| Reverse((now + change.at, number, nth))));
         }
     }
@@ -68,7 +68,7 @@ impl Run {
             else {
                 continue;
             };
-            let change = job.changes.all()[nth as usize];
+            let change = job.ours.changes.all()[nth as usize];
             change.write(job);
             // Neither group nor client ever leaves.
             if let (Some(weight), Some(group)) =

@@ -308,7 +308,7 @@ impl Run {
         let changes = DueChanges::new(seats.iter().map(|seat| &jobs[seat.job]), groups);
         let left_of = |place: usize| seats.iter().filter(|seat| seat.job == place).count();
         Run {
-            ends: jobs.iter().map(|job| job.ending.clone()).collect(),
+            ends: jobs.iter().map(|job| job.clones.ending.clone()).collect(),
             groups: reporting_groups(jobs),
             left_of_job: (0..jobs.len()).map(left_of).collect(),
             in_background: jobs.iter().map(Job::is_in_background).collect(),

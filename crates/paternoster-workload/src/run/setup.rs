@@ -13,7 +13,6 @@ use paternoster_core::{
 
 use super::starts::{Starts, start_delay};
 use super::{FIRST_PID, FLUSHER_PID, JOURNAL_PID, Run, RunError, Seat, Settings, Watcher};
-use crate::builtin::sysbench::generator::Generator;
 use crate::fio::cmdprio::IoPriority;
 use crate::fio::flow::Flows;
 use crate::fio::iolog::LogWriter;
@@ -58,7 +57,7 @@ impl Run {
         let Settings { placement, seed, .. } = *settings;
         let layout =
             layout::plan(jobs, facts.capacity * 512, placement, seed).map_err(RunError::Job)?;
-        let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
+        let clients: u32 = jobs.iter().map(|job| job.clones.numjobs).sum();
         let limits = limits(jobs, facts.depth);
         let observers = (Meter::new(clients + 2), observer);
         let mut queue =
@@ -69,12 +68,13 @@ impl Run {
         let mut made = Seats { jobs, settings, flows, relays, starts, seats: Vec::new() };
         let mut section = 0;
         for (place, job) in jobs.iter().enumerate() {
-            section += usize::from(job.stonewall && place > 0);
-            let position = job.shared_position.then(|| Rc::new(Cell::new(0)));
-            let generator = job.generated.map(|rules| Generator::new(rules, job.numjobs, seed));
+            section += usize::from(job.clones.stonewall && place > 0);
+            let position = job.ours.shared_position.then(|| Rc::new(Cell::new(0)));
+            let generator =
+                job.ours.generated.as_ref().map(|work| work.begin(job.clones.numjobs, seed));
             let generator = generator.map(|generator| Rc::new(RefCell::new(generator)));
-            let relay = (!job.relay.is_empty()).then(|| made.relays.add(&job.relay));
-            for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
+            let relay = (!job.ours.relay.is_empty()).then(|| made.relays.add(&job.ours.relay));
+            for (clone, region) in (0..job.clones.numjobs).zip(&layout.regions[place]) {
                 let pid = FIRST_PID + made.number();
                 let client = queue
                     .attach(now, client_spec(job, groups[place], pid))
@@ -154,8 +154,12 @@ impl Seats<'_> {
         let seeds = Seeds::of(job, thread, entropy);
         let delay = start_delay(job, &seeds);
         // With a randseed the offsets of the clones after the first follow from it.
-        let clones = clone > 0 && job.randseed.is_some();
-        let of_clone = clones.then(|| Job { randrepeat: false, ..job.clone() });
+        let clones = clone > 0 && job.random.randseed.is_some();
+        let of_clone = clones.then(|| {
+            let mut of_clone = job.clone();
+            of_clone.random.randrepeat = false;
+            of_clone
+        });
         let draws = of_clone.as_ref().unwrap_or(job);
         let offsets = Offsets::over(draws, thread, &extents, region.io_bytes, entropy);
         let setup = ProcessSetup {
@@ -165,12 +169,12 @@ impl Seats<'_> {
             together,
             log: layout::recorded(job, clone).map(Arc::clone),
             record: record(job, clone, thread, &names, watcher)?,
-            flow: self.flows.join(&job.flow),
+            flow: self.flows.join(&job.pacing.flow),
             runner,
             submit_cost: self.settings.submit_cost.max(Nanos(1)),
             runtime: self.settings.runtime,
         };
-        let after = job.ending.waits_for(&self.jobs[..place]);
+        let after = job.clones.ending.waits_for(&self.jobs[..place]);
         let after = after.map_err(|message| RunError::Job(job.problem(message)))?;
         self.seats.push(Seat {
             process: Process::new(job, offsets, setup),
@@ -211,9 +215,9 @@ fn record(
         move |error: io::Error| RunError::Output { name, error: error.to_string() }
     };
     let mut record = Record::default();
-    for (kind, name) in job.logs.files(&job.name, thread) {
+    for (kind, name) in job.report.logs.files(&job.name, thread) {
         let out = watcher.create(&name).map_err(wrong(&name))?;
-        record.logs.push((name, JobLog::new(kind, &job.logs, out)));
+        record.logs.push((name, JobLog::new(kind, &job.report.logs, out)));
     }
     if let Some(name) = &job.replay.record {
         let name = if clone == 0 { name.clone() } else { format!("{name}.{clone}") };
@@ -227,10 +231,11 @@ fn record(
 /// The capacities of a run's queue: what no job of it exceeds by itself.
 #[must_use]
 pub fn limits(jobs: &[Job], depth: u32) -> Limits {
-    let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
-    let depths: u64 = jobs.iter().map(|job| u64::from(job.iodepth) * u64::from(job.numjobs)).sum();
+    let clients: u32 = jobs.iter().map(|job| job.clones.numjobs).sum();
+    let depths: u64 =
+        jobs.iter().map(|job| u64::from(job.queue.iodepth) * u64::from(job.clones.numjobs)).sum();
     let default = Limits::default();
-    let paths = jobs.iter().filter_map(|job| job.cgroup.as_deref());
+    let paths = jobs.iter().filter_map(|job| job.priority.cgroup.as_deref());
     let groups: usize = paths.map(|path| paths_to(path).count()).sum();
     let groups = u32::try_from(groups).unwrap_or(u32::MAX).saturating_add(1);
     Limits {
@@ -266,9 +271,9 @@ fn add_groups<O: Observer>(
         above
     };
     let groups: Vec<Option<GroupId>> =
-        jobs.iter().map(|job| job.cgroup.as_deref().and_then(&mut group_of)).collect();
+        jobs.iter().map(|job| job.priority.cgroup.as_deref().and_then(&mut group_of)).collect();
     for (job, group) in jobs.iter().zip(&groups) {
-        if let (Some(id), Some(weight)) = (*group, job.cgroup_weight) {
+        if let (Some(id), Some(weight)) = (*group, job.priority.cgroup_weight) {
             // The last weight given for a cgroup counts, as in its file.
             let _gone = queue.set_group_weight(now, id, weight);
         }
@@ -290,8 +295,8 @@ fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {
 
 /// Class and level by `prioclass` and `prio`; if absent they follow from `nice`, as in Linux.
 pub(super) fn priority(job: &Job) -> Priority {
-    match (job.prioclass, job.prio) {
-        (None | Some(0), None) => Priority::from_nice(job.nice),
+    match (job.priority.prioclass, job.priority.prio) {
+        (None | Some(0), None) => Priority::from_nice(job.priority.nice),
         (class, level) => {
             let (class, level) = (class.unwrap_or(0), level.unwrap_or(0));
             IoPriority { class, level }.in_queue()

@@ -52,7 +52,7 @@ impl Starts {
 /// A draw from the range of `startdelay`, by the job's own generator for it.
 pub(super) fn start_delay(job: &Job, seeds: &Seeds) -> Nanos {
     let draw = seeds.generator(Choice::StartDelay).next_u32();
-    let (low, high) = job.start_delay;
+    let (low, high) = job.time.start_delay;
     low + part_of(high - low, draw)
 }
 

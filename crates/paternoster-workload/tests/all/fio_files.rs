@@ -60,13 +60,13 @@ fn fair_fio_is_read() {
     assert_eq!(reporting_groups(&file.jobs), [0, 0, 1, 1, 2, 2, 3, 3]);
     let first = &file.jobs[0];
     assert_eq!(first.name, "test00");
-    assert_eq!(first.block_size[0], (8192, 8192));
-    assert_eq!(file.jobs[7].block_size[0], (4096, 4096));
-    assert_eq!((first.runtime, first.time_based), (Some(Nanos::from_secs(5)), true));
-    assert_eq!(first.rate_iops, [Some(400); 3]);
-    assert_eq!((first.direct, first.engine), (Some(true), Engine::Sync));
+    assert_eq!(first.blocks.block_size[0], (8192, 8192));
+    assert_eq!(file.jobs[7].blocks.block_size[0], (4096, 4096));
+    assert_eq!((first.time.runtime, first.time.time_based), (Some(Nanos::from_secs(5)), true));
+    assert_eq!(first.pacing.rate_iops, [Some(400); 3]);
+    assert_eq!((first.cache.direct, first.queue.engine), (Some(true), Engine::Sync));
     assert_eq!(first.file_names(0), ["fiodir/fair.dat"]);
-    assert_eq!(first.size, Some(Amount::Bytes(64 << 20)));
+    assert_eq!(first.region.size, Some(Amount::Bytes(64 << 20)));
     // As fair.json has them, in this order, without the bare time_based.
     let names: Vec<&str> = file.global.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(
@@ -84,7 +84,7 @@ fn fair_fio_is_read() {
             "filename"
         ]
     );
-    assert_eq!(first.given, [pair("bs", "8k")]);
+    assert_eq!(first.section.given, [pair("bs", "8k")]);
     assert!(file.notes.is_empty());
 }
 
@@ -95,8 +95,8 @@ fn mix_fio_says_what_is_missing() {
     let source = Source { name: "mix.fio", text: &text };
     let file = parse(&[source], &[], &[], &environment, &no_include).unwrap();
     let first = &file.jobs[0];
-    assert_eq!(first.logs.window, Nanos::from_millis(500));
-    assert_eq!(first.logs.files("rdwr", 1)[0].1, "rdwr_bw.1.log");
+    assert_eq!(first.report.logs.window, Nanos::from_millis(500));
+    assert_eq!(first.report.logs.files("rdwr", 1)[0].1, "rdwr_bw.1.log");
     assert_eq!((file.jobs[1].syncs.fsync_every, file.jobs[1].syncs.at_end), (16, true));
     let problems = unwired::problems(&file.jobs);
     for problem in &problems {
@@ -108,7 +108,7 @@ fn mix_fio_says_what_is_missing() {
     let sections = ["bufread".to_owned()];
     let file = parse(&[source], &[], &sections, &environment, &no_include).unwrap();
     assert_eq!(file.jobs.len(), 1);
-    assert_eq!(file.jobs[0].percentile_list, [50.0, 99.0, 99.9]);
+    assert_eq!(file.jobs[0].report.percentile_list, [50.0, 99.0, 99.9]);
     assert_eq!(unwired::problems(&file.jobs), []);
 }
 
@@ -118,10 +118,10 @@ fn globals_hold_for_jobs_below() {
     let jobs = jobs(
         "[global]\nsize=1m\nbs=4k\n[a]\n[global]\nbs=8k\nstonewall\n[b]\n[b]\nbs=1k\nname=c\n",
     );
-    let sizes: Vec<u64> = jobs.iter().map(|job| job.block_size[0].0).collect();
+    let sizes: Vec<u64> = jobs.iter().map(|job| job.blocks.block_size[0].0).collect();
     assert_eq!(sizes, [4096, 8192, 1024]);
-    assert!(!jobs[0].stonewall && jobs[1].stonewall && jobs[2].stonewall);
-    assert!(jobs.iter().all(|job| job.size == Some(Amount::Bytes(1 << 20))));
+    assert!(!jobs[0].clones.stonewall && jobs[1].clones.stonewall && jobs[2].clones.stonewall);
+    assert!(jobs.iter().all(|job| job.region.size == Some(Amount::Bytes(1 << 20))));
     assert_eq!((jobs[1].name.as_str(), jobs[2].name.as_str()), ("b", "c"));
 }
 
@@ -134,8 +134,8 @@ fn lines_are_read_as_fio_reads_them() {
          filename=a\\:b:c\r\n",
     );
     assert_eq!(jobs[0].file_names(0), ["/x/fiodir/a:b", "/x/fiodir/c"]);
-    assert_eq!(jobs[0].iodepth, 8);
-    assert!(jobs[0].time_based);
+    assert_eq!(jobs[0].queue.iodepth, 8);
+    assert!(jobs[0].time.time_based);
     let wrong = messages("[a]\nsize=1m\nbs=$pagesize*4\n");
     assert_eq!(
         wrong,
@@ -147,7 +147,7 @@ fn lines_are_read_as_fio_reads_them() {
 #[test]
 fn surprising_values_leave_notes() {
     let file = parsed("[a]\nsize=1m\nbs=512KiB\nthread\n").unwrap();
-    assert_eq!(file.jobs[0].block_size[0], (512_000, 512_000));
+    assert_eq!(file.jobs[0].blocks.block_size[0], (512_000, 512_000));
     let notes: Vec<String> = file.notes.iter().map(Problem::to_string).collect();
     assert_eq!(
         notes,
@@ -158,7 +158,10 @@ fn surprising_values_leave_notes() {
         ]
     );
     // kb_base counts in any order within the section.
-    assert_eq!(jobs("[a]\nsize=1m\nbs=64k\nkb_base=1000\n")[0].block_size[0], (64_000, 64_000));
+    assert_eq!(
+        jobs("[a]\nsize=1m\nbs=64k\nkb_base=1000\n")[0].blocks.block_size[0],
+        (64_000, 64_000)
+    );
 }
 
 /// Are the messages for common mistakes the agreed ones, all of them in one run?
@@ -188,7 +191,7 @@ fn messages_are_as_agreed() {
     assert_eq!(messages("; x\n").len(), 1);
     // What could not be read may have been the size: no second message.
     assert_eq!(messages("[a]\nsize = 1m\n").len(), 1);
-    assert_eq!(jobs("[a]\nfilename=/dev/sda\n")[0].size, None);
+    assert_eq!(jobs("[a]\nfilename=/dev/sda\n")[0].region.size, None);
 }
 
 /// Do includes insert lines, and are loops, depth, headers and missing files reported?
@@ -212,7 +215,7 @@ fn includes_are_followed_with_care() {
     let run =
         |text: &str| parse(&[Source { name: "test.fio", text }], &[], &[], &environment, &include);
     let file = run("[a]\ninclude good\n").unwrap();
-    assert_eq!(file.jobs[0].block_size[0], (8192, 8192));
+    assert_eq!(file.jobs[0].blocks.block_size[0], (8192, 8192));
     let first = |text: &str| run(text).unwrap_err()[0].to_string();
     assert_eq!(
         first("[a]\ninclude loop\n"),
@@ -273,9 +276,9 @@ fn files_are_separate_groups() {
     let one = Source { name: "one", text: "[global]\nsize=1m\nbs=8k\n[a]\n[b]\n" };
     let two = Source { name: "two", text: "[c]\nsize=1m\n[d]\nsize=1m\n" };
     let jobs = parse(&[one, two], &[], &[], &environment, &no_include).unwrap().jobs;
-    let walls: Vec<bool> = jobs.iter().map(|job| job.stonewall).collect();
+    let walls: Vec<bool> = jobs.iter().map(|job| job.clones.stonewall).collect();
     assert_eq!(walls, [false, false, true, false]);
-    assert_eq!(jobs[2].block_size[0], (4096, 4096));
+    assert_eq!(jobs[2].blocks.block_size[0], (4096, 4096));
 }
 
 /// The folder of inputs that the fuzzer begins with.

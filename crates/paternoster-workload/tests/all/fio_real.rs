@@ -228,9 +228,9 @@ fn ours(arguments: &[String]) -> Vec<Io> {
     let jobs = parse_command_line(arguments, &|_| None).expect("a sound job");
     let thread = u32::try_from(jobs.jobs.len()).expect("one or two");
     let job = jobs.jobs.last().expect("a job");
-    let size = job.size.expect("a size").of(0);
+    let size = job.region.size.expect("a size").of(0);
     let names = job.file_names(0);
-    let sizes = file_sizes(job, job.nrfiles, 0, &Seeds::of(job, thread, 0));
+    let sizes = file_sizes(job, job.files.nrfiles, 0, &Seeds::of(job, thread, 0));
     let extents = names.iter().zip(sizes).map(|(name, bytes)| Extent {
         room: 0,
         file: name,
@@ -239,14 +239,14 @@ fn ours(arguments: &[String]) -> Vec<Io> {
     });
     let extents: Vec<Extent<'_>> = extents.collect();
     let all_bytes = extents.iter().map(|extent| extent.bytes).sum();
-    let io_size = job.io_size.map_or(all_bytes, |io_size| io_size.of(size));
+    let io_size = job.region.io_size.map_or(all_bytes, |io_size| io_size.of(size));
     let mut offsets = Offsets::over(job, thread, &extents, io_size, 0);
     let mut all = Vec::new();
     loop {
         while let Some(piece) = next(job, &mut offsets) {
             let direction = piece.direction.name().to_owned();
             all.push((names[piece.file].clone(), direction, piece.offset, piece.bytes));
-            if all.len() > IOS_MAX || (job.time_based && all.len() > 2000) {
+            if all.len() > IOS_MAX || (job.time.time_based && all.len() > 2000) {
                 return all;
             }
         }
@@ -260,7 +260,7 @@ fn ours(arguments: &[String]) -> Vec<Io> {
 /// The next I/O, over the ends of passes if the job has no other end.
 fn next(job: &Job, offsets: &mut Offsets) -> Option<Piece> {
     let piece = offsets.next();
-    if piece.is_some() || !job.time_based || offsets.is_finished() {
+    if piece.is_some() || !job.time.time_based || offsets.is_finished() {
         return piece;
     }
     offsets.restart();

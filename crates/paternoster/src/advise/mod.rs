@@ -181,15 +181,15 @@ fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
     let refuse =
         |job: &Job, why: &str| Err(Failure::Request(job.problem(why.to_owned()).to_string()));
     for job in &mut file.jobs {
-        job.runtime = runtime.or(job.runtime);
+        job.time.runtime = runtime.or(job.time.runtime);
         match () {
-            () if job.runtime.is_none_or(|runtime| runtime == Nanos::ZERO) => {
+            () if job.time.runtime.is_none_or(|runtime| runtime == Nanos::ZERO) => {
                 return refuse(
                     job,
                     "it has no runtime: shares are compared over one, as --runtime 5s",
                 );
             }
-            () if job.stonewall => {
+            () if job.clones.stonewall => {
                 return refuse(job, "stonewall: compare takes jobs that run together");
             }
             () if !job.replay.logs.is_empty() => {
@@ -198,7 +198,7 @@ fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
                     "read_iolog: `paternoster replay` compares schedulers on traces",
                 );
             }
-            () => job.time_based = true,
+            () => job.time.time_based = true,
         }
     }
     if file.jobs.is_empty() {

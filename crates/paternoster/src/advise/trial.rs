@@ -14,7 +14,7 @@
 
 use paternoster_core::Nanos;
 use paternoster_workload::entitlement::{self, Use, WEIGHT, tree};
-use paternoster_workload::fio::job::{Engine, Job};
+use paternoster_workload::fio::job::{Engine, Job, Priorities};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::meter::CommandHash;
 use paternoster_workload::run::RunResult;
@@ -166,23 +166,18 @@ impl Trials<'_> {
     fn saturated(&self, job: &Job) -> Job {
         if job.syncs.of_each_write() {
             let syncing = self.jobs.iter().filter(|one| one.syncs == job.syncs);
-            let syncing = syncing.map(|one| one.numjobs as usize).sum();
+            let syncing = syncing.map(|one| one.clones.numjobs as usize).sum();
             return entitled::full(&alone(job), syncing, &self.device.facts);
         }
-        let mut full = Job {
-            thinktime: Nanos::ZERO,
-            think_io_time: Nanos::ZERO,
-            rate: [None; 3],
-            rate_iops: [None; 3],
-            syncs: Syncs::default(),
-            ..alone(job)
-        };
-        if job.direct == Some(true) {
+        let mut full = alone(job);
+        entitled::unpace(&mut full);
+        full.syncs = Syncs::default();
+        if job.cache.direct == Some(true) {
             let depth = full_depth(&self.device.facts);
-            full.engine = Engine::Async;
-            full.engine_name = "libaio".to_owned();
-            (full.iodepth, full.iodepth_low) = (depth, depth);
-            (full.iodepth_batch_submit, full.iodepth_batch_complete_max) = (1, depth);
+            full.queue.engine = Engine::Async;
+            full.queue.engine_name = "libaio".to_owned();
+            (full.queue.iodepth, full.queue.iodepth_low) = (depth, depth);
+            (full.queue.iodepth_batch_submit, full.queue.iodepth_batch_complete_max) = (1, depth);
         }
         full
     }
@@ -196,17 +191,17 @@ impl Trials<'_> {
             .collect();
         let clients = result.processes.iter().map(|process| {
             let job = &self.jobs[process.job];
-            (job.cgroup.as_deref(), job.cgroup_weight.map_or(WEIGHT, f64::from))
+            (job.priority.cgroup.as_deref(), job.priority.cgroup_weight.map_or(WEIGHT, f64::from))
         });
         let parts = entitlement::entitled(&tree(&clients.collect::<Vec<_>>()), &uses);
-        let first = self.jobs.iter().any(|job| job.prioclass == Some(1));
+        let first = self.jobs.iter().any(|job| job.priority.prioclass == Some(1));
         let jobs = self.names.iter().map(|name| {
             let is_own = |job: usize| self.jobs[job].name == *name;
             let own: Vec<usize> =
                 (0..uses.len()).filter(|&place| is_own(result.processes[place].job)).collect();
             // The idle class is promised nothing, nor are those below a real-time class.
             let share = |place: usize| {
-                let class = self.jobs[result.processes[place].job].prioclass;
+                let class = self.jobs[result.processes[place].job].priority.prioclass;
                 let promised = class != Some(3) && (class == Some(1) || !first);
                 let cost = uses[place].cost();
                 (promised && parts[place] > 0.0).then(|| cost / parts[place])
@@ -255,22 +250,22 @@ fn drawn(job: &Job, nth: usize, seed: u64) -> Job {
     // An odd factor of 64 bits spreads neighbouring places over the whole range.
     let place = (seed << 16) | nth as u64;
     let late = Nanos(((place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * JITTER) >> 32);
-    let (least, most) = job.start_delay;
+    let (least, most) = job.time.start_delay;
     let start_delay = (least + late, most + late);
-    Job { randrepeat: false, allrandrepeat: false, start_delay, ..job.clone() }
+    let mut job = job.clone();
+    (job.random.randrepeat, job.random.allrandrepeat) = (false, false);
+    job.time.start_delay = start_delay;
+    job
 }
 
 /// One clone of the job, from the beginning and in no group.
 fn alone(job: &Job) -> Job {
-    Job {
-        numjobs: 1,
-        start_delay: (Nanos::ZERO, Nanos::ZERO),
-        cgroup: None,
-        cgroup_weight: None,
-        prioclass: None,
-        prio: None,
-        ..job.clone()
-    }
+    let mut alone = job.clone();
+    alone.clones.numjobs = 1;
+    alone.time.start_delay = (Nanos::ZERO, Nanos::ZERO);
+    let Priorities { prio, prioclass, cgroup, cgroup_weight, .. } = &mut alone.priority;
+    (*prio, *prioclass, *cgroup, *cgroup_weight) = (None, None, None, None);
+    alone
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a report's figure")]

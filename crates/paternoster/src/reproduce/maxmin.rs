@@ -26,7 +26,7 @@ const LEVEL: u32 = 4;
 
 /// Counts between the two instants; nothing if jobs are measured at different times.
 pub(super) fn tally(jobs: &[Job]) -> Tally {
-    let clients = jobs.iter().map(|job| job.numjobs as usize).sum();
+    let clients = jobs.iter().map(|job| job.clones.numjobs as usize).sum();
     let (begin, end) = window(jobs).unwrap_or_default();
     Tally::new(begin, end, clients)
 }
@@ -34,12 +34,12 @@ pub(super) fn tally(jobs: &[Job]) -> Tally {
 /// When all of them are measured.
 fn window(jobs: &[Job]) -> Option<(Nanos, Nanos)> {
     let first = jobs.first()?;
-    let end = first.ramp_time + first.runtime?;
+    let end = first.time.ramp_time + first.time.runtime?;
     let alike = |job: &Job| {
-        (job.ramp_time, job.runtime) == (first.ramp_time, first.runtime)
-            && job.start_delay.1 == Nanos::ZERO
+        (job.time.ramp_time, job.time.runtime) == (first.time.ramp_time, first.time.runtime)
+            && job.time.start_delay.1 == Nanos::ZERO
     };
-    jobs.iter().all(alike).then_some((first.ramp_time, end))
+    jobs.iter().all(alike).then_some((first.time.ramp_time, end))
 }
 
 /// The error, and the share of each cgroup.
@@ -51,7 +51,7 @@ pub(super) fn tell(jobs: &[Job], result: &RunResult, tally: &mut Tally, measured
     let (mut names, mut all): (Vec<Option<&str>>, Vec<Got>) = (Vec::new(), Vec::new());
     for (process, client) in result.processes.iter().zip(tally.close()) {
         let job = &jobs[process.job];
-        let (group, own) = (job.cgroup.as_deref(), got(job, client));
+        let (group, own) = (job.priority.cgroup.as_deref(), got(job, client));
         match names.iter().position(|name| name.is_some() && *name == group) {
             Some(place) => add(&mut all[place], own),
             None => {
@@ -69,9 +69,9 @@ pub(super) fn tell(jobs: &[Job], result: &RunResult, tally: &mut Tally, measured
 }
 
 fn got(job: &Job, client: &Client) -> Got {
-    let level = job.prio.map_or(LEVEL, u32::from).min(7);
-    let weight = match job.cgroup {
-        Some(_) => job.cgroup_weight.unwrap_or(WEIGHT),
+    let level = job.priority.prio.map_or(LEVEL, u32::from).min(7);
+    let weight = match job.priority.cgroup {
+        Some(_) => job.priority.cgroup_weight.unwrap_or(WEIGHT),
         None => WEIGHT * (8 - level) / (8 - LEVEL),
     };
     Got {

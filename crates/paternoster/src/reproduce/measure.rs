@@ -216,10 +216,10 @@ fn fio(jobs: &[Job], result: &RunResult, counts: &Counts, measured: &mut Measure
         };
         let seconds = &counts.seconds;
         let least = [
-            ("least IOPS", seconds.least_ios(job.ramp_time, &is_own).map(as_f64)),
+            ("least IOPS", seconds.least_ios(job.time.ramp_time, &is_own).map(as_f64)),
             (
                 "least share %",
-                seconds.least_share(job.ramp_time, &is_own).map(|share| share * 100.0),
+                seconds.least_share(job.time.ramp_time, &is_own).map(|share| share * 100.0),
             ),
         ];
         for (what, number) in least {

@@ -123,21 +123,23 @@ pub(super) fn jobs(
     jobs.retain(|job| workload.has(&job.name));
     let scale = Scale(times);
     for job in &mut jobs {
-        let (begins, lasts) = (job.start_delay.0, job.runtime.map(|runtime| scale.span(runtime)));
+        let (begins, lasts) =
+            (job.time.start_delay.0, job.time.runtime.map(|runtime| scale.span(runtime)));
         let mut most = times.measure;
         if begins > Nanos::ZERO {
             let begins = scale.instant(begins);
-            job.start_delay = (begins, begins);
+            job.time.start_delay = (begins, begins);
             most = Nanos(times.settle.0 + times.measure.0 - begins.0);
         } else {
-            job.ramp_time = times.settle;
+            job.time.ramp_time = times.settle;
         }
-        job.runtime = Some(lasts.map_or(most, |lasts| lasts.min(most)));
-        job.changes = job.changes.at_times(|at| scale.instant(at));
+        job.time.runtime = Some(lasts.map_or(most, |lasts| lasts.min(most)));
+        job.ours.changes = job.ours.changes.at_times(|at| scale.instant(at));
         // A job file without a runtime loses it.
-        job.time_based = true;
+        job.time.time_based = true;
         if !facts.rotational {
-            job.rate_iops = job.rate_iops.map(|rate| rate.map(|rate| FLASH_PACE * rate));
+            job.pacing.rate_iops =
+                job.pacing.rate_iops.map(|rate| rate.map(|rate| FLASH_PACE * rate));
         }
     }
     Ok(jobs)
@@ -146,19 +148,16 @@ pub(super) fn jobs(
 /// The job as it runs alone: one clone, from the beginning; in a file at the device's beginning, or
 /// from this byte of the device on.
 pub(super) fn alone(job: &Job, times: Times, place: Option<u64>) -> Job {
-    let mut alone = Job {
-        numjobs: 1,
-        start_delay: (Nanos::ZERO, Nanos::ZERO),
-        ramp_time: times.settle,
-        runtime: Some(times.measure),
-        changes: Changes::default(),
-        prioclass: None,
-        cgroup: None,
-        cgroup_weight: None,
-        ..job.clone()
-    };
+    let mut alone = job.clone();
+    alone.clones.numjobs = 1;
+    alone.time.start_delay = (Nanos::ZERO, Nanos::ZERO);
+    alone.time.ramp_time = times.settle;
+    alone.time.runtime = Some(times.measure);
+    alone.ours.changes = Changes::default();
+    alone.priority.prioclass = None;
+    (alone.priority.cgroup, alone.priority.cgroup_weight) = (None, None);
     if let Some(at) = place {
-        (alone.filenames, alone.offset) = (vec![WHOLE.to_owned()], Amount::Bytes(at));
+        (alone.files.filenames, alone.region.offset) = (vec![WHOLE.to_owned()], Amount::Bytes(at));
     }
     alone
 }
@@ -178,7 +177,7 @@ pub(super) fn places(jobs: &[Job], facts: &DeviceFacts) -> Result<Vec<Option<u64
 /// The device full of the job's requests, given the jobs of its workload.
 pub(super) fn full(alone: &Job, jobs: &[Job], facts: &DeviceFacts) -> Job {
     let syncing = jobs.iter().filter(|job| job.syncs == alone.syncs);
-    entitled::full(alone, syncing.map(|job| job.numjobs as usize).sum(), facts)
+    entitled::full(alone, syncing.map(|job| job.clones.numjobs as usize).sum(), facts)
 }
 
 /// The setting of a run.
@@ -202,7 +201,7 @@ pub(super) fn run(
     times: Times,
     windows: &[Window],
 ) -> Result<Vec<Process>, Failure> {
-    let clients: usize = jobs.iter().map(|job| job.numjobs as usize).sum();
+    let clients: usize = jobs.iter().map(|job| job.clones.numjobs as usize).sum();
     let tally = Tally::new(times.settle, times.settle + times.measure, clients)
         .with_windows(windows.iter().map(|window| (window.begin, window.end)));
     let (result, mut tally, _) = setting.run(jobs, device, scheduler, tally, &mut |_| {})?;

@@ -66,12 +66,12 @@ impl Owed {
 
 /// Requests at a time of a job.
 pub(super) fn depth(job: &Job) -> u32 {
-    if job.engine == Engine::Sync { 1 } else { job.iodepth }
+    if job.queue.engine == Engine::Sync { 1 } else { job.queue.iodepth }
 }
 
 fn asks_at_once(job: &Job) -> bool {
-    let paced = job.rate.iter().chain(&job.rate_iops).any(Option::is_some);
-    job.thinktime == Nanos::ZERO && !paced
+    let paced = job.pacing.rate.iter().chain(&job.pacing.rate_iops).any(Option::is_some);
+    job.think.thinktime == Nanos::ZERO && !paced
 }
 
 /// The processes present in a window: the index of each, and what it is.
@@ -85,7 +85,7 @@ fn parties(jobs: &[Job], of: &[usize], window: &Window) -> Vec<Vec<Party>> {
     let there = present(window, of);
     let mut clients = vec![(None, 0.0); of.len()];
     for &(place, standing) in &there {
-        clients[place] = (jobs[of[place]].cgroup.as_deref(), standing.weight);
+        clients[place] = (jobs[of[place]].priority.cgroup.as_deref(), standing.weight);
     }
     let class = |class: &u8| {
         let own = there.iter().filter(|(_, standing)| standing.class == *class);
@@ -142,7 +142,7 @@ pub(super) fn owed(
         let (got, entitled) = (uses[place].cost(), entitled[place]);
         let backlogged =
             standing.class != IDLE && (asks_at_once(job) || process.outstanding >= THROUGHOUT);
-        let group = job.cgroup.as_deref();
+        let group = job.priority.cgroup.as_deref();
         match groups.iter().position(|other| group.is_some() && *other == group) {
             Some(known) => {
                 let client = &mut clients[known];
@@ -219,7 +219,7 @@ mod tests {
         let workload = by_name(name)[0];
         let times = Times::of(&drive.facts, &workload);
         let jobs = cell::jobs(&workload, &drive.facts, times).expect("jobs");
-        let clones = |(place, job): (usize, &Job)| vec![place; job.numjobs as usize];
+        let clones = |(place, job): (usize, &Job)| vec![place; job.clones.numjobs as usize];
         let of = jobs.iter().enumerate().flat_map(clones).collect();
         let windows = windows(&jobs, times);
         (jobs, of, windows)

@@ -104,7 +104,7 @@ impl Runs {
         for &(workload, times) in workloads {
             let jobs = cell::jobs(&workload, &target.facts, times)?;
             let windows = windows(&jobs, times);
-            let clones = |(place, job): (usize, &Job)| vec![place; job.numjobs as usize];
+            let clones = |(place, job): (usize, &Job)| vec![place; job.clones.numjobs as usize];
             let of: Vec<usize> = jobs.iter().enumerate().flat_map(clones).collect();
             let places = cell::places(&jobs, &target.facts)?;
             let asked: u32 = of.iter().map(|&place| owed::depth(&jobs[place])).sum();

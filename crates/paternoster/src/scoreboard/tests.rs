@@ -43,7 +43,7 @@ fn job_files_parse() {
             };
             let missing: Vec<_> = workload.sections.iter().filter(missing).collect();
             assert!(missing.is_empty() && !jobs.is_empty(), "{}: {missing:?}", workload.name);
-            assert!(jobs.iter().all(|job| job.runtime <= Some(times.measure)));
+            assert!(jobs.iter().all(|job| job.time.runtime <= Some(times.measure)));
             let setting = cell::setting(256, 1).expect(name);
             let settings = setting.on(&target);
             let capacity = target.facts.capacity * 512;
@@ -51,7 +51,7 @@ fn job_files_parse() {
             assert!(laid.is_ok(), "{} on {name}", workload.name);
             if workload.name == "W4p-1" {
                 let pace = if target.facts.rotational { 10 } else { 100 };
-                assert_eq!(jobs[0].rate_iops[0], Some(pace), "{name}");
+                assert_eq!(jobs[0].pacing.rate_iops[0], Some(pace), "{name}");
             }
         }
     }

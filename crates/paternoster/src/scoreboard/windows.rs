@@ -72,8 +72,8 @@ impl Window {
 
 /// When a job's clients begin, and when they end.
 fn span(job: &Job, times: Times) -> (Nanos, Nanos) {
-    let begin = job.start_delay.0;
-    (begin, begin + job.ramp_time + job.runtime.unwrap_or(times.measure))
+    let begin = job.time.start_delay.0;
+    (begin, begin + job.time.ramp_time + job.time.runtime.unwrap_or(times.measure))
 }
 
 /// The windows of a run of these jobs, one after the other.
@@ -83,7 +83,7 @@ pub(super) fn windows(jobs: &[Job], times: Times) -> Vec<Window> {
     for job in jobs {
         let (begin, end) = span(job, times);
         cuts.extend([begin, end]);
-        cuts.extend(job.changes.all().iter().map(|change| begin + change.at));
+        cuts.extend(job.ours.changes.all().iter().map(|change| begin + change.at));
     }
     cuts.retain(|cut| (first..=last).contains(cut));
     cuts.sort_unstable();
@@ -91,10 +91,10 @@ pub(super) fn windows(jobs: &[Job], times: Times) -> Vec<Window> {
     let standing = |job: &Job, at: Nanos, to: Nanos| {
         let (begin, end) = span(job, times);
         let mut standing = Standing {
-            weight: job.cgroup_weight.map_or(WEIGHT, f64::from),
-            class: job.prioclass.filter(|class| *class > 0).unwrap_or(BEST_EFFORT),
+            weight: job.priority.cgroup_weight.map_or(WEIGHT, f64::from),
+            class: job.priority.prioclass.filter(|class| *class > 0).unwrap_or(BEST_EFFORT),
         };
-        for change in job.changes.all().iter().filter(|change| begin + change.at <= at) {
+        for change in job.ours.changes.all().iter().filter(|change| begin + change.at <= at) {
             standing.weight = change.cgroup_weight.map_or(standing.weight, f64::from);
             standing.class = change.prioclass.unwrap_or(standing.class);
         }

@@ -96,13 +96,14 @@ fn pilot(call: &Call, asked: &Row) -> Result<Option<Pilot>, Failure> {
 
 /// How many requests each process of a job makes: unlimited if it runs for a given time.
 fn whole(job: &Job) -> impl Iterator<Item = f64> + use<> {
-    let bytes = match job.io_size.or(job.size) {
-        Some(Amount::Bytes(bytes)) if !job.time_based => bytes as f64,
+    let bytes = match job.region.io_size.or(job.region.size) {
+        Some(Amount::Bytes(bytes)) if !job.time.time_based => bytes as f64,
         _ => f64::INFINITY,
     };
-    let (least, most) = job.block_size[0];
-    let requests = bytes * job.loops.max(1) as f64 / ((least + most) as f64 / 2.0).max(512.0);
-    (0..job.numjobs).map(move |_| requests)
+    let (least, most) = job.blocks.block_size[0];
+    let requests =
+        bytes * job.region.loops.max(1) as f64 / ((least + most) as f64 / 2.0).max(512.0);
+    (0..job.clones.numjobs).map(move |_| requests)
 }
 
 fn told(outcome: &Outcome, wholes: &[f64]) -> Pilot {

@@ -180,7 +180,7 @@ pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
     }
     let plan = Plan::new(options)?;
     let cgroups =
-        plan.jobs.iter().any(|(_, file)| file.jobs.iter().any(|job| job.cgroup.is_some()));
+        plan.jobs.iter().any(|(_, file)| file.jobs.iter().any(|job| job.priority.cgroup.is_some()));
     needed(&plan.schedulers, cgroups)?;
     let (told, failed) = plan.run(&*stops()?)?;
     emit(options.output_format, None, |format| match format {
@@ -357,12 +357,12 @@ fn same(job: &mut Job, runtime: Option<Nanos>) -> Result<(), String> {
     if !job.replay.logs.is_empty() || job.profile.is_some() {
         return Err("a job that replays a log, or has a profile, is not run here".to_owned());
     }
-    job.direct = Some(true);
+    job.cache.direct = Some(true);
     if let Some(runtime) = runtime {
-        (job.runtime, job.time_based) = (Some(runtime), true);
-        job.loops = 1;
+        (job.time.runtime, job.time.time_based) = (Some(runtime), true);
+        job.region.loops = 1;
     }
-    if job.size.is_none() {
+    if job.region.size.is_none() {
         return Err("`size` is needed: without it each job has the whole device".to_owned());
     }
     Ok(())
@@ -548,7 +548,7 @@ fn rows(file: &JobFile, scheduler: &str, runs: &[Vec<Got>], ours: &[Vec<Got>]) -
 /// The name of each clone; with a number where several would share it.
 fn process_names(jobs: &[Job]) -> Vec<String> {
     let clones: Vec<&str> =
-        jobs.iter().flat_map(|job| (0..job.numjobs).map(|_| job.name.as_str())).collect();
+        jobs.iter().flat_map(|job| (0..job.clones.numjobs).map(|_| job.name.as_str())).collect();
     let name = |place: usize| {
         let same = |other: &&&str| **other == clones[place];
         match clones.iter().filter(same).count() {

@@ -109,7 +109,7 @@ pub(super) fn split(
 ) -> Result<Vec<Part>, String> {
     let layout = layout::plan(&file.jobs, capacity, Placement::Near, 0);
     let layout = layout.map_err(|problem| problem.to_string())?;
-    let grouped = file.jobs.iter().any(|job| job.cgroup.is_some());
+    let grouped = file.jobs.iter().any(|job| job.priority.cgroup.is_some());
     let mut global = format!(
         "[global]\nthread=1\ndirect=1\nfilename={}\nlat_percentiles=1\nclat_percentiles=0\n\
          percentile_list=50:99\n",
@@ -120,15 +120,15 @@ pub(super) fn split(
     let mut parts: Vec<Part> = Vec::new();
     let mut number = 0;
     for (place, job) in file.jobs.iter().enumerate() {
-        if grouped && place > 0 && job.stonewall {
+        if grouped && place > 0 && job.clones.stonewall {
             let why = "jobs of different cgroups are run by a fio each, which know nothing of \
                        each other's stonewall";
             return Err(job.problem(why.to_owned()).to_string());
         }
-        let group = job
-            .cgroup
-            .as_ref()
-            .map(|name| Group { name: name.clone(), weight: job.cgroup_weight.unwrap_or(WEIGHT) });
+        let group = job.priority.cgroup.as_ref().map(|name| Group {
+            name: name.clone(),
+            weight: job.priority.cgroup_weight.unwrap_or(WEIGHT),
+        });
         if let Some(group) = group.as_ref().filter(|group| group.name.contains('/')) {
             let why = format!("cgroup={}: a cgroup within another is not made here", group.name);
             return Err(job.problem(why).to_string());
@@ -140,7 +140,7 @@ pub(super) fn split(
             };
             let at = layout.files[file.file as usize].locate(file.start).0;
             let found = parts.iter().position(|part| {
-                part.group.as_ref().map(|group| &group.name) == job.cgroup.as_ref()
+                part.group.as_ref().map(|group| &group.name) == job.priority.cgroup.as_ref()
             });
             let nth = found.unwrap_or_else(|| {
                 let clones = Vec::new();
@@ -149,10 +149,10 @@ pub(super) fn split(
             });
             let part = &mut parts[nth];
             let _infallible = writeln!(part.text, "[{}]", job.name);
-            tell(&mut part.text, &job.given, runtime);
+            tell(&mut part.text, &job.section.given, runtime);
             let _infallible = writeln!(part.text, "offset={at}\nsize={}", file.bytes);
             // Ours also numbers its threads over all jobs.
-            if job.randseed.is_none() && job.randrepeat {
+            if job.random.randseed.is_none() && job.random.randrepeat {
                 let _infallible = writeln!(part.text, "randseed={}", 1 + 7919 * number);
             }
             if let Some(runtime) = runtime {
@@ -169,12 +169,13 @@ pub(super) fn split(
 /// When the last job has ended by its ramp and runtime.
 fn ends(file: &JobFile, runtime: Option<Nanos>) -> Option<Nanos> {
     let jobs = &file.jobs;
-    let waits = jobs.iter().any(|job| job.stonewall || job.ending.wait_for.is_some());
-    if waits || jobs.iter().all(|job| job.ramp_time == Nanos::ZERO) {
+    let waits = jobs.iter().any(|job| job.clones.stonewall || job.clones.ending.wait_for.is_some());
+    if waits || jobs.iter().all(|job| job.time.ramp_time == Nanos::ZERO) {
         return None;
     }
-    let all =
-        jobs.iter().map(|job| Some(job.start_delay.1 + job.ramp_time + runtime.or(job.runtime)?));
+    let all = jobs.iter().map(|job| {
+        Some(job.time.start_delay.1 + job.time.ramp_time + runtime.or(job.time.runtime)?)
+    });
     all.collect::<Option<Vec<Nanos>>>()?.into_iter().max()
 }
 

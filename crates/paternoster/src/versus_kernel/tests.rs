@@ -19,8 +19,11 @@ fn jobs_are_the_same_on_both_sides() {
     std::fs::remove_file(&name).unwrap();
     assert!(stem.starts_with("paternoster-versus-same"));
     for job in &file.jobs {
-        assert_eq!((job.direct, job.time_based, job.loops), (Some(true), true, 1));
-        assert_eq!(job.runtime, Some(Nanos::from_secs(3)));
+        assert_eq!(
+            (job.cache.direct, job.time.time_based, job.region.loops),
+            (Some(true), true, 1)
+        );
+        assert_eq!(job.time.runtime, Some(Nanos::from_secs(3)));
     }
     assert_eq!(process_names(&file.jobs), ["a.0", "a.1", "b"]);
 }

@@ -133,8 +133,8 @@ fn events(
     let jobs = parsed.unwrap_or_else(|problems| panic!("{problems:?}")).jobs;
     let mut names = BTreeMap::new();
     for job in &jobs {
-        for clone in 0..job.numjobs {
-            let several = job.numjobs > 1;
+        for clone in 0..job.clones.numjobs {
+            let several = job.clones.numjobs > 1;
             let name = if several { format!("{}.{clone}", job.name) } else { job.name.clone() };
             names.insert(names.len(), name);
         }

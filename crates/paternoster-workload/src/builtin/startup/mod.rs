@@ -107,13 +107,14 @@ impl Startup {
         ];
         for (clones, name, direction, random) in kinds.into_iter().filter(|kind| kind.0 > 0) {
             let mut other = job(name, direction, random, if random { RANDOM_CALL } else { CALL });
-            other.numjobs = clones;
-            other.size = Some(Amount::Bytes(file));
-            other.direct = Some(self.direct || random);
-            other.randrepeat = false;
+            other.clones.numjobs = clones;
+            other.region.size = Some(Amount::Bytes(file));
+            other.cache.direct = Some(self.direct || random);
+            other.random.randrepeat = false;
             // They end with the program; this only says that they do not end by themselves.
-            other.background = true;
-            (other.time_based, other.runtime) = (true, Some(self.warmup + self.limit + self.limit));
+            other.ours.background = true;
+            (other.time.time_based, other.time.runtime) =
+                (true, Some(self.warmup + self.limit + self.limit));
             jobs.push(other);
         }
         (jobs, watch)
@@ -127,20 +128,20 @@ impl Startup {
         let begins = self.warmup + Nanos(random.below(JITTER.0));
         let count = u32::try_from(processes.len()).unwrap_or(u32::MAX);
         let mut program = job(name, Direction::Read, true, RANDOM_CALL);
-        program.numjobs = count;
+        program.clones.numjobs = count;
         program.recorded = script::draw(self.profile, area(facts), &mut random)
             .into_iter()
             .map(std::sync::Arc::new)
             .collect();
-        program.relay = legs
+        program.ours.relay = legs
             .iter()
             .map(|leg| Leg { runner: leg.process, ios: leg.requests.into(), pause: profile::PAUSE })
             .collect();
         // One at a time, and what is read ahead with it.
-        (program.direct, program.engine) = (Some(true), Engine::Async);
-        (program.iodepth, program.iodepth_low) = (1 + script::AHEAD, 1 + script::AHEAD);
-        program.start_delay = (begins, begins);
-        program.runtime = Some(self.limit);
+        (program.cache.direct, program.queue.engine) = (Some(true), Engine::Async);
+        (program.queue.iodepth, program.queue.iodepth_low) = (1 + script::AHEAD, 1 + script::AHEAD);
+        program.time.start_delay = (begins, begins);
+        program.time.runtime = Some(self.limit);
         (vec![program], StartWatch::new(count, begins))
     }
 

@@ -50,6 +50,7 @@ use crate::direction::Direction;
 use crate::fio::offsets::Piece;
 use crate::fio::random::Taus88;
 use crate::fio::syncs::SyncKind;
+use crate::fio::work::{NextIo, Task, Work};
 
 /// Keeps the draws of times apart from those of places, which have the same seed.
 const ARRIVALS: u64 = 0x6172_7269_7665;
@@ -135,13 +136,10 @@ pub struct Rules {
     pub sync: SyncKind,
 }
 
-/// What a thread is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
-    /// A read or a write.
-    Io(Piece),
-    /// An fsync of this file.
-    Sync(usize),
+impl Work for Rules {
+    fn begin(&self, clones: u32, seed: u64) -> Box<dyn NextIo> {
+        Box::new(Generator::new(*self, clones, seed))
+    }
 }
 
 /// Gives the threads their requests, in order.
@@ -182,26 +180,6 @@ impl Generator {
             mixed: vec![[0; 2]; threads as usize],
             arrival: 0.0,
         }
-    }
-
-    /// By what rules.
-    #[must_use]
-    pub const fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// What thread number `thread`, from 0, does next, and when it may begin, counted from the
-    /// start; `None` after the last event.
-    pub fn next(&mut self, thread: u32) -> Option<(Request, Nanos)> {
-        if self.rules.events.is_some_and(|most| self.handed >= most) {
-            return None;
-        }
-        self.handed += 1;
-        let request = match self.sync() {
-            Some(file) => Request::Sync(file),
-            None => Request::Io(self.io(thread)),
-        };
-        Some((request, self.arrival()))
     }
 
     /// The file whose fsync is due.
@@ -269,6 +247,21 @@ impl Generator {
     }
 }
 
+impl NextIo for Generator {
+    /// `None` after the last event.
+    fn next(&mut self, thread: u32) -> Option<(Task, Nanos)> {
+        if self.rules.events.is_some_and(|most| self.handed >= most) {
+            return None;
+        }
+        self.handed += 1;
+        let task = match self.sync() {
+            Some(file) => Task::Sync(self.rules.sync, file),
+            None => Task::Io(self.io(thread)),
+        };
+        Some((task, self.arrival()))
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 const fn as_double(number: u64) -> f64 {
     number as f64
@@ -298,9 +291,9 @@ mod tests {
     /// What comes next, in the letters of the module docs.
     fn letter(generator: &mut Generator, thread: u32) -> String {
         match generator.next(thread).expect("there is no end").0 {
-            Request::Io(Piece { direction: Direction::Read, .. }) => "r".to_owned(),
-            Request::Io(_) => "w".to_owned(),
-            Request::Sync(file) => format!("S{file}"),
+            Task::Io(Piece { direction: Direction::Read, .. }) => "r".to_owned(),
+            Task::Io(_) => "w".to_owned(),
+            Task::Sync(_, file) => format!("S{file}"),
         }
     }
 
@@ -364,7 +357,7 @@ mod tests {
         let mut generator = Generator::new(rules, 1, 1);
         let mut places = Vec::new();
         for _ in 0..8 {
-            let Some((Request::Io(piece), _)) = generator.next(0) else { panic!("an I/O") };
+            let Some((Task::Io(piece), _)) = generator.next(0) else { panic!("an I/O") };
             places.push((piece.file, piece.offset >> 14, piece.bytes >> 14));
         }
         let rounds = [(0, 0, 3), (0, 3, 1), (1, 0, 3), (1, 3, 1), (2, 0, 3), (2, 3, 1)];
@@ -380,7 +373,7 @@ mod tests {
         let mut generator = Generator::new(rules, 1, 1);
         let handed: Vec<_> = std::iter::from_fn(|| generator.next(0)).collect();
         assert_eq!(handed.len(), 4);
-        assert_eq!(handed[3].0, Request::Sync(1));
+        assert_eq!(handed[3].0, Task::Sync(SyncKind::Fsync, 1));
         let mut reads = Generator::new(plain(Mode::RandomRead), 1, 1);
         assert!((0..100).all(|_| letter(&mut reads, 0) == "r"));
         let paced = Rules { rate: Some(1000), ..plain(Mode::RandomWrite) };
@@ -398,7 +391,7 @@ mod tests {
         let mut generator = Generator::new(rules, 1, 7);
         let mut counts = [0_u32; 12];
         for _ in 0..12_000 {
-            let Some((Request::Io(piece), _)) = generator.next(0) else { panic!("an I/O") };
+            let Some((Task::Io(piece), _)) = generator.next(0) else { panic!("an I/O") };
             counts[piece.file * 4 + usize::try_from(piece.offset >> 14).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (850..=1150).contains(count)), "{counts:?}");
@@ -444,8 +437,8 @@ mod tests {
                 let (request, at) = generator.next(thread).expect("there is no end");
                 prop_assert_eq!(at, Nanos::ZERO);
                 match request {
-                    Request::Sync(file) => order.push(Some(file)),
-                    Request::Io(piece) => {
+                    Task::Sync(_, file) => order.push(Some(file)),
+                    Task::Io(piece) => {
                         order.push(None);
                         directions.push(piece.direction);
                         prop_assert!(piece.file < files as usize && piece.bytes > 0);

@@ -22,7 +22,7 @@
 //!
 //! let sysbench = Sysbench { threads: 16, direct: true, ..Sysbench::new(Mode::RandomWrite) };
 //! let jobs = sysbench.jobs();
-//! assert_eq!((jobs.len(), jobs[0].numjobs, jobs[0].nrfiles), (1, 16, 128));
+//! assert_eq!((jobs.len(), jobs[0].clones.numjobs, jobs[0].files.nrfiles), (1, 16, 128));
 //! // After `run(&jobs, …)`: Totals::of(&result).writes_per_second()
 //! ```
 //!

@@ -10,6 +10,8 @@
 //!
 //! Source: LOAD-6 to LOAD-8.
 
+use std::sync::Arc;
+
 use paternoster_core::Nanos;
 
 use super::generator::{Mode, Rules};
@@ -191,14 +193,14 @@ impl Sysbench {
     pub fn jobs(&self) -> Vec<Job> {
         let direction = if self.mode.writes() { Direction::Write } else { Direction::Read };
         let mut job = job("sysbench", direction, self.mode.is_random(), self.block);
-        (job.nrfiles, job.filesize) = (self.files, Some(self.file_bytes()));
-        job.filename_format = Some("test_file.$filenum".to_owned());
-        job.generated = Some(self.rules());
-        job.numjobs = self.threads.max(1);
-        job.runtime = self.time;
-        job.direct = Some(self.direct);
-        job.invalidate = false;
-        job.status_interval = self.report_interval;
+        (job.files.nrfiles, job.files.filesize) = (self.files, Some(self.file_bytes()));
+        job.files.filename_format = Some("test_file.$filenum".to_owned());
+        job.ours.generated = Some(Arc::new(self.rules()));
+        job.clones.numjobs = self.threads.max(1);
+        job.time.runtime = self.time;
+        job.cache.direct = Some(self.direct);
+        job.cache.invalidate = false;
+        job.report.status_interval = self.report_interval;
         job.syncs = Syncs {
             open: self.open,
             each: self.sync_all.then(|| self.sync_call.kind()),
@@ -207,7 +209,8 @@ impl Sysbench {
             ..Syncs::default()
         };
         if let IoMode::Async(backlog) = self.io_mode {
-            (job.engine, job.iodepth, job.iodepth_low) = (Engine::Async, backlog, backlog);
+            (job.queue.engine, job.queue.iodepth, job.queue.iodepth_low) =
+                (Engine::Async, backlog, backlog);
         }
         vec![job]
     }

@@ -17,33 +17,35 @@ pub(super) fn how(
     read: &mut Reader<'_>,
 ) -> Result<bool, String> {
     match name {
-        "direct" => job.direct = Some(value::boolean(text)?),
-        "buffered" => job.direct = Some(!value::boolean(text)?),
+        "direct" => job.cache.direct = Some(value::boolean(text)?),
+        "buffered" => job.cache.direct = Some(!value::boolean(text)?),
         "ioengine" => {
-            job.engine = engine(text)?;
-            text.clone_into(&mut job.engine_name);
+            job.queue.engine = engine(text)?;
+            text.clone_into(&mut job.queue.engine_name);
         }
-        "iodepth" => job.iodepth = read.small(text, 1, DEPTH_MAX)?,
-        "iodepth_low" => job.iodepth_low = read.small(text, 0, DEPTH_MAX)?,
-        "iodepth_batch_submit" => job.iodepth_batch_submit = read.small(text, 0, DEPTH_MAX)?,
+        "iodepth" => job.queue.iodepth = read.small(text, 1, DEPTH_MAX)?,
+        "iodepth_low" => job.queue.iodepth_low = read.small(text, 0, DEPTH_MAX)?,
+        "iodepth_batch_submit" => {
+            job.queue.iodepth_batch_submit = read.small(text, 0, DEPTH_MAX)?;
+        }
         "iodepth_batch_complete_min" => {
-            job.iodepth_batch_complete_min = read.small(text, 0, DEPTH_MAX)?;
+            job.queue.iodepth_batch_complete_min = read.small(text, 0, DEPTH_MAX)?;
         }
         "iodepth_batch_complete_max" => {
-            job.iodepth_batch_complete_max = read.small(text, 0, DEPTH_MAX)?;
+            job.queue.iodepth_batch_complete_max = read.small(text, 0, DEPTH_MAX)?;
         }
         "io_submit_mode" => {
-            job.submit_mode = match text {
+            job.queue.submit_mode = match text {
                 "inline" => SubmitMode::Inline,
                 "offload" => SubmitMode::Offload,
                 _ => return Err(format!("`{text}` is neither inline nor offload")),
             }
         }
-        "serialize_overlap" => job.serialize_overlap = value::boolean(text)?,
+        "serialize_overlap" => job.queue.serialize_overlap = value::boolean(text)?,
         "profile" => job.profile = Some(profile(text)?),
         _ => {
             return Ok(job.syncs.set(name, text, read)?
-                || job.cpu_load.set(name, text, read)?
+                || job.queue.cpu_load.set(name, text, read)?
                 || job.verify.set(name, text, read)?
                 || job.replay.set(name, text, read)?);
         }

@@ -20,32 +20,34 @@ pub(super) fn place(
     read: &mut Reader<'_>,
 ) -> Result<bool, String> {
     match name {
-        "filename" => job.filenames = filenames(text)?,
-        "directory" => job.directory = Some(text.to_owned()),
-        "filename_format" => job.filename_format = Some(text.to_owned()),
+        "filename" => job.files.filenames = filenames(text)?,
+        "directory" => job.files.directory = Some(text.to_owned()),
+        "filename_format" => job.files.filename_format = Some(text.to_owned()),
         // Zero is fio's way to say "not given".
-        "size" => job.size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0)),
-        "io_size" => {
-            job.io_size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0));
+        "size" => {
+            job.region.size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0));
         }
-        "offset" => job.offset = read.amount(text)?,
-        "offset_increment" => job.offset_increment = read.amount(text)?,
+        "io_size" => {
+            job.region.io_size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0));
+        }
+        "offset" => job.region.offset = read.amount(text)?,
+        "offset_increment" => job.region.offset_increment = read.amount(text)?,
         "filesize" => {
             let (low, high) = read.range_of_files(text)?;
-            job.filesize = Some(high.max(low)).filter(|size| *size > 0);
-            job.filesize_range = Some((low, high)).filter(|_| low != high);
+            job.files.filesize = Some(high.max(low)).filter(|size| *size > 0);
+            job.files.filesize_range = Some((low, high)).filter(|_| low != high);
         }
-        "offset_align" => job.offset_align = read.size(text)?,
-        "nrfiles" => job.nrfiles = read.small(text, 1, FILES_MAX_NUMBER)?,
+        "offset_align" => job.region.offset_align = read.size(text)?,
+        "nrfiles" => job.files.nrfiles = read.small(text, 1, FILES_MAX_NUMBER)?,
         "openfiles" => {
             let most = read.small::<u32>(text, 0, FILES_MAX_NUMBER)?;
-            job.open_files = usize::try_from(most).ok().filter(|most| *most > 0);
+            job.files.open_files = usize::try_from(most).ok().filter(|most| *most > 0);
         }
-        "file_service_type" => job.file_service = FileService::read(text)?,
-        "pre_read" => job.pre_read = value::boolean(text)?,
-        "invalidate" => job.invalidate = value::boolean(text)?,
-        "overwrite" => job.overwrite = value::boolean(text)?,
-        _ => return job.strides.set(name, text, read),
+        "file_service_type" => job.files.file_service = FileService::read(text)?,
+        "pre_read" => job.cache.pre_read = value::boolean(text)?,
+        "invalidate" => job.cache.invalidate = value::boolean(text)?,
+        "overwrite" => job.cache.overwrite = value::boolean(text)?,
+        _ => return job.region.strides.set(name, text, read),
     }
     Ok(true)
 }

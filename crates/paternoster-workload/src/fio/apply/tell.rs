@@ -19,24 +19,26 @@ pub(super) fn tell(
     let text = value.unwrap_or("1");
     match name {
         "bwavgtime" => {
-            job.bwavgtime = read.time(text, MILLISECOND)?;
-            if job.bwavgtime.0 == 0 {
+            job.report.bwavgtime = read.time(text, MILLISECOND)?;
+            if job.report.bwavgtime.0 == 0 {
                 return Err("a window of samples cannot be empty".to_owned());
             }
         }
-        "percentile_list" => job.percentile_list = value::percentages(text, PERCENTILES_MAX)?,
+        "percentile_list" => {
+            job.report.percentile_list = value::percentages(text, PERCENTILES_MAX)?;
+        }
         "status-interval" => {
-            job.status_interval = Some(read.seconds(text)?).filter(|time| time.0 > 0);
+            job.report.status_interval = Some(read.seconds(text)?).filter(|time| time.0 > 0);
         }
         "unified_rw_reporting" => {
-            job.unified = match text {
+            job.report.unified = match text {
                 "none" | "0" => Unified::None,
                 "mixed" | "1" => Unified::Mixed,
                 "both" | "2" => Unified::Both,
                 _ => return Err(format!("`{text}` is none of none, mixed and both")),
             }
         }
-        _ => return job.logs.set(name, value, read),
+        _ => return job.report.logs.set(name, value, read),
     }
     Ok(true)
 }

@@ -22,13 +22,13 @@ pub(super) fn what(
 ) -> Result<bool, String> {
     match name {
         "name" => text.clone_into(&mut job.name),
-        "description" => job.description = Some(text.to_owned()),
-        "rw" => (job.rw, job.rw_text) = pattern(text, read)?,
-        "rwmixread" => job.rwmixread = read.small(text, 0, 100)?,
-        "rwmixwrite" => job.rwmixread = 100 - read.small::<u8>(text, 0, 100)?,
-        "rw_sequencer" => job.rw_sequencer = sequencer(text)?,
+        "description" => job.section.description = Some(text.to_owned()),
+        "rw" => (job.order.rw, job.order.rw_text) = pattern(text, read)?,
+        "rwmixread" => job.order.rwmixread = read.small(text, 0, 100)?,
+        "rwmixwrite" => job.order.rwmixread = 100 - read.small::<u8>(text, 0, 100)?,
+        "rw_sequencer" => job.order.rw_sequencer = sequencer(text)?,
         "percentage_random" => {
-            for (place, text) in job.percentage_random.iter_mut().zip(value::triple(text)?) {
+            for (place, text) in job.order.percentage_random.iter_mut().zip(value::triple(text)?) {
                 if let Some(text) = text {
                     *place = read.small(text, 0, 100)?;
                 }
@@ -38,8 +38,8 @@ pub(super) fn what(
             for (place, text) in value::triple(text)?.into_iter().enumerate() {
                 let Some(text) = text else { continue };
                 let size = read.integer(text, 1, BLOCK_SIZE_MAX)?;
-                if !job.ranged[place] {
-                    job.block_size[place] = (size, size);
+                if !job.blocks.ranged[place] {
+                    job.blocks.block_size[place] = (size, size);
                 }
             }
         }
@@ -50,26 +50,26 @@ pub(super) fn what(
                 if low == 0 || high > BLOCK_SIZE_MAX {
                     return Err(format!("`{text}` is out of range: blocks have 1 byte to 1g"));
                 }
-                job.ranged[place] = true;
-                job.block_size[place] = (low, high);
+                job.blocks.ranged[place] = true;
+                job.blocks.block_size[place] = (low, high);
             }
         }
         "bssplit" => splits(job, text, read)?,
-        "bs_unaligned" => job.bs_unaligned = value::boolean(text)?,
-        "bs_is_seq_rand" => job.bs_is_seq_rand = value::boolean(text)?,
+        "bs_unaligned" => job.blocks.bs_unaligned = value::boolean(text)?,
+        "bs_is_seq_rand" => job.blocks.bs_is_seq_rand = value::boolean(text)?,
         "ba" => {
-            for (place, text) in job.block_align.iter_mut().zip(value::triple(text)?) {
+            for (place, text) in job.blocks.block_align.iter_mut().zip(value::triple(text)?) {
                 if let Some(text) = text {
                     *place = Some(read.integer(text, 0, BLOCK_SIZE_MAX)?).filter(|a| *a > 0);
                 }
             }
         }
-        "norandommap" => job.norandommap = value::boolean(text)?,
-        "random_generator" => job.random_generator = generator(text)?,
-        "random_distribution" => job.random_distribution = Distribution::read(text, read)?,
-        "randseed" => job.randseed = Some(read.size(text)?),
-        "randrepeat" => job.randrepeat = value::boolean(text)?,
-        "allrandrepeat" => job.allrandrepeat = value::boolean(text)?,
+        "norandommap" => job.random.norandommap = value::boolean(text)?,
+        "random_generator" => job.random.random_generator = generator(text)?,
+        "random_distribution" => job.random.random_distribution = Distribution::read(text, read)?,
+        "randseed" => job.random.randseed = Some(read.size(text)?),
+        "randrepeat" => job.random.randrepeat = value::boolean(text)?,
+        "allrandrepeat" => job.random.allrandrepeat = value::boolean(text)?,
         // Already used when the section's reader was made, before any other option.
         "kb_base" => {}
         _ => return Ok(false),
@@ -134,10 +134,10 @@ fn splits(job: &mut Job, text: &str, read: &mut Reader<'_>) -> Result<(), String
         let split = split(text, read)?;
         let sizes = || split.iter().map(|(size, _)| *size);
         if let (Some(low), Some(high)) = (sizes().min(), sizes().max()) {
-            job.block_size[direction] = (low, high);
-            job.ranged[direction] = true;
+            job.blocks.block_size[direction] = (low, high);
+            job.blocks.ranged[direction] = true;
         }
-        job.bssplit[direction] = split;
+        job.blocks.bssplit[direction] = split;
     }
     Ok(())
 }

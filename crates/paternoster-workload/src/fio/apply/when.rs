@@ -18,43 +18,43 @@ pub(super) fn when(
     read: &mut Reader<'_>,
 ) -> Result<bool, String> {
     match name {
-        "numjobs" => job.numjobs = read.small(text, 1, U32_MAX)?,
-        "stonewall" => job.stonewall = value::boolean(text)?,
-        "new_group" => job.new_group = value::boolean(text)?,
-        "group_reporting" => job.group_reporting = value::boolean(text)?,
-        "startdelay" => job.start_delay = read.time_range(text)?,
-        "runtime" => job.runtime = Some(read.seconds(text)?).filter(|time| time.0 > 0),
-        "time_based" => job.time_based = value::boolean(text)?,
-        "ramp_time" => job.ramp_time = read.seconds(text)?,
-        "loops" => job.loops = read.integer(text, 1, U32_MAX)?,
-        "number_ios" => job.number_ios = Some(read.size(text)?).filter(|count| *count > 0),
-        "thinktime" => job.thinktime = read.time(text, MICROSECOND)?,
-        "thinktime_spin" => job.thinktime_spin = read.time(text, MICROSECOND)?,
-        "thinktime_blocks" => job.thinktime_blocks = Some(read.small(text, 1, U32_MAX)?),
+        "numjobs" => job.clones.numjobs = read.small(text, 1, U32_MAX)?,
+        "stonewall" => job.clones.stonewall = value::boolean(text)?,
+        "new_group" => job.clones.new_group = value::boolean(text)?,
+        "group_reporting" => job.clones.group_reporting = value::boolean(text)?,
+        "startdelay" => job.time.start_delay = read.time_range(text)?,
+        "runtime" => job.time.runtime = Some(read.seconds(text)?).filter(|time| time.0 > 0),
+        "time_based" => job.time.time_based = value::boolean(text)?,
+        "ramp_time" => job.time.ramp_time = read.seconds(text)?,
+        "loops" => job.region.loops = read.integer(text, 1, U32_MAX)?,
+        "number_ios" => job.region.number_ios = Some(read.size(text)?).filter(|count| *count > 0),
+        "thinktime" => job.think.thinktime = read.time(text, MICROSECOND)?,
+        "thinktime_spin" => job.think.thinktime_spin = read.time(text, MICROSECOND)?,
+        "thinktime_blocks" => job.think.thinktime_blocks = Some(read.small(text, 1, U32_MAX)?),
         "thinktime_blocks_type" => {
-            job.think_at_issue = match text {
+            job.think.think_at_issue = match text {
                 "complete" => false,
                 "issue" => true,
                 _ => return Err(format!("`{text}` is neither complete nor issue")),
             }
         }
-        "thinktime_iotime" => job.think_io_time = read.seconds(text)?,
-        "rate" => rates(&mut job.rate, text, read)?,
-        "rate_iops" => rates(&mut job.rate_iops, text, read)?,
-        "change" => job.changes.add(text, read)?,
+        "thinktime_iotime" => job.think.think_io_time = read.seconds(text)?,
+        "rate" => rates(&mut job.pacing.rate, text, read)?,
+        "rate_iops" => rates(&mut job.pacing.rate_iops, text, read)?,
+        "change" => job.ours.changes.add(text, read)?,
         "max_latency" => {
-            for (place, text) in job.max_latency.iter_mut().zip(value::triple(text)?) {
+            for (place, text) in job.pacing.max_latency.iter_mut().zip(value::triple(text)?) {
                 if let Some(text) = text {
                     *place = Some(read.time(text, MICROSECOND)?).filter(|time| time.0 > 0);
                 }
             }
         }
         _ => {
-            return Ok(job.ending.set(name, text)?
-                || job.rates.set(name, text, read)?
-                || job.flow.set(name, text, read)?
-                || job.frames.set(name, text, read)?
-                || job.latency_goal.set(name, text, read)?);
+            return Ok(job.clones.ending.set(name, text)?
+                || job.pacing.rates.set(name, text, read)?
+                || job.pacing.flow.set(name, text, read)?
+                || job.ours.frames.set(name, text, read)?
+                || job.pacing.latency_goal.set(name, text, read)?);
         }
     }
     Ok(true)

@@ -55,14 +55,14 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(job: &Job, seeds: &Seeds, endless: bool, reuses: bool) -> Shared {
         Shared {
-            pattern: job.rw,
-            sequencer: job.rw_sequencer,
-            percentage_random: job.percentage_random,
-            bs_is_seq_rand: job.bs_is_seq_rand,
+            pattern: job.order.rw,
+            sequencer: job.order.rw_sequencer,
+            percentage_random: job.order.percentage_random,
+            bs_is_seq_rand: job.blocks.bs_is_seq_rand,
             endless,
             reuses,
             blocks: Draw::of(job, seeds, Choice::Offset),
-            zones: ZoneDraw::new(&job.random_distribution, seeds),
+            zones: ZoneDraw::new(&job.random.random_distribution, seeds),
             random: random_generators(seeds),
             sizes: Sizes::new(job, seeds),
             drew: false,
@@ -120,7 +120,8 @@ impl FileOffsets {
         // The end of the address space ends the region too.
         let region = extent.bytes.min(u64::MAX - extent.start);
         let least = |direction| shared.least(direction);
-        let align = |way: Direction| job.block_align[way as usize].unwrap_or(least(way)).max(1);
+        let align =
+            |way: Direction| job.blocks.block_align[way as usize].unwrap_or(least(way)).max(1);
         let aligns = Direction::ALL.map(align);
         let mut blocks = [0; 3];
         for (direction, blocks) in Direction::ALL.into_iter().zip(&mut blocks) {
@@ -129,14 +130,15 @@ impl FileOffsets {
                 (region / align).saturating_sub(least(direction).saturating_sub(align) / align);
         }
         // The least of all directions, those included that the job does not have.
-        let unit = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
+        let unit = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
         let skewed = matches!(
-            job.random_distribution,
+            job.random.random_distribution,
             Distribution::Zipf(..) | Distribution::Pareto(..) | Distribution::Normal(..)
         );
-        let scattered = job.rw.random && !skewed && job.random_generator == Generator::Lfsr;
+        let scattered =
+            job.order.rw.random && !skewed && job.random.random_generator == Generator::Lfsr;
         let units = region / unit;
-        let zone = ZoneCursor::new(&job.strides);
+        let zone = ZoneCursor::new(&job.region.strides);
         let in_zone = zone.as_ref().map(|zone| zone.zone().1 / unit);
         let seed = seeds.of_file(job, thread, name_hash(extent.file));
         // A place for each smallest block of reads or writes, the last one perhaps in part.
@@ -151,10 +153,11 @@ impl FileOffsets {
             map: (job.has_random_map() && units <= MAP_BLOCKS_MAX).then(|| BlockMap::new(units)),
             lfsr: scattered
                 .then(|| Lfsr::new(in_zone.unwrap_or(units), seeds.seed(Choice::Offset))),
-            skew: skew(&job.random_distribution, places, seed).filter(|_| job.rw.random),
+            skew: skew(&job.random.random_distribution, places, seed)
+                .filter(|_| job.order.rw.random),
             zone,
             last: [None; 3],
-            trims_first: job.rw.kind == Kind::TrimWrite,
+            trims_first: job.order.rw.kind == Kind::TrimWrite,
             unwritten: false,
         }
     }
