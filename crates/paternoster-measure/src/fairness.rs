@@ -5,8 +5,7 @@
 //! 1.2 and 3.8      (1.2 + 3.8)^2 / (2 (1.2^2 + 3.8^2)) = 25 / 31.76 = 0.787
 //! ```
 //!
-//! 1 is even, 1/n is all to one of n. Where nobody got anything there is no index: a report that
-//! needs a number says what it takes for it.
+//! 1 is even, 1/n is all to one of n. Where nothing was shared there is no index.
 //!
 //! Source: R. Jain, D.-M. Chiu, W. Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.
 

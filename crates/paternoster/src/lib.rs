@@ -54,6 +54,7 @@ mod evidence;
 mod examples;
 #[cfg(feature = "lab")]
 mod experiments;
+mod failure;
 mod features;
 mod format;
 #[cfg(feature = "lab")]
@@ -118,46 +119,16 @@ mod units;
 #[cfg(all(feature = "lab", feature = "serve"))]
 mod versus_kernel;
 
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use paternoster_core::elevator::Entry;
 
 #[cfg(feature = "instruments")]
 pub use crate::call::{Call, Ran};
+pub use crate::failure::Failure;
 
 use crate::arguments::{Command, Program};
-
-/// Why the program ends without having carried out the request; printed on stderr.
-#[derive(Debug)]
-pub enum Failure {
-    /// The request was wrong: exit status 2.
-    Request(String),
-    /// A job failed, or a judged figure is outside: exit status 1.
-    Job(String),
-    /// The reason was already printed: by a command that was run for the user, or after an
-    /// interrupt.
-    Status(u8),
-}
-
-impl<T: std::error::Error> From<T> for Failure {
-    fn from(error: T) -> Failure {
-        Failure::Request(error.to_string())
-    }
-}
-
-/// Prints a result. A reader that closes the pipe early has seen enough.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(text.as_bytes())
-}
-
-/// The same of what is no text.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    match std::io::stdout().lock().write_all(bytes) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => Ok(done?),
-    }
-}
+pub(crate) use crate::failure::{print, print_bytes};
 
 /// The whole program, with these elevators added to its own: each can be chosen by name wherever
 /// ours can (`run --scheduler`, `compare`, `guarantees`, `torture`, `serve` …), and `schedulers`
@@ -189,11 +160,11 @@ pub fn program(words: Vec<String>) -> u8 {
     let done = arguments_of(words, help::parse).and_then(|(asked, fio)| command(asked, &fio));
     let (status, message) = match done {
         Ok(()) => return 0,
-        Err(Failure::Status(status)) => return status,
-        Err(Failure::Job(message)) => (1, message),
-        Err(Failure::Request(message)) => (2, message),
+        Err(failure) => failure.said(),
     };
-    say!("paternoster: {message}");
+    if let Some(message) = message {
+        say!("paternoster: {message}");
+    }
     status
 }
 

@@ -60,12 +60,7 @@ use crate::{Failure, choice, schedulers, sysfs};
 /// # Errors
 /// The experiment requires what does not exist, or a job has failed.
 pub(crate) fn measure(run: &Run) -> Result<Measured, Failure> {
-    let in_run = |failure: Failure| match failure {
-        Failure::Request(message) => Failure::Request(format!("run {}: {message}", run.name)),
-        Failure::Job(message) => Failure::Job(format!("run {}: {message}", run.name)),
-        Failure::Status(status) => Failure::Status(status),
-    };
-    measure_this(run).map_err(in_run)
+    measure_this(run).map_err(|failure| failure.of(&format!("run {}", run.name)))
 }
 
 fn measure_this(run: &Run) -> Result<Measured, Failure> {

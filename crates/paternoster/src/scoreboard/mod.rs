@@ -257,11 +257,7 @@ impl Plan {
         let target = shallow.as_ref().unwrap_or(target);
         let setting = setting_for(step.requests, *seed, target, scheduler)?;
         let found = cell::run(jobs, &setting, target, scheduler, *times, windows);
-        found.map_err(|failure| match failure {
-            Failure::Request(why) => Failure::Request(format!("{}: {why}", step.name)),
-            Failure::Job(why) => Failure::Job(format!("{}: {why}", step.name)),
-            Failure::Status(status) => Failure::Status(status),
-        })
+        found.map_err(|failure| failure.of(&step.name))
     }
 }
 
