@@ -101,14 +101,19 @@ impl Domains {
         Domains { links: Links::with_capacity(slots), ..Domains::default() }
     }
 
-    /// A request begins to wait, perhaps again: then it returns its token.
+    /// A request begins to wait, perhaps again: then it returns its token. What was refused goes
+    /// first (BLK-9): its domain has the turn. A device that takes it only when it is empty would
+    /// otherwise never be.
     pub(super) fn insert(&mut self, view: &QueueView, request: RequestId, position: Position) {
         let domain = domain_of(view, request);
         self.end_flight(domain, request);
         let waiting = &mut self.each[domain].waiting;
         match position {
             Position::Sorted => waiting.push_back(&mut self.links, request.index()),
-            Position::Head => waiting.push_front(&mut self.links, request.index()),
+            Position::Head => {
+                waiting.push_front(&mut self.links, request.index());
+                (self.turn, self.batching) = (domain, 0);
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 //! through the flush sequencer and there is no other operation yet, so these tests call the
 //! elevator directly.
 
+use alloc::vec::Vec;
+
 use super::*;
 use paternoster_core::device::DeviceFacts;
 use paternoster_core::{Bio, Limits, Stage};
@@ -90,6 +92,27 @@ fn ky_5_batches_of_all_domains() {
             assert_eq!(bench.pick().map(|(_, op)| op), Ok(op));
         }
     }
+}
+
+/// BLK-9: does a discard that the device refused go before the reads of a batch, and they after it?
+/// Of 40 reads one has gone when the discard comes; 15 more are due, then the discard. It is
+/// refused while they are in the device, and goes again, however often, before any other.
+#[test]
+fn blk_9_what_was_refused_goes_first() {
+    let mut bench = Bench::new();
+    bench.insert(Op::Read, 40);
+    assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Read));
+    bench.insert(Op::Discard, 1);
+    let picked: Vec<Op> = (0..16).map(|_| bench.pick().unwrap().1).collect();
+    assert_eq!(picked, [[Op::Read; 15].as_slice(), &[Op::Discard]].concat());
+    let is_discard = |id: &RequestId| bench.view.requests[*id].op() == Op::Discard;
+    let discard = (0..41).map(RequestId::from_index).find(is_discard).unwrap();
+    for _ in 0..3 {
+        bench.view.requests[discard].stage = Stage::Waiting;
+        bench.kyber.insert(&mut bench.view, discard, Position::Head);
+        assert_eq!(bench.pick(), Ok((discard, Op::Discard)));
+    }
+    assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Read));
 }
 
 /// Does the audit find invariants that are broken by hand? A token whose request has ended, and one
