@@ -13,6 +13,7 @@
 //! | sharing incentive | least |
 
 use super::cell::Measured;
+use super::reach::States;
 use super::rule::{Curve, Found, Misses, misses, reference};
 use super::workloads::Workload;
 
@@ -28,6 +29,8 @@ pub(super) struct Row {
     pub(super) measured: Vec<Vec<Measured>>,
     /// By seed.
     pub(super) curves: Vec<Curve>,
+    /// By seed, then by window: what could be had.
+    pub(super) reach: Vec<Vec<States>>,
 }
 
 impl Row {
@@ -39,7 +42,7 @@ impl Row {
 
 impl Measured {
     /// The inputs of the rule.
-    fn found(&self) -> Found {
+    pub(super) fn found(&self) -> Found {
         Found { throughput: self.throughput, error: self.error, wait: self.wait }
     }
 }
@@ -148,6 +151,7 @@ pub(super) mod tests {
             workload: by_name(name)[0],
             measured,
             curves: [2.0, 1.0].map(|most| Curve { points: vec![(1.0, most)] }).to_vec(),
+            reach: Vec::new(),
         };
         let judged = vec![
             vec![measured(2.0, 0.5, None, None), measured(1.0, 0.4, None, None)],

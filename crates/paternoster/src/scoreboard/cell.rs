@@ -27,8 +27,10 @@ use paternoster_workload::fio::value::Amount;
 use paternoster_workload::layout::{self, Placement, Region};
 use paternoster_workload::run::RunResult;
 
+use super::company::Delay;
 use super::figures::{incentive, throughput};
 use super::owed::{self, Kind, Owed};
+use super::reach::{Law, States};
 use super::tally::Tally;
 use super::windows::{Scale, Window};
 use super::workloads::{Workload, is_client};
@@ -44,6 +46,9 @@ const WHOLE: &str = "/dev/whole";
 const FILE_MAX: u64 = 8 << 30;
 /// Paced clients of flash send this many times what those of disks do.
 const FLASH_PACE: u64 = 10;
+
+/// What is this close takes the same time.
+const SAME: f64 = 0.05;
 
 /// How long a run settles, and how long it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +167,12 @@ pub(super) fn alone(job: &Job, times: Times, place: Option<u64>) -> Job {
     alone
 }
 
+/// A client of each of two jobs, without the others.
+pub(super) fn pair(jobs: &[Job], (one, other): (usize, usize)) -> Vec<Job> {
+    let single = |place: usize| Job { numjobs: 1, ..jobs[place].clone() };
+    vec![single(one), single(other)]
+}
+
 /// By job and clone: the byte of the device at which its file begins, where that makes a
 /// difference: the outer tracks of a disk pass twice as many sectors as the inner ones.
 pub(super) fn places(jobs: &[Job], facts: &DeviceFacts) -> Result<Vec<Option<u64>>, Failure> {
@@ -241,6 +252,15 @@ pub(super) fn kind(alone: &Process, full: &[Process]) -> Kind {
     Kind { alone: alone.rate, saturated: bytes.max(alone.rate), io_bytes }
 }
 
+/// The law that a delay makes of two processes, if requests take alone what they did when delays
+/// were found: streams that a drive reads ahead do not.
+fn law(delay: &Delay, kinds: &[Kind]) -> Option<Law> {
+    let Delay { own, other, alone, seconds } = *delay;
+    let each = kinds[own].io_bytes / kinds[own].alone;
+    let factor = seconds * kinds[other].saturated / kinds[other].io_bytes;
+    ((each / alone - 1.0).abs() < SAME).then_some(Law { own, other, factor })
+}
+
 /// What is known of a cell's load: its jobs, when they are there, what they do alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load<'a> {
@@ -264,6 +284,41 @@ impl Load<'_> {
             seconds += window.seconds();
         }
         all / seconds
+    }
+
+    /// By window: each job served alone, its clones by turns, and these runs.
+    pub(super) fn states(
+        &self,
+        runs: &[&[Process]],
+        pairs: &[((usize, usize), &[Process])],
+        delays: &[Delay],
+    ) -> Vec<States> {
+        let Load { jobs, windows, kinds, noop, .. } = *self;
+        let of = |window: (usize, &Window)| {
+            let mut states = owed::states(jobs, noop, kinds, window);
+            // The device does nothing.
+            states.costs.push(vec![0.0; noop.len()]);
+            for (place, job) in jobs.iter().enumerate() {
+                let each = noop.iter().zip(&states.demands).map(|(process, demand)| {
+                    if process.job == place { demand / f64::from(job.numjobs) } else { 0.0 }
+                });
+                states.costs.push(each.collect());
+            }
+            for ((one, other), run) in pairs {
+                let each = noop.iter().zip(kinds).map(|(process, kind)| {
+                    let used = |(place, own): (&usize, &Process)| {
+                        let cost = own.rate / kind.saturated / f64::from(jobs[*place].numjobs);
+                        if process.job == *place { cost } else { 0.0 }
+                    };
+                    [one, other].into_iter().zip(*run).map(used).sum()
+                });
+                states.costs.push(each.collect());
+            }
+            states.laws = delays.iter().filter_map(|delay| law(delay, kinds)).collect();
+            states.costs.extend(runs.iter().map(|run| owed::costs(run, kinds, window)));
+            states
+        };
+        windows.iter().enumerate().map(of).collect()
     }
 
     /// The figures of a run.

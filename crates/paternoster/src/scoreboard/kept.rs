@@ -47,7 +47,7 @@ fn judged(board: &Board) -> impl Iterator<Item = &Row> {
     board.rows.iter().filter(|row| row.workload.judged)
 }
 
-fn line(text: &mut String, head: &str, cells: impl Iterator<Item = String>) {
+pub(super) fn line(text: &mut String, head: &str, cells: impl Iterator<Item = String>) {
     let cells: Vec<String> = cells.collect();
     let _infallible = writeln!(text, "| {head} | {} |", cells.join(" | "));
 }

@@ -19,13 +19,17 @@
 
 mod board;
 pub(crate) mod cell;
+mod company;
 pub(crate) mod figures;
 mod frontier;
 mod kept;
 mod owed;
 mod page;
 mod picture;
+mod reach;
+mod reachable;
 mod rule;
+mod simplex;
 mod steps;
 pub(crate) mod tally;
 mod tell;
@@ -141,6 +145,8 @@ enum Own {
     Frontier,
     /// What is kept and what is missed, as tables in Markdown
     Kept,
+    /// Which of the last scheduler's missed cells could be kept, as tables in Markdown
+    Reach,
 }
 
 pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
@@ -155,6 +161,7 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     match options.output_format {
         Form::Own(Own::Frontier) => print(&frontier::markdown(&board)),
         Form::Own(Own::Kept) => print(&kept::markdown(&board)),
+        Form::Own(Own::Reach) => print(&reachable::markdown(&board)),
         Form::Shared(format) => emit(format, None, |format| match format {
             Format::Table => tell::text(&board),
             Format::Json => json(&board),

@@ -25,6 +25,7 @@ use paternoster_workload::entitlement::{Party, Use, entitled_by_class, tree_of};
 use paternoster_workload::fio::job::{Engine, Job};
 
 use super::cell::{Process, as_f64};
+use super::reach::States;
 use super::windows::{Standing, Window};
 
 /// A client has requests outstanding throughout if it does for this much of the time.
@@ -159,6 +160,49 @@ pub(super) fn owed(
     }
     let all = uses.iter().map(Use::cost).sum();
     (clients, all)
+}
+
+/// What is known of a window, but for the states: by process what it uses alone, and its client.
+pub(super) fn states(
+    jobs: &[Job],
+    processes: &[Process],
+    kinds: &[Kind],
+    window: (usize, &Window),
+) -> States {
+    let of: Vec<usize> = processes.iter().map(|process| process.job).collect();
+    let (mut demands, mut clients) = (vec![0.0; of.len()], vec![None; of.len()]);
+    let mut groups: Vec<Option<&str>> = Vec::new();
+    for (place, _) in present(window.1, &of) {
+        let Kind { alone, saturated, .. } = kinds[place];
+        demands[place] = Use { rate: 0.0, alone, saturated }.demand();
+        let group = jobs[of[place]].cgroup.as_deref();
+        let known = groups.iter().position(|other| group.is_some() && *other == group);
+        clients[place] = Some(known.unwrap_or(groups.len()));
+        if known.is_none() {
+            groups.push(group);
+        }
+    }
+    let (all, _) = owed(jobs, processes, kinds, window);
+    States {
+        seconds: window.1.seconds(),
+        parties: parties(jobs, &of, window.1),
+        demands,
+        clients,
+        backlogged: all.iter().map(|one| one.backlogged).collect(),
+        costs: Vec::new(),
+        laws: Vec::new(),
+    }
+}
+
+/// By process: the part of the device that it used in a window.
+pub(super) fn costs(processes: &[Process], kinds: &[Kind], window: (usize, &Window)) -> Vec<f64> {
+    let cost = |(process, kind): (&Process, &Kind)| {
+        let there = window.1.jobs[process.job].is_some();
+        let rate = as_f64(process.bytes[window.0]) / window.1.seconds();
+        let own = Use { rate, alone: kind.alone, saturated: kind.saturated };
+        if there { own.cost() } else { 0.0 }
+    };
+    processes.iter().zip(kinds).map(cost).collect()
 }
 
 /// What the worst-off backlogged client misses.

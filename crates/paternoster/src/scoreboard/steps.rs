@@ -5,17 +5,19 @@
 //! alone    each process by itself, where its file lies, and the device full of its requests:
 //!          equal ones once a device
 //! curve    noop on the same device when it takes D*, 3/2 D*, 9/4 D* … commands, to what there is
+//! pairs    two clients without the others, on flash
 //! noop     what a wait is compared with, and the end of the curve
 //! shared   every scheduler
 //! ```
 
 use std::collections::BTreeMap;
 
-use paternoster_core::Nanos;
+use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_workload::fio::job::Job;
 
 use super::board::Row;
 use super::cell::{self, Load, Process, Times};
+use super::company::{self, Delay};
 use super::owed::{self, Kind};
 use super::rule::Curve;
 use super::windows::{Window, windows};
@@ -27,6 +29,8 @@ use crate::target::Target;
 
 /// The scheduler for runs alone.
 const NOOP: &str = "noop";
+/// Of more jobs there are too many pairs.
+const PAIRED_MOST: usize = 5;
 
 /// One run.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ struct Cell {
     curve: Vec<(f64, usize)>,
     noop: usize,
     shared: Vec<usize>,
+    /// Two jobs, and a client of each together without the others.
+    pairs: Vec<((usize, usize), usize)>,
 }
 
 impl Cell {
@@ -59,6 +65,7 @@ impl Cell {
     fn places(&self) -> impl Iterator<Item = usize> {
         let solos = self.solos.iter().flat_map(|&(alone, full)| [alone, full]);
         let curve = self.curve.iter().map(|&(_, place)| place);
+        let curve = curve.chain(self.pairs.iter().map(|&(_, place)| place));
         solos.chain(curve).chain([self.noop]).chain(self.shared.iter().copied())
     }
 }
@@ -70,6 +77,7 @@ struct Planned {
     workload: Workload,
     jobs: Vec<Job>,
     windows: Vec<Window>,
+    delays: Vec<Delay>,
     /// By seed.
     cells: Vec<Cell>,
 }
@@ -136,6 +144,16 @@ impl Runs {
                     (lone(format!("{name} alone"), alone), lone(format!("full of {name}"), full))
                 };
                 let solos = of.iter().zip(&places).map(solo).collect();
+                let pairs: Vec<((usize, usize), usize)> =
+                    pairs(&jobs, &target.facts, windows.len())
+                        .into_iter()
+                        .map(|(one, other)| {
+                            let both = cell::pair(&jobs, (one, other));
+                            let what = format!("{} and {} alone", jobs[one].name, jobs[other].name);
+                            self.steps.push(step(what, both, &noop));
+                            ((one, other), self.steps.len() - 1)
+                        })
+                        .collect();
                 let mut together = |depth: Option<u32>, scheduler: &SchedulerChoice| {
                     let what = format!("under {}", scheduler.text);
                     let windows = windows.clone();
@@ -155,10 +173,11 @@ impl Runs {
                 let same = schedulers.iter().position(|scheduler| scheduler.text == NOOP);
                 let noop = same.map_or_else(|| together(None, &noop), |place| shared[place]);
                 curve.push((f64::from(most), noop));
-                cells.push(Cell { solos, curve, noop, shared });
+                cells.push(Cell { solos, curve, noop, shared, pairs });
             }
             let device = name.to_owned();
-            self.rows.push(Planned { device, workload, jobs, windows, cells });
+            let delays = company::delays(&jobs, target)?;
+            self.rows.push(Planned { device, workload, jobs, windows, delays, cells });
         }
         Ok(())
     }
@@ -170,10 +189,10 @@ impl Runs {
             planned.cells.iter().flat_map(Cell::places).all(|place| all[place].is_some())
         };
         let row = |planned: &Planned| {
-            let Planned { device, workload, jobs, windows, cells } = planned;
+            let Planned { device, workload, jobs, windows, delays, cells } = planned;
             let schedulers = cells.first().map_or(0, |cell| cell.shared.len());
             let mut measured = vec![Vec::new(); schedulers];
-            let mut curves = Vec::new();
+            let (mut curves, mut reach) = (Vec::new(), Vec::new());
             for cell in cells {
                 let solos: Vec<&Process> =
                     cell.solos.iter().map(|&(alone, _)| &done(alone)[0]).collect();
@@ -188,11 +207,27 @@ impl Runs {
                 let point =
                     |&(commands, place): &(f64, usize)| (commands, load.throughput(done(place)));
                 curves.push(Curve { points: cell.curve.iter().map(point).collect() });
+                let runs = cell.curve.iter().map(|&(_, place)| place);
+                let runs: Vec<&[Process]> =
+                    runs.chain(cell.shared.iter().copied()).map(done).collect();
+                let pairs = cell.pairs.iter().map(|&(jobs, place)| (jobs, done(place)));
+                reach.push(load.states(&runs, &pairs.collect::<Vec<_>>(), delays));
             }
-            Row { device: device.clone(), workload: *workload, measured, curves }
+            Row { device: device.clone(), workload: *workload, measured, curves, reach }
         };
         self.rows.iter().filter(is_whole).map(row).collect()
     }
+}
+
+/// The pairs of jobs that also run without the others: of few jobs, whose load is constant, where
+/// it makes no difference where a file lies.
+fn pairs(jobs: &[Job], facts: &DeviceFacts, windows: usize) -> Vec<(usize, usize)> {
+    if facts.rotational || windows > 1 || jobs.len() > PAIRED_MOST {
+        return Vec::new();
+    }
+    let with = |one: usize| (one..jobs.len()).map(move |other| (one, other));
+    let clients = |(one, other): &(usize, usize)| one != other || jobs[*one].numjobs > 1;
+    (0..jobs.len()).flat_map(with).filter(clients).collect()
 }
 
 /// Commands, at least one.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::board::{Board, Row, Worst};
 use super::cell::Measured;
 use super::owed::Owed;
+use super::reach::{self, States};
 use super::rule::{Curve, ERROR_COMPARED, ERROR_MOST, Misses};
 use super::workloads::family;
 use crate::results::{self, field};
@@ -192,6 +193,8 @@ pub(super) fn document(board: &Board) -> Value {
             "judged": row.workload.judged,
             "throughput_least": row.workload.throughput_least(),
             "references": (0..row.curves.len()).map(|seed| row.reference(seed)).collect::<Vec<_>>(),
+            "mixtures": of_seeds(row, reach::most),
+            "bounds": of_seeds(row, reach::bound),
             "curves": row.curves.iter().map(curve).collect::<Vec<_>>(),
             "cells": cells.collect::<Vec<_>>(),
         })
@@ -222,6 +225,11 @@ pub(super) fn document(board: &Board) -> Value {
 fn curve(curve: &Curve) -> Value {
     let point = |&(commands, throughput): &(f64, f64)| json!([commands, throughput]);
     curve.points.iter().map(point).collect()
+}
+
+/// A figure of each seed's windows.
+fn of_seeds<T>(row: &Row, figure: fn(&[States]) -> T) -> Vec<T> {
+    row.reach.iter().map(|windows| figure(windows)).collect()
 }
 
 fn seed_document(seed: u64, measured: &Measured) -> Value {

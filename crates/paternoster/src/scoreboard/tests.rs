@@ -187,6 +187,39 @@ fn schedulers_come_from_the_library() {
     assert!(!names.iter().any(|name| name == "bfq-4.19"));
 }
 
+/// Is no scheduler beyond what any can do? A small reader beside a large one on a SATA drive: what
+/// each of them uses obeys the laws that follow from the model's own futures (within 2 %: delays
+/// are means of 48 draws, rates of half a second); so does the mixture; and with a small error
+/// (none has one here) the throughput is not above the bound.
+#[test]
+fn no_scheduler_exceeds_the_bound() {
+    let schedulers = ["noop", "deadline", "kyber", "cfq", "bfq", "paternoster"];
+    let mut options = options("ssd-870evo", "W1-128", &schedulers);
+    options.workload.push("W1-64".to_owned());
+    options.seeds = "1".to_owned();
+    (options.settle, options.runtime) = (Some("300ms".to_owned()), Some("500ms".to_owned()));
+    let Ok(board) = Plan::new(&options).and_then(|plan| plan.run(true)) else { panic!("it runs") };
+    assert_eq!(board.rows.len(), 2);
+    for row in &board.rows {
+        let states = &row.reach[0][0];
+        assert_eq!(states.laws.len(), 2, "{}", row.workload.name);
+        for costs in &states.costs {
+            let holds = |law| states.holds(law, costs, 0.02);
+            assert!(states.laws.iter().all(holds), "{costs:?} of {states:?}");
+        }
+        let bound = reach::bound(&row.reach[0]).expect("laws are known");
+        assert!(reach::most(&row.reach[0]) <= 1.02 * bound);
+        for own in row.measured.iter().map(|seeds| &seeds[0]) {
+            assert!(own.error > 0.05 || own.throughput <= 1.02 * bound, "{own:?} {bound}");
+        }
+        // Far less than noop does, with which a reader of 4 KiB misses more than half: a cell that
+        // no scheduler keeps at that throughput.
+        assert!(bound < 0.5 * row.measured[0][0].throughput, "{bound}");
+    }
+    let text = reachable::markdown(&board);
+    assert!(text.contains("| **all** | 0 | 0 | 2 | 0 |"), "{text}");
+}
+
 /// Is every workload there once, whatever it was named by?
 #[test]
 fn named_twice_is_run_once() {
