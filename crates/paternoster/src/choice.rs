@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Choice: a scheduler with its attributes and a device, from what a person writes.
 
-use std::path::Path;
-
 use paternoster_base::schedulers;
 use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, near};
 #[cfg(feature = "instruments")]

@@ -105,10 +105,10 @@ fn blk_9_what_was_refused_goes_first() {
     bench.insert(Op::Discard, 1);
     let picked: Vec<Op> = (0..16).map(|_| bench.pick().unwrap().1).collect();
     assert_eq!(picked, [[Op::Read; 15].as_slice(), &[Op::Discard]].concat());
-    let is_discard = |id: &RequestId| bench.view.requests[*id].op() == Op::Discard;
+    let is_discard = |id: &RequestId| bench.view.request(*id).op() == Op::Discard;
     let discard = (0..41).map(RequestId::from_index).find(is_discard).unwrap();
     for _ in 0..3 {
-        bench.view.requests[discard].stage = Stage::Waiting;
+        bench.view.set_stage(discard, Stage::Waiting);
         bench.kyber.insert(&mut bench.view, discard, Position::Head);
         assert_eq!(bench.pick(), Ok((discard, Op::Discard)));
     }

@@ -169,7 +169,11 @@ pub(super) fn alone(job: &Job, times: Times, place: Option<u64>) -> Job {
 
 /// A client of each of two jobs, without the others.
 pub(super) fn pair(jobs: &[Job], (one, other): (usize, usize)) -> Vec<Job> {
-    let single = |place: usize| Job { numjobs: 1, ..jobs[place].clone() };
+    let single = |place: usize| {
+        let mut job = jobs[place].clone();
+        job.clones.numjobs = 1;
+        job
+    };
     vec![single(one), single(other)]
 }
 
@@ -300,14 +304,15 @@ impl Load<'_> {
             states.costs.push(vec![0.0; noop.len()]);
             for (place, job) in jobs.iter().enumerate() {
                 let each = noop.iter().zip(&states.demands).map(|(process, demand)| {
-                    if process.job == place { demand / f64::from(job.numjobs) } else { 0.0 }
+                    if process.job == place { demand / f64::from(job.clones.numjobs) } else { 0.0 }
                 });
                 states.costs.push(each.collect());
             }
             for ((one, other), run) in pairs {
                 let each = noop.iter().zip(kinds).map(|(process, kind)| {
                     let used = |(place, own): (&usize, &Process)| {
-                        let cost = own.rate / kind.saturated / f64::from(jobs[*place].numjobs);
+                        let cost =
+                            own.rate / kind.saturated / f64::from(jobs[*place].clones.numjobs);
                         if process.job == *place { cost } else { 0.0 }
                     };
                     [one, other].into_iter().zip(*run).map(used).sum()

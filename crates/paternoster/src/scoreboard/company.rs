@@ -132,16 +132,16 @@ pub(super) struct Delay {
 /// The delays of a workload, if they are known: two readers that ask for one thing at a time.
 pub(super) fn delays(jobs: &[Job], target: &Target) -> Result<Vec<Delay>, Failure> {
     let is_plain = |job: &Job| {
-        let (least, most) = job.block_size[0];
-        let reads = matches!(job.rw_text, "read" | "randread") && least == most;
-        let at_once = job.thinktime == Nanos::ZERO && job.cgroup.is_none();
-        reads && at_once && job.numjobs == 1 && owed::depth(job) == 1
+        let (least, most) = job.blocks.block_size[0];
+        let reads = matches!(job.order.rw_text, "read" | "randread") && least == most;
+        let at_once = job.think.thinktime == Nanos::ZERO && job.priority.cgroup.is_none();
+        reads && at_once && job.clones.numjobs == 1 && owed::depth(job) == 1
     };
     let parallel = !target.facts.rotational && target.facts.depth > 1;
     if !parallel || jobs.len() != 2 || !jobs.iter().all(is_plain) {
         return Ok(Vec::new());
     }
-    let bytes = |job: usize| jobs[job].block_size[0].0;
+    let bytes = |job: usize| jobs[job].blocks.block_size[0].0;
     let between = |(own, other): (usize, usize)| {
         let (alone, seconds) = delay(target, bytes(own), bytes(other))?;
         Ok(Delay { own, other, alone, seconds })

@@ -175,7 +175,7 @@ pub(super) fn states(
     for (place, _) in present(window.1, &of) {
         let Kind { alone, saturated, .. } = kinds[place];
         demands[place] = Use { rate: 0.0, alone, saturated }.demand();
-        let group = jobs[of[place]].cgroup.as_deref();
+        let group = jobs[of[place]].priority.cgroup.as_deref();
         let known = groups.iter().position(|other| group.is_some() && *other == group);
         clients[place] = Some(known.unwrap_or(groups.len()));
         if known.is_none() {

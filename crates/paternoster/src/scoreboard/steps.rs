@@ -226,7 +226,7 @@ fn pairs(jobs: &[Job], facts: &DeviceFacts, windows: usize) -> Vec<(usize, usize
         return Vec::new();
     }
     let with = |one: usize| (one..jobs.len()).map(move |other| (one, other));
-    let clients = |(one, other): &(usize, usize)| one != other || jobs[*one].numjobs > 1;
+    let clients = |(one, other): &(usize, usize)| one != other || jobs[*one].clones.numjobs > 1;
     (0..jobs.len()).flat_map(with).filter(clients).collect()
 }
 
