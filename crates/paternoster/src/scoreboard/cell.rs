@@ -47,6 +47,8 @@ const FILE_MAX: u64 = 8 << 30;
 /// Paced clients of flash send this many times what those of disks do.
 const FLASH_PACE: u64 = 10;
 
+/// Of more processes those of a job take turns in one state.
+const SINGLE_MOST: usize = 16;
 /// What is this close takes the same time.
 const SAME: f64 = 0.05;
 
@@ -290,7 +292,8 @@ impl Load<'_> {
         all / seconds
     }
 
-    /// By window: each job served alone, its clones by turns, and these runs.
+    /// By window: each process served alone (of many: each job, its clones by turns), two of them,
+    /// and these runs.
     pub(super) fn states(
         &self,
         runs: &[&[Process]],
@@ -302,7 +305,14 @@ impl Load<'_> {
             let mut states = owed::states(jobs, noop, kinds, window);
             // The device does nothing.
             states.costs.push(vec![0.0; noop.len()]);
-            for (place, job) in jobs.iter().enumerate() {
+            let few = noop.len() <= SINGLE_MOST;
+            let alone: Vec<usize> = if few { (0..noop.len()).collect() } else { Vec::new() };
+            states.costs.extend(alone.into_iter().map(|place| {
+                let mut costs = vec![0.0; noop.len()];
+                costs[place] = states.demands[place];
+                costs
+            }));
+            for (place, job) in jobs.iter().enumerate().filter(|_| !few) {
                 let each = noop.iter().zip(&states.demands).map(|(process, demand)| {
                     if process.job == place { demand / f64::from(job.clones.numjobs) } else { 0.0 }
                 });

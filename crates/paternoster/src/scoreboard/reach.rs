@@ -200,8 +200,8 @@ mod tests {
     /// Is the docs' example computed? One uses 0.13 alone, the other 0.75, together 0.03 and 0.75.
     /// At 0.78 the first is entitled to 0.13 and misses 77 %. With all of T halved, and 5 % less
     /// for the first one, it uses 0.475 T, the other 0.525 T: in turns that takes
-    /// 0.475 T / 0.13 + 0.525 T / 0.75 = 4.35 T of the time, so T = 0.230; part of the time together
-    /// gives 0.03 more by one part of the other's: 0.234, a step of 0.0039 less or more.
+    /// 0.475 T / 0.13 + 0.525 T / 0.75 = 4.35 T of the time, so T = 0.230; part of the time
+    /// together gives 0.03 more by one part of the other's: 0.234, a step of 0.0039 less or more.
     #[test]
     fn a_mixture_is_found() {
         let states = pair([0.13, 0.75], [0.03, 0.75], Vec::new());
