@@ -45,8 +45,10 @@ struct Stream {
     times: u32,
     /// Where the next read begins, if the stream goes on.
     next: u64,
-    /// The sector after the last one requested, and after the last one that has come.
+    /// The sector after the last one that was requested, or that a read took itself.
     asked: u64,
+    /// How many sectors were requested in all, and have come.
+    requested: u64,
     come: u64,
     waiting: u32,
 }
@@ -55,7 +57,8 @@ struct Stream {
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     id: StreamId,
-    until: u64,
+    /// How many sectors of the stream must have come.
+    needs: u64,
     slot: u32,
     sectors: u32,
 }
@@ -103,15 +106,14 @@ impl ReadAhead {
         let until = stream.asked.min(end);
         let found = u32::try_from(until.saturating_sub(sector)).unwrap_or(0);
         stream.next = end;
-        // What the read fetches itself counts as requested and come.
-        if stream.asked < end {
-            stream.come += end - stream.asked;
-            stream.asked = end;
-        }
-        let is_here = found == 0 || stream.come >= until;
+        // Between its last found sector and the end there are requested ones alone: what a read
+        // takes from the dies itself was neither requested nor comes here.
+        let needs = stream.requested - (stream.asked - until);
+        stream.asked = stream.asked.max(end);
+        let is_here = found == 0 || stream.come >= needs;
         if !is_here {
             stream.waiting += 1;
-            self.waiters.push(Waiter { id, until, slot, sectors: found });
+            self.waiters.push(Waiter { id, needs, slot, sectors: found });
         }
         let fetch = (stream.asked - end <= self.sectors / 2).then(|| {
             let target = (end + self.sectors).next_multiple_of(self.unit).min(self.capacity);
@@ -119,6 +121,7 @@ impl ReadAhead {
         });
         let fetch = fetch.filter(|range| !range.is_empty());
         if let Some(range) = &fetch {
+            stream.requested += range.end - range.start;
             stream.asked = range.end;
         }
         Found { sectors: found, is_here, fetch: fetch.map(|range| (id, range)) }
@@ -135,7 +138,7 @@ impl ReadAhead {
     /// The next read that need not wait any more, and how many sectors it has waited for.
     pub(super) fn ready(&mut self) -> Option<(u32, u32)> {
         let streams = &self.streams;
-        let has = |waiter: &Waiter| streams[waiter.id.place()].come >= waiter.until;
+        let has = |waiter: &Waiter| streams[waiter.id.place()].come >= waiter.needs;
         let place = self.waiters.iter().position(has)?;
         let waiter = self.waiters.remove(place);
         self.streams[waiter.id.place()].waiting -= 1;
@@ -151,15 +154,18 @@ impl ReadAhead {
             return;
         };
         let times = self.streams[place].times.wrapping_add(1);
-        self.streams[place] = Stream { times, next: end, asked: end, come: end, waiting: 0 };
+        self.streams[place] = Stream { times, next: end, asked: end, ..Stream::default() };
         self.oldest = (place + 1) % all;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::{BTreeMap, VecDeque};
+
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Is it as in the drawing? Reads of 8 sectors, 64 ahead in units of 32: the second read
     /// requests 16 to 96 (80 in whole units), the third finds its sectors on their way. When 24
@@ -188,12 +194,53 @@ mod tests {
         assert_eq!(ahead.read(3, 1000, 8), nothing);
     }
 
+    /// Does a read that goes beyond what was requested wait for what is on its way? 16 to 96 is
+    /// requested, none of it has come, and a read of 16 to 216 takes 96 to 216 from the dies
+    /// itself: these 120 are not the 80 that it waits for. 216 to 288 (216 + 64 in whole units)
+    /// is requested, of which the next read needs its first 8.
+    #[test]
+    fn what_a_read_takes_itself_is_not_what_it_waits_for() {
+        let mut ahead = ReadAhead::new(64, 32, 1 << 20, 4);
+        ahead.read(0, 0, 8);
+        let (id, range) = ahead.read(0, 8, 8).fetch.unwrap();
+        assert_eq!(range, 16..96);
+        let long = ahead.read(1, 16, 200);
+        assert_eq!((long.sectors, long.is_here), (80, false));
+        assert_eq!(long.fetch, Some((id, 216..288)));
+        assert_eq!(ahead.read(2, 216, 8), Found { sectors: 8, is_here: false, fetch: None });
+        ahead.come(id, 79);
+        assert_eq!(ahead.ready(), None);
+        ahead.come(id, 1);
+        assert_eq!((ahead.ready(), ahead.ready()), (Some((1, 80)), None));
+        ahead.come(id, 8);
+        assert_eq!(ahead.ready(), Some((2, 8)));
+    }
+
+    /// Sectors come: are exactly those reads ready whose last one has come?
+    fn come(
+        ahead: &mut ReadAhead,
+        here: &mut BTreeMap<StreamId, u64>,
+        waiting: &mut BTreeMap<u32, (StreamId, u64)>,
+        id: StreamId,
+        part: &Range<u64>,
+    ) -> Result<(), TestCaseError> {
+        ahead.come(id, u32::try_from(part.end - part.start).unwrap());
+        here.insert(id, part.end);
+        while let Some((slot, _)) = ahead.ready() {
+            let needed = waiting.remove(&slot);
+            prop_assert!(needed.is_some_and(|(id, until)| here[&id] >= until), "{slot} {needed:?}");
+        }
+        let due = waiting.iter().find(|(_, (its, until))| *its == id && here[its] >= *until);
+        prop_assert!(due.is_none(), "{due:?} still waits");
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-        /// Whatever is read, and in whatever pieces it comes: does every waiting read become ready
-        /// once all requested sectors have come (I1), is never more requested than allowed (I2),
-        /// and is no sector requested twice while the stream goes on?
+        /// Whatever is read, and in whatever pieces it comes: is a read told that its sectors are
+        /// here when they have come and not before, kept by the test itself (I1), is never more
+        /// requested than allowed (I2), and is no sector requested twice while the stream goes on?
         #[test]
         fn every_read_gets_its_sectors(
             sectors in 1u64..512, unit in 1u64..65,
@@ -201,41 +248,47 @@ mod tests {
         ) {
             let mut ahead = ReadAhead::new(sectors, unit, 1 << 40, 64);
             let mut at: Vec<u64> = (0..12).map(|stream| stream << 30).collect();
-            let mut on_its_way: Vec<(StreamId, u32)> = Vec::new();
-            let mut waiting = std::collections::BTreeSet::new();
+            let mut on_its_way: VecDeque<(StreamId, Range<u64>)> = VecDeque::new();
+            // What has come of each stream, and what each waiting read needs of which.
+            let mut here: BTreeMap<StreamId, u64> = BTreeMap::new();
+            let mut waiting: BTreeMap<u32, (StreamId, u64)> = BTreeMap::new();
             for (nth, (stream, count, kind, piece)) in steps.into_iter().enumerate() {
                 let slot = u32::try_from(nth).unwrap();
-                let found = ahead.read(slot, at[stream], count);
+                let sector = at[stream];
+                let place = ahead.streams.iter().position(|stream| stream.next == sector);
+                let id = place.map(|place| StreamId::new(place, ahead.streams[place].times));
+                let found = ahead.read(slot, sector, count);
                 at[stream] += u64::from(count);
                 prop_assert!(found.sectors <= count);
-                if !found.is_here {
-                    waiting.insert(slot);
+                if found.sectors > 0 {
+                    // Pieces come in order here, so that all before the last one have come, too.
+                    let (id, until) = (id.unwrap(), sector + u64::from(found.sectors));
+                    let come = here.get(&id).is_some_and(|here| *here >= until);
+                    prop_assert_eq!(found.is_here, come, "{} of {:?}", until, here.get(&id));
+                    if !come {
+                        waiting.insert(slot, (id, until));
+                    }
                 }
                 if let Some((id, range)) = found.fetch {
                     prop_assert!(range.start >= at[stream]);
                     prop_assert!(range.end <= at[stream] + 2 * sectors + unit);
-                    let mut left = u32::try_from(range.end - range.start).unwrap();
-                    while left > 0 {
-                        let part = piece.min(left);
-                        on_its_way.push((id, part));
-                        left -= part;
+                    let mut from = range.start;
+                    while from < range.end {
+                        let to = (from + u64::from(piece)).min(range.end);
+                        on_its_way.push_back((id, from..to));
+                        from = to;
                     }
                 }
-                if kind == 0 {
-                    for (id, part) in on_its_way.drain(..on_its_way.len() / 2) {
-                        ahead.come(id, part);
-                    }
-                    while let Some((slot, _)) = ahead.ready() {
-                        prop_assert!(waiting.remove(&slot), "{slot} did not wait");
-                    }
+                let coming = if kind == 0 { on_its_way.len() / 2 } else { 0 };
+                for (id, part) in on_its_way.drain(..coming) {
+                    come(&mut ahead, &mut here, &mut waiting, id, &part)?;
                 }
                 if waiting.len() > 60 {
                     break;
                 }
             }
-            on_its_way.drain(..).for_each(|(id, part)| ahead.come(id, part));
-            while let Some((slot, _)) = ahead.ready() {
-                prop_assert!(waiting.remove(&slot), "{slot} did not wait");
+            for (id, part) in on_its_way {
+                come(&mut ahead, &mut here, &mut waiting, id, &part)?;
             }
             prop_assert!(waiting.is_empty(), "{waiting:?} wait for ever");
         }
