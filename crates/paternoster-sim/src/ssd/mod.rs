@@ -62,6 +62,7 @@ mod tests;
 mod wire;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use paternoster_core::device::ServiceClock;
 use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused};
@@ -69,7 +70,7 @@ use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outco
 use crate::chance::Chance;
 use crate::model::{Figure, Model};
 
-use self::ahead::{Found, ReadAhead};
+use self::ahead::{Found, ReadAhead, StreamId};
 use self::buffer::{Program, Work, WriteBuffer};
 use self::calendar::{Calendar, Happening};
 use self::collection::Collection;
@@ -222,14 +223,16 @@ impl Ssd {
         None
     }
 
-    /// Sends every piece of a read to its die.
+    /// Sends every piece of a read to its die, and behind them what is fetched of its stream.
     fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
         let (mut parts, mut sector, mut sectors) = (0, command.sector, command.sectors);
+        let mut fetch = None;
         if self.ahead.is_some() {
-            let found = self.find_ahead(now, slot, command);
+            let (found, next) = self.find_ahead(now, slot, command);
             parts += u32::from(found > 0);
             sector += u64::from(found);
             sectors -= found;
+            fetch = next;
         }
         for piece in self.layout.pieces(sector, sectors) {
             let at = self.read_die(now, &piece);
@@ -240,26 +243,37 @@ impl Ssd {
         if let Some(inside) = self.inside[slot as usize].as_mut() {
             inside.parts = parts;
         }
+        if let Some((stream, range)) = fetch {
+            self.fetch(now, stream, range);
+        }
     }
 
-    /// How many sectors at the beginning of a read were fetched ahead or are on their way; what
-    /// comes next is fetched.
+    /// How many sectors at the beginning of a read were fetched ahead or are on their way, and what
+    /// is to be fetched next.
     #[inline(never)]
-    fn find_ahead(&mut self, now: Nanos, slot: u32, command: &Command) -> u32 {
-        let Some(ahead) = self.ahead.as_mut() else { return 0 };
+    fn find_ahead(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        command: &Command,
+    ) -> (u32, Option<(StreamId, Range<u64>)>) {
+        let Some(ahead) = self.ahead.as_mut() else { return (0, None) };
         let Found { sectors, is_here, fetch } = ahead.read(slot, command.sector, command.sectors);
         if sectors > 0 && is_here {
             self.calendar.enter(now, Happening::Collected { slot, sectors });
         }
-        if let Some((stream, range)) = fetch {
-            let all = u32::try_from(range.end - range.start).unwrap_or(0);
-            for piece in self.layout.pieces(range.start, all) {
-                let at = self.read_die(now, &piece);
-                let (die, sectors) = (piece.die, piece.sectors);
-                self.calendar.enter(at, Happening::Fetched { stream, die, sectors });
-            }
+        (sectors, fetch)
+    }
+
+    /// Reads what no command has asked for yet.
+    #[inline(never)]
+    fn fetch(&mut self, now: Nanos, stream: StreamId, range: Range<u64>) {
+        let all = u32::try_from(range.end - range.start).unwrap_or(0);
+        for piece in self.layout.pieces(range.start, all) {
+            let at = self.read_die(now, &piece);
+            let (die, sectors) = (piece.die, piece.sectors);
+            self.calendar.enter(at, Happening::Fetched { stream, die, sectors });
         }
-        sectors
     }
 
     /// A die reads a piece; when it is in its register.

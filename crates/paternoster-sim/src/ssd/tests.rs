@@ -282,6 +282,18 @@ fn forced_unit_access_waits_for_its_program() {
     }
 }
 
+/// Q2. Does what is fetched for later wait behind the read that has it fetched? The second read of
+/// a stream takes 8 to 16 itself and has 16 to 160 fetched (64 KiB in whole units), of which the
+/// first part lies on the same die: 74.288 us after the first, as that one took.
+#[test]
+fn a_read_goes_before_what_it_has_fetched() {
+    let mut rig = Rig::new(&Numbers { read_ahead: 64 << 10, ..numbers() }, facts());
+    for nth in 0..2 {
+        rig.send(Op::Read, nth * 8, 8);
+        assert_eq!(rig.end().0, (nth + 1) * 74_288);
+    }
+}
+
 /// One step of a random run: how long to wait before, what, where, how much, whether FUA.
 type Step = (u64, u8, u64, u32, bool);
 
@@ -390,8 +402,7 @@ proptest! {
         let link = numbers.link.command + numbers.link.rate.time(u64::from(sectors) * 512);
         let floor = 60 * (numbers.controller + link).0;
         prop_assert!(with >= floor - 60 * 8, "{with} is below {floor}");
-        // Each fetch may delay one read.
-        prop_assert!(with <= without + without / 10, "{with} with, {without} without");
+        prop_assert!(with <= without, "{with} with, {without} without");
     }
 }
 
