@@ -133,7 +133,8 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    fn new(facts: DeviceFacts, numbers: &Numbers) -> Ssd {
+    /// A drive; `past` is where its pages lie if it collects them.
+    fn new(facts: DeviceFacts, numbers: &Numbers, past: Option<Collection>) -> Ssd {
         let Numbers { channels, dies, planes, page, .. } = *numbers;
         let layout = Layout::new(page, planes, dies, channels);
         let unit = layout.unit_bytes();
@@ -148,7 +149,7 @@ impl Ssd {
             programs: vec![None; dies as usize],
             resting: (0..dies).collect(),
             buffer: WriteBuffer::new(numbers.buffer, unit, numbers.amplification, facts.depth),
-            collection: numbers.collection.as_ref().map(Collection::new),
+            collection: past,
             slc: numbers.slc.map(Slc::new),
             ahead: ahead(numbers, &layout, &facts),
             quiet_since: Nanos::ZERO,

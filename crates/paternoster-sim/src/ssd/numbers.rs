@@ -102,11 +102,12 @@ impl Blueprint for Described {
     }
 
     fn build_seeded(&self, facts: DeviceFacts, seed: u64) -> Box<dyn Model> {
-        let mut ssd = Ssd::new(facts, &self.numbers);
+        let past = self.numbers.collection.as_ref().map(|numbers| {
+            let past = self.past.get_or_init(|| Collection::new(numbers));
+            past.clone()
+        });
+        let mut ssd = Ssd::new(facts, &self.numbers, past);
         ssd.chance = Chance::new(seed, DRAWS);
-        if let Some(numbers) = &self.numbers.collection {
-            ssd.collection = Some(self.past.get_or_init(|| Collection::new(numbers)).clone());
-        }
         Box::new(ssd)
     }
 }

@@ -59,7 +59,7 @@ struct Rig {
 
 impl Rig {
     fn new(numbers: &Numbers, facts: DeviceFacts) -> Rig {
-        let device = Simulated::new(Ssd::new(facts, numbers));
+        let device = Simulated::new(Ssd::new(facts, numbers, None));
         let noop = paternoster_schedulers::by_name("noop").unwrap();
         // The queue only provides tags, and more than the device takes.
         let seen = DeviceFacts { depth: 64, ..facts };

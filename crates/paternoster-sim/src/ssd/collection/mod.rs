@@ -45,6 +45,17 @@ pub(super) use self::numbers::CollectionNumbers;
 /// The seed of a drive's past; the same for every run.
 const PAST: u64 = 0x5eed_0fa9_a570;
 
+#[cfg(test)]
+std::thread_local! {
+    static MADE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// How many pasts this thread has computed.
+#[cfg(test)]
+fn made() -> u32 {
+    MADE.get()
+}
+
 /// What a write owes to the dies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bill {
@@ -68,6 +79,8 @@ pub(super) struct Collection {
 impl Collection {
     /// A drive with its past.
     pub(super) fn new(numbers: &CollectionNumbers) -> Collection {
+        #[cfg(test)]
+        MADE.set(MADE.get() + 1);
         let mut blocks = Blocks::new(numbers.shape);
         for page in 0..numbers.filled {
             blocks.write(page);

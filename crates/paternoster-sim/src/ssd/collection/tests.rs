@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Q1 do the invariants hold, whatever is written and trimmed?  Q2 is amplification what the
 //! published formulas say, at every over-provisioning and occupancy?  Q3 what do trims save?
-//! Q4 what does a stream cost?  Q5 does a sample say what the whole says?
+//! Q4 what does a stream cost?  Q5 does a sample say what the whole says?  Q6 what does a past cost?
 
 use proptest::prelude::*;
 
@@ -351,6 +351,19 @@ fn told(
     let figures = device.model().figures().into_iter();
     let took = (device.now() - began).0 / 1000;
     (figures.map(|figure| (figure.name, figure.value)).collect(), real(took))
+}
+
+/// Q6. Is a drive's past computed once for all runs of its file, however many begin with it?
+#[test]
+fn the_past_is_computed_once() {
+    let description = described(20, 50, "");
+    let before = super::made();
+    for _ in 0..3 {
+        let figures = description.model().figures();
+        let occupied = figures.iter().find(|figure| figure.name == "occupied_part");
+        assert_eq!(occupied.map(|figure| figure.value), Some(0.5));
+    }
+    assert_eq!(super::made() - before, 1);
 }
 
 proptest! {
