@@ -32,25 +32,31 @@ fn write(drive: &mut Drive, from_mb: u64, mb: u64) -> f64 {
     f64::from(u32::try_from((drive.now() - began).0 / 1000).unwrap())
 }
 
+/// Tells how far a figure is from a measured one that nothing here was chosen for.
+fn compare(what: &str, found: f64, measured: f64) {
+    let off = (found / measured - 1.0) * 100.0;
+    println!("{what}: {found:.1}, measured {measured:.1}: {off:+.1} %");
+}
+
 fn figure(drive: &Drive, name: &str) -> f64 {
     let figures = drive.model().figures();
     figures.iter().find(|figure| figure.name == name).expect(name).value
 }
 
-/// Does an 870 QVO of 4 TB write as published (kitguru.net, 2020)? *Fitted*: 530 MB/s stated in the
-/// cache of 78 GB, 160 past it. *Compared*: 487 and 169 MB/s were measured. After a minute without
-/// commands it folded 59 s of 160 MB/s, 9.4 GB: the next 9.4 GB are fast again, which no source
-/// says.
+/// Does an 870 QVO of 4 TB write as stated (kitguru.net, 2020)? *Fitted*: 530 MB/s in the cache of
+/// 78 GB, 160 past it. *Short*: 486.92 and 169.45 MB/s were measured there, so the model is 8.9 %
+/// above and 5.7 % below; that is printed and judges nothing. After a minute without commands it
+/// folded 59 s of 160 MB/s, 9.4 GB: the next 9.4 GB are fast again, which no source says.
 #[test]
 fn the_cliff_of_an_870_qvo() {
     let mut drive = Simulated::new(device("ssd-870qvo").model());
     let before = 70_000.0 / write(&mut drive, 0, 70_000) * 1e6;
     near("870 QVO MB/s in the cache, stated", before, 530.0, 1.0);
-    near("870 QVO MB/s in the cache, measured", before, 486.92, 10.0);
+    compare("870 QVO MB/s in the cache", before, 486.92);
     let _to_its_end = write(&mut drive, 70_000, 12_000);
     let behind = 5_000.0 / write(&mut drive, 82_000, 5_000) * 1e6;
     near("870 QVO MB/s behind the cache, stated", behind, 160.0, 1.0);
-    near("870 QVO MB/s behind the cache, measured", behind, 169.45, 7.0);
+    compare("870 QVO MB/s behind the cache", behind, 169.45);
     near("870 QVO SLC, GB", figure(&drive, "slc_held_bytes") / 1e9, 78.0, 0.1);
     assert_eq!(drive.wait(Some(drive.now() + Nanos::from_secs(60))), None);
     let again = 9_000.0 / write(&mut drive, 90_000, 9_000) * 1e6;
