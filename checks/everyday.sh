@@ -10,7 +10,7 @@ install fio=fio /usr/share/doc/fio/examples=fio-examples blkparse=blktrace jq=jq
   /usr/lib/python3/dist-packages/nbd.py=python3-libnbd qemu-io=qemu-utils fusermount3=fuse3 \
   nbdkit=nbdkit /usr/include/nbdkit-filter.h=nbdkit-plugin-dev sqlite3=sqlite3 \
   /usr/include/sqlite3.h=libsqlite3-dev /usr/include/liburing.h=liburing-dev \
-  pkg-config=pkg-config groff=groff-base
+  pkg-config=pkg-config groff=groff-base zsh=zsh fish=fish
 step "downloads: crates"
 cargo fetch --locked
 
