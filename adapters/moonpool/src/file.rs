@@ -4,7 +4,7 @@
 //! As in moonpool, a read or write that was begun goes on, whatever buffer the next poll brings:
 //! even one whose future was dropped still happens, unless a seek comes first. If the handle is
 //! dropped too, or a write failed, bytes may remain beyond the file's end: they are zeroed before
-//! the file grows over them.
+//! the file grows over them, by a write that waits for all others and keeps them out.
 
 use std::future::Future;
 use std::io::{self, SeekFrom};
@@ -82,16 +82,21 @@ impl<T: TimeProvider> Place<T> {
     /// Writes at a place, or at the file's end; returns where that ended.
     async fn write(self, at: Option<u64>, data: Vec<u8>) -> io::Result<(u64, usize)> {
         let len = data.len() as u64;
-        let is_clear = |at| self.inode.extents().stale_up_to(at).is_none();
-        let is_whole = at.is_some_and(|at| at.is_multiple_of(SECTOR) && is_clear(at))
-            && len.is_multiple_of(SECTOR);
         let order = &self.inode.order;
-        let _alone = if is_whole { None } else { Some(order.write().await) };
-        let _beside = if is_whole { Some(order.read().await) } else { None };
+        let mut beside = None;
+        if let Some(at) = at.filter(|at| at.is_multiple_of(SECTOR) && len.is_multiple_of(SECTOR)) {
+            let shared = order.read().await;
+            // The file would grow over what lies before a write beyond its end: what others have
+            // under way there may still be given up. Held, it gets no shorter.
+            if at <= self.inode.extents().len {
+                beside = Some(shared);
+            }
+        }
+        let _alone = if beside.is_none() { Some(order.write().await) } else { None };
         let at = at.unwrap_or_else(|| self.inode.extents().len);
         let end = at.saturating_add(len);
         self.inode.reserve(end).ok_or(io::ErrorKind::StorageFull)?;
-        if !is_whole {
+        if beside.is_none() {
             self.clear(at).await?;
         }
         let under_way = UnderWay(&self.inode, at..end);

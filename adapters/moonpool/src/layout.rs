@@ -101,7 +101,7 @@ impl Drop for UnderWay<'_> {
 pub(crate) struct Inode {
     extents: Mutex<Extents>,
     space: Arc<Space>,
-    /// Held exclusively by writes that must read first.
+    /// Held exclusively by writes that must read first, and by those beyond the file's end.
     pub(crate) order: RwLock<()>,
 }
 

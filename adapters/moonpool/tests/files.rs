@@ -261,6 +261,48 @@ fn what_was_given_up_does_not_show_behind_the_end() {
     }
 }
 
+/// Two writes beyond the file's end at once, the nearer of which fails or is given up when the other
+/// has begun: does the file have zeros where it was, whatever parts of sectors it had?
+#[test]
+fn what_is_given_up_beside_another_write_does_not_show() {
+    for (seed, fails) in (0..40).map(|seed| (seed, seed % 2 == 1)) {
+        let (..) = simulate(seed, Nanos::MAX, move |storage| async move {
+            let mut near = storage.open("a", OpenOptions::create_write()).await.unwrap();
+            near.write_all(&[1; 512]).await.unwrap();
+            let options = OpenOptions::new().read(true).write(true);
+            let mut far = storage.open("a", options).await.unwrap();
+            let at = [512_u64, 600, 8192, (3 << 20) + 7][seed as usize / 2 % 4];
+            let gap = [0, 512, 4096, 1 << 20, 512 * 9][seed as usize / 8 % 5];
+            let far_at = (at + 4096).next_multiple_of(512) + gap;
+            near.seek(SeekFrom::Start(at)).await.unwrap();
+            far.seek(SeekFrom::Start(far_at)).await.unwrap();
+            if fails {
+                storage.disk().with(|disk| disk.episode("error errno=5 op=write count=1")).unwrap();
+                let both = futures::join!(near.write_all(&[2; 4096]), far.write_all(&[3; 4096]));
+                assert!(both.0.is_err() && both.1.is_ok(), "{both:?}");
+            } else {
+                let mut write = far.write(&[3; 4096]);
+                futures::future::poll_fn(|context| {
+                    assert!(near.write(&[2; 4096]).poll_unpin(context).is_pending());
+                    assert!(write.poll_unpin(context).is_pending(), "it takes time");
+                    Poll::Ready(())
+                })
+                .await;
+                drop(near);
+                assert_eq!(write.await.unwrap(), 4096);
+            }
+            let mut found = Vec::new();
+            far.seek(SeekFrom::Start(0)).await.unwrap();
+            far.read_to_end(&mut found).await.unwrap();
+            assert_eq!(found.len() as u64, far_at + 4096);
+            let (before, end) = found.split_at(usize::try_from(far_at).unwrap());
+            let shows = before[512..].iter().position(|byte| *byte != 0);
+            assert_eq!(shows, None, "seed {seed}, fails: {fails}, {at} before {far_at}");
+            assert!(end.iter().all(|byte| *byte == 3), "seed {seed}");
+        });
+    }
+}
+
 /// Is each mistake refused as by std's files, and does a write that is too large leave space?
 #[test]
 fn what_is_not_allowed_is_refused() {
