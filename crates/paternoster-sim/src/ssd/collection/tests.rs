@@ -382,13 +382,13 @@ fn told(
 #[test]
 fn the_past_is_computed_once() {
     let description = described(20, 50, "");
-    let before = super::made();
+    let before = made();
     for _ in 0..3 {
         let figures = description.model().figures();
         let occupied = figures.iter().find(|figure| figure.name == "occupied_part");
         assert_eq!(occupied.map(|figure| figure.value), Some(0.5));
     }
-    assert_eq!(super::made() - before, 1);
+    assert_eq!(made() - before, 1);
 }
 
 proptest! {
