@@ -17,7 +17,7 @@
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::builder::{MapValueParser, PossibleValue, TypedValueParser, ValueParserFactory};
 use clap::error::ErrorKind;
@@ -162,14 +162,22 @@ impl ValueParserFactory for Format {
 
 /// Refuses Parquet on a terminal, before anything is run.
 pub(crate) fn check(command: &ArgMatches) -> Result<(), Failure> {
-    let format = command.try_get_one::<Format>("format").ok().flatten();
-    let has_output = command.try_get_one::<PathBuf>("output").ok().flatten().is_some();
-    match format {
-        Some(Format::Parquet) if !has_output && std::io::stdout().is_terminal() => {
-            Err(no_terminal())
-        }
-        _ => Ok(()),
+    if goes_to_stdout_as_parquet(command) && std::io::stdout().is_terminal() {
+        return Err(no_terminal());
     }
+    Ok(())
+}
+
+/// Whether the results were asked for as Parquet, and no file for them. By the words, since the
+/// option's value is of another type, and its name another one, where a command has own formats.
+fn goes_to_stdout_as_parquet(command: &ArgMatches) -> bool {
+    let has = |id: &str| command.ids().any(|known| known == id);
+    let asks = |id: &str| {
+        let words = has(id).then(|| command.get_raw(id)).flatten();
+        words.is_some_and(|mut words| words.any(|word| word == "parquet"))
+    };
+    let has_output = has("output") && command.get_raw("output").is_some();
+    (asks("format") || asks("output_format")) && !has_output
 }
 
 fn no_terminal() -> Failure {
@@ -249,5 +257,46 @@ mod tests {
         }
         let least = if cfg!(feature = "instruments") { 10 } else { 2 };
         assert!(seen >= least, "{seen} commands have the option");
+    }
+
+    /// Is Parquet without a file for it seen with every command that has the option, whatever the
+    /// type of its value: so that it is refused on a terminal before anything runs?
+    #[test]
+    fn parquet_is_seen_before_anything_runs() {
+        // What a command requires beside its options.
+        let more = |name: &str| match name {
+            "analyze" | "replay" | "sysbench" | "disktest" | "ctl" | "reproduce" => "x",
+            _ => "",
+        };
+        let mut seen = 0;
+        for command in Program::command().get_subcommands_mut() {
+            let arguments = || command.get_arguments();
+            let Some(format) = arguments().find(|it| it.get_long() == Some("format")) else {
+                continue;
+            };
+            let id = format.get_id().clone();
+            let output = arguments().find(|it| it.get_id() == "output");
+            let output = output.and_then(clap::Arg::get_long);
+            let asked = |words: &[&str]| {
+                let name = command.get_name();
+                let rest = Some(more(name)).filter(|word| !word.is_empty());
+                // Any parser of the value would do, as the program may be without Parquet.
+                let plain =
+                    command.clone().mut_arg(&id, |it| it.value_parser(clap::value_parser!(String)));
+                let plain = plain.subcommand_required(false).ignore_errors(true);
+                let words = [name].into_iter().chain(words.iter().copied()).chain(rest);
+                let matches = plain.try_get_matches_from(words).expect("errors are ignored");
+                super::goes_to_stdout_as_parquet(&matches)
+            };
+            let name = command.get_name();
+            assert!(asked(&["--format=parquet"]), "{name}");
+            assert!(!asked(&["--format=csv"]), "{name}");
+            if let Some(output) = output {
+                let output = format!("--{output}=x");
+                assert!(!asked(&["--format=parquet", &output]), "{name}");
+            }
+            seen += 1;
+        }
+        assert!(seen >= 10, "{seen} commands have the option");
     }
 }
