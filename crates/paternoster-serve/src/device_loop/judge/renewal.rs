@@ -70,6 +70,11 @@ impl Renewal {
         !self.is_refused && self.caps.iter().any(|caps| *caps != Caps::default())
     }
 
+    /// Whether clients are another tenant's once it was taken.
+    pub(super) fn moves_clients(&self) -> bool {
+        !self.is_refused && self.swaps
+    }
+
     /// The plan as it is once this was taken.
     fn of(&self, plan: &Plan) -> Plan {
         let mut renewed = plan.clone();
