@@ -261,7 +261,7 @@ fn what_was_given_up_does_not_show_behind_the_end() {
     }
 }
 
-/// Two writes beyond the file's end at once, the nearer of which fails or is given up when the other
+/// Two writes beyond the end at once, the nearer of which fails or is given up when the other
 /// has begun: does the file have zeros where it was, whatever parts of sectors it had?
 #[test]
 fn what_is_given_up_beside_another_write_does_not_show() {
