@@ -33,6 +33,9 @@ use crate::table::{align_right, plain_table, terminal_width, trimmed, wrap_last}
 use crate::target::Target;
 use crate::{Failure, units};
 
+/// The readers in the background read so much at once.
+const FILE_MIN: u64 = 128 << 10;
+
 /// How long others may run before a start, and how long a start may take at most.
 const TIME_MAX: Nanos = Nanos::from_secs(3600);
 
@@ -217,7 +220,14 @@ pub(crate) fn asked(options: &StartupOptions) -> Result<Startup, Failure> {
     let Some(profile) = profile::by_name(&options.profile) else {
         return Err(Failure::Request(format!("there is no profile `{}`", options.profile)));
     };
-    let file_size = options.file_size.as_ref().map(|text| size("--file-size", text, FILE_MAX));
+    let file_size = options.file_size.as_ref().map(|text| {
+        let bytes = size("--file-size", text, FILE_MAX)?;
+        if bytes < FILE_MIN {
+            let why = format!("--file-size {text}: at least 128 KiB, one call of its readers");
+            return Err(Failure::Request(why));
+        }
+        Ok(bytes)
+    });
     let warmup = time("--warmup", &options.warmup, Nanos::from_secs(1))?;
     let limit = some_time("--limit", &options.limit)?;
     for (option, span) in [("--warmup", warmup), ("--limit", limit)] {
