@@ -72,6 +72,14 @@ while [ "$(left)" -gt 0 ]; do
       "PATERNOSTER_STREAM_SEED=${seed}000000 ./test"
     exit 1
   fi
+  step "seed $seed: fio jobs that depend on the clock"
+  test_options=(fio_timed:: --test-threads=1)
+  if ! run_tests "soak-timed-$seed" within env PATERNOSTER_FIO_TIMED=200 \
+    PATERNOSTER_FIO_SEED=$((1000 * seed)) cargo test -p paternoster --test real_time; then
+    echo "failed with seed $seed; the cases are in target/tmp/fio-timed"
+    exit 1
+  fi
+  test_options=()
   if [ $fuzz = yes ] && [ "$(left)" -gt $((fuzz_seconds + 5)) ]; then
     step "seed $seed: fuzz targets, $fuzz_seconds s each"
     for target in $targets; do

@@ -2,7 +2,8 @@
 //! Ending: how the end of one job ends others, and which job waits for which.
 //!
 //! ```text
-//! exitall                      the first job that ends stops its group (exit_what=group)
+//! exitall                      the first that ends stops its group (exit_what=group), whichever
+//!                              job it is and whichever has the option
 //! exit_what=stonewall          ... all that run now; those after the next stonewall go on
 //! exit_what=all                ... everything, started or not
 //! wait_for=writers             begins when every clone of [writers] has ended
@@ -31,7 +32,7 @@ pub enum ExitWhat {
 /// What a job's end does to others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ending {
-    /// `exitall`: this job's end stops others.
+    /// `exitall`: each job's end stops others.
     pub exit_all: bool,
     /// `exit_what`: which.
     pub what: ExitWhat,

@@ -2,23 +2,27 @@
 //! Flow: jobs that keep their counts of I/Os in proportion.
 //!
 //! Jobs with the same `flow_id` (0 unless given) share a flow; `flow=N` is the job's weight in it.
-//! A job may issue while its part of what the flow has issued is not above its part of the
-//! weights; if it is, the job sleeps for `flow_sleep` and asks again:
+//! A job may issue while what it has issued is no more than its part of the weights would be of
+//! one I/O more than the flow has issued; if it is, the job sleeps for `flow_sleep` and asks again:
 //!
 //! ```text
-//! weights 3 and 1      A may issue while A * 4 <= (A + B) * 3
-//! A B     0 0 yes   1 0: 4 <= 3 no   until B issues:   1 1: 4 <= 6 yes   2 1: 8 <= 9 yes
-//!         3 1: 12 <= 12 yes   4 1: 16 <= 15 no
+//! weights 3 and 1      A may issue while A * 4 <= (A + B + 1) * 3
+//! A B     0 0 yes   1 0: 4 <= 6 yes   2 0: 8 <= 9 yes   3 0: 12 <= 12 yes   4 0: 16 <= 15 no
+//!         until B issues:   4 1: 16 <= 18 yes ... 6 1: 24 <= 24 yes   7 1: 28 <= 27 no
 //! ```
 //!
-//! So no job runs ahead by more than an I/O, and the slowest decides for all. A job that ends takes
-//! its weight and its count along; otherwise the others would wait for it for ever.
+//! So no job runs ahead by more than its weight, and the slowest decides for all. A job that ends takes
+//! its weight and its count along; otherwise the others would wait for it for ever. A job with a
+//! `startdelay` counts from the beginning: the others wait for it.
+//!
+//! Differs: in fio so do jobs behind a `stonewall` and with `wait_for`, so that those before them
+//! come to a stop for good. Here these count from their own beginning.
 //!
 //! Invariants: I1 of the members that are there at least one may issue (the one with the least
 //! count for its weight); I2 a flow's sums are those of its members.
 //!
-//! Source: FIO-65; manual of fio 3.33. The rule of which job waits is ours: fio's was only measured
-//! in its long-run proportions.
+//! Source: FIO-65; manual of fio 3.33. Which job waits was measured on a slow device, I/O by I/O:
+//! with weights 1 and 3, and sleeps longer than the run, they made 1 and 7 I/Os.
 
 use std::collections::BTreeMap;
 
@@ -48,11 +52,20 @@ impl FlowShare {
         match name {
             "flow" => self.weight = read.small(text, 0, 1000)?,
             "flow_id" => self.id = read.small(text, 0, u64::from(u32::MAX))?,
-            "flow_sleep" => self.sleep = read.time(text, MICROSECOND)?,
+            "flow_sleep" => self.sleep = sleep(text, read)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
+}
+
+/// `flow_sleep`: a number of microseconds. fio reads a unit behind it as that of a size, so that
+/// `5ms` are 5 Mi: 5.2 s.
+fn sleep(text: &str, read: &mut Reader<'_>) -> Result<Nanos, String> {
+    let micros = read.size(text).map_err(|_| {
+        format!("`{text}` is no number of microseconds, and fio knows no other unit here")
+    })?;
+    Ok(Nanos(micros.saturating_mul(MICROSECOND)))
 }
 
 /// A member of a flow.
@@ -99,8 +112,8 @@ impl Flows {
         Some(FlowMember(self.members.len() - 1))
     }
 
-    /// The member's job begins. A job that comes later starts with its part of what the others have
-    /// issued; otherwise they would wait for it to catch up.
+    /// The member counts from now on. One that comes later starts with its part of what the others
+    /// have issued; otherwise they would wait for it to catch up.
     pub fn enter(&mut self, member: FlowMember) {
         let own = &mut self.members[member.0];
         if core::mem::replace(&mut own.there, true) {
@@ -127,7 +140,7 @@ impl Flows {
         let Some(sums) = self.sums.get(&own.id) else { return true };
         // Wide, because counts of a long run times a thousand weights are.
         let part = u128::from(own.issued) * u128::from(sums.weight);
-        part <= u128::from(sums.issued) * u128::from(own.weight)
+        part <= (u128::from(sums.issued) + 1) * u128::from(own.weight)
     }
 
     /// The member has issued an I/O.
@@ -188,7 +201,10 @@ mod tests {
         let (a, b) = (flows.join(&share(0, 3)).unwrap(), flows.join(&share(0, 1)).unwrap());
         [a, b].into_iter().for_each(|member| flows.enter(member));
         assert!(flows.may_issue(a) && flows.may_issue(b));
-        flows.issued(a);
+        for _ in 0..4 {
+            assert!(flows.may_issue(a));
+            flows.issued(a);
+        }
         assert!(!flows.may_issue(a) && flows.may_issue(b));
         flows.issued(b);
         for _ in 0..3 {
@@ -214,7 +230,11 @@ mod tests {
         assert!(flows.may_issue(a), "alone it waits for nobody");
         flows.enter(b);
         assert!(flows.may_issue(a) && flows.may_issue(b));
-        flows.issued(a);
+        // 31 * 4 <= (31 + 10 + 1) * 3 = 126; 32 * 4 <= 43 * 3 = 129; 33 * 4 <= 44 * 3 = 132.
+        for _ in 0..4 {
+            assert!(flows.may_issue(a));
+            flows.issued(a);
+        }
         assert!(!flows.may_issue(a) && flows.may_issue(b));
     }
 

@@ -52,6 +52,8 @@ mod name_hash;
 pub(in crate::fio) mod skew;
 mod zones;
 
+use paternoster_core::Nanos;
+
 use crate::direction::Direction;
 
 use super::file_choice::FileChoice;
@@ -107,6 +109,8 @@ pub struct Offsets {
     files: Vec<FileOffsets>,
 
     mix: Mix,
+    /// How long the next read, and the next write, has to wait for its rate.
+    waits: [Nanos; 2],
     issued_bytes: u64,
     issued_in_pass: u64,
     issued: u64,
@@ -178,6 +182,7 @@ impl Offsets {
             files,
             seeds,
             mix: Mix::default(),
+            waits: [Nanos::ZERO; 2],
             issued_bytes: 0,
             issued_in_pass: 0,
             issued: 0,
@@ -212,6 +217,12 @@ impl Offsets {
             self.finished = true;
         }
         piece
+    }
+
+    /// Says how long a read and a write would have to wait for their rates if they were the next
+    /// I/O: of a mixed job, the one that waits less goes before the one that was drawn.
+    pub fn paced(&mut self, waits: [Nanos; 2]) {
+        self.waits = waits;
     }
 
     /// The file of a due sync: the one whose turn it is, which this takes (measured: with two files
@@ -314,7 +325,10 @@ impl Offsets {
             Kind::WriteOnly => Direction::Write,
             Kind::TrimOnly => Direction::Trim,
             Kind::TrimWrite => self.files[file].trim_or_write(self.shared.pattern.random),
-            Kind::ReadWrite => self.mix.next(&mut self.mix_generator, self.rwmixread),
+            Kind::ReadWrite => {
+                let drawn = self.mix.next(&mut self.mix_generator, self.rwmixread);
+                self.mix.paced(drawn, self.waits)
+            }
         }
     }
 }

@@ -11,8 +11,13 @@
 //! rate_process=poisson         0, then gaps of -ln(u) / iops: 46.9 9.5 6.2 21.2 ms at 50 iops
 //! ```
 //!
-//! A mixed job that is ahead in the direction it drew waits for that direction. (fio may let the
-//! other one go first.)
+//! A mixed job draws a direction for each I/O. If that one would have to wait and the other one
+//! less, the other one goes ([`Pace::waits`]); the next I/O is drawn anew:
+//!
+//! ```text
+//! rate_iops=50, (reads), 5 ms each    draws  r r r w r r w w w r w
+//!                                     fio    r w w w r w w w w r w    at 0 5 10 15 20 25 ... ms
+//! ```
 //!
 //! `thinktime` counts as time that passes, so that a job catches up after it; with
 //! `rate_ignore_thinktime` the schedule moves on by the pause ([`Pace::thought`]).
@@ -202,6 +207,12 @@ impl Pace {
         }
         let nanos = u128::from(schedule.issued) * SECOND / u128::from(rate);
         self.began + Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// How long the next read, and the next write, would have to wait from now on.
+    #[must_use]
+    pub fn waits(&self, now: Nanos) -> [Nanos; 2] {
+        [Direction::Read, Direction::Write].map(|way| self.due(way).max(now) - now)
     }
 
     /// An I/O of `bytes` was issued.

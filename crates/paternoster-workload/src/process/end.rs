@@ -182,7 +182,8 @@ impl Process {
         }
         match self.search.as_mut().map(|search| search.completed(now, latency)) {
             // The report is of the last window.
-            Some(Verdict::Found(_)) => self.statistics.start(now),
+            Some(Verdict::Found(_)) if !self.goal.goes_on => self.statistics.start(now),
+            Some(Verdict::TooLong) => self.fail(ETIMEDOUT),
             Some(Verdict::Done) if self.phase == Phase::Running => self.phase = Phase::Draining,
             _ => {}
         }

@@ -340,6 +340,13 @@ impl Process {
         self.pace.change(now, job);
     }
 
+    /// The others of its flow count with it from now on.
+    pub fn enter_flow(&self, shared: &mut Shared) {
+        if let Some(member) = self.flow {
+            shared.flows.enter(member);
+        }
+    }
+
     /// Begins at `now`.
     pub fn start(&mut self, now: Nanos, shared: &mut Shared) {
         self.phase = Phase::Running;
@@ -347,9 +354,7 @@ impl Process {
         self.measure_from = now + self.ramp;
         self.deadline = self.runtime.map_or(Nanos::MAX, |runtime| self.measure_from + runtime);
         self.ready_at = now;
-        if let Some(member) = self.flow {
-            shared.flows.enter(member);
-        }
+        self.enter_flow(shared);
         self.pace.start(now);
         self.think.start(now);
         if let Some(player) = &mut self.player {

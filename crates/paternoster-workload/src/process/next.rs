@@ -62,6 +62,9 @@ impl Process {
         if self.ends_loop {
             return if self.in_flight() > 0 { Step::Nothing } else { Step::EndLoop };
         }
+        if self.pending.is_none() {
+            self.source.paced(self.pace.waits(now));
+        }
         let planned = self.pending.take().or_else(|| self.source.next());
         let loop_ended = self.source.take_loop_end();
         self.ends_loop = loop_ended && self.syncs.ends_with_sync();

@@ -133,6 +133,11 @@ impl Source {
         of_pattern && self.together.generator.is_none() && self.offsets.has_more()
     }
 
+    /// How long the next read and the next write would have to wait for their rates.
+    pub(super) fn paced(&mut self, waits: [Nanos; 2]) {
+        self.offsets.paced(waits);
+    }
+
     /// Whether another of its loops has begun; once. The pattern's next task is still to come then,
     /// a log's is the first of that loop.
     pub(super) fn take_loop_end(&mut self) -> bool {

@@ -70,7 +70,8 @@ pub struct Settings {
     pub seed: u64,
     /// CPU time for each I/O.
     pub submit_cost: Nanos,
-    /// A process begins up to this much after the one before; with zero all begin at once.
+    /// A process begins up to this much after the one before, and delayed ones when fio looks for
+    /// them; with zero all begin at once, or exactly after their delays.
     pub start_jitter: Nanos,
     /// Ends every job after this time of its own, whatever it says.
     pub runtime: Option<Nanos>,
@@ -280,6 +281,8 @@ struct Run {
     groups: Vec<u32>,
     left_of_job: Vec<usize>,
     in_background: Vec<bool>,
+    /// Delayed processes begin when fio would look for them.
+    looks_for_delayed: bool,
     shared_changes: u64,
     status_every: Option<Nanos>,
     status_at: Nanos,
@@ -311,6 +314,7 @@ impl Run {
             ends: jobs.iter().map(|job| job.clones.ending.clone()).collect(),
             groups: reporting_groups(jobs),
             left_of_job: (0..jobs.len()).map(left_of).collect(),
+            looks_for_delayed: settings.start_jitter > Nanos::ZERO,
             in_background: jobs.iter().map(Job::is_in_background).collect(),
             shared_changes: 0,
             status_every: settings.status_interval,

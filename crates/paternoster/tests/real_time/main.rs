@@ -12,4 +12,5 @@
 mod common;
 
 mod emulate;
+mod fio_timed;
 mod versus_kernel;

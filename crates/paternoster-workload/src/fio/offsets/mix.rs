@@ -5,6 +5,8 @@
 //! part of what the old one had made by then. (Measured: with this rule every job of the judge has
 //! fio's directions, without it the second thread of a run soon differs.)
 
+use paternoster_core::Nanos;
+
 use crate::direction::Direction;
 use crate::fio::random::Taus88;
 
@@ -30,6 +32,21 @@ impl Mix {
             }
         }
         if self.writes { Direction::Write } else { Direction::Read }
+    }
+
+    /// The direction that goes instead of the drawn one, if that would have to wait longer for its
+    /// rate; at a tie the drawn one does.
+    pub(super) fn paced(&mut self, drawn: Direction, waits: [Nanos; 2]) -> Direction {
+        let other = match drawn {
+            Direction::Write => Direction::Read,
+            Direction::Read | Direction::Trim => Direction::Write,
+        };
+        let wait = |direction| waits[usize::from(direction == Direction::Write)];
+        if wait(other) >= wait(drawn) {
+            return drawn;
+        }
+        self.writes = other == Direction::Write;
+        other
     }
 
     /// A pass begins: a direction is drawn at once, and counts go on.
