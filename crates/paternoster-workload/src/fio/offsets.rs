@@ -29,6 +29,7 @@
 //! loops=3 number_ios=3           0 4 8 12 | 0 4 8 12 | 0
 //! loops=2 norandommap            8 0 8 4 12 0 4 8        nothing is ever used up: one pass
 //! time_based                     0 8 12 4 | 12 4 8 0     only the map is cleared
+//! loops=2 offset=50%             8 12 16 20 | 12 16 20   of 16k; then of the 24k that the file has
 //! ```
 //!
 //! [`Offsets::next_pass`] begins a further pass. A time_based pass on one file has no end; on
@@ -87,6 +88,8 @@ pub struct Extent<'a> {
     pub bytes: u64,
     /// How far from its start an I/O that begins in it may reach; its end if that is less.
     pub room: u64,
+    /// Where it begins from the second pass on; its end stays.
+    pub later: u64,
 }
 
 /// The I/Os of one clone of a job.
@@ -139,7 +142,13 @@ impl Offsets {
         entropy: u64,
     ) -> Offsets {
         let name = job.file_names(0).into_iter().next().unwrap_or_default();
-        let extent = Extent { file: &name, start: region_start, bytes: region_bytes, room: 0 };
+        let extent = Extent {
+            file: &name,
+            start: region_start,
+            bytes: region_bytes,
+            room: 0,
+            later: region_start,
+        };
         Offsets::over(job, thread, &[extent], io_bytes, entropy)
     }
 
@@ -287,6 +296,7 @@ impl Offsets {
 
     fn rewind(&mut self) {
         self.clear_regions();
+        self.files.iter_mut().for_each(FileOffsets::go_to_later_start);
         self.mix.next_pass();
         self.shared.zone_done = 0;
         if self.repeats {

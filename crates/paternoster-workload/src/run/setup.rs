@@ -149,6 +149,7 @@ impl Seats<'_> {
                 start: file.start,
                 bytes: file.bytes,
                 room: file.room,
+                later: layout::later_start(job, clone, file),
             })
             .collect();
         let seeds = Seeds::of(job, thread, entropy);

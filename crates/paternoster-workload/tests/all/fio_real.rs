@@ -233,6 +233,7 @@ fn ours(arguments: &[String]) -> Vec<Io> {
     let sizes = file_sizes(job, job.files.nrfiles, 0, &Seeds::of(job, thread, 0));
     let extents = names.iter().zip(sizes).map(|(name, bytes)| Extent {
         room: 0,
+        later: 0,
         file: name,
         start: 0,
         bytes: bytes.expect("a size"),

@@ -92,6 +92,8 @@ pub(super) struct FileOffsets {
     region: u64,
     /// How far from the start an I/O may reach that begins in the region.
     room: u64,
+    /// Where it is in later passes.
+    later: u64,
     /// By direction: alignment of random offsets, and how many there are.
     aligns: [u64; 3],
     blocks: [u64; 3],
@@ -147,6 +149,7 @@ impl FileOffsets {
             start: extent.start,
             region,
             room: extent.room.max(region).min(u64::MAX - extent.start),
+            later: extent.later,
             aligns,
             blocks,
             unit,
@@ -187,6 +190,15 @@ impl FileOffsets {
         }
         self.last = [None; 3];
         self.unwritten = false;
+    }
+
+    /// A later pass begins where its percentage of the file, as it is now, says. The end stays, and
+    /// random I/Os are drawn from as many blocks as before: one beyond the end ends the pass.
+    pub(super) fn go_to_later_start(&mut self) {
+        let less = self.later.saturating_sub(self.start).min(self.region);
+        self.start += less;
+        self.region -= less;
+        self.room -= less;
     }
 
     /// Offset in the file and length of the next I/O; `None` if the region is used up.

@@ -45,6 +45,11 @@ const MINIMAL: &[Minimal] = &[
     // 30 % of 67584 are 20275, rounded up 20480. 1k + 10 % of 32k are 4300, rounded up 8k.
     ("size=66k offset=30%", 16, (0, "a.0.0 read 20480+4096")),
     ("size=32k numjobs=2 offset_increment=10% offset=1k", 16, (8, "a.1.0 read 8192+4096")),
+    // A later pass begins at 25 % of 80k, as far as the first one came; its end stays. Of random
+    // ones the first beyond it is the end.
+    ("size=64k offset=25% loops=4", 61, (16, "a.0.0 read 20480+4096")),
+    ("rw=randread size=64k offset=25% loops=2", 24, (21, "a.0.0 read 77824+4096")),
+    ("size=272k numjobs=2 offset_increment=24% loops=2", 268, (204, "a.1.0 read 86016+4096")),
     // The second of three clones is thread 3, whose first blocks are 0, 6, 5.
     ("rw=randread size=32k numjobs=3", 24, (9, "a.1.0 read 24576+4096")),
     // One after the other in each file; sequential trims and writes have sizes of their own.
