@@ -139,7 +139,8 @@ fn trimwrite_alternates() {
 fn syncs_take_turns() {
     let order = |options: &str, every: usize| -> String {
         let names = ["a", "b"];
-        let extents = names.map(|file| Extent { file, start: 0, bytes: 8 * 4096, room: 0 });
+        let extents =
+            names.map(|file| Extent { file, start: 0, bytes: 8 * 4096, room: 0, later: 0 });
         let mut offsets = Offsets::over(&job(options), 1, &extents, 16 * 4096, 0);
         let mut order = String::new();
         for write in 0..12 {
@@ -228,7 +229,7 @@ proptest! {
         let job = job(&options);
         let names = job.file_names(0);
         let extents: Vec<Extent<'_>> =
-            names.iter().map(|file| Extent { file, start, bytes: region, room: 0 }).collect();
+            names.iter().map(|file| Extent { file, start, bytes: region, room: 0, later: start }).collect();
         let mut offsets = Offsets::over(&job, thread, &extents, io, 0);
         for pass in 0..3 {
             let mut used = std::collections::HashSet::new();
