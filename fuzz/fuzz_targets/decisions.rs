@@ -19,7 +19,8 @@ fn look(record: &[u8]) {
 fuzz_target!(|data: &[u8]| {
     look(data);
     let Some((&first, calls)) = data.split_first() else { return };
-    let elevator = paternoster_schedulers::ALL[usize::from(first) % paternoster_schedulers::ALL.len()].name.to_owned();
+    let place = usize::from(first) % paternoster_schedulers::ALL.len();
+    let elevator = paternoster_schedulers::ALL[place].name.to_owned();
     let facts = DeviceFacts {
         capacity: 1 << 20,
         depth: 4,

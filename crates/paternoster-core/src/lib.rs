@@ -82,8 +82,8 @@
 //! * `audit`: in debug builds the queue and its elevator verify their invariants automatically,
 //!   many times slower; for testing your own elevator. [`RequestQueue::audit`] does it on request,
 //!   in any build.
-//! * `testing`: an elevator without a queue, in a view whose time, clients and requests a test makes
-//!   (the module `testing`).
+//! * `testing`: an elevator without a queue, in a view whose time, clients and requests a test
+//!   makes (the module `testing`).
 //!
 //! # What one queue on one thread cannot model
 //! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The I/O schedulers of Linux, and one of our own, for the queue of `paternoster-core`.
 //!
-//! Each is an [`Elevator`]: it keeps the requests that wait in a queue and decides which goes to the
-//! device next. They use what any elevator may use: nothing of the queue is open to them that is
-//! not open to one that is written elsewhere, since the compiler lets them through only by the
+//! Each is an [`Elevator`]: it keeps the requests that wait in a queue and decides which goes to
+//! the device next. They use what any elevator may use: nothing of the queue is open to them that
+//! is not open to one that is written elsewhere, since the compiler lets them through only by the
 //! public items of `paternoster-core`.
 //!
 //! ```text
@@ -74,8 +74,8 @@
 //! ```
 //!
 //! # Features
-//! * `audit`: that of `paternoster-core`: in debug builds queue and elevator verify their invariants
-//!   in passing.
+//! * `audit`: that of `paternoster-core`: in debug builds queue and elevator verify their
+//!   invariants in passing.
 #![no_std]
 #![forbid(unsafe_code)]
 

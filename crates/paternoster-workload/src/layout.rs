@@ -368,8 +368,8 @@ fn whole_of(job: &Job, name: &str, files: u32, capacity: u64) -> u64 {
 /// that the first pass has reached (measured: 25 % of 64k are 16k, and then 20k of 80k).
 pub(crate) fn later_start(job: &Job, clone: u32, file: &FileRegion) -> u64 {
     let percent = |amount| matches!(amount, Amount::Percent(_));
-    let changes = job.engine == Engine::Null && !is_device(&job.file_names(clone)[0]);
-    if changes && (percent(job.offset) || percent(job.offset_increment)) {
+    let changes = job.queue.engine == Engine::Null && !is_device(&job.file_names(clone)[0]);
+    if changes && (percent(job.region.offset) || percent(job.region.offset_increment)) {
         start(job, clone, file.start.saturating_add(file.bytes)).max(file.start)
     } else {
         file.start

@@ -8,9 +8,10 @@
 //! done
 //! ```
 //!
-//! writes the lists again (the tests of `paternoster-schedulers` include this file). The sources are read with `syn` (rustdoc gives its own list to nightly
-//! compilers only): an item counts if it is `pub` in a public module, or re-exported by `pub use`.
-//! Hidden modules and those of features for tests do not. Bodies and documentation are left out.
+//! writes the lists again (the tests of `paternoster-schedulers` include this file). The sources
+//! are read with `syn` (rustdoc gives its own list to nightly compilers only): an item counts if it
+//! is `pub` in a public module, or re-exported by `pub use`. Hidden modules and those of features
+//! for tests do not. Bodies and documentation are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Face: the calls between the queue and the elevator.
 //!
-//! Each call is passed to the component that handles it. The trait ([`paternoster_core::elevator`]) says what
-//! a call means, and the files named here say what is done.
+//! Each call is passed to the component that handles it. The trait ([`paternoster_core::elevator`])
+//! says what a call means, and the files named here say what is done.
 //!
 //! ```text
 //! insert, grown, shrunk, absorbed     waiting requests  job, lane, account

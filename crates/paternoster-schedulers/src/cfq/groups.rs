@@ -395,9 +395,9 @@ mod tests {
         groups
     }
 
-    /// Do turns of 100 ticks follow weights, 2 to 1 (CFQ-45)? The heavier goes 200 times in 300; the
-    /// lighter starts right behind it, by 200 ticks of virtual time, which is less than one turn of
-    /// either: 100 << 12.
+    /// Do turns of 100 ticks follow weights, 2 to 1 (CFQ-45)? The heavier goes 200 times in 300;
+    /// the lighter starts right behind it, by 200 ticks of virtual time, which is less than one
+    /// turn of either: 100 << 12.
     #[test]
     fn turns_follow_weights() {
         let mut groups = two([1000, 500]);

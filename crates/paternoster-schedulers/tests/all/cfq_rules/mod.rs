@@ -9,13 +9,13 @@
 //! What cannot be seen from here is tested inside the crate, or in `paternoster-core` (`core/`):
 //!
 //! ```text
-//! 2             core/src/client.rs               nice
+//! 2             src/client.rs (core)             nice
 //! 4 5 7 8 19    src/cfq/tests/order.rs           trees, keys, residuals, workloads
 //! 6 14 15 16    src/cfq/tests/lengths.rs         slices, averages (6, 14 here as well)
-//! 9 10 11       core/src/pick/back_seek.rs       which request is nearer
+//! 9 10 11       pick/back_seek.rs (core)         which request is nearer
 //! 28 29 38      src/cfq/tests/windows.rs         which are idled for (29 here as well)
-//! 35            core/src/observe/queue_depth.rs  the device's depth (here as well)
-//! 36 37         core/src/observe/seek.rs         which are seeky
+//! 35            observe/queue_depth.rs (core)    the device's depth (here as well)
+//! 36 37         observe/seek.rs (core)           which are seeky
 //! 42 43 48 54   src/cfq/tests/sharing.rs         merges, splits, references
 //! 46 47         src/cfq/tests/groups.rs          charges, homes (here as well)
 //! 49 50 51      src/cfq/bandwidth.rs             when far queues are merged and split
