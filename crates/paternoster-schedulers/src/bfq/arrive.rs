@@ -11,15 +11,22 @@
 //!           turn of B ▓          completion: its turn continues
 //! ```
 //!
-//! Source: BFQ-30, BFQ-34, BFQ-47, BFQ-50 to BFQ-55, BFQ-101.
+//! This is wiring: what a request looks like, what an arrival is taken for and whether it preempts
+//! is asked of the parts (`pattern`, `arrival`, `preempt`), and what follows is done here.
+//!
+//! Source: BFQ-30, BFQ-34, BFQ-47, BFQ-50 to BFQ-55, BFQ-101, BFQ-116.
 
 use crate::bfq::Bfq;
+use crate::bfq::arrival;
+use crate::bfq::preempt;
 use crate::bfq::probe_points::{ProbePoint, probe};
-use crate::bfq::weight_raising::Arrival;
-use paternoster_core::event::{Expiry, Note, Preemption};
+use crate::bfq::weight_raising::Kind;
+use paternoster_core::ClientId;
+use paternoster_core::QueueView;
+use paternoster_core::RequestId;
+use paternoster_core::event::{Expiry, Note};
 use paternoster_core::pick::home::{home, settle};
 use paternoster_core::time::Nanos;
-use paternoster_core::{ClientId, QueueView, RequestId};
 
 /// A request smaller than this, and alone, may have more behind it.
 const SMALL: u32 = 32;
@@ -30,21 +37,23 @@ impl Bfq {
         let (client, sync) = (view.request(request).client(), view.request(request).is_sync());
         let queue = self.queue_for(view, client, sync);
         let home = self.queues.at_mut(queue);
-        home.allocated += 1;
-        home.refs += 1;
-        self.contexts[client.index() as usize].requests += 1;
-        self.count_allocated(queue, 1);
+        home.allocate();
+        let is_new = home.is_new;
+        self.contexts.at_mut(client).requests += 1;
+        self.groups.count_allocated(&self.schedule, queue, 1);
         settle(view, request, queue);
-        if self.queues.at(queue).is_new {
-            self.judge_burst(view, queue);
+        if is_new {
+            let group = self.schedule.entities[queue as usize].group;
+            let idle = self.schedule.symmetry.busy() == 0;
+            self.bursts.judge(view, &mut self.queues, queue, group, idle);
         }
     }
 
     /// A settled request ends its life.
     pub(super) fn forget_request(&mut self, view: &mut QueueView, request: RequestId) {
         let (queue, client) = (home(view, request), view.request(request).client());
-        self.contexts[client.index() as usize].requests -= 1;
-        self.count_allocated(queue, -1);
+        self.contexts.at_mut(client).requests -= 1;
+        self.groups.count_allocated(&self.schedule, queue, -1);
         self.queues.at_mut(queue).allocated -= 1;
         self.put_queue(view, queue);
     }
@@ -58,7 +67,7 @@ impl Bfq {
         sector: u64,
     ) -> u32 {
         let Some(target) = self.cooperator(view, client, queue, sector) else { return queue };
-        if self.contexts[client.index() as usize].slots[1] == Some(queue) {
+        if self.contexts.slot(client, true) == Some(queue) {
             self.merge(view, client, queue, target);
         }
         target
@@ -74,7 +83,7 @@ impl Bfq {
             self.add_request(view, queue, request);
             self.learn(view, queue, request);
         }
-        if self.in_service == Some(queue) && self.queues.at(queue).wait_request {
+        if self.service.is(queue) && self.queues.at(queue).wait_request {
             self.came_while_idling(view, queue, request);
         }
     }
@@ -89,9 +98,7 @@ impl Bfq {
         // Its own reference keeps the queue alive while the process leaves.
         let target = self.merge_if_due(view, client, queue, sector);
         if target != queue {
-            let heir = self.queues.at_mut(target);
-            heir.allocated += 1;
-            heir.refs += 1;
+            self.queues.at_mut(target).allocate();
             settle(view, request, target);
             let left = self.queues.at_mut(queue);
             left.is_new = false;
@@ -101,29 +108,68 @@ impl Bfq {
         target
     }
 
+    /// A request comes to `queue`: its think time and its seeks (BFQ-34).
+    fn learn(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
+        let slice_idle = self.tunables.slice_idle;
+        let home = self.queues.at_mut(queue);
+        if !self.version.thinks_at_rest_only || home.is_at_rest() {
+            home.pattern.sample_think_time(view.exact_now(), slice_idle);
+        }
+        let is_idle_class = self.schedule.is_idle_class(queue);
+        let is_judged = home.is_sync && !is_idle_class && slice_idle > Nanos::ZERO;
+        if is_judged && home.is_settled(view.now()) {
+            let halves = self.version.halves_think_limit;
+            let limit = if halves { Nanos(slice_idle.0 / 2) } else { slice_idle };
+            let is_used = home.processes() > 0;
+            if let Some(short) = home.pattern.judge_think_time(limit, is_used) {
+                self.injection.think_time_flips(view, queue, short);
+            }
+        }
+        let (start, sectors) = (view.request(request).sector(), view.request(request).sectors());
+        home.pattern.seek.sample_far(view.facts().rotational, start, sectors);
+        // 6.18: a queue that is totally seeky is not soft real time (BFQ-107).
+        if self.version.raises_default_weight_only
+            && home.raising.kind == Kind::SoftRealtime
+            && home.pattern.is_totally_seeky()
+        {
+            let duration = || self.device.raise_duration(view);
+            let kind = home.raising.end_period(view.now(), true, duration);
+            self.schedule.set_raised(view, queue, home, kind);
+        }
+    }
+
     fn add_request(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let sync = view.request(request).is_sync();
         let client = view.request(request).client();
         probe(Some(queue), ProbePoint::Arrives { sync });
-        if self.queues.at(queue).is_sync {
-            if self.contexts[client.index() as usize].requests <= 1 {
-                self.detect_waker(view, queue);
-                self.begin_measuring(view, queue);
+        let now = view.exact_now();
+        let home = self.queues.at_mut(queue);
+        if home.is_sync {
+            if self.contexts.at(client).requests <= 1 {
+                let short = home.pattern.thinks_short;
+                if self.tunables.wakers && !short {
+                    let since_end = self.device.since_completion(now);
+                    self.wakers.detect(queue, now, since_end, self.tunables.slice_idle);
+                }
+                let (served, in_driver) = (self.service.is(queue), self.device.in_driver());
+                self.injection.begin_measuring(view, queue, served, short, in_driver);
             }
             if self.version.measures_idleness {
-                self.measure_intensity(view, queue);
+                let was_idle = home.is_empty() && home.in_flight == 0;
+                home.pattern.measure_intensity(now, was_idle, home.is_new);
             }
         }
-        let was_raised = self.queues.at(queue).raising.is_raised();
-        let deadline = view.exact_now() + self.tunables.fifo_expire[usize::from(sync)];
-        let lane = &mut self.queues.at_mut(queue).lane;
-        lane.insert(&mut self.lanes, view, request, deadline);
-        self.waiting += 1;
+        let was_raised = home.raising.is_raised();
+        let deadline = now + self.tunables.fifo_expire[usize::from(sync)];
+        self.queues.insert(view, queue, request, deadline);
         let is_next = self.reconsider_next(view, queue, request);
+        let home = self.queues.at_mut(queue);
         let mut interactive = false;
-        if self.queues.at(queue).is_busy {
-            if !sync {
-                self.raise_if_rare(view, queue);
+        if home.is_busy {
+            let may_raise = !sync && !home.is_sync && self.tunables.low_latency;
+            if may_raise && home.raising.is_rare(view.now()) {
+                let kind = home.raising.interactive(self.device.raise_duration(view));
+                self.schedule.set_raised(view, queue, home, kind);
             }
             if is_next {
                 self.next_changed(view, queue);
@@ -139,25 +185,43 @@ impl Bfq {
 
     /// A queue at rest gets a request. Returns whether it is taken for a starting application.
     fn becomes_busy(&mut self, view: &mut QueueView, queue: u32, client: ClientId) -> bool {
-        let arrival = self.judge_arrival(view, queue, client);
-        let window = Nanos(self.tunables.slice_idle.0.saturating_mul(3));
-        let last = self.queues.at(queue).last_completion;
-        let in_time = last.is_some_and(|end| view.exact_now() <= end + window);
-        if !self.version.measures_idleness {
-            self.count_arrival_in_time(queue, in_time);
-        }
-        let wants = self.open_account(view, queue, in_time, arrival);
-        self.outlive_burst(view, queue);
-        self.raise_on_arrival(view, queue, arrival);
-        let now = view.now();
+        let (version, tunables, now) = (&self.version, &self.tunables, view.now());
         let home = self.queues.at_mut(queue);
-        home.is_new = false;
-        home.backlog_began = now;
-        home.backlog_service = 0;
-        home.raising.is_unsettled = false;
-        self.join_busy(view, queue);
-        if let Some(served) = self.in_service
-            && let Some(rule) = self.preemption(view, queue, served, wants)
+        let weight = self.schedule.entities[queue as usize].new_weight;
+        let is_stable = self.contexts.at(client).is_stably_merged;
+        let arrival = arrival::judge(now, home, weight, is_stable, version, tunables);
+        let in_time = home.pattern.comes_in_time(view.exact_now(), tunables.slice_idle);
+        if !version.measures_idleness {
+            home.pattern.count_arrival_in_time(in_time);
+        }
+        let has_hole = self.schedule.open_account(view, queue, home, in_time);
+        let wants = has_hole || (!version.preempts_by_weight && arrival.deserves);
+        self.bursts.outlive(now, queue, home);
+        if tunables.low_latency && home.is_settled(now) {
+            let starts = !home.raising.is_raised() && arrival.deserves;
+            let kind = home.raising.arrive(now, arrival, || self.device.raise_duration(view));
+            if let Some(kind) = kind {
+                self.schedule.set_raised(view, queue, home, kind);
+            }
+            if starts {
+                // Its budget becomes small, so that it is served soon and often (BFQ-63).
+                let entity = &mut self.schedule.entities[queue as usize];
+                entity.budget = entity.budget.min(2 * self.budgets.least());
+            }
+        }
+        home.begin_backlog(now);
+        self.schedule.join_busy(queue, home, now);
+        self.wakers.come_first(queue);
+        if let Some(served) = self.service.queue()
+            && self.schedule.another_is_next(view.root().index())
+            && let Some(rule) = preempt::rule(
+                &self.schedule,
+                (queue, self.queues.at(queue)),
+                (served, self.queues.at(served)),
+                wants,
+                self.version.preempts_by_weight,
+                || self.better_to_idle(view, served),
+            )
         {
             let names = (self.queues.at(served).made_for, self.queues.at(queue).made_for);
             if let (Some(client), Some(by)) = names {
@@ -168,97 +232,31 @@ impl Bfq {
         arrival.interactive
     }
 
-    /// Sets the budget with which a queue comes back. Returns whether it should go first: it had a
-    /// hole, or, in 4.19, is raised.
-    fn open_account(
-        &mut self,
-        view: &QueueView,
-        queue: u32,
-        in_time: bool,
-        arrival: Arrival,
-    ) -> bool {
-        let home = self.queues.at(queue);
-        let entity = self.schedule.entities[queue as usize];
-        let left = entity.budget_left();
-        if home.left_early && in_time && (left > 0 || !self.version.hole_needs_budget) {
-            let entity = &mut self.schedule.entities[queue as usize];
-            entity.budget = left.min(home.max_budget);
-            entity.service = 0;
-            return true;
-        }
-        let budget = self.fresh_budget(view, queue);
-        let entity = &mut self.schedule.entities[queue as usize];
-        (entity.budget, entity.service) = (budget, 0);
-        self.queues.at_mut(queue).left_early = false;
-        !self.version.preempts_by_weight && arrival.deserves
-    }
-
-    /// A queue is to be served, from now on (BFQ-3 to BFQ-5).
-    fn join_busy(&mut self, view: &mut QueueView, queue: u32) {
-        probe(Some(queue), ProbePoint::Joins);
-        let left_early = core::mem::take(&mut self.queues.at_mut(queue).left_early);
-        self.schedule.activate(queue, left_early, view.now());
-        let class = self.schedule.entities[queue as usize].class;
-        let home = self.queues.at_mut(queue);
-        (home.is_busy, home.busy_class) = (true, class);
-        let (raised, at_rest) = (home.raising.is_raised(), home.in_flight == 0);
-        self.busy[usize::from(class)] += 1;
-        self.raised += u32::from(raised);
-        if at_rest {
-            self.leave_rest(queue);
-        }
-        self.come_first_to_waker(queue);
-    }
-
-    /// Whether a queue that has just become busy preempts the one in service, and by which rule
-    /// (BFQ-53, BFQ-54).
-    fn preemption(
-        &self,
-        view: &QueueView,
-        queue: u32,
-        served: u32,
-        wants: bool,
-    ) -> Option<Preemption> {
-        if !self.schedule.another_is_next(view.root().index()) {
-            return None;
-        }
-        let raise = |queue: u32| self.queues.at(queue).raising.kind.coefficient();
-        if !self.version.preempts_by_weight {
-            return (wants && raise(served) < raise(queue)).then_some(Preemption::Deserves);
-        }
-        if wants && raise(queue) >= raise(served) {
-            Some(Preemption::Deserves)
-        } else if self.is_heavier(queue, served) {
-            Some(Preemption::Heavier)
-        } else if !self.better_to_idle(view, served) {
-            Some(Preemption::NotIdledFor)
-        } else {
-            None
-        }
-    }
-
-    /// Whether `queue` is of a higher class, or it (or its group) outweighs the one it competes
-    /// with.
-    fn is_heavier(&self, queue: u32, served: u32) -> bool {
-        let entity = |entity: u32| &self.schedule.entities[entity as usize];
-        let (one, other) = self.schedule.siblings(queue, served);
-        entity(queue).class < entity(served).class || entity(one).weight > entity(other).weight
-    }
-
     /// The request that the device was kept for has come (BFQ-47). A small one may have more behind
     /// it; it goes when Linux next asks for a request.
     fn came_while_idling(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        let small =
-            self.queues.at(queue).lane.len() == 1 && view.request(request).sectors() < SMALL;
+        let home = self.queues.at(queue);
+        let small = home.lane.len() == 1 && view.request(request).sectors() < SMALL;
+        let over = home.is_time_over(view.now());
         let patient =
             !self.version.patient_for_throughput_only || self.idles_for_throughput(view, queue);
-        let over = self.is_time_over(view, queue);
         if small && patient && !over {
             return;
         }
         self.stop_idling(view, queue);
         if over {
             self.expire(view, queue, false, Expiry::BudgetTimeout);
+        }
+    }
+
+    /// Keeps a queue at the position of its next request, if others may find it (BFQ-116).
+    pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
+        let on = self.tunables.queue_merging;
+        if self.cooperation.is_looked_for(view, on, &self.device) {
+            let (home, window) = (self.queues.at(queue), self.tunables.merge_window);
+            self.cooperation.update(view, queue, home, &self.schedule, window);
+        } else {
+            self.cooperation.remove(queue);
         }
     }
 }

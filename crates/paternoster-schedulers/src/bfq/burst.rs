@@ -16,9 +16,13 @@
 //!
 //! Source: BFQ-110 to BFQ-115.
 
-use crate::bfq::Bfq;
+use alloc::format;
+
+use crate::bfq::queue::Queue;
+use crate::bfq::queues::Queues;
 use paternoster_core::QueueView;
-use paternoster_core::list::List;
+use paternoster_core::elevator::Fault;
+use paternoster_core::list::{Links, List};
 use paternoster_core::time::Nanos;
 
 /// This many queues make a burst large.
@@ -31,83 +35,214 @@ const SPLIT_GRACE: Nanos = Nanos::from_millis(10);
 const MEMORY: Nanos = Nanos::from_secs(10);
 
 /// The burst that may be in progress.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Burst {
-    pub(super) list: List,
-    pub(super) size: u32,
-    pub(super) is_large: bool,
+#[derive(Debug)]
+pub(super) struct Bursts {
+    /// One begins only on a device without work (BFQ-110, BFQ-111).
+    begins_at_rest: bool,
+    list: List,
+    links: Links,
+    size: u32,
+    is_large: bool,
     last: Nanos,
     group: u32,
 }
 
-impl Bfq {
-    /// The first request of a new queue comes (BFQ-110).
-    pub(super) fn judge_burst(&mut self, view: &QueueView, queue: u32) {
-        let idle = self.busy() == 0;
-        if self.version.bursts_begin_at_rest && self.burst.size == 0 && !idle {
+impl Bursts {
+    pub(super) fn with_capacity(queues: u32, begins_at_rest: bool) -> Bursts {
+        Bursts {
+            begins_at_rest,
+            list: List::new(),
+            links: Links::with_capacity(queues),
+            size: 0,
+            is_large: false,
+            last: Nanos::ZERO,
+            group: 0,
+        }
+    }
+
+    /// How many queues belong to the burst, as far as it is counted: until it is large.
+    #[cfg(test)]
+    pub(super) const fn size(&self) -> u32 {
+        self.size
+    }
+
+    #[cfg(test)]
+    pub(super) const fn set_size(&mut self, size: u32) {
+        self.size = size;
+    }
+
+    #[cfg(test)]
+    pub(super) const fn is_large(&self) -> bool {
+        self.is_large
+    }
+
+    /// As if it had become large.
+    #[cfg(test)]
+    pub(super) fn set_large(&mut self) {
+        while self.list.pop_front(&mut self.links).is_some() {}
+        self.is_large = true;
+    }
+
+    /// How many queues are listed.
+    #[cfg(test)]
+    pub(super) const fn listed(&self) -> u32 {
+        self.list.len()
+    }
+
+    /// As if there had been none.
+    #[cfg(test)]
+    pub(super) fn forget(&mut self) {
+        while self.list.pop_front(&mut self.links).is_some() {}
+        (self.size, self.is_large, self.last) = (0, false, Nanos::ZERO);
+    }
+
+    /// Whether a queue is listed, in case the burst becomes large.
+    pub(super) fn lists(&self, queue: u32) -> bool {
+        self.links.contains(queue)
+    }
+
+    /// The first request of a new queue of `group` comes; `idle` says that no queue is busy
+    /// (BFQ-110).
+    pub(super) fn judge(
+        &mut self,
+        view: &QueueView,
+        queues: &mut Queues,
+        queue: u32,
+        group: u32,
+        idle: bool,
+    ) {
+        if self.begins_at_rest && self.size == 0 && !idle {
             return;
         }
         let (now, hz) = (view.now(), view.hz());
-        let home = self.queues.at(queue);
+        let home = queues.at(queue);
         let split = home.split_at.is_some_and(|at| now <= at + hz.ceil(SPLIT_GRACE));
-        if self.burst_links.contains(queue) || home.in_large_burst || split {
+        if self.links.contains(queue) || home.in_large_burst || split {
             return;
         }
-        let group = self.schedule.entities[queue as usize].group;
-        let late = now > self.burst.last + hz.ceil(INTERVAL);
-        if self.burst.size == 0 || late || group != self.burst.group {
-            self.begin_burst(queue, group, idle);
+        let late = now > self.last + hz.ceil(INTERVAL);
+        if self.size == 0 || late || group != self.group {
+            self.begin(queue, group, idle);
         } else {
-            self.add_to_burst(queue);
+            self.add(queues, queue);
         }
-        self.burst.last = now;
+        self.last = now;
     }
 
     /// A new series begins: with `queue`, or empty if the device has work (BFQ-111).
-    fn begin_burst(&mut self, queue: u32, group: u32, idle: bool) {
-        while self.burst.list.pop_front(&mut self.burst_links).is_some() {}
-        (self.burst.is_large, self.burst.size, self.burst.group) = (false, 0, group);
-        if idle || !self.version.bursts_begin_at_rest {
-            self.burst.list.push_back(&mut self.burst_links, queue);
-            self.burst.size = 1;
+    fn begin(&mut self, queue: u32, group: u32, idle: bool) {
+        while self.list.pop_front(&mut self.links).is_some() {}
+        (self.is_large, self.size, self.group) = (false, 0, group);
+        if idle || !self.begins_at_rest {
+            self.list.push_back(&mut self.links, queue);
+            self.size = 1;
         }
     }
 
     /// BFQ-112.
-    fn add_to_burst(&mut self, queue: u32) {
-        if self.burst.is_large {
-            self.queues.at_mut(queue).in_large_burst = true;
+    fn add(&mut self, queues: &mut Queues, queue: u32) {
+        if self.is_large {
+            queues.at_mut(queue).in_large_burst = true;
             return;
         }
-        self.burst.size += 1;
-        if self.burst.size < LARGE {
-            self.burst.list.push_back(&mut self.burst_links, queue);
+        self.size += 1;
+        self.list.push_back(&mut self.links, queue);
+        if self.size < LARGE {
             return;
         }
-        self.burst.is_large = true;
-        self.queues.at_mut(queue).in_large_burst = true;
-        while let Some(member) = self.burst.list.pop_front(&mut self.burst_links) {
-            self.queues.at_mut(member).in_large_burst = true;
+        self.is_large = true;
+        while let Some(member) = self.list.pop_front(&mut self.links) {
+            queues.at_mut(member).in_large_burst = true;
         }
     }
 
-    /// A queue that rested for long no longer belongs to a burst (BFQ-114).
-    pub(super) fn outlive_burst(&mut self, view: &QueueView, queue: u32) {
-        let home = self.queues.at(queue);
-        let long = home.stamp.is_none_or(|at| view.now() > at + MEMORY);
-        if !home.is_new && long && self.is_idle_for_long(view, queue) {
-            self.leave_burst(queue, false);
-            self.queues.at_mut(queue).in_large_burst = false;
+    /// A queue gets work. One that rested for long no longer belongs to a burst (BFQ-114).
+    #[inline]
+    pub(super) fn outlive(&mut self, now: Nanos, queue: u32, home: &mut Queue) {
+        let long = home.stamp.is_none_or(|at| now > at + MEMORY);
+        if !home.is_new && long && home.is_idle_for_long(now) {
+            home.in_large_burst = false;
+            self.leave(queue, false);
         }
     }
 
     /// A queue leaves the list; if it was given up, the burst shrinks by one.
-    pub(super) fn leave_burst(&mut self, queue: u32, is_given_up: bool) {
-        if self.burst_links.contains(queue) {
-            self.burst.list.remove(&mut self.burst_links, queue);
+    pub(super) fn leave(&mut self, queue: u32, is_given_up: bool) {
+        if self.links.contains(queue) {
+            self.list.remove(&mut self.links, queue);
             if is_given_up {
-                self.burst.size = self.burst.size.saturating_sub(1);
+                self.size = self.size.saturating_sub(1);
             }
         }
+    }
+
+    /// A queue made for a process that left a shared one belongs to the burst that the process's
+    /// first was listed in, or marked by (BFQ-143). Returns whether it is marked.
+    pub(super) fn resume(&mut self, queue: u32, was_listed: bool, was_marked: bool) -> bool {
+        let marked = was_marked || (was_listed && self.is_large);
+        if was_listed && !marked {
+            self.list.push_front(&mut self.links, queue);
+        }
+        marked
+    }
+
+    /// Verifies that a burst lists live queues, and none once it is large (BFQ-112).
+    pub(super) fn audit(&self, queues: &Queues) -> Result<(), Fault> {
+        let gone = self.list.iter(&self.links).find(|&queue| !queues.is_live(queue));
+        if (self.is_large && !self.list.is_empty()) || gone.is_some() {
+            return Err(format!("burst I1: {self:?} lists {gone:?}, which is gone"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfq::schedule::Schedule;
+    use crate::bfq::version::LINUX_6_18;
+    use paternoster_core::Limits;
+    use paternoster_core::device::DeviceFacts;
+
+    /// So many queues of group 0, created this many milliseconds apart.
+    fn series(count: u32, apart: u64) -> (Bursts, Queues) {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let mut schedule = Schedule::new(count, 1, &LINUX_6_18);
+        let mut queues = Queues::with_capacity(count, 0);
+        let mut bursts = Bursts::with_capacity(count, true);
+        for place in 0..count {
+            view.turn_clock(Nanos::from_millis(1000 + u64::from(place) * apart));
+            let queue = queues.add(&mut schedule, Queue::default()).expect("room for it");
+            bursts.judge(&view, &mut queues, queue, 0, place == 0);
+            bursts.audit(&queues).unwrap();
+        }
+        (bursts, queues)
+    }
+
+    /// Does the eighth queue, 180 ms behind the seventh, mark all, and 181 ms end the series?
+    #[test]
+    fn eight_are_a_large_burst() {
+        for (count, apart, large) in
+            [(7, 180, false), (8, 180, true), (9, 5, true), (8, 181, false)]
+        {
+            let (bursts, queues) = series(count, apart);
+            let marked = queues.iter().filter(|(_, queue)| queue.in_large_burst).count();
+            assert_eq!(bursts.is_large(), large, "{count} {apart}");
+            assert_eq!(marked, if large { count as usize } else { 0 }, "{count} {apart}");
+        }
+    }
+
+    /// Does a queue given up count no more, and one that rested for long still count, though it is
+    /// listed no more?
+    #[test]
+    fn who_leaves() {
+        let (mut bursts, queues) = series(3, 10);
+        bursts.leave(0, true);
+        assert_eq!((bursts.size(), bursts.listed()), (2, 2));
+        let late = Nanos::from_secs(20);
+        bursts.outlive(late, 1, &mut queues.at(1).clone());
+        assert_eq!((bursts.size(), bursts.listed(), bursts.lists(1)), (2, 1, false));
+        assert!(!bursts.resume(1, true, false) && bursts.lists(1));
+        assert!(bursts.resume(0, false, true) && !bursts.lists(0));
     }
 }

@@ -17,16 +17,16 @@
 //!
 //! Source: BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
 
-use crate::bfq::Bfq;
+use alloc::vec::Vec;
+
 use crate::bfq::entity::{Entity, weight_of_level};
-use crate::bfq::inject::Limit;
-use crate::bfq::pattern::Intensity;
 use crate::bfq::queue::Queue;
+use crate::bfq::queues::Queues;
 use crate::bfq::saved_state::SavedState;
-use crate::bfq::weight_raising::Raising;
-use paternoster_core::observe::seek::SeekHistory;
-use paternoster_core::pick::shared::{SHARED, effective_priority, place_of};
-use paternoster_core::{ClientId, Priority, QueueView};
+use crate::bfq::schedule::Schedule;
+use paternoster_core::QueueView;
+use paternoster_core::pick::shared::{effective_priority, rather_sync};
+use paternoster_core::{ClientId, Priority};
 
 /// What BFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +43,43 @@ pub(super) struct Context {
     pub(super) is_stably_merged: bool,
 }
 
+/// Of all processes.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    of: Vec<Context>,
+}
+
+impl Contexts {
+    pub(super) fn with_capacity(clients: u32) -> Contexts {
+        Contexts { of: (0..clients).map(|_| Context::default()).collect() }
+    }
+
+    #[inline]
+    pub(super) fn at(&self, client: ClientId) -> &Context {
+        &self.of[client.index() as usize]
+    }
+
+    #[inline]
+    pub(super) fn at_mut(&mut self, client: ClientId) -> &mut Context {
+        &mut self.of[client.index() as usize]
+    }
+
+    /// The queue of a process's sync or async requests, if it has one.
+    #[inline]
+    pub(super) fn slot(&self, client: ClientId, sync: bool) -> Option<u32> {
+        self.at(client).slots[usize::from(sync)]
+    }
+
+    /// One of its queues, rather the sync one.
+    pub(super) fn any_slot(&self, client: ClientId) -> Option<u32> {
+        rather_sync(self.at(client).slots)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
+        self.of.iter()
+    }
+}
+
 /// A client's weight compared with others of its group.
 pub(super) fn weight_of(view: &QueueView, client: ClientId) -> u32 {
     let level = effective_priority(view, client).level;
@@ -50,179 +87,85 @@ pub(super) fn weight_of(view: &QueueView, client: ClientId) -> u32 {
     (scaled / 100).clamp(1, 1000)
 }
 
-impl Bfq {
-    /// The queue that a request of `client` belongs to.
-    pub(super) fn queue_for(&mut self, view: &mut QueueView, client: ClientId, sync: bool) -> u32 {
-        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
-        let Some(queue) = slot else { return self.take_queue(view, client, sync) };
-        let stays = self.contexts[client.index() as usize].is_stably_merged;
-        let home = self.queues.at_mut(queue);
-        if home.is_sync && home.is_shared && home.is_to_split && !stays {
-            return self.split(view, client, queue);
-        }
-        if home.is_sync && home.merge_into.is_none() && home.processes() == 1 {
-            home.owner = Some(client);
-        }
-        queue
+/// No slot is left: an existing queue for `client`, of the same nature, group and class if
+/// possible.
+pub(super) fn fallback(
+    view: &QueueView,
+    queues: &Queues,
+    schedule: &Schedule,
+    client: ClientId,
+    sync: bool,
+) -> u32 {
+    let group = view.group_of(client).index();
+    let class = effective_priority(view, client).class;
+    let fits = |number: u32, queue: &Queue| {
+        let stays = queue.merge_into.is_none();
+        let same_group = schedule.entities[number as usize].group == group;
+        (stays, queue.is_sync == sync, same_group, queue.priority.class == class)
+    };
+    let kept = queues.iter().filter(|(_, queue)| queue.refs > 0);
+    let best = kept.max_by_key(|(key, queue)| fits(key.index(), queue));
+    best.map_or(0, |(key, _)| key.index())
+}
+
+/// A queue with one process takes over its class and weight, with its next turn (BFQ-185).
+pub(super) fn adopt_priority(
+    view: &QueueView,
+    schedule: &mut Schedule,
+    client: ClientId,
+    queue: u32,
+    home: &mut Queue,
+) {
+    let (priority, weight) = (effective_priority(view, client), weight_of(view, client));
+    home.priority = priority;
+    schedule.set_weight(queue, weight);
+    schedule.set_class(queue, priority.class);
+}
+
+/// A new queue of `client` for the schedule: its own, or one shared by all of its group, class and
+/// level.
+pub(super) fn entity_for(view: &QueueView, client: ClientId, sync: bool) -> (Priority, Entity) {
+    let group = view.group_of(client).index();
+    let priority = effective_priority(view, client);
+    let weight = if sync { weight_of(view, client) } else { weight_of_level(priority.level) };
+    (priority, Entity::new(group, weight, priority.class, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfq::version::LINUX_6_18;
+    use paternoster_core::Limits;
+    use paternoster_core::device::DeviceFacts;
+    use paternoster_core::{Class, ClientSpec};
+
+    fn one_client(weight: u32) -> (QueueView, ClientId) {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let spec = ClientSpec::new().priority(Class::BestEffort, 4).weight(weight);
+        let id = view.add_client(spec);
+        (view, id)
     }
 
-    /// Fills an empty slot.
-    fn take_queue(&mut self, view: &mut QueueView, client: ClientId, sync: bool) -> u32 {
-        let made =
-            if sync { self.new_sync_queue(view, client) } else { self.shared_queue(view, client) };
-        let queue = made.unwrap_or_else(|| self.any_queue(view, client, sync));
-        self.queues.at_mut(queue).refs += 1;
-        self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
-        if sync && made.is_some() { self.stable_merge(view, client, queue) } else { queue }
+    /// Does a client's own weight scale that of its level in its sync queue alone? Level 4: 40, of
+    /// which 250 % are 100.
+    #[test]
+    fn its_own_weight_scales_its_level() {
+        let (view, client) = one_client(250);
+        let weight = |sync| entity_for(&view, client, sync).1.weight;
+        assert_eq!((weight(true), weight(false)), (100, 40));
     }
 
-    /// No slot is left: an existing queue, of the same nature, group and class if possible.
-    fn any_queue(&self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
-        let group = view.group_of(client).index();
-        let class = effective_priority(view, client).class;
-        let fits = |number: u32, queue: &Queue| {
-            let stays = queue.merge_into.is_none();
-            let same_group = self.schedule.entities[number as usize].group == group;
-            (stays, queue.is_sync == sync, same_group, queue.priority.class == class)
-        };
-        let kept = self.queues.iter().filter(|(_, queue)| queue.refs > 0);
-        let best = kept.max_by_key(|(key, queue)| fits(key.index(), queue));
-        best.map_or(0, |(key, _)| key.index())
-    }
-
-    /// A queue for a process that has none, or that leaves the one it shared.
-    pub(super) fn new_sync_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
-        let priority = effective_priority(view, client);
-        let queue = self.blank_queue(view, priority);
-        let queue = self.new_queue(Queue {
-            owner: Some(client),
-            made_for: Some(client),
-            is_sync: true,
-            is_io_bound: true,
-            thinks_short: true,
-            ..queue
-        })?;
-        let (group, weight) = (view.group_of(client).index(), weight_of(view, client));
-        self.schedule.entities[queue as usize] = Entity::new(group, weight, priority.class, true);
-        Some(queue)
-    }
-
-    fn blank_queue(&self, view: &QueueView, priority: Priority) -> Queue {
-        let now = view.now();
-        Queue {
-            priority,
-            is_new: true,
-            created: now,
-            max_budget: self.usual_max_budget() * 2 / 3,
-            seek: SeekHistory::marked(),
-            intensity: Intensity::new(view.exact_now()),
-            raising: Raising::new(now),
-            limit: Limit::new(now),
-            ..Queue::default()
+    /// Is a client without room given a queue of the same nature, and none that moves on?
+    #[test]
+    fn bfq_191_the_queue_that_fits_best() {
+        let (view, client) = one_client(100);
+        let mut queues = Queues::with_capacity(3, 0);
+        let mut schedule = Schedule::new(3, 1, &LINUX_6_18);
+        for (is_sync, merge_into) in [(true, Some(1)), (true, None), (false, None)] {
+            let queue = Queue { refs: 1, is_sync, merge_into, ..Queue::default() };
+            queues.add(&mut schedule, queue).expect("room for it");
         }
-    }
-
-    /// The async queue of a client's class and level, made on first use.
-    fn shared_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
-        let group = view.group_of(client).index();
-        let priority = effective_priority(view, client);
-        let place = place_of(priority);
-        if self.groups[group as usize].shared[place].is_none() {
-            // The group's own reference keeps it.
-            let blank = self.blank_queue(view, priority);
-            let made = self.new_queue(Queue { refs: 1, is_io_bound: true, ..blank });
-            if let Some(queue) = made {
-                let weight = weight_of_level(priority.level);
-                let entity = Entity::new(group, weight, priority.class, true);
-                self.schedule.entities[queue as usize] = entity;
-            }
-            self.groups[group as usize].shared[place] = made;
-        }
-        self.groups[group as usize].shared[place]
-    }
-
-    /// A client's class, level, weight or group changed. The async slot follows at once; the sync
-    /// queue with its next turn, or at once if the group changed.
-    pub(super) fn client_has_changed(&mut self, view: &mut QueueView, client: ClientId) {
-        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
-        if let Some(queue) = of_async {
-            self.contexts[client.index() as usize].slots[0] = None;
-            self.put_queue(view, queue);
-        }
-        let Some(queue) = of_sync else { return };
-        let group = view.group_of(client).index();
-        if self.schedule.entities[queue as usize].group != group {
-            self.forget_stable_merge(view, client);
-            if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
-                // Nothing of what it shared there counts in the other group.
-                let context = &mut self.contexts[client.index() as usize];
-                (context.is_stably_merged, context.saved) = (false, None);
-                return self.leave_queue(view, client, queue);
-            }
-            self.move_queue(view, queue, group);
-        }
-        if self.queues.at(queue).processes() == 1 {
-            self.adopt_priority(view, client, queue);
-        } else if let Some(saved) = &mut self.contexts[client.index() as usize].saved {
-            // A shared queue keeps its weight; the process gets its own when it leaves.
-            saved.weight = weight_of(view, client);
-        }
-    }
-
-    /// A queue with one process takes over its class and weight, with its next turn (BFQ-185).
-    pub(super) fn adopt_priority(&mut self, view: &QueueView, client: ClientId, queue: u32) {
-        let (priority, weight) = (effective_priority(view, client), weight_of(view, client));
-        self.queues.at_mut(queue).priority = priority;
-        self.schedule.set_weight(queue, weight);
-        self.schedule.set_class(queue, priority.class);
-    }
-
-    /// A client ends (BFQ-192).
-    pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
-        self.forget_stable_merge(view, client);
-        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
-        if let Some(queue) = of_async {
-            self.put_queue(view, queue);
-        }
-        if let Some(queue) = of_sync {
-            if self.in_service == Some(queue) {
-                self.end_turn(view, queue);
-            }
-            self.leave_queue(view, client, queue);
-        }
-        self.contexts[client.index() as usize] = Context::default();
-    }
-
-    /// A process leaves its sync queue, and the queues that it was to move to.
-    pub(super) fn leave_queue(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
-        self.contexts[client.index() as usize].slots[1] = None;
-        let mut next = self.queues.at(queue).merge_into;
-        while let Some(target) = next {
-            next = self.queues.at(target).merge_into;
-            self.release_process(view, target);
-        }
-        let home = self.queues.at_mut(queue);
-        home.owner = home.owner.filter(|&owner| owner != client);
-        self.release_process(view, queue);
-    }
-
-    /// `queue` has one process fewer. If it was kept busy though empty, for processes that might
-    /// come back, it is dropped once none can (BFQ-192).
-    pub(super) fn release_process(&mut self, view: &mut QueueView, queue: u32) {
-        let home = self.queues.at(queue);
-        let kept = home.is_busy && home.is_empty() && self.in_service != Some(queue);
-        if kept && home.is_sync && home.processes() == 1 {
-            self.leave_busy(view, queue, false);
-        }
-        self.put_queue(view, queue);
-    }
-
-    /// Gives up the shared queues of a group that is removed.
-    pub(super) fn give_up_shared(&mut self, view: &mut QueueView, group: u32) {
-        for place in 0..SHARED {
-            if let Some(queue) = self.groups[group as usize].shared[place].take() {
-                self.put_queue(view, queue);
-            }
-        }
+        let found = |sync| fallback(&view, &queues, &schedule, client, sync);
+        assert_eq!((found(true), found(false)), (1, 2));
     }
 }

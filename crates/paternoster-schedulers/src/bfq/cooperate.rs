@@ -26,58 +26,82 @@
 //!
 //! Source: BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
 
-use crate::bfq::Bfq;
+use crate::bfq::device::Device;
 use crate::bfq::probe_points::{ProbePoint, probe, probe_of};
-use crate::bfq::weight_raising::Kind;
+use crate::bfq::queue::Queue;
+use crate::bfq::queues::Queues;
+use crate::bfq::schedule::Schedule;
+use crate::bfq::service::Service;
+use crate::bfq::tunables::Tunables;
+use paternoster_core::QueueView;
 use paternoster_core::event::Note;
+use paternoster_core::pick::positions::Positions;
 use paternoster_core::time::Nanos;
-use paternoster_core::{ClientId, QueueView};
 
 /// How far apart two queues may be.
 const CLOSE: u64 = 8 * 1024;
 /// A queue raised for longer than this was not merged before there was a window.
 const LATE: Nanos = Nanos::from_millis(100);
 
-impl Bfq {
-    /// Whether `queue` has been served for so long that it is no longer merged (BFQ-118).
-    pub(super) fn is_too_late(&self, view: &QueueView, queue: u32) -> bool {
-        let window = self.tunables.merge_window;
-        let home = self.queues.at(queue);
-        window > Nanos::ZERO
-            && home.backlog_service > 0
-            && view.now() > home.first_service + view.hz().ceil(window)
-    }
+/// Whether a queue has been served for so long that it is no longer merged (BFQ-118).
+#[inline]
+pub(super) fn is_too_late(view: &QueueView, home: &Queue, window: Nanos) -> bool {
+    window > Nanos::ZERO
+        && home.backlog_service > 0
+        && view.now() > home.first_service + view.hz().ceil(window)
+}
 
-    /// Whether `queue` has been raised for so long that it is no longer merged: the older test,
-    /// which excludes only raised queues (BFQ-127).
-    fn is_raised_for_long(&self, view: &QueueView, queue: u32) -> bool {
-        let raising = self.queues.at(queue).raising;
-        self.tunables.late_raise_check
-            && raising.is_raised()
-            && view.now() > raising.since + view.hz().ceil(LATE)
+/// Whether a queue has been raised for so long that it is no longer merged: the older test, which
+/// excludes only raised queues (BFQ-127).
+fn is_raised_for_long(view: &QueueView, home: &Queue, tunables: &Tunables) -> bool {
+    tunables.late_raise_check
+        && home.raising.is_raised()
+        && view.now() > home.raising.since + view.hz().ceil(LATE)
+}
+
+/// Queues by the position of their next request.
+#[derive(Debug)]
+pub(super) struct Cooperation {
+    pub(super) positions: Positions,
+    /// Queues are not merged on flash that queues commands (BFQ-123).
+    not_on_queueing_flash: bool,
+}
+
+impl Cooperation {
+    pub(super) fn new(queues: u32, groups: u32, not_on_queueing_flash: bool) -> Cooperation {
+        Cooperation { positions: Positions::new(queues, groups), not_on_queueing_flash }
     }
 
     /// Whether queues are merged by position on this device at all.
-    fn looks_for_cooperators(&self, view: &QueueView) -> bool {
-        self.tunables.queue_merging
-            && !(self.version.merges_not_on_queueing_flash && self.is_queueing_flash(view))
+    #[inline]
+    pub(super) fn is_looked_for(&self, view: &QueueView, on: bool, device: &Device) -> bool {
+        on && !(self.not_on_queueing_flash && device.is_queueing_flash(view))
     }
 
     /// Puts a queue at the position of its next request, if others may find it (BFQ-116).
-    pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
-        if !self.looks_for_cooperators(view) {
-            return self.positions.remove(queue);
-        }
-        let home = self.queues.at(queue);
+    pub(super) fn update(
+        &mut self,
+        view: &QueueView,
+        queue: u32,
+        home: &Queue,
+        schedule: &Schedule,
+        window: Nanos,
+    ) {
         match home.next {
-            Some(next) if !self.is_idle_class(queue) && !self.is_too_late(view, queue) => {
-                let group = self.schedule.entities[queue as usize].group;
+            Some(next) if !schedule.is_idle_class(queue) && !is_too_late(view, home, window) => {
+                let group = schedule.entities[queue as usize].group;
                 let sector = view.request(next).sector();
                 self.probe_sought(group, sector, Some(queue));
                 self.positions.place(queue, group, sector);
             }
             _ => self.positions.remove(queue),
         }
+    }
+
+    /// No queue finds it any more.
+    #[inline]
+    pub(super) fn remove(&mut self, queue: u32) {
+        self.positions.remove(queue);
     }
 
     /// Reports which queue stands at a sector, except one that is about to take a new place.
@@ -88,169 +112,151 @@ impl Bfq {
         });
     }
 
-    /// Updates all positions after a change of rules.
-    pub(super) fn update_positions(&mut self, view: &QueueView) {
-        for queue in 0..self.queues.capacity() {
-            if self.queues.is_live(queue) {
-                self.update_position(view, queue);
-            }
-        }
-    }
-
-    /// The queue that `queue`, about to get a request at `sector`, is to be merged into
-    /// (BFQ-122 to BFQ-125).
-    pub(super) fn cooperator(
-        &mut self,
-        view: &mut QueueView,
-        client: ClientId,
-        queue: u32,
-        sector: u64,
-    ) -> Option<u32> {
-        if let Some(target) = self.queues.at(queue).merge_into {
-            return Some(target);
-        }
-        if let Some(decided) = self.decide_stable_merge(view, client, queue) {
-            return decided;
-        }
-        let home = self.queues.at(queue);
-        if !home.is_sync || !self.looks_for_cooperators(view) || self.is_too_late(view, queue) {
-            return None;
-        }
-        if self.busy() == 1 || self.is_raised_for_long(view, queue) {
-            return None;
-        }
-        if let Some(served) = self.in_service.filter(|&served| served != queue) {
-            let same = self.schedule.entities[served as usize].group
-                == self.schedule.entities[queue as usize].group;
-            let close = sector.abs_diff(self.in_service_position) <= CLOSE;
-            if close && same && self.may_cooperate(view, queue, served) {
-                let target = self.schedule_merge(view, queue, served);
-                if target.is_some() {
-                    return target;
-                }
-            }
-        }
-        let group = self.schedule.entities[queue as usize].group;
+    /// Another queue close to `sector`, at which `queue` is about to get a request (BFQ-124,
+    /// BFQ-125).
+    pub(super) fn close_to(&self, group: u32, sector: u64) -> Option<u32> {
         if self.positions.is_empty(group) {
             return None;
         }
         self.probe_sought(group, sector, None);
-        let found = self.positions.close_to(group, sector, CLOSE)?;
-        if found == queue || !self.may_cooperate(view, queue, found) {
+        self.positions.close_to(group, sector, CLOSE)
+    }
+}
+
+/// Whether `queue`, about to get a request, looks for another to be merged with (BFQ-122).
+pub(super) fn looks(
+    view: &QueueView,
+    home: &Queue,
+    schedule: &Schedule,
+    tunables: &Tunables,
+) -> bool {
+    home.is_sync
+        && !is_too_late(view, home, tunables.merge_window)
+        && schedule.symmetry.busy() != 1
+        && !is_raised_for_long(view, home, tunables)
+}
+
+/// The queue in service, if it is another one of the same group, and close to `sector` (BFQ-124).
+pub(super) fn served_close_to(
+    schedule: &Schedule,
+    service: &Service,
+    queue: u32,
+    sector: u64,
+) -> Option<u32> {
+    let served = service.other_than(queue)?;
+    let group = |queue: u32| schedule.entities[queue as usize].group;
+    (service.distance(sector) <= CLOSE && group(served) == group(queue)).then_some(served)
+}
+
+/// Whether `queue` and `other` may be merged (BFQ-126).
+pub(super) fn may_cooperate(
+    view: &QueueView,
+    queues: &Queues,
+    schedule: &Schedule,
+    tunables: &Tunables,
+    queue: u32,
+    other: u32,
+) -> bool {
+    let (own, its) = (queues.at(queue), queues.at(other));
+    let class = |queue: u32| schedule.entities[queue as usize].class;
+    !is_too_late(view, its, tunables.merge_window)
+        && !is_raised_for_long(view, its, tunables)
+        && !schedule.is_idle_class(queue)
+        && class(queue) == class(other)
+        && !own.pattern.is_seeky()
+        && !its.pattern.is_seeky()
+        && own.is_sync
+        && its.is_sync
+}
+
+/// All processes of `queue` will move to `other`, or to where its merges lead, with their next
+/// requests. Returns where, if they may (BFQ-128).
+pub(super) fn schedule_merge(
+    view: &mut QueueView,
+    queues: &mut Queues,
+    schedule: &Schedule,
+    queue: u32,
+    other: u32,
+) -> Option<u32> {
+    if queues.at(other).processes() == 0 {
+        return None;
+    }
+    let mut target = other;
+    while let Some(next) = queues.at(target).merge_into {
+        if next == queue {
             return None;
         }
-        self.schedule_merge(view, queue, found)
+        target = next;
+    }
+    let group = |queue: u32| schedule.entities[queue as usize].group;
+    let moving = queues.at(queue).processes();
+    let none = moving == 0 || queues.at(target).processes() == 0;
+    if none || target == queue || group(queue) != group(target) {
+        return None;
+    }
+    probe(Some(queue), ProbePoint::ToMerge { with: target });
+    queues.at_mut(queue).merge_into = Some(target);
+    queues.at_mut(target).refs += moving;
+    let names = (queues.at(queue).made_for, queues.at(target).made_for);
+    if let (Some(client), Some(into)) = names {
+        view.note(Note::QueuesMerged { client, into });
+    }
+    Some(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfq::version::LINUX_6_18;
+    use paternoster_core::Limits;
+    use paternoster_core::device::DeviceFacts;
+
+    /// Three queues of one group with a process each.
+    fn three() -> (QueueView, Queues, Schedule) {
+        let view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let mut queues = Queues::with_capacity(3, 0);
+        let mut schedule = Schedule::new(3, 1, &LINUX_6_18);
+        for _ in 0..3 {
+            queues.add(&mut schedule, Queue { refs: 1, ..Queue::default() }).expect("room");
+        }
+        (view, queues, schedule)
     }
 
-    /// BFQ-126.
-    fn may_cooperate(&self, view: &QueueView, queue: u32, other: u32) -> bool {
-        let class = |queue: u32| self.schedule.entities[queue as usize].class;
-        !self.is_too_late(view, other)
-            && !self.is_raised_for_long(view, other)
-            && !self.is_idle_class(queue)
-            && class(queue) == class(other)
-            && !self.is_seeky(queue)
-            && !self.is_seeky(other)
-            && self.queues.at(queue).is_sync
-            && self.queues.at(other).is_sync
+    /// Does a merge lead to where the other's merges lead, and never back?
+    #[test]
+    fn merges_lead_on_and_never_back() {
+        let (mut view, mut queues, schedule) = three();
+        let mut merge = |from, to| schedule_merge(&mut view, &mut queues, &schedule, from, to);
+        assert_eq!(merge(0, 0), None);
+        assert_eq!(merge(1, 2), Some(2));
+        assert_eq!(merge(0, 1), Some(2), "where 1 goes");
+        assert_eq!((merge(2, 0), merge(2, 1)), (None, None));
+        assert_eq!(queues.at(2).processes(), 3, "its own and the two to come");
     }
 
-    /// All processes of `queue` will move to `other`, or to where its merges lead, with their next
-    /// requests (BFQ-128).
-    pub(super) fn schedule_merge(
-        &mut self,
-        view: &mut QueueView,
-        queue: u32,
-        other: u32,
-    ) -> Option<u32> {
-        if self.queues.at(other).processes() == 0 {
-            return None;
-        }
-        let mut target = other;
-        while let Some(next) = self.queues.at(target).merge_into {
-            if next == queue {
-                return None;
-            }
-            target = next;
-        }
-        let group = |queue: u32| self.schedule.entities[queue as usize].group;
-        let moving = self.queues.at(queue).processes();
-        let nobody = moving == 0 || self.queues.at(target).processes() == 0;
-        if nobody || target == queue || group(queue) != group(target) {
-            return None;
-        }
-        probe(Some(queue), ProbePoint::ToMerge { with: target });
-        self.queues.at_mut(queue).merge_into = Some(target);
-        self.queues.at_mut(target).refs += moving;
-        let names = (self.queues.at(queue).made_for, self.queues.at(target).made_for);
-        if let (Some(client), Some(into)) = names {
-            view.note(Note::QueuesMerged { client, into });
-        }
-        Some(target)
+    /// Are a queue without processes and one of another group left alone?
+    #[test]
+    fn no_merge_without_processes_or_across_groups() {
+        let (mut view, mut queues, mut schedule) = three();
+        queues.at_mut(0).refs = 0;
+        schedule.entities[1].group = 1;
+        let mut merge = |from, to| schedule_merge(&mut view, &mut queues, &schedule, from, to);
+        assert_eq!((merge(2, 0), merge(0, 2), merge(1, 2), merge(2, 1)), (None, None, None, None));
     }
 
-    /// A process moves from its queue to `target` (BFQ-130).
-    pub(super) fn merge(
-        &mut self,
-        view: &mut QueueView,
-        client: ClientId,
-        queue: u32,
-        target: u32,
-    ) {
-        probe(Some(queue), ProbePoint::Merges { with: target });
-        self.save_state(view, queue);
-        self.save_state(view, target);
-        let bound = core::mem::replace(&mut self.queues.at_mut(queue).is_io_bound, false);
-        self.queues.at_mut(target).is_io_bound |= bound;
-        self.hand_raising_over(view, queue, target);
-        self.inherit_waker(queue, target);
-        probe(Some(target), ProbePoint::Merged { raised: self.raised });
-        self.contexts[client.index() as usize].slots[1] = Some(target);
-        self.queues.at_mut(queue).owner = None;
-        let shared = self.queues.at_mut(target);
-        (shared.is_shared, shared.owner) = (true, None);
-        self.replace_last_created(queue, Some(target));
-        self.release_process(view, queue);
-    }
-
-    fn hand_raising_over(&mut self, view: &mut QueueView, queue: u32, target: u32) {
-        let raising = self.queues.at(queue).raising;
-        if !raising.is_raised() {
-            return;
-        }
-        if !self.queues.at(target).raising.is_raised() {
-            let heir = &mut self.queues.at_mut(target).raising;
-            (heir.lasts, heir.since) = (raising.lasts, raising.since);
-            heir.interactive_since = raising.interactive_since;
-            self.set_raised(view, target, raising.kind);
-        }
-        self.set_raised(view, queue, Kind::No);
-    }
-
-    /// A process shares a queue that is to be split: it keeps the queue if it is the last process,
-    /// and gets one of its own otherwise (BFQ-142).
-    pub(super) fn split(&mut self, view: &mut QueueView, client: ClientId, queue: u32) -> u32 {
-        let burst = self.queues.at(queue).in_large_burst;
-        if let (true, Some(saved)) = (burst, &mut self.contexts[client.index() as usize].saved) {
-            saved.in_large_burst = true;
-        }
-        let home = self.queues.at_mut(queue);
-        if home.processes() == 1 {
-            (home.is_shared, home.is_to_split) = (false, false);
-            home.owner = Some(client);
-            self.resume_state(view, client, queue);
-            self.adopt_priority(view, client, queue);
-            return queue;
-        }
-        let Some(own) = self.new_sync_queue(view, client) else { return queue };
-        if let Some(from) = self.queues.at(queue).made_for {
-            view.note(Note::QueuesParted { client, from });
-        }
-        self.leave_queue(view, client, queue);
-        self.queues.at_mut(own).refs += 1;
-        self.contexts[client.index() as usize].slots[1] = Some(own);
-        self.resume_burst(view, client, own);
-        self.resume_state(view, client, own);
-        own
+    /// Is a queue too late once its backlog has been served for longer than the window, and never
+    /// without one?
+    #[test]
+    fn the_window_begins_with_the_first_service() {
+        let (mut view, ..) = three();
+        view.turn_clock(Nanos::from_millis(1101));
+        let home = Queue {
+            first_service: Nanos::from_millis(1000),
+            backlog_service: 8,
+            ..Queue::default()
+        };
+        let late = |home: &Queue, ms| is_too_late(&view, home, Nanos::from_millis(ms));
+        assert_eq!([0, 100, 101].map(|ms| late(&home, ms)), [false, true, false]);
+        assert!(!late(&Queue { backlog_service: 0, ..home }, 100));
     }
 }

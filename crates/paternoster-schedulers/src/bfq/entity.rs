@@ -66,7 +66,7 @@ impl TreeKey for Deadline {
 
     fn before(&self, other: &Deadline) -> bool {
         #[cfg(test)]
-        crate::bfq::tests::step();
+        steps::count();
         is_after(other.finish, self.finish)
     }
 
@@ -186,6 +186,12 @@ impl Entity {
         self.budget.saturating_sub(self.service)
     }
 
+    /// Whether a third of its budget is left.
+    #[inline]
+    pub(super) const fn has_third_left(&self) -> bool {
+        self.budget_left() >= self.budget / 3
+    }
+
     /// Its node in the tree: start and finish.
     pub(super) const fn deadline(&self) -> Deadline {
         Deadline { finish: self.finish, start: self.start }
@@ -194,6 +200,22 @@ impl Entity {
     /// Whether its tree counts it: it is in the tree, or being served.
     pub(super) fn counts(&self) -> bool {
         self.standing != Standing::Off
+    }
+}
+
+/// How often two entities were compared, or a level was descended.
+#[cfg(test)]
+pub(super) mod steps {
+    std::thread_local! {
+        static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
+    }
+
+    pub(in crate::bfq) fn count() {
+        STEPS.set(STEPS.get() + 1);
+    }
+
+    pub(in crate::bfq) fn counted() -> u64 {
+        STEPS.get()
     }
 }
 

@@ -24,61 +24,91 @@
 //!
 //! Source: own; BFQ-3 (weights that count).
 
-use crate::bfq::Bfq;
-use crate::bfq::context::weight_of;
+use crate::bfq::context::{Contexts, weight_of};
 use crate::bfq::entity::Standing;
-use paternoster_core::pick::shared::rather_sync;
+use crate::bfq::queues::Queues;
+use crate::bfq::schedule::Schedule;
+use paternoster_core::ClientId;
+use paternoster_core::QueueView;
 use paternoster_core::ratio::{ONE, Ratio};
 use paternoster_core::time::Nanos;
-use paternoster_core::{ClientId, QueueView};
 
-impl Bfq {
-    /// The device time that others are owed for `cost` of `client`'s.
-    pub(super) fn due_for(
-        &self,
-        view: &QueueView,
-        client: ClientId,
-        cost: Nanos,
-        beside: Option<ClientId>,
-    ) -> Nanos {
-        let Some(queue) = self.any_queue_of(client) else { return Nanos::ZERO };
-        let mut whole = ONE;
-        let mut entity = queue;
-        loop {
-            let own = &self.schedule.entities[entity as usize];
-            let weight = u64::from(own.orig_weight.max(1));
-            let tree = &self.schedule.groups[own.group as usize].trees[usize::from(own.class)];
-            let counted = if own.standing == Standing::Off { 0 } else { weight };
-            let others = tree.plain_sum.saturating_sub(counted);
-            whole = whole.times(weight + others, weight);
-            let Some(above) = self.schedule.parent_of(entity) else { break };
-            entity = above;
-        }
-        if let Some(other) = beside {
-            match self.any_queue_of(other) {
-                Some(shared) if shared == queue => {
-                    let own = u64::from(weight_of(view, client));
-                    let others = u64::from(self.queues.at(queue).processes().max(2) - 1);
-                    let other = u64::from(weight_of(view, other));
-                    whole = whole.times(own + others * other, own);
-                }
-                Some(other) if whole == ONE => whole = self.beside(queue, other),
-                _ => {}
+/// The device time that others are owed for `cost` of `client`'s, which is at most one slot.
+pub(super) fn due_for(
+    view: &QueueView,
+    contexts: &Contexts,
+    queues: &Queues,
+    schedule: &Schedule,
+    (client, cost): (ClientId, Nanos),
+    beside: Option<ClientId>,
+) -> Nanos {
+    let Some(queue) = contexts.any_slot(client) else { return Nanos::ZERO };
+    let mut whole = one_by_share(schedule, queue);
+    if let Some(other) = beside {
+        match contexts.any_slot(other) {
+            Some(shared) if shared == queue => {
+                let own = u64::from(weight_of(view, client));
+                let others = u64::from(queues.at(queue).processes().max(2) - 1);
+                let other = u64::from(weight_of(view, other));
+                whole = whole.times(own + others * other, own);
             }
+            Some(other) if whole == ONE => whole = one_by_share_beside(schedule, queue, other),
+            _ => {}
         }
-        let cost = cost.min(self.tunables.timeout(view.hz()));
-        whole.without_one().of(cost)
     }
+    whole.without_one().of(cost)
+}
 
-    /// One divided by the share of `queue` if `other` is the only other queue.
-    fn beside(&self, queue: u32, other: u32) -> Ratio {
-        let (own, other) = self.schedule.siblings(queue, other);
-        let weight =
-            |entity: u32| u64::from(self.schedule.entities[entity as usize].orig_weight.max(1));
-        ONE.times(weight(own) + weight(other), weight(own))
+/// One divided by the share of `queue` of the device.
+fn one_by_share(schedule: &Schedule, queue: u32) -> Ratio {
+    let mut whole = ONE;
+    let mut at = Some(queue);
+    while let Some(entity) = at {
+        let own = &schedule.entities[entity as usize];
+        let weight = u64::from(own.orig_weight.max(1));
+        let tree = &schedule.groups[own.group as usize].trees[usize::from(own.class)];
+        let counted = if own.standing == Standing::Off { 0 } else { weight };
+        let others = tree.plain_sum.saturating_sub(counted);
+        whole = whole.times(weight + others, weight);
+        at = schedule.parent_of(entity);
     }
+    whole
+}
 
-    fn any_queue_of(&self, client: ClientId) -> Option<u32> {
-        rather_sync(self.contexts[client.index() as usize].slots)
+/// One divided by the share of `queue` if `other` is the only other queue.
+fn one_by_share_beside(schedule: &Schedule, queue: u32, other: u32) -> Ratio {
+    let (own, other) = schedule.siblings(queue, other);
+    let weight = |entity: u32| u64::from(schedule.entities[entity as usize].orig_weight.max(1));
+    ONE.times(weight(own) + weight(other), weight(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfq::entity::Entity;
+    use crate::bfq::version::LINUX_6_18;
+    use paternoster_core::Class;
+
+    /// Is the example above right: of 3.4 ms, 3.4 * (9/2 - 1) = 11.9 ms? And without anything else
+    /// to serve, is nothing owed, but beside q2 twice the time: 40 of 120?
+    #[test]
+    fn shares_are_multiplied_along_the_way_up() {
+        let mut schedule = Schedule::new(3, 3, &LINUX_6_18);
+        schedule.add_group(0, None, 100);
+        schedule.add_group(1, Some(0), 200);
+        schedule.add_group(2, Some(0), 100);
+        for (queue, group, weight) in [(0u32, 1, 40), (1, 1, 80), (2, 2, 40)] {
+            let entity = Entity::new(group, weight, Class::BestEffort, true);
+            schedule.entities[queue as usize] = Entity { budget: 100, ..entity };
+        }
+        let cost = Nanos::from_micros(3400);
+        assert_eq!(one_by_share(&schedule, 0).without_one().of(cost), Nanos::ZERO);
+        let beside = one_by_share_beside(&schedule, 0, 1);
+        assert_eq!(beside.without_one().of(cost), Nanos::from_micros(6800));
+        for queue in 0..3 {
+            schedule.activate(queue, false, Nanos::ZERO);
+        }
+        let due = one_by_share(&schedule, 0).without_one().of(cost);
+        assert_eq!(due, Nanos::from_micros(11_900));
     }
 }

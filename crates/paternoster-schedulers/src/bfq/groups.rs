@@ -1,126 +1,152 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups: what belongs to a group, and how queues move from one to another.
+//! Groups: what belongs to a group besides its members' order.
 //!
-//! Async requests wait in queues of their group, so that its writes are charged to the group. A
-//! queue that changes its group takes its work along, but nothing that it was owed.
+//! Async requests wait in queues of their group, so that its writes are charged to the group. Its
+//! requests are counted, in it and in all groups above it, so that it is kept to its share of them:
+//!
+//! ```text
+//! root 5 ─┬─ A 3 ─── A1 2      a request of A1 counts in A1, in A and in the root
+//!         └─ B 2
+//! ```
 //!
 //! # Invariants
-//! I1  `pending` of a group counts its queues that are busy or have requests in flight; the
-//!     scheduler counts the groups with such queues (4.19: except the root).
+//! I1  `allocated` of a group counts the live requests of the queues in it and below.
 //!
-//! Source: BFQ-180 to BFQ-184, BFQ-73, BFQ-74.
+//! Source: BFQ-36, BFQ-145, BFQ-180 to BFQ-184.
 
-use crate::bfq::Bfq;
-use crate::bfq::entity::Standing;
-use crate::bfq::version::Guarantees;
-use paternoster_core::QueueView;
-use paternoster_core::event::Expiry;
+use alloc::vec::Vec;
+
+use crate::bfq::schedule::Schedule;
 use paternoster_core::pick::shared::SHARED;
 
 /// What belongs to a group besides its trees.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Group {
+struct Group {
     /// Async queues by class and level.
-    pub(super) shared: [Option<u32>; SHARED],
+    shared: [Option<u32>; SHARED],
     /// The last queue that was created in it.
-    pub(super) last_created: Option<u32>,
-    /// Queues with requests (I1).
-    pub(super) pending: u32,
+    last_created: Option<u32>,
     /// Requests of all queues in it and below.
-    pub(super) allocated: u32,
-    pub(super) is_known: bool,
+    allocated: u32,
+    is_known: bool,
 }
 
-impl Bfq {
-    /// A group came, or its weight changed; the weight applies from its next turn on (BFQ-181).
-    pub(super) fn weigh_group(&mut self, view: &QueueView, group: u32) {
-        let Some(own) = view.group_id(group).and_then(|id| view.group(id)) else { return };
-        let (parent, weight) = (own.parent().map(|parent| parent.index()), own.weight());
-        if !self.groups[group as usize].is_known {
-            self.groups[group as usize] = Group { is_known: true, ..Group::default() };
-            self.schedule.add_group(group, parent, weight);
-        } else if let Some(entity) = self.schedule.groups[group as usize].entity {
-            self.schedule.set_weight(entity, weight);
+/// Groups by number.
+#[derive(Debug)]
+pub(super) struct Groups {
+    of: Vec<Group>,
+}
+
+impl Groups {
+    pub(super) fn with_capacity(groups: u32) -> Groups {
+        Groups { of: (0..groups).map(|_| Group::default()).collect() }
+    }
+
+    /// A group came, or changed. Returns whether it is new.
+    pub(super) fn comes(&mut self, group: u32) -> bool {
+        let own = &mut self.of[group as usize];
+        let is_new = !own.is_known;
+        if is_new {
+            *own = Group { is_known: true, ..Group::default() };
+        }
+        is_new
+    }
+
+    /// A group goes, with nothing left in it.
+    pub(super) fn goes(&mut self, group: u32) {
+        self.of[group as usize] = Group::default();
+    }
+
+    /// Its async queue of a class and level.
+    pub(super) fn shared(&self, group: u32, place: usize) -> Option<u32> {
+        self.of[group as usize].shared[place]
+    }
+
+    /// The same, to be filled or given up.
+    pub(super) fn shared_mut(&mut self, group: u32, place: usize) -> &mut Option<u32> {
+        &mut self.of[group as usize].shared[place]
+    }
+
+    /// The async queues of all groups.
+    pub(super) fn all_shared(&self) -> impl Iterator<Item = u32> {
+        self.of.iter().flat_map(|group| group.shared).flatten()
+    }
+
+    /// The last queue that was created in it.
+    pub(super) fn last_created(&self, group: u32) -> Option<u32> {
+        self.of[group as usize].last_created
+    }
+
+    pub(super) fn set_last_created(&mut self, group: u32, queue: Option<u32>) {
+        self.of[group as usize].last_created = queue;
+    }
+
+    /// Another queue counts as the one created last in its group from now on, if `queue` did.
+    pub(super) fn replace_last_created(&mut self, group: u32, queue: u32, by: Option<u32>) {
+        let last = &mut self.of[group as usize].last_created;
+        if *last == Some(queue) {
+            *last = by;
         }
     }
 
-    /// A group is removed: what is left in it moves to the root (BFQ-183).
-    pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
-        self.give_up_shared(view, group);
-        let root = view.root().index();
-        for queue in 0..self.queues.capacity() {
-            if self.queues.is_live(queue) && self.schedule.entities[queue as usize].group == group {
-                self.move_queue(view, queue, root);
-            }
-        }
-        self.schedule.remove_group(group, view.now());
-        self.groups[group as usize] = Group::default();
+    /// Requests of all queues in a group and below.
+    pub(super) fn allocated(&self, group: u32) -> u32 {
+        self.of[group as usize].allocated
     }
 
-    /// A queue moves to another group (BFQ-182).
-    pub(super) fn move_queue(&mut self, view: &mut QueueView, queue: u32, group: u32) {
-        if self.in_service == Some(queue) {
-            self.expire(view, queue, false, Expiry::Preempted);
-        }
-        self.replace_last_created(queue, None);
-        self.positions.remove(queue);
-        let (counted, requests) =
-            (self.queues.at(queue).is_pending, self.queues.at(queue).allocated.cast_signed());
-        self.count_allocated(queue, -requests);
-        self.uncount_pending(queue);
-        let entity = &self.schedule.entities[queue as usize];
-        let was_active = entity.standing == Standing::Active;
-        self.schedule.deactivate(queue, false, false, view.now());
-        self.schedule.entities[queue as usize].group = group;
-        self.count_allocated(queue, requests);
-        if counted {
-            self.count_pending(queue);
-        }
-        if was_active {
-            self.schedule.activate(queue, false, view.now());
-            self.recount_class(queue);
-            self.update_position(view, queue);
+    /// Requests of `queue` begin or end their lives: its groups count them.
+    #[inline]
+    pub(super) fn count_allocated(&mut self, schedule: &Schedule, queue: u32, by: i32) {
+        let mut group = schedule.entities[queue as usize].group;
+        loop {
+            let count = &mut self.of[group as usize].allocated;
+            *count = count.wrapping_add_signed(by);
+            let Some(entity) = schedule.groups[group as usize].entity else { break };
+            group = schedule.entities[entity as usize].group;
         }
     }
 
-    /// A queue's class may have changed when it was enqueued: recounts it as busy under that class.
-    pub(super) fn recount_class(&mut self, queue: u32) {
-        let class = self.schedule.entities[queue as usize].class;
-        let home = self.queues.at_mut(queue);
-        if home.is_busy && home.busy_class != class {
-            self.busy[usize::from(home.busy_class)] -= 1;
-            self.busy[usize::from(class)] += 1;
-            home.busy_class = class;
+    /// As if a group had so many requests more.
+    #[cfg(test)]
+    pub(super) fn allocate(&mut self, group: u32, by: i32) {
+        let count = &mut self.of[group as usize].allocated;
+        *count = count.wrapping_add_signed(by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfq::entity::Entity;
+    use crate::bfq::version::LINUX_6_18;
+    use paternoster_core::Class;
+
+    /// Does a request count in its group and in all above, and in no other?
+    #[test]
+    fn groups_above_count_it() {
+        let mut schedule = Schedule::new(1, 4, &LINUX_6_18);
+        schedule.add_group(0, None, 100);
+        for (group, parent) in [(1, 0), (2, 1), (3, 0)] {
+            schedule.add_group(group, Some(parent), 100);
         }
+        schedule.entities[0] = Entity::new(2, 40, Class::BestEffort, true);
+        let mut groups = Groups::with_capacity(4);
+        groups.count_allocated(&schedule, 0, 3);
+        groups.count_allocated(&schedule, 0, -1);
+        assert_eq!([0, 1, 2, 3].map(|group| groups.allocated(group)), [2, 2, 2, 0]);
     }
 
-    /// A queue has requests now: so has its group.
-    pub(super) fn count_pending(&mut self, queue: u32) {
-        if core::mem::replace(&mut self.queues.at_mut(queue).is_pending, true) {
-            return;
-        }
-        let group = self.schedule.entities[queue as usize].group;
-        self.groups[group as usize].pending += 1;
-        if self.groups[group as usize].pending == 1 && self.counts_group(group) {
-            self.pending_groups += 1;
-        }
-    }
-
-    /// A queue has no requests any more.
-    pub(super) fn uncount_pending(&mut self, queue: u32) {
-        if !core::mem::replace(&mut self.queues.at_mut(queue).is_pending, false) {
-            return;
-        }
-        let group = self.schedule.entities[queue as usize].group;
-        self.groups[group as usize].pending -= 1;
-        if self.groups[group as usize].pending == 0 && self.counts_group(group) {
-            self.pending_groups -= 1;
-        }
-    }
-
-    /// Whether this group counts among the groups with requests.
-    pub(super) fn counts_group(&self, group: u32) -> bool {
-        let is_root = self.schedule.groups[group as usize].entity.is_none();
-        self.version.guarantees == Guarantees::TwoGroups || !is_root
+    /// Is the last created queue replaced only by what takes its place?
+    #[test]
+    fn the_last_created_is_replaced_by_its_heir() {
+        let mut groups = Groups::with_capacity(1);
+        assert!(groups.comes(0) && !groups.comes(0));
+        groups.set_last_created(0, Some(5));
+        groups.replace_last_created(0, 4, None);
+        assert_eq!(groups.last_created(0), Some(5));
+        groups.replace_last_created(0, 5, Some(6));
+        assert_eq!(groups.last_created(0), Some(6));
+        groups.goes(0);
+        assert!(groups.comes(0) && groups.last_created(0).is_none());
     }
 }

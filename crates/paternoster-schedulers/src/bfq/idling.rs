@@ -22,11 +22,11 @@
 //!
 //! Source: BFQ-68 to BFQ-74, BFQ-91 to BFQ-93.
 
-use crate::bfq::Bfq;
+use crate::bfq::pattern::Pattern;
+use crate::bfq::queue::Queue;
+use crate::bfq::symmetry::Symmetry;
 use crate::bfq::version::Guarantees;
-use paternoster_core::event::Note;
 use paternoster_core::time::Nanos;
-use paternoster_core::{Class, QueueView};
 
 /// For a seeky queue.
 const SHORT: Nanos = Nanos::from_millis(2);
@@ -35,110 +35,107 @@ const RAISED: Nanos = Nanos::from_millis(20);
 /// With this many requests of others in the device a raised queue suffers.
 const CROWD: u32 = 4;
 
-impl Bfq {
-    /// Queues with work, or kept in service without.
-    pub(super) const fn busy(&self) -> u32 {
-        self.busy[0] + self.busy[1] + self.busy[2]
-    }
+/// Whether idling for a queue of this pattern pays: on a device that does not queue commands, or,
+/// for a queue that reads on, on one that either is not flash or does not (BFQ-71).
+#[inline]
+pub(super) fn for_throughput(pattern: &Pattern, rotational: bool, queues_commands: bool) -> bool {
+    let reads_on = pattern.reads_on();
+    (rotational && !queues_commands) || ((rotational || !queues_commands) && reads_on)
+}
 
-    pub(super) fn is_idle_class(&self, queue: u32) -> bool {
-        self.schedule.entities[queue as usize].class == Class::Idle as u8
-    }
-
-    /// Whether the device is kept for `queue` while it is empty (BFQ-68, BFQ-69).
-    pub(super) fn better_to_idle(&self, view: &QueueView, queue: u32) -> bool {
-        let home = self.queues.at(queue);
-        let orphaned = self.version.keeps_empty_preempted && home.processes() == 0;
-        if orphaned {
-            return false;
+/// Whether a queue's share depends on it (BFQ-72).
+#[inline]
+pub(super) fn for_guarantees(
+    rule: Guarantees,
+    symmetry: &Symmetry,
+    queue: u32,
+    home: &Queue,
+    in_driver: u32,
+) -> bool {
+    let raised = home.raising.is_raised();
+    match rule {
+        Guarantees::AnyGroup => {
+            let among_others = raised && symmetry.raised() < symmetry.busy();
+            (among_others || symmetry.is_asymmetric(queue)) && !home.in_large_burst
         }
-        if self.tunables.strict_guarantees {
-            return true;
-        }
-        if self.tunables.slice_idle == Nanos::ZERO || !home.is_sync || self.is_idle_class(queue) {
-            return false;
-        }
-        self.idles_for_throughput(view, queue) || self.idles_for_guarantees(queue)
-    }
-
-    /// BFQ-70.
-    pub(super) fn must_idle(&self, view: &QueueView, queue: u32) -> bool {
-        self.queues.at(queue).is_empty() && self.better_to_idle(view, queue)
-    }
-
-    /// BFQ-71.
-    pub(super) fn idles_for_throughput(&self, view: &QueueView, queue: u32) -> bool {
-        if self.raised > 0 {
-            return false;
-        }
-        let (rotational, queues) = (view.facts().rotational, self.queues_commands(view));
-        let home = self.queues.at(queue);
-        let reads_on = home.is_io_bound && home.thinks_short && !self.is_seeky(queue);
-        (rotational && !queues) || ((rotational || !queues) && reads_on)
-    }
-
-    /// BFQ-72.
-    pub(super) fn idles_for_guarantees(&self, queue: u32) -> bool {
-        let home = self.queues.at(queue);
-        let raised = home.raising.is_raised();
-        match self.version.guarantees {
-            Guarantees::AnyGroup => {
-                let among_others = raised && self.raised < self.busy();
-                (among_others || self.is_asymmetric(queue)) && !home.in_large_burst
+        Guarantees::TwoGroups => {
+            if home.processes() == 0 {
+                return false;
             }
-            Guarantees::TwoGroups => {
-                if home.processes() == 0 {
-                    return false;
-                }
-                let crowded = self.in_driver >= home.in_flight + CROWD;
-                (raised && (self.raised < self.busy() || crowded))
-                    || self.is_asymmetric(queue)
-                    || self.busy() == 1
-            }
+            let crowded = in_driver >= home.in_flight + CROWD;
+            (raised && (symmetry.raised() < symmetry.busy() || crowded))
+                || symmetry.is_asymmetric(queue)
+                || symmetry.busy() == 1
+        }
+    }
+}
+
+/// How long the device waits for the next request of a queue (BFQ-91).
+#[inline]
+pub(super) fn period(
+    slice_idle: Nanos,
+    home: &Queue,
+    is_asymmetric: impl FnOnce() -> bool,
+) -> Nanos {
+    if home.raising.is_raised() {
+        slice_idle.max(RAISED)
+    } else if home.pattern.is_seeky() && !is_asymmetric() {
+        slice_idle.min(SHORT)
+    } else {
+        slice_idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bfq::weight_raising::Kind;
+    use paternoster_core::observe::seek::SeekHistory;
+
+    /// Does idling pay on a disk without a queue for each queue, with one for those that read on,
+    /// as on flash without; and on flash with a queue for none?
+    #[test]
+    fn where_idling_pays() {
+        let mut pattern = Pattern::new(Nanos::ZERO, true);
+        pattern.seek = SeekHistory::default();
+        for reads_on in [true, false] {
+            pattern.thinks_short = reads_on;
+            let pays = |rotational, queues| for_throughput(&pattern, rotational, queues);
+            assert_eq!([pays(true, false), pays(true, true)], [true, reads_on]);
+            assert_eq!([pays(false, false), pays(false, true)], [reads_on, false]);
         }
     }
 
-    /// Whether serving queues side by side would give `queue` less than its share (BFQ-73, BFQ-74).
-    pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
-        match self.version.guarantees {
-            Guarantees::AnyGroup => self.schedule.weights.differ() || self.pending_groups > 0,
-            Guarantees::TwoGroups => {
-                let weights = &self.schedule.weights;
-                let classes = self.busy.iter().filter(|&&busy| busy > 0).count();
-                (weights.differ() && !weights.is_least(queue))
-                    || classes >= 2
-                    || self.pending_groups >= 2
-            }
+    /// Is a seeky queue waited for 2 ms where all weigh the same, and a raised one 20 ms?
+    #[test]
+    fn how_long_it_waits() {
+        let (slice, ms) = (Nanos::from_millis(8), Nanos::from_millis);
+        let mut home = Queue { pattern: Pattern::new(Nanos::ZERO, true), ..Queue::default() };
+        for place in 0..32 {
+            home.pattern.seek.sample_far(true, place * 100_000, 8);
         }
+        assert_eq!([false, true].map(|uneven| period(slice, &home, || uneven)), [ms(2), ms(8)]);
+        home.pattern.seek = SeekHistory::default();
+        assert_eq!(period(slice, &home, || false), ms(8));
+        home.raising.kind = Kind::Interactive;
+        assert_eq!(period(slice, &home, || false), ms(20));
     }
 
-    /// The device waits for the next request of the queue in service (BFQ-91).
-    pub(super) fn arm_idle_timer(&mut self, view: &mut QueueView, queue: u32) {
-        let now = view.exact_now();
-        let seeky = self.is_seeky(queue);
-        let home = self.queues.at(queue);
-        let slice_idle = self.tunables.slice_idle;
-        let period = if home.raising.is_raised() {
-            slice_idle.max(RAISED)
-        } else if seeky && !self.is_asymmetric(queue) {
-            slice_idle.min(SHORT)
-        } else {
-            slice_idle
+    /// In 6.18, is the only busy queue waited for, and a queue that no process uses not; and does a
+    /// raised queue suffer from four requests of others?
+    #[test]
+    fn what_shares_depend_on() {
+        let mut symmetry = Symmetry::new(2, 1, Guarantees::TwoGroups);
+        let mut home = Queue { refs: 1, in_flight: 1, ..Queue::default() };
+        let asks = |symmetry: &Symmetry, home: &Queue, in_driver| {
+            for_guarantees(Guarantees::TwoGroups, symmetry, 0, home, in_driver)
         };
-        self.idling_since = now;
-        self.queues.at_mut(queue).wait_request = true;
-        let until = now + period;
-        self.idle_until = Some(until);
-        self.set_timer(view);
-        if let Some(client) = self.queues.at(queue).made_for {
-            view.note(Note::Idling { client, until });
-        }
-    }
-
-    /// The device stops waiting.
-    pub(super) fn stop_idling(&mut self, view: &mut QueueView, queue: u32) {
-        self.queues.at_mut(queue).wait_request = false;
-        self.idle_until = None;
-        self.set_timer(view);
+        symmetry.join(1, true);
+        assert!(asks(&symmetry, &home, 1));
+        assert!(!asks(&symmetry, &Queue { refs: 0, ..home.clone() }, 1));
+        symmetry.join(1, true);
+        assert!(!asks(&symmetry, &home, 1));
+        home.raising.kind = Kind::Interactive;
+        assert_eq!([4, 5].map(|in_driver| asks(&symmetry, &home, in_driver)), [false, true]);
     }
 }

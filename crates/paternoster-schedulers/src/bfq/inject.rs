@@ -23,11 +23,15 @@
 //!
 //! Source: BFQ-150 to BFQ-159, BFQ-160 to BFQ-166; seed 002.
 
-use crate::bfq::Bfq;
-use crate::bfq::tunables::Inject;
-use paternoster_core::event::Note;
+use alloc::vec::Vec;
+
+use crate::bfq::queue::Queue;
+use crate::bfq::queues::Queues;
+use crate::bfq::schedule::Schedule;
+use crate::bfq::waker::Wakers;
+use paternoster_core::QueueView;
+use paternoster_core::RequestId;
 use paternoster_core::time::Nanos;
-use paternoster_core::{QueueView, RequestId};
 
 /// In tenths: own sectors per sector of others (seed 002).
 const COEFFICIENT: u64 = 1;
@@ -56,11 +60,31 @@ impl Limit {
     pub(super) fn new(now: Nanos) -> Limit {
         Limit { lowered: now, ..Limit::default() }
     }
+
+    /// A request took this long, with or without others that were injected, and alone in the device
+    /// at its end or not (BFQ-164).
+    fn learn(&mut self, now: Nanos, took: Nanos, injected: bool, alone: bool, most_seen: u32) {
+        if self.base > Nanos::ZERO && injected {
+            let threshold = self.base + Nanos(self.base.0 / 2);
+            if took >= threshold && self.most > 0 {
+                self.most -= 1;
+                self.lowered = now;
+            } else if took < threshold && self.most <= most_seen {
+                self.most += 1;
+            }
+        }
+        if self.base == Nanos::ZERO && alone {
+            self.most = self.most.max(1);
+            self.base = took;
+        } else if took < self.base || (!injected && alone) {
+            self.base = took;
+        }
+    }
 }
 
 /// The measurement in progress.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Measuring {
+struct Measuring {
     /// The next request of the queue in service is the one to measure.
     waits_for_dispatch: bool,
     /// It is in flight.
@@ -70,87 +94,78 @@ pub(super) struct Measuring {
     injected: bool,
 }
 
-impl Bfq {
-    /// The queue to serve from while `served`, in service, is kept though empty.
-    pub(super) fn queue_to_inject(&mut self, view: &mut QueueView, served: u32) -> Option<u32> {
-        let source = match self.tunables.inject {
-            Inject::Off => None,
-            Inject::Coefficient => self.source_by_coefficient(view, served),
-            Inject::Measured => self.source_by_measure(view, served),
-        }?;
-        let names = (self.queues.at(source).made_for, self.queues.at(served).made_for);
-        if let (Some(client), Some(into)) = names {
-            view.note(Note::Injected { client, into });
-        }
-        Some(source)
+/// What others may do in a queue's time, and what it costs.
+#[derive(Debug)]
+pub(super) struct Injection {
+    /// By queue.
+    limits: Vec<Limit>,
+    measuring: Measuring,
+    /// Sectors of others that were served in this turn (seed 002).
+    sectors: u64,
+}
+
+impl Injection {
+    pub(super) fn with_capacity(queues: u32) -> Injection {
+        let limits = (0..queues).map(|_| Limit::default()).collect();
+        Injection { limits, measuring: Measuring::default(), sectors: 0 }
     }
 
-    /// Seed 002 (BFQ-150 to BFQ-154).
-    fn source_by_coefficient(&self, view: &QueueView, served: u32) -> Option<u32> {
-        let home = self.queues.at(served);
-        let injectable =
-            self.is_seeky(served) && !home.raising.is_raised() && self.is_queueing_flash(view);
-        let own = self.schedule.entities[served as usize].service;
-        let room = home.injected.saturating_mul(COEFFICIENT) < own.saturating_mul(TENTHS);
-        if !injectable || !room {
+    /// How much others may do in a queue's time, as far as known.
+    pub(super) fn limit(&self, queue: u32) -> Limit {
+        self.limits[queue as usize]
+    }
+
+    /// The same, to be set: for a new queue, or one that resumes what it was.
+    pub(super) fn limit_mut(&mut self, queue: u32) -> &mut Limit {
+        &mut self.limits[queue as usize]
+    }
+
+    /// Seed 002: whether others may be served, given what the queue was served itself (BFQ-151).
+    fn has_room(&self, own: u64) -> bool {
+        self.sectors.saturating_mul(COEFFICIENT) < own.saturating_mul(TENTHS)
+    }
+
+    /// Seed 002: the queue to serve from while `served` is kept (BFQ-150 to BFQ-154).
+    pub(super) fn by_coefficient(
+        &self,
+        view: &QueueView,
+        queues: &Queues,
+        schedule: &Schedule,
+        served: u32,
+    ) -> Option<u32> {
+        let home = queues.at(served);
+        let injectable = home.pattern.is_seeky() && !home.raising.is_raised();
+        if !injectable || !self.has_room(schedule.entities[served as usize].service) {
             return None;
         }
-        self.active_queues().find(|&queue| self.fits(view, queue))
+        schedule.waiting_queues().find(|&queue| schedule.fits(view, queue, queues.at(queue)))
     }
 
-    /// Queues in active trees, the last activated first.
-    fn active_queues(&self) -> impl Iterator<Item = u32> + '_ {
-        self.schedule.active_queues.iter(&self.schedule.active_links)
-    }
-
-    /// BFQ-160: the queue that `served` waits for comes first, whatever the limit.
-    fn source_by_measure(&mut self, view: &QueueView, served: u32) -> Option<u32> {
-        let of_waker = || {
-            let waker = self.queues.at(served).waiting.waker?;
-            self.is_ready(view, waker).then_some(waker)
-        };
-        let of_woken = || {
-            let woken = self.queues.at(served).woken.first()?;
-            self.is_ready(view, woken).then_some(woken)
-        };
-        let related = self.own_async(view, served).or_else(of_waker).or_else(of_woken);
-        if related.is_some() {
-            return related;
-        }
-        let home = self.queues.at(served);
-        let tolerant = !home.raising.is_raised() || self.raised > 1 || !home.thinks_short;
-        if self.idles_for_throughput(view, served) || !tolerant {
+    /// With fewer requests in the device than the limit of `served`: the first queue whose next
+    /// request fits. `idled_long`: the device has been idle for it for a whole slice (BFQ-161).
+    #[inline]
+    pub(super) fn within_limit(
+        &mut self,
+        view: &QueueView,
+        queues: &Queues,
+        schedule: &Schedule,
+        served: u32,
+        in_driver: u32,
+        idled_long: bool,
+    ) -> Option<u32> {
+        let home = queues.at(served);
+        if in_driver >= self.limit_now(served, home.wait_request && idled_long) {
             return None;
         }
-        self.source_within_limit(view, served)
-    }
-
-    fn is_ready(&self, view: &QueueView, queue: u32) -> bool {
-        self.queues.at(queue).is_busy && self.fits(view, queue)
-    }
-
-    /// The process's own writes.
-    fn own_async(&self, view: &QueueView, served: u32) -> Option<u32> {
-        let owner = self.queues.at(served).owner?;
-        let queue = self.contexts[owner.index() as usize].slots[0]?;
-        let next = self.queues.at(queue).next?;
-        let own = view.request(next).client() == owner;
-        (own && self.is_ready(view, queue)).then_some(queue)
-    }
-
-    /// BFQ-161.
-    fn source_within_limit(&mut self, view: &QueueView, served: u32) -> Option<u32> {
-        let home = self.queues.at(served);
-        if self.in_driver >= self.limit_of(view, served) {
-            return None;
-        }
-        let raised_only = home.raising.is_raised() && home.thinks_short;
-        let one_large = !view.facts().rotational && self.in_driver >= 1;
-        let source = self.active_queues().find(|&queue| {
-            let other = self.queues.at(queue);
+        let raised_only = home.raising.is_raised() && home.pattern.thinks_short;
+        let one_large = !view.facts().rotational && in_driver >= 1;
+        let source = schedule.waiting_queues().find(|&queue| {
+            let other = queues.at(queue);
             let Some(next) = other.next else { return false };
             let large = one_large && view.request(next).sectors() >= LARGE;
-            !large && (!raised_only || other.raising.is_raised()) && self.fits(view, queue)
+            !large
+                && (!raised_only || other.raising.is_raised())
+                && schedule.fits(view, queue, other)
         });
         self.measuring.injected |= source.is_some();
         source
@@ -159,82 +174,186 @@ impl Bfq {
     /// Its limit; 1 if nothing is known of a queue that is idled for without success (BFQ-162).
     ///
     /// Differs: Linux adds nanoseconds to ticks here, so that it practically never happens.
-    fn limit_of(&self, view: &QueueView, served: u32) -> u32 {
-        let home = self.queues.at(served);
-        let unknown = home.limit.most == 0 && home.limit.base == Nanos::ZERO;
-        let long = view.exact_now() > self.idling_since + self.tunables.slice_idle;
-        if unknown && home.wait_request && long { 1 } else { home.limit.most }
+    fn limit_now(&self, served: u32, idled_in_vain: bool) -> u32 {
+        let limit = self.limit(served);
+        let unknown = limit.most == 0 && limit.base == Nanos::ZERO;
+        if unknown && idled_in_vain { 1 } else { limit.most }
     }
 
     /// A request comes to a sync queue whose process has no other (BFQ-163, BFQ-165).
-    pub(super) fn begin_measuring(&mut self, view: &QueueView, queue: u32) {
+    #[inline]
+    pub(super) fn begin_measuring(
+        &mut self,
+        view: &QueueView,
+        queue: u32,
+        is_served: bool,
+        thinks_short: bool,
+        in_driver: u32,
+    ) {
         let (now, hz) = (view.now(), view.hz());
-        let lowered = self.queues.at(queue).limit.lowered;
-        if now >= lowered + hz.ceil(RESET) {
-            self.reset_limit(view, queue);
+        if now >= self.limit(queue).lowered + hz.ceil(RESET) {
+            self.reset_limit(now, queue, thinks_short);
         }
-        let limit = self.queues.at(queue).limit;
-        let alone = self.in_driver == 0;
+        let limit = self.limit(queue);
+        let alone = in_driver == 0;
         let beside = limit.base > Nanos::ZERO && self.measuring.injected && !alone;
         let rested = now >= limit.lowered + hz.ceil(PAUSE);
-        if self.in_service == Some(queue) && (alone || beside) && rested {
+        if is_served && (alone || beside) && rested {
             self.measuring.since = view.exact_now();
             self.measuring.waits_for_dispatch = true;
             self.measuring.injected &= !alone;
         }
     }
 
-    fn reset_limit(&mut self, view: &QueueView, queue: u32) {
-        let home = self.queues.at_mut(queue);
-        let most = u32::from(!home.thinks_short);
-        home.limit = Limit { base: Nanos::ZERO, most, lowered: view.now() };
+    fn reset_limit(&mut self, now: Nanos, queue: u32, thinks_short: bool) {
+        let most = u32::from(!thinks_short);
+        *self.limit_mut(queue) = Limit { base: Nanos::ZERO, most, lowered: now };
     }
 
     /// The think time of a queue has become short or long (BFQ-165).
-    pub(super) fn reset_limit_on_flip(&mut self, view: &QueueView, queue: u32, short: bool) {
-        let limit = self.queues.at(queue).limit;
+    pub(super) fn think_time_flips(&mut self, view: &QueueView, queue: u32, short: bool) {
+        let limit = self.limit(queue);
         let passed = view.now() >= limit.lowered + view.hz().ceil(BARRIER);
         if limit.base == Nanos::ZERO && (passed || !short) {
-            self.reset_limit(view, queue);
+            self.reset_limit(view.now(), queue, short);
         }
     }
 
     /// A request of the queue in service goes to the device.
-    pub(super) fn measure_dispatch(&mut self, request: RequestId) {
+    #[inline]
+    pub(super) fn dispatched(&mut self, request: RequestId) {
         if core::mem::take(&mut self.measuring.waits_for_dispatch) {
             self.measuring.waited = Some(request);
         }
     }
 
-    /// A request has ended; if it is the measured one, its queue's limit learns (BFQ-164).
-    pub(super) fn measure_completion(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        if self.measuring.waited != Some(request) {
-            return;
+    /// A request of another queue goes instead.
+    pub(super) const fn injected(&mut self, sectors: u64) {
+        self.sectors += sectors;
+    }
+
+    /// A request has ended, the last of `in_driver`; if it is the measured one, its queue's limit
+    /// learns (BFQ-164). The device was seen to have `most_seen` at once.
+    #[inline]
+    pub(super) fn completed(
+        &mut self,
+        view: &QueueView,
+        queue: u32,
+        request: RequestId,
+        in_driver: u32,
+        most_seen: u32,
+    ) {
+        if self.measuring.waited == Some(request) {
+            let took = view.exact_now() - self.measuring.since;
+            let injected = self.measuring.injected;
+            self.limits[queue as usize].learn(
+                view.now(),
+                took,
+                injected,
+                in_driver == 1,
+                most_seen,
+            );
+            self.measuring = Measuring::default();
         }
-        let Measuring { since, injected, .. } = self.measuring;
-        let took = view.exact_now() - since;
-        let (alone, most_seen) = (self.in_driver == 1, self.depth.most());
-        let limit = &mut self.queues.at_mut(queue).limit;
-        if limit.base > Nanos::ZERO && injected {
-            let threshold = limit.base + Nanos(limit.base.0 / 2);
-            if took >= threshold && limit.most > 0 {
-                limit.most -= 1;
-                limit.lowered = view.now();
-            } else if took < threshold && limit.most <= most_seen {
-                limit.most += 1;
-            }
-        }
-        if limit.base == Nanos::ZERO && alone {
-            limit.most = limit.most.max(1);
-            limit.base = took;
-        } else if took < limit.base || (!injected && alone) {
-            limit.base = took;
-        }
-        self.stop_measuring();
     }
 
     /// The turn ends, and with it the measurement.
-    pub(super) fn stop_measuring(&mut self) {
+    #[inline]
+    pub(super) fn turn_ends(&mut self) {
         self.measuring = Measuring::default();
+        self.sectors = 0;
+    }
+
+    /// Sectors of others that were served in this turn.
+    #[cfg(test)]
+    pub(super) const fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// As if so many had been.
+    #[cfg(test)]
+    pub(super) const fn set_sectors(&mut self, sectors: u64) {
+        self.sectors = sectors;
+    }
+}
+
+/// The queue that `served` waits for, whatever its limit: `writes`, the async queue of its process,
+/// if that one's write is next; its waker's, or one that it wakes (BFQ-160).
+pub(super) fn related(
+    view: &QueueView,
+    queues: &Queues,
+    schedule: &Schedule,
+    wakers: &Wakers,
+    served: u32,
+    writes: Option<u32>,
+) -> Option<u32> {
+    let is_ready = |&queue: &u32| {
+        let home = queues.at(queue);
+        home.is_busy && schedule.fits(view, queue, home)
+    };
+    let owner = queues.at(served).owner;
+    let is_own = |&queue: &u32| {
+        let next = queues.at(queue).next;
+        next.is_some_and(|next| Some(view.request(next).client()) == owner)
+    };
+    writes
+        .filter(is_own)
+        .filter(is_ready)
+        .or_else(|| wakers.waker_of(served).filter(is_ready))
+        .or_else(|| wakers.woken_by(served).filter(is_ready))
+}
+
+/// Whether anything may be injected in the time of a queue (BFQ-160): not for one that is raised
+/// and thinks short while no other is.
+pub(super) fn is_tolerant(home: &Queue, raised: u32) -> bool {
+    !home.raising.is_raised() || raised > 1 || !home.pattern.thinks_short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Alone, is the time taken over, and with others, is the limit lowered from half as long again
+    /// on, and raised below that while the device has been seen to have as many?
+    #[test]
+    fn what_a_measured_request_teaches() {
+        let us = Nanos::from_micros;
+        let learned = |base, most, took, alone: bool, most_seen| {
+            let mut limit = Limit { base: us(base), most, lowered: Nanos::ZERO };
+            limit.learn(us(9), us(took), !alone, alone, most_seen);
+            (limit.base.as_micros(), limit.most, limit.lowered == us(9))
+        };
+        assert_eq!(learned(0, 0, 100, true, 1), (100, 1, false));
+        assert_eq!(learned(100, 3, 130, true, 1), (130, 3, false));
+        assert_eq!(learned(100, 4, 150, false, 8), (100, 3, true));
+        assert_eq!(learned(100, 4, 149, false, 4), (100, 5, false));
+        assert_eq!(learned(100, 4, 149, false, 3), (100, 4, false));
+        assert_eq!(learned(100, 4, 90, false, 4), (90, 5, false), "faster than alone");
+    }
+
+    /// Is a queue of which nothing is known lent to one request after a slice in vain, and is
+    /// everything forgotten in the second after a decrease?
+    #[test]
+    fn limits_that_are_not_known() {
+        let mut injection = Injection::with_capacity(1);
+        assert_eq!([false, true].map(|vain| injection.limit_now(0, vain)), [0, 1]);
+        *injection.limit_mut(0) = Limit { base: Nanos(1), most: 0, lowered: Nanos::ZERO };
+        assert_eq!(injection.limit_now(0, true), 0);
+        injection.reset_limit(Nanos(7), 0, false);
+        let Limit { base, most, lowered } = injection.limit(0);
+        assert_eq!((base, most, lowered), (Nanos::ZERO, 1, Nanos(7)));
+    }
+
+    /// Seed 002: may others be served up to ten sectors for each of its own, and what was served in
+    /// an earlier turn is forgotten?
+    #[test]
+    fn ten_sectors_for_each_of_its_own() {
+        let mut injection = Injection::with_capacity(1);
+        injection.injected(79);
+        assert!(injection.has_room(8));
+        injection.injected(1);
+        assert!(!injection.has_room(8));
+        injection.turn_ends();
+        assert!(injection.has_room(1) && !injection.has_room(0));
     }
 }

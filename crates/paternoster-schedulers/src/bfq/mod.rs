@@ -13,13 +13,19 @@
 //! end     ─▶ rate, depth, think time ─▶ idle for its queue, or end the turn
 //! ```
 //!
-//! Each concept has its own file: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
-//! weights are equal), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
-//! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `weight_raising`, `burst`,
-//! `cooperate` (merging), `saved_state`, `stable_merge`, `runs` (when Linux calls BFQ), `groups`,
-//! `tags`, `context` (what is kept per process), `queue`, `departed` (what is kept of a queue).
-//! Differences between kernels are in `version`, settings in `tunables`. `probe_points` lets a test
-//! listen to decisions.
+//! Each concept is a part with a file of its own, to be read and tested alone. `schedule` (with
+//! `entity`, `wf2q`, `departed`) knows whose turn it is, `busy`, `symmetry` and `weights` what is
+//! counted of queues with work, `charge` and `budgets` what service costs and how much of it a turn
+//! may have, `service` and `runs` who is served and when BFQ is asked. `queues` holds each
+//! [`Queue`](queue), `pattern` what its requests look like, `weight_raising`, `arrival` and `burst`
+//! whether it is raised, `context` what is kept per process, `groups` and `tags` per group.
+//! `cooperate`, `stable_merge` and `saved_state` merge queues and split them; `idling`, `preempt`,
+//! `inject` and `waker` say what happens while one is waited for; `device` (with `rate`) is what is
+//! known of the device. Differences between kernels are in `version`, settings in `tunables` and
+//! `knobs`. `probe_points` lets a test listen to decisions.
+//!
+//! [`Bfq`] is the wiring: parts answer, and it acts, in `members` and `arrive` (the first line
+//! above) and in `turn` (the others).
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
@@ -31,19 +37,28 @@
 //!
 //! Source: `docs/rules/bfq.md`; seeds 002 and 004.
 
+mod arrival;
 mod arrive;
 mod audit;
+mod budgets;
 mod burst;
+mod busy;
+mod bypass;
+mod charge;
 mod context;
 mod cooperate;
 mod departed;
+mod device;
 mod entity;
 mod explain;
 mod flush_share;
 mod groups;
 mod idling;
 mod inject;
+mod knobs;
+mod members;
 mod pattern;
+mod preempt;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
 #[cfg_attr(
@@ -52,12 +67,16 @@ pub(crate) mod probe;
 )]
 mod probe_points;
 mod queue;
+mod queues;
 mod rate;
 mod runs;
 mod saved_state;
 mod schedule;
-mod select;
+mod service;
+#[cfg(not(feature = "conformance"))]
+mod silence;
 mod stable_merge;
+mod symmetry;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -69,95 +88,70 @@ mod weight_raising;
 mod weights;
 mod wf2q;
 
-use alloc::vec::Vec;
 use core::fmt;
 
-use paternoster_core::attribute::{Attribute, AttributeError};
+use paternoster_core::QueueView;
 use paternoster_core::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
 use paternoster_core::event::Expiry;
-use paternoster_core::list::{Links, List};
-use paternoster_core::observe::queue_depth::QueueDepth;
 use paternoster_core::pick::home::{home, is_in_flight, is_settled};
-use paternoster_core::pick::lane::LaneSpace;
-use paternoster_core::pick::positions::Positions;
 use paternoster_core::pick::shared::SHARED;
-use paternoster_core::slab::Slab;
 use paternoster_core::time::Nanos;
-use paternoster_core::{Bio, ClientId, Flags, GroupId, Op, QueueView, RequestId};
+use paternoster_core::{Bio, Flags, Op, RequestId, is_sync};
+use paternoster_core::{ClientId, GroupId};
 
-use burst::Burst;
-use context::Context;
-use groups::Group;
-use inject::Measuring;
+use budgets::Budgets;
+use burst::Bursts;
+use bypass::Bypass;
+use context::{Context, Contexts};
+use cooperate::Cooperation;
+use device::Device;
+use groups::Groups;
+use inject::Injection;
 use probe_points::{ProbePoint, probe};
-use queue::Queue;
-use rate::PeakRate;
+use queues::Queues;
 use runs::Runs;
 use schedule::Schedule;
-use tunables::{ATTRIBUTES, KNOBS, Tunables};
-use turn::DEFAULT_MAX_BUDGET;
+use service::Service;
+use tunables::Tunables;
 use version::{LINUX_4_19, LINUX_6_18, Version};
+use waker::Wakers;
 
 /// The BFQ scheduler.
 #[derive(Debug)]
 pub struct Bfq {
     version: Version,
     tunables: Tunables,
-
-    contexts: Vec<Context>,
-    queues: Slab<Queue>,
-    groups: Vec<Group>,
-    lanes: LaneSpace,
+    contexts: Contexts,
+    groups: Groups,
+    queues: Queues,
+    bypass: Bypass,
     schedule: Schedule,
-    positions: Positions,
-    /// Refused by the device, or due before all others.
-    bypass: List,
-    bypass_links: Links,
-    burst: Burst,
-    burst_links: Links,
-    woken_links: Links,
-
-    in_service: Option<u32>,
-    /// When its turn began.
-    turn_began: Nanos,
-    /// When the device began to idle for it, and until when it will.
-    idling_since: Nanos,
-    idle_until: Option<Nanos>,
+    budgets: Budgets,
+    service: Service,
     runs: Runs,
-    /// Running mean of turns, times 256: how many budgets were assigned.
-    turns: u64,
-    /// The largest budget: derived from the rate, or set by hand.
-    max_budget: u64,
-
-    /// Busy queues by class, and how many of all are raised.
-    busy: [u32; 3],
-    raised: u32,
-    /// Groups with requests.
-    pending_groups: u32,
-    /// Requests that wait in queues.
-    waiting: u32,
-    /// Requests that the device has.
-    in_driver: u32,
-    /// The sector after the last request sent to the device, and after the last one of the queue in
-    /// service.
-    last_position: u64,
-    in_service_position: u64,
-    /// The queue whose request ended last; none if several processes share it.
-    last_completed: Option<u32>,
-    rate: PeakRate,
-    depth: QueueDepth,
-    measuring: Measuring,
-    /// Its epoch, taken from its first request: of the requests in the device, only those with this
-    /// epoch are its own.
-    epoch: Option<u32>,
+    device: Device,
+    bursts: Bursts,
+    cooperation: Cooperation,
+    wakers: Wakers,
+    injection: Injection,
 }
 
 impl Default for Bfq {
     fn default() -> Bfq {
         Bfq::new()
     }
+}
+
+/// How much room a view asks for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    requests: u32,
+    clients: u32,
+    groups: u32,
+    queues: u32,
+    rotational: bool,
 }
 
 impl Bfq {
@@ -174,45 +168,29 @@ impl Bfq {
     }
 
     fn of(version: Version) -> Bfq {
-        Bfq {
-            version,
-            tunables: Tunables::new(version.inject, version.late_mechanisms),
-            contexts: Vec::new(),
-            queues: Slab::with_capacity(0),
-            groups: Vec::new(),
-            lanes: LaneSpace::with_capacity(0),
-            schedule: Schedule::new(0, 0, &version),
-            positions: Positions::new(0, 0),
-            bypass: List::new(),
-            bypass_links: Links::with_capacity(0),
-            burst: Burst::default(),
-            burst_links: Links::with_capacity(0),
-            woken_links: Links::with_capacity(0),
-            in_service: None,
-            turn_began: Nanos::ZERO,
-            idling_since: Nanos::ZERO,
-            idle_until: None,
-            runs: Runs::default(),
-            turns: 0,
-            max_budget: DEFAULT_MAX_BUDGET,
-            busy: [0; 3],
-            raised: 0,
-            pending_groups: 0,
-            waiting: 0,
-            in_driver: 0,
-            last_position: 0,
-            in_service_position: 0,
-            last_completed: None,
-            rate: PeakRate::new(false, version.top_rate),
-            depth: QueueDepth::default(),
-            measuring: Measuring::default(),
-            epoch: None,
-        }
+        let tunables = Tunables::new(version.inject, version.late_mechanisms);
+        Bfq::with_room(version, tunables, Room::default())
     }
 
-    /// Whether a request in the device is this elevator's.
-    fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
-        Some(view.request(request).epoch()) == self.epoch && is_in_flight(view, request)
+    fn with_room(version: Version, tunables: Tunables, room: Room) -> Bfq {
+        let Room { requests, clients, groups, queues, rotational } = room;
+        Bfq {
+            version,
+            tunables,
+            contexts: Contexts::with_capacity(clients),
+            groups: Groups::with_capacity(groups),
+            queues: Queues::with_capacity(queues, requests),
+            bypass: Bypass::with_capacity(requests),
+            schedule: Schedule::new(queues, groups, &version),
+            budgets: Budgets::new(tunables.max_budget),
+            service: Service::default(),
+            runs: Runs::default(),
+            device: Device::new(rotational, version.top_rate, version.probing),
+            bursts: Bursts::with_capacity(queues, version.bursts_begin_at_rest),
+            cooperation: Cooperation::new(queues, groups, version.merges_not_on_queueing_flash),
+            wakers: Wakers::with_capacity(queues),
+            injection: Injection::with_capacity(queues),
+        }
     }
 }
 
@@ -231,35 +209,33 @@ impl Elevator for Bfq {
     fn attach(&mut self, view: &mut QueueView) {
         let (requests, limits) = (view.request_slots(), *view.limits());
         let shared = limits.groups.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
-        // The queue of a process, a queue that only its requests still refer to, the shared queues.
-        let queues = limits.clients.saturating_add(requests).saturating_add(shared);
-        *self = Bfq {
-            tunables: self.tunables,
-            contexts: (0..limits.clients).map(|_| Context::default()).collect(),
-            queues: Slab::with_capacity(queues),
-            groups: (0..limits.groups).map(|_| Group::default()).collect(),
-            lanes: LaneSpace::with_capacity(requests),
-            schedule: Schedule::new(queues, limits.groups, &self.version),
-            positions: Positions::new(queues, limits.groups),
-            bypass_links: Links::with_capacity(requests),
-            burst_links: Links::with_capacity(queues),
-            woken_links: Links::with_capacity(queues),
-            rate: PeakRate::new(view.facts().rotational, self.version.top_rate),
-            max_budget: match self.tunables.max_budget {
-                0 => DEFAULT_MAX_BUDGET,
-                by_hand => by_hand,
-            },
-            ..Bfq::of(self.version)
+        let room = Room {
+            requests,
+            clients: limits.clients,
+            groups: limits.groups,
+            // The queue of a process, one that only its requests still refer to, the shared ones.
+            queues: limits.clients.saturating_add(requests).saturating_add(shared),
+            rotational: view.facts().rotational,
         };
+        *self = Bfq::with_room(self.version, self.tunables, room);
         self.weigh_group(view, view.root().index());
     }
 
     fn would_admit(&self, view: &QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
-        self.admission(view, client, op, flags)
+        let (sync, depth) = (is_sync(op, flags), view.nr_requests());
+        let limit = tags::limit(depth, op, sync, self.schedule.symmetry.raised() > 0);
+        let most = limit.unwrap_or(depth);
+        let slot = self.contexts.slot(client, sync).filter(|_| self.tunables.tag_shares);
+        let beyond =
+            |queue| tags::is_beyond_share(&self.schedule, &self.queues, &self.groups, queue, most);
+        if slot.is_some_and(beyond) {
+            return Admission::AtMost(1);
+        }
+        limit.map_or(Admission::Normal, Admission::AtMost)
     }
 
     fn bio_comes(&mut self, view: &mut QueueView, bio: &Bio) {
-        let slot = self.contexts[bio.client.index() as usize].slots[1];
+        let slot = self.contexts.slot(bio.client, true);
         if let (true, Some(queue)) = (bio.is_sync(), slot) {
             self.merge_if_due(view, bio.client, queue, bio.sector);
         }
@@ -267,39 +243,38 @@ impl Elevator for Bfq {
 
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let sync = bio.is_sync();
-        let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
+        let slot = self.contexts.slot(bio.client, sync);
         let alike = view.request(request).is_sync() || !sync;
         alike && is_settled(view, request) && slot == Some(home(view, request))
     }
 
     fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
         let alike = view.request(request).is_sync() == view.request(next).is_sync();
-        let waits = |request: RequestId| !self.bypass_links.contains(request.index());
-        alike && self.lanes.contains(request) && waits(next)
+        alike && self.queues.lanes().contains(request) && !self.bypass.contains(next)
     }
 
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
-        self.epoch = Some(view.request(request).epoch());
+        self.device.bind(view.request(request).epoch());
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
-        self.ask();
+        self.runs.ask();
         if !is_settled(view, request) {
             self.settle_request(view, request);
         }
         if position == Position::Head {
-            self.bypass.push_front(&mut self.bypass_links, request.index());
+            self.bypass.push(request);
         } else {
             self.arrive(view, request);
         }
     }
 
     fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
-        if side == Side::Back || !self.lanes.contains(request) {
+        if side == Side::Back || !self.queues.lanes().contains(request) {
             return;
         }
         let queue = home(view, request);
-        self.queues.at_mut(queue).lane.resort(&mut self.lanes, view, request);
+        self.queues.resort(view, queue, request);
         if self.reconsider_next(view, queue, request) {
             self.next_changed(view, queue);
         }
@@ -316,39 +291,36 @@ impl Elevator for Bfq {
         if queue != other {
             return self.take_request(view, other, gone);
         }
-        let home = self.queues.at_mut(queue);
-        if home.next == Some(gone) {
-            home.next = Some(survivor);
-        }
-        home.lane.absorb(&mut self.lanes, view, survivor, gone);
-        self.waiting -= 1;
+        self.queues.absorb(view, queue, survivor, gone);
         self.update_position(view, queue);
     }
 
     fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
-            Side::Front => self.lanes.former(request),
-            Side::Back => self.lanes.latter(request),
+            Side::Front => self.queues.lanes().former(request),
+            Side::Back => self.queues.lanes().latter(request),
         }
     }
 
     fn pick(&mut self, view: &mut QueueView) -> Pick {
-        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
-            let request = RequestId::from_index(index);
+        if let Some(request) = self.bypass.pop() {
             self.dispatch_bypassing(view, request);
             return Pick::Dispatch(request, Place::Tail);
         }
-        if self.is_asked(view) {
-            probe(None, ProbePoint::Asked { busy: self.busy() });
-            let one_at_a_time = self.tunables.strict_guarantees && self.in_driver > 0;
+        let (always, in_driver) = (self.tunables.completion_runs, self.device.in_driver());
+        if self.runs.is_asked(view, always, in_driver) {
+            probe(None, ProbePoint::Asked { busy: self.schedule.symmetry.busy() });
+            let one_at_a_time = self.tunables.strict_guarantees && in_driver > 0;
             let queue = if one_at_a_time { None } else { self.select(view) };
             if let Some(request) = queue.and_then(|queue| self.dispatch(view, queue)) {
                 return Pick::Dispatch(request, Place::Tail);
             }
             probe(None, ProbePoint::Nobody);
-            self.asked_in_vain(view);
+            // With an empty device nothing changes except through events that cause a run anyway.
+            let may_change = self.queues.waiting() > 0 && self.device.in_driver() > 0;
+            self.runs.asked_in_vain(view, may_change && !always);
         }
-        if self.waiting == 0 {
+        if self.queues.waiting() == 0 {
             Pick::Nothing
         } else if view.timer() == Nanos::MAX {
             Pick::Await
@@ -365,23 +337,21 @@ impl Elevator for Bfq {
     }
 
     fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
-        self.ask();
-        if self.is_own(view, request) {
+        self.runs.ask();
+        if self.device.is_own(view, request) {
             self.end_request(view, request);
         }
     }
 
     fn completed(&mut self, view: &mut QueueView, request: RequestId, _: Nanos) {
-        if self.is_own(view, request) {
+        if self.device.is_own(view, request) {
             self.end_request(view, request);
         }
     }
 
     fn removed(&mut self, view: &mut QueueView, request: RequestId) {
-        self.ask();
-        if self.bypass_links.contains(request.index()) {
-            self.bypass.remove(&mut self.bypass_links, request.index());
-        } else {
+        self.runs.ask();
+        if !self.bypass.remove(request) {
             self.take_request(view, home(view, request), request);
         }
     }
@@ -398,7 +368,10 @@ impl Elevator for Bfq {
     }
 
     fn timer(&mut self, view: &mut QueueView) {
-        self.timer_rings(view);
+        if self.runs.ring(view.exact_now()) {
+            self.idle_timer_rings(view);
+        }
+        self.runs.set_timer(view);
     }
 
     fn charge(
@@ -408,17 +381,18 @@ impl Elevator for Bfq {
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
-        self.due_for(view, client, cost, beside)
+        let (contexts, queues, schedule) = (&self.contexts, &self.queues, &self.schedule);
+        let cost = cost.min(self.tunables.timeout(view.hz()));
+        flush_share::due_for(view, contexts, queues, schedule, (client, cost), beside)
     }
 
     fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
-        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
-            let request = RequestId::from_index(index);
+        if let Some(request) = self.bypass.pop() {
             self.dispatch_bypassing(view, request);
             return Some(request);
         }
-        while self.waiting > 0 {
-            let queue = match self.in_service {
+        while self.queues.waiting() > 0 {
+            let queue = match self.service.queue() {
                 Some(queue) => queue,
                 None => self.begin_turn(view)?,
             };
@@ -438,15 +412,29 @@ impl Elevator for Bfq {
         request: RequestId,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
-        self.explain_wait(view, request, out)
+        if self.bypass.contains(request) {
+            return out.write_str("it goes next");
+        }
+        let (queues, served) = (&self.queues, self.service.queue());
+        explain::explain_wait(view, queues, &self.schedule, served, home(view, request), out)
     }
 
     fn waiting(&self) -> u32 {
-        self.waiting + self.bypass.len()
+        self.queues.waiting() + self.bypass.len()
     }
 
+    /// The time grows with everything there is.
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
-        self.audit_all(view)
+        let Bfq { contexts, groups, queues, schedule, service, device, .. } = self;
+        let counted = audit::count_references(view, contexts, queues, groups, device);
+        let served = service.queue();
+        audit::audit_queues(view, queues, schedule, device.in_driver(), served, &counted)?;
+        self.cooperation.audit(view, queues, self.tunables.position_update)?;
+        self.bursts.audit(queues)?;
+        self.wakers.audit(|queue| queues.is_live(queue))?;
+        schedule.audit(|queue| queues.is_live(queue))?;
+        schedule.audit_service(view.root().index(), served)?;
+        self.runs.audit(view, served.is_some_and(|queue| queues.at(queue).wait_request))
     }
 
     fn members(&mut self) -> Option<&mut dyn Members> {
@@ -464,16 +452,16 @@ impl Elevator for Bfq {
 
 impl Members for Bfq {
     fn client_attached(&mut self, _: &mut QueueView, client: ClientId) {
-        self.contexts[client.index() as usize] = Context::default();
+        *self.contexts.at_mut(client) = Context::default();
     }
 
     fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {
-        self.ask();
+        self.runs.ask();
         self.client_has_changed(view, client);
     }
 
     fn client_detached(&mut self, view: &mut QueueView, client: ClientId) {
-        self.ask();
+        self.runs.ask();
         self.client_goes(view, client);
     }
 
@@ -483,29 +471,5 @@ impl Members for Bfq {
 
     fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {
         self.dissolve_group(view, group.index());
-    }
-}
-
-impl Knobs for Bfq {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
-    }
-
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        self.ask();
-        KNOBS[place].set(self, view, value)
-    }
-
-    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        KNOBS[place].show(self, view, out)
     }
 }

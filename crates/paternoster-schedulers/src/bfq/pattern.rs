@@ -11,39 +11,32 @@
 //! I/O bound (4.19)   lost when idled for without use, little done; back after 120 arrivals in time
 //! ```
 //!
-//! And of the device: whether it queues commands, and with it whether it is flash that does.
-//!
-//! Source: BFQ-82 to BFQ-89; BFQ-79, BFQ-80.
+//! Source: BFQ-85 to BFQ-89.
 
-use crate::bfq::Bfq;
-use crate::bfq::probe_points::{ProbePoint, probe};
-use crate::bfq::rate::{self, Dispatched};
-use paternoster_core::observe::seek::is_far;
+use paternoster_core::observe::seek::SeekHistory;
+use paternoster_core::observe::think_time::ThinkTime;
 use paternoster_core::time::Nanos;
-use paternoster_core::{Ncq, QueueView, RequestId};
 
 /// A queue with more seeks than this among its last 32 requests is seeky.
 const SEEKY_MARKS: u32 = 19;
-/// The device is not probed with fewer requests than this, waiting and in the driver.
-const LOAD: u32 = 4;
 /// An observation window longer than this is halved.
 const WINDOW: Nanos = Nanos::from_millis(200);
 /// Idle at most one part in this many.
 const BUSY_PARTS: u64 = 5;
-/// For this long after a split nothing is concluded, except about weight raising.
-pub(super) const SETTLE: Nanos = Nanos::from_secs(2);
+/// A queue that idled with less than this many tenths of its budget used is not I/O bound (4.19).
+const BOUND_TENTHS: u64 = 2;
 /// Arrivals in time that make a queue I/O bound again (4.19).
 const ARRIVALS_IN_TIME: u32 = 120;
 
 /// How much of the time a queue is idle.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Intensity {
+struct Intensity {
     since: Nanos,
     idle: Nanos,
 }
 
 impl Intensity {
-    pub(super) const fn new(now: Nanos) -> Intensity {
+    const fn new(now: Nanos) -> Intensity {
         Intensity { since: now, idle: Nanos::ZERO }
     }
 
@@ -64,136 +57,163 @@ impl Intensity {
     }
 }
 
-impl Bfq {
-    /// Whether the device is taken to queue commands: yes until it is known not to (BFQ-83).
-    pub(super) fn queues_commands(&self, view: &QueueView) -> bool {
-        self.known_to_queue(view) != Some(false)
-    }
+/// What the requests of a queue look like.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pattern {
+    pub(super) thinks_short: bool,
+    pub(super) is_io_bound: bool,
+    pub(super) think_time: ThinkTime,
+    intensity: Intensity,
+    /// Arrivals in time in a row (4.19).
+    in_time: u32,
+    pub(super) last_completion: Option<Nanos>,
+    pub(super) seek: SeekHistory,
+}
 
-    /// Whether the device queues commands; `None` if that is not known.
-    pub(super) fn known_to_queue(&self, view: &QueueView) -> Option<bool> {
-        match view.ncq() {
-            Ncq::Declared => Some(view.facts().depth > 1),
-            Ncq::Probe => self.depth.queues(),
+impl Pattern {
+    /// Of a queue without requests.
+    pub(super) fn new(now: Nanos, is_sync: bool) -> Pattern {
+        Pattern {
+            thinks_short: is_sync,
+            is_io_bound: true,
+            intensity: Intensity::new(now),
+            seek: SeekHistory::marked(),
+            ..Pattern::default()
         }
-    }
-
-    /// Flash that queues commands: seeks cost nothing, and the drive orders requests itself.
-    pub(super) fn is_queueing_flash(&self, view: &QueueView) -> bool {
-        !view.facts().rotational && self.queues_commands(view)
-    }
-
-    /// A request ends: the number in the device may show that it queues commands (BFQ-82).
-    pub(super) fn probe_depth(&mut self) {
-        let starved = self.version.probes_not_when_starved
-            && self.in_service.is_some_and(|queue| {
-                let home = self.queues.at(queue);
-                let few = home.in_flight + home.lane.len() < self.version.probing.queueing - 1;
-                home.thinks_short && few && self.in_driver < self.version.probing.queueing - 1
-            });
-        let counts = self.in_driver + self.waiting >= LOAD && !starved;
-        self.depth.sample(&self.version.probing, self.in_driver, counts);
     }
 
     /// Whether a queue is seeky: twenty of its last 32 requests were seeks (BFQ-85).
-    pub(super) fn is_seeky(&self, queue: u32) -> bool {
-        self.queues.at(queue).seek.marks().count_ones() > SEEKY_MARKS
+    #[inline]
+    pub(super) const fn is_seeky(&self) -> bool {
+        self.seek.marks().count_ones() > SEEKY_MARKS
     }
 
     /// Whether all of its last requests were seeks.
-    pub(super) fn is_totally_seeky(&self, queue: u32) -> bool {
-        self.queues.at(queue).seek.marks() == u32::MAX
+    #[inline]
+    pub(super) const fn is_totally_seeky(&self) -> bool {
+        self.seek.marks() == u32::MAX
     }
 
-    /// A request comes to `queue`: its think time and its seeks (BFQ-34).
-    pub(super) fn learn(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        self.sample_think_time(view, queue);
-        self.judge_think_time(view, queue);
-        let (start, sectors) = (view.request(request).sector(), view.request(request).sectors());
-        let rotational = view.facts().rotational;
-        self.queues.at_mut(queue).seek.sample_far(rotational, start, sectors);
-        if self.version.raises_default_weight_only {
-            self.end_soft_realtime_if_seeky(view, queue);
-        }
+    /// Whether it reads on: hardly does anything else, and does not seek.
+    #[inline]
+    pub(super) const fn reads_on(&self) -> bool {
+        self.is_io_bound && self.thinks_short && !self.is_seeky()
     }
 
-    fn sample_think_time(&mut self, view: &QueueView, queue: u32) {
-        let longest = Nanos(self.tunables.slice_idle.0.saturating_mul(2));
-        let at_rest_only = self.version.thinks_at_rest_only;
-        let home = self.queues.at_mut(queue);
-        if at_rest_only && !home.is_at_rest() {
-            return;
-        }
-        let gap = home.last_completion.map_or(longest, |end| view.exact_now() - end);
-        home.think_time.sample_gap(gap.min(longest), Nanos(1));
+    /// A request comes: how long has its process been thinking (BFQ-86)?
+    #[inline]
+    pub(super) fn sample_think_time(&mut self, now: Nanos, slice_idle: Nanos) {
+        let longest = Nanos(slice_idle.0.saturating_mul(2));
+        let gap = self.last_completion.map_or(longest, |end| now - end);
+        self.think_time.sample_gap(gap.min(longest), Nanos(1));
     }
 
-    /// BFQ-87.
-    fn judge_think_time(&mut self, view: &QueueView, queue: u32) {
-        let slice_idle = self.tunables.slice_idle;
-        let home = self.queues.at(queue);
-        let settled = home.split_at.is_none_or(|at| view.now() > at + SETTLE);
-        let idle_class = self.is_idle_class(queue);
-        if !home.is_sync || idle_class || slice_idle == Nanos::ZERO || !settled {
-            return;
+    /// It thinks short if its mean is at most `limit`, and a process uses it. Returns the new
+    /// judgement if it is another (BFQ-87).
+    #[inline]
+    pub(super) fn judge_think_time(&mut self, limit: Nanos, is_used: bool) -> Option<bool> {
+        let short = is_used && !self.think_time.is_longer_than(limit, Nanos(1));
+        let before = core::mem::replace(&mut self.thinks_short, short);
+        (before != short).then_some(short)
+    }
+
+    /// 6.18: a request comes, to a queue that `was_idle` until now and has had requests before
+    /// unless it `is_new`. Is it busy with I/O most of the time (BFQ-89)?
+    #[inline]
+    pub(super) fn measure_intensity(&mut self, now: Nanos, was_idle: bool, is_new: bool) {
+        if let (true, Some(end)) = (was_idle, self.last_completion) {
+            self.intensity.was_idle(now - end);
         }
-        let limit = if self.version.halves_think_limit { slice_idle.0 / 2 } else { slice_idle.0 };
-        let long = home.think_time.is_longer_than(Nanos(limit), Nanos(1));
-        let short = home.processes() > 0 && !long;
-        let flips = short != home.thinks_short;
-        self.queues.at_mut(queue).thinks_short = short;
-        if flips {
-            self.reset_limit_on_flip(view, queue, short);
+        if !is_new {
+            self.is_io_bound = self.intensity.is_bound(now);
         }
     }
 
-    /// 6.18: a request comes to a sync queue. Is it busy with I/O most of the time (BFQ-89)?
-    pub(super) fn measure_intensity(&mut self, view: &QueueView, queue: u32) {
-        let now = view.exact_now();
-        let home = self.queues.at_mut(queue);
-        if let (true, 0, Some(end)) = (home.is_empty(), home.in_flight, home.last_completion) {
-            home.intensity.was_idle(now - end);
-        }
-        if !home.is_new {
-            home.is_io_bound = home.intensity.is_bound(now);
-        }
+    /// Whether it comes back within three idle slices of its last completion.
+    #[inline]
+    pub(super) fn comes_in_time(&self, now: Nanos, slice_idle: Nanos) -> bool {
+        let window = Nanos(slice_idle.0.saturating_mul(3));
+        self.last_completion.is_some_and(|end| now <= end + window)
     }
 
     /// 4.19: a queue becomes busy again, in time or not (BFQ-88).
-    pub(super) fn count_arrival_in_time(&mut self, queue: u32, in_time: bool) {
-        let home = self.queues.at_mut(queue);
-        if home.is_io_bound {
+    pub(super) fn count_arrival_in_time(&mut self, in_time: bool) {
+        if self.is_io_bound {
             return;
         }
-        home.in_time = if in_time { home.in_time + 1 } else { 0 };
-        home.is_io_bound = home.in_time >= ARRIVALS_IN_TIME;
+        self.in_time = if in_time { self.in_time + 1 } else { 0 };
+        self.is_io_bound = self.in_time >= ARRIVALS_IN_TIME;
     }
 
-    /// A request goes to the device: rate and positions are updated (BFQ-75, BFQ-124).
-    pub(super) fn learn_rate(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        let (start, sectors) = (view.request(request).sector(), view.request(request).sectors());
-        let rotational = view.facts().rotational;
-        let dispatched = Dispatched {
-            now: view.exact_now(),
-            sectors: sectors.into(),
-            is_near: !is_far(self.last_position, start, sectors, rotational),
-            in_driver: self.in_driver,
-        };
-        if self.rate.dispatched(dispatched) {
-            self.follow_rate(view);
-        }
-        self.last_position = view.request(request).end();
-        if self.in_service == Some(queue) {
-            self.in_service_position = self.last_position;
+    /// 4.19: the device idled for it without success, and it was served `service` of `budget`: too
+    /// little (BFQ-88)?
+    pub(super) fn idled_in_vain(&mut self, service: u64, budget: u64) {
+        if service.saturating_mul(10) <= budget.saturating_mul(BOUND_TENTHS) {
+            self.is_io_bound = false;
         }
     }
 
-    /// The largest budget follows the estimate, unless it was set by hand.
-    pub(super) fn follow_rate(&mut self, view: &QueueView) {
-        if self.tunables.max_budget == 0 {
-            let timeout = self.tunables.timeout(view.hz());
-            self.max_budget = rate::budget_at(self.rate.rate(), timeout);
-            probe(None, ProbePoint::MaxBudget { budget: self.max_budget });
+    /// What was saved of another queue continues here; seeks and completions are this one's.
+    pub(super) fn resume(&mut self, saved: &Pattern, with_intensity: bool) {
+        self.think_time = saved.think_time;
+        self.thinks_short = saved.thinks_short;
+        self.is_io_bound = saved.is_io_bound;
+        if with_intensity {
+            self.intensity = saved.intensity;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    /// Is a queue I/O bound while it is idle at most a fifth of the time, and is the window halved
+    /// when it exceeds 200 ms? 20 of 100 ms idle; 41 of 200; 41 and 10 of 201, of which half stay:
+    /// 25 of 100 ms, then 25 of 125.
+    #[test]
+    fn idle_at_most_a_fifth() {
+        let mut intensity = Intensity::new(ms(0));
+        intensity.was_idle(ms(20));
+        assert!(intensity.is_bound(ms(100)) && !intensity.is_bound(ms(99)));
+        intensity.was_idle(ms(21));
+        assert!(!intensity.is_bound(ms(200)));
+        intensity.was_idle(ms(9));
+        assert!(!intensity.is_bound(ms(202)), "50 of 202; halved to 25 of 101");
+        assert!(!intensity.is_bound(ms(225)) && intensity.is_bound(ms(226)), "25 of 125");
+    }
+
+    /// Is a judgement of think time reported only if it is another, and does a queue that no
+    /// process uses never think short?
+    #[test]
+    fn a_judgement_is_reported_once() {
+        let mut pattern = Pattern::new(ms(0), true);
+        pattern.last_completion = Some(ms(0));
+        for _ in 0..20 {
+            pattern.sample_think_time(ms(9), ms(8));
+        }
+        assert_eq!(
+            [8, 8].map(|limit| pattern.judge_think_time(ms(limit), true)),
+            [Some(false), None]
+        );
+        assert_eq!(pattern.judge_think_time(ms(10), false), None);
+        assert_eq!(pattern.judge_think_time(ms(10), true), Some(true));
+    }
+
+    /// Does a queue resume how it thought, and keep where it seeks?
+    #[test]
+    fn what_is_resumed() {
+        let mut saved = Pattern::new(ms(0), false);
+        saved.seek = SeekHistory::default();
+        saved.is_io_bound = false;
+        let mut own = Pattern::new(ms(5), true);
+        own.last_completion = Some(ms(7));
+        own.resume(&saved, true);
+        assert!(!own.thinks_short && !own.is_io_bound && own.seek == SeekHistory::marked());
+        assert_eq!((own.last_completion, own.intensity.since), (Some(ms(7)), ms(0)));
     }
 }

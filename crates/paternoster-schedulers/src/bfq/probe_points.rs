@@ -27,9 +27,9 @@ use paternoster_core::event::Expiry;
 use paternoster_core::time::Nanos;
 
 #[cfg(feature = "conformance")]
-pub(super) use super::probe::{clock, probe, probe_of, replace, replace_turn};
+pub(super) use super::probe::{clock, probe, probe_of, replace};
 #[cfg(not(feature = "conformance"))]
-pub(super) use silence::{clock, probe, probe_of, replace, replace_turn};
+pub(super) use super::silence::{clock, probe, probe_of, replace};
 
 /// What BFQ says. Amounts are in sectors, virtual times as in entities, queues by number.
 #[cfg_attr(feature = "conformance", expect(missing_docs, reason = "said of all fields above"))]
@@ -116,34 +116,4 @@ pub enum Reading {
     Begin,
     /// A turn ends.
     End,
-}
-
-#[cfg(not(feature = "conformance"))]
-mod silence {
-    use super::{Decision, Nanos, ProbePoint, Reading};
-    use crate::bfq::schedule::Schedule;
-
-    /// Says it, of a queue or of the device.
-    #[inline(always)]
-    pub(in crate::bfq) const fn probe(_: Option<u32>, _: ProbePoint) {}
-
-    /// The same, for what takes a while to compute.
-    #[inline(always)]
-    pub(in crate::bfq) fn probe_of(_: impl FnOnce() -> (Option<u32>, ProbePoint)) {}
-
-    /// Our choice, or the recorded one.
-    #[inline(always)]
-    pub(in crate::bfq) const fn replace(_: Decision, ours: u64) -> u64 {
-        ours
-    }
-
-    /// A queue is about to be served: the one whose turn it is, or the recorded one.
-    #[inline(always)]
-    pub(in crate::bfq) const fn replace_turn(_: &mut Schedule, _: u32) {}
-
-    /// The time: `now`, or what the clock showed at this point in the recording.
-    #[inline(always)]
-    pub(in crate::bfq) const fn clock(_: Reading, now: Nanos) -> Nanos {
-        now
-    }
 }

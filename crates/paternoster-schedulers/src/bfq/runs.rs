@@ -18,73 +18,151 @@
 //!
 //! # Invariants
 //! I1  While a request waits and BFQ is not asked for it, the device is busy or the timer is set.
+//! I2  The timer is set to the earlier of two times: the end of idling, and the next run.
 //!
 //! Source: the recorded decisions of Linux 6.18 (`ssd_5groups_rand_ll0`: calls by a `kworker` 3 ms
 //! behind one that chose none); BFQ-46, BFQ-48, BFQ-190.
 
-use crate::bfq::Bfq;
+use alloc::format;
+
 use paternoster_core::QueueView;
+use paternoster_core::elevator::Fault;
 use paternoster_core::time::{Hz, Nanos};
 
 /// Time from a run without a result until the next.
 const AGAIN: Nanos = Nanos::from_millis(3);
 
-/// Whether BFQ is asked.
+/// Whether BFQ is asked, and when it wants to be.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Runs {
     /// The next call for a request counts.
-    pub(super) is_due: bool,
+    is_due: bool,
     /// There will be a run at this time.
-    pub(super) again: Option<Nanos>,
+    again: Option<Nanos>,
+    /// Until when the device idles.
+    idle_until: Option<Nanos>,
 }
 
-impl Bfq {
+impl Runs {
     /// Something happened after which the block layer asks for a request.
+    #[inline]
     pub(super) const fn ask(&mut self) {
-        self.runs.is_due = true;
+        self.is_due = true;
     }
 
     /// Whether a call for a request counts: if not, nothing is chosen, and nothing expires.
-    pub(super) const fn is_asked(&self, view: &QueueView) -> bool {
-        self.runs.is_due
-            || self.tunables.completion_runs
-            || (self.in_driver == 0 && view.timer().0 == Nanos::MAX.0)
+    /// `always`: each does.
+    #[inline]
+    pub(super) const fn is_asked(&self, view: &QueueView, always: bool, in_driver: u32) -> bool {
+        self.is_due || always || (in_driver == 0 && view.timer().0 == Nanos::MAX.0)
     }
 
-    /// A call gave no request.
-    pub(super) fn asked_in_vain(&mut self, view: &mut QueueView) {
-        self.runs.is_due = false;
-        // With an empty device nothing changes except through events that cause a run anyway.
-        let may_change = self.waiting > 0 && self.in_driver > 0;
-        if may_change && self.runs.again.is_none() && !self.tunables.completion_runs {
+    /// A call gave no request; `may_change` says that one may wait for nothing but time.
+    #[inline]
+    pub(super) fn asked_in_vain(&mut self, view: &mut QueueView, may_change: bool) {
+        self.is_due = false;
+        if may_change && self.again.is_none() {
             let hz = view.hz();
             let now = if hz == Hz::EXACT { view.exact_now() } else { view.now() };
-            self.runs.again = Some(now + hz.ceil(AGAIN));
+            self.again = Some(now + hz.ceil(AGAIN));
             self.set_timer(view);
         }
     }
 
+    /// The device idles until then.
+    #[inline]
+    pub(super) fn idle(&mut self, view: &mut QueueView, until: Nanos) {
+        self.idle_until = Some(until);
+        self.set_timer(view);
+    }
+
+    /// The device idles no longer.
+    #[inline]
+    pub(super) fn stop_idling(&mut self, view: &mut QueueView) {
+        self.idle_until = None;
+        self.set_timer(view);
+    }
+
     /// Sets the timer for the idle queue, or for a run, whichever is first.
+    #[inline]
     pub(super) fn set_timer(&self, view: &mut QueueView) {
-        let idle = self.idle_until.unwrap_or(Nanos::MAX);
-        let again = self.runs.again.unwrap_or(Nanos::MAX);
-        match idle.min(again) {
+        match self.next() {
             Nanos::MAX => view.cancel_timer(),
             at => view.set_precise_timer(at),
         }
     }
 
-    /// The timer rings.
-    pub(super) fn timer_rings(&mut self, view: &mut QueueView) {
-        let now = view.exact_now();
-        if self.runs.again.is_some_and(|at| at <= now) {
-            self.runs = Runs { is_due: true, again: None };
+    fn next(&self) -> Nanos {
+        let [idle, again] = [self.idle_until, self.again].map(|at| at.unwrap_or(Nanos::MAX));
+        idle.min(again)
+    }
+
+    /// The timer rings. Returns whether the device has idled long enough.
+    pub(super) fn ring(&mut self, now: Nanos) -> bool {
+        if self.again.is_some_and(|at| at <= now) {
+            self.is_due = true;
+            self.again = None;
         }
-        if self.idle_until.is_some_and(|at| at <= now) {
+        let over = self.idle_until.is_some_and(|at| at <= now);
+        if over {
             self.idle_until = None;
             self.ask();
-            self.idle_timer_rings(view);
         }
-        self.set_timer(view);
+        over
+    }
+
+    /// Verifies the timer, and that the device idles exactly if a queue `waits` for it.
+    pub(super) fn audit(&self, view: &QueueView, waits: bool) -> Result<(), Fault> {
+        if waits != self.idle_until.is_some() {
+            return Err(format!("bfq idling I1: waits: {waits}, until {:?}", self.idle_until));
+        }
+        if view.timer() != self.next() {
+            return Err(format!("bfq I3: {self:?}, the timer is set to {}", view.timer()));
+        }
+        Ok(())
+    }
+
+    /// Whether the next call counts, and when there will be a run.
+    #[cfg(test)]
+    pub(super) const fn seen(&self) -> (bool, Option<Nanos>) {
+        (self.is_due, self.again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paternoster_core::Limits;
+    use paternoster_core::device::DeviceFacts;
+
+    /// Is the timer set for idling or for a run, whichever is first, and does only the end of
+    /// idling say so when it rings?
+    #[test]
+    fn one_timer_for_two_times() {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let mut runs = Runs::default();
+        runs.idle(&mut view, Nanos::from_millis(8));
+        runs.asked_in_vain(&mut view, true);
+        assert_eq!(view.timer(), Nanos::from_millis(3), "the run is first");
+        runs.audit(&view, true).unwrap();
+        assert!(!runs.ring(Nanos::from_millis(3)));
+        assert!(runs.is_asked(&view, false, 1), "the run counts");
+        runs.set_timer(&mut view);
+        assert_eq!(view.timer(), Nanos::from_millis(8));
+        assert!(runs.ring(Nanos::from_millis(8)));
+        runs.set_timer(&mut view);
+        assert_eq!(view.timer(), Nanos::MAX);
+        runs.audit(&view, false).unwrap();
+    }
+
+    /// Does an empty device without a timer ask, and a busy one only after an event?
+    #[test]
+    fn an_empty_device_asks() {
+        let view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let mut runs = Runs::default();
+        assert_eq!([0, 1].map(|many| runs.is_asked(&view, false, many)), [true, false]);
+        assert!(runs.is_asked(&view, true, 1), "completion_runs");
+        runs.ask();
+        assert!(runs.is_asked(&view, false, 1));
     }
 }

@@ -35,8 +35,8 @@ use alloc::vec::Vec;
 
 use crate::bfq::departed::Departed;
 use crate::bfq::entity::{Deadline, Entity, Finish, Standing, WEIGHTS, is_after};
+use crate::bfq::symmetry::Symmetry;
 use crate::bfq::version::Version;
-use crate::bfq::weights::Weights;
 use crate::bfq::wf2q::{ServiceTree, lead};
 use paternoster_core::Class;
 use paternoster_core::list::{Links, List};
@@ -76,7 +76,7 @@ pub(super) struct Schedule {
     /// Queues in active trees, the last activated first.
     pub(super) active_queues: List,
     pub(super) active_links: Links,
-    pub(super) weights: Weights,
+    pub(super) symmetry: Symmetry,
     pub(super) departed: Departed,
     /// Slots below are queues, those from here on groups.
     queues: u32,
@@ -86,6 +86,10 @@ pub(super) struct Schedule {
     pub(super) charges_outsiders: bool,
     /// An entity that goes before the next one replaces it without a lookup (BFQ-13).
     pub(super) takes_shortcuts: bool,
+    /// Async requests are charged threefold only where all queues weigh the same (BFQ-43).
+    pub(super) charges_async_if_symmetric: bool,
+    /// A hole is recovered only with budget left (BFQ-51).
+    pub(super) hole_needs_budget: bool,
 }
 
 impl Schedule {
@@ -99,12 +103,14 @@ impl Schedule {
             idle_nodes: Nodes::with_capacity(all),
             active_queues: List::new(),
             active_links: Links::with_capacity(queues),
-            weights: Weights::with_capacity(queues),
+            symmetry: Symmetry::new(queues, groups, version.guarantees),
             departed: Departed::with_capacity(queues),
             queues,
             steps_back: version.steps_back,
             charges_outsiders: version.charges_outsiders(),
             takes_shortcuts: version.takes_shortcuts,
+            charges_async_if_symmetric: version.charges_async_if_symmetric,
+            hole_needs_budget: version.hole_needs_budget,
         }
     }
 
@@ -116,6 +122,24 @@ impl Schedule {
             self.entities[entity as usize] = own;
         }
         self.groups[group as usize] = Server { entity, ..Server::default() };
+    }
+
+    /// Whether a group has no parent.
+    #[inline]
+    pub(super) fn is_root(&self, group: u32) -> bool {
+        self.groups[group as usize].entity.is_none()
+    }
+
+    /// Whether a queue is of the idle class.
+    #[inline]
+    pub(super) fn is_idle_class(&self, queue: u32) -> bool {
+        self.entities[queue as usize].class == Class::Idle as u8
+    }
+
+    /// Queues in active trees, the last activated first.
+    #[inline]
+    pub(super) fn waiting_queues(&self) -> impl Iterator<Item = u32> + '_ {
+        self.active_queues.iter(&self.active_links)
     }
 
     /// The entity of the group that `entity` is a member of, unless that is the root.
@@ -372,9 +396,9 @@ impl Schedule {
         self.count(entity);
         // A raised weight can equal the next plain weight (Linux overlooks that).
         if own.is_queue && (own.weight != before || was_raised != (own.raise != 1)) {
-            self.weights.remove(entity);
+            self.symmetry.forget_weight(entity);
             if own.raise == 1 {
-                self.weights.add(entity, own.weight);
+                self.symmetry.weigh(entity, own.weight);
             }
         }
     }
@@ -392,5 +416,13 @@ impl Schedule {
             return (a, b);
         }
         (self.parent_of(a).unwrap_or(a), self.parent_of(b).unwrap_or(b))
+    }
+
+    /// Whether `queue` is of a higher class than `other`, or it (or its group) outweighs the one it
+    /// competes with.
+    pub(super) fn is_heavier(&self, queue: u32, other: u32) -> bool {
+        let entity = |entity: u32| &self.entities[entity as usize];
+        let (one, its) = self.siblings(queue, other);
+        entity(queue).class < entity(other).class || entity(one).weight > entity(its).weight
     }
 }

@@ -9,45 +9,28 @@
 //! ```text
 //! arrival after 2 s at rest        interactive   30    for 14000 * 7 s / rate, 3 s to 25 s
 //! arrival behind soft_rt_next      soft rt     3000    for 300 ms, then interactive if that lasts
-//!
-//! soft_rt_next = max(itself, start of backlog + served/7000 s, end of turn + slice_idle + 4 ticks)
 //! ```
 //!
-//! The last line tells a player from a reader: a queue that asks again sooner than at 7000 sectors
-//! per second, or sooner than a greedy reader would, is not soft real time.
+//! A queue's state answers what it should become; [`Schedule::set_raised`] makes it so, and
+//! `arrival` says what an arrival is taken for.
+//!
+//! [`Schedule::set_raised`]: super::schedule::Schedule::set_raised
 //!
 //! # Invariants
-//! I1  `raised` of the scheduler is the number of busy queues that are raised.
-//! I2  The entity's coefficient is that of the queue's state.
+//! I1  The entity's coefficient is that of the queue's state.
 //!
 //! Source: BFQ-94 to BFQ-109.
 
-use crate::bfq::Bfq;
-use crate::bfq::entity::Entity;
-use crate::bfq::pattern::SETTLE;
-use crate::bfq::probe_points::{ProbePoint, probe};
-use crate::bfq::rate;
-use paternoster_core::event::Note;
-use paternoster_core::time::{Hz, Nanos, scale};
-use paternoster_core::{ClientId, QueueView};
+use paternoster_core::time::Nanos;
 
 const INTERACTIVE: u32 = 30;
 const SOFT_REALTIME: u32 = 100 * INTERACTIVE;
 /// Soft real time lasts this long after a request.
 const SOFT_REALTIME_LASTS: Nanos = Nanos::from_millis(300);
-/// Rest needed before a queue is taken for a starting application.
-const REST: Nanos = Nanos::from_secs(2);
 /// Interactive raising ends after this many sectors.
 const INTERACTIVE_SERVICE: u64 = 120_000;
-/// The fastest that soft real time may be, in sectors per second.
-const SOFT_REALTIME_RATE: u64 = 7000;
 /// Time needed between two async requests for the second to raise its queue.
 const ASYNC_GAP: Nanos = Nanos::from_millis(500);
-/// Weight of a queue that was not configured otherwise.
-const DEFAULT_WEIGHT: u32 = 40;
-const DURATIONS: [Nanos; 2] = [Nanos::from_millis(2500), Nanos::from_millis(7000)];
-const SHORTEST: Nanos = Nanos::from_secs(3);
-const LONGEST: Nanos = Nanos::from_secs(25);
 
 /// Why a queue weighs more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,12 +76,172 @@ impl Raising {
         Raising { since: now, soft_realtime_next: now, ..Raising::default() }
     }
 
+    #[inline]
     pub(super) fn is_raised(&self) -> bool {
         self.kind != Kind::No
     }
 
     fn has_elapsed(&self, now: Nanos) -> bool {
         now > self.since + self.lasts
+    }
+
+    /// It is to be interactive, for this long.
+    pub(super) fn interactive(&mut self, duration: Nanos) -> Kind {
+        self.lasts = duration;
+        Kind::Interactive
+    }
+
+    /// Whether the interactive period that soft real time interrupted is still open.
+    pub(super) fn interactive_goes_on(&self, now: Nanos, duration: impl FnOnce() -> Nanos) -> bool {
+        self.interactive_since.is_some_and(|since| now <= since + duration())
+    }
+
+    /// Soft real time is over; the interactive period that it interrupted goes on.
+    pub(super) fn back_to_interactive(&mut self, duration: Nanos) -> Kind {
+        self.since = self.interactive_since.unwrap_or(Nanos::ZERO);
+        self.interactive(duration)
+    }
+
+    /// It is raised no longer. `forgets`: what came in the interactive period does not count
+    /// against soft real time (6.18).
+    pub(super) fn end(&mut self, now: Nanos, forgets: bool) -> Kind {
+        if self.kind == Kind::Interactive && forgets {
+            self.soft_realtime_next = now;
+        }
+        self.lasts = Nanos::ZERO;
+        self.since = now;
+        Kind::No
+    }
+
+    /// Its period is over: an interactive one that was interrupted may go on.
+    pub(super) fn end_period(
+        &mut self,
+        now: Nanos,
+        forgets: bool,
+        duration: impl Fn() -> Nanos,
+    ) -> Kind {
+        if self.kind == Kind::SoftRealtime && self.interactive_goes_on(now, &duration) {
+            self.back_to_interactive(duration())
+        } else {
+            self.end(now, forgets)
+        }
+    }
+
+    /// An arrival at a queue that is not busy starts, prolongs, or ends raising (BFQ-98).
+    #[inline]
+    pub(super) fn arrive(
+        &mut self,
+        now: Nanos,
+        arrival: Arrival,
+        duration: impl FnOnce() -> Nanos,
+    ) -> Option<Kind> {
+        if !self.is_raised() {
+            if !arrival.deserves {
+                return None;
+            }
+            self.service = 0;
+            if arrival.interactive {
+                return Some(self.interactive(duration()));
+            }
+            self.interactive_since = None;
+            self.lasts = SOFT_REALTIME_LASTS;
+            return Some(Kind::SoftRealtime);
+        }
+        if arrival.interactive {
+            return Some(self.interactive(duration()));
+        }
+        if arrival.in_burst {
+            return Some(Kind::No);
+        }
+        if !arrival.soft_realtime {
+            return None;
+        }
+        let becomes = self.kind != Kind::SoftRealtime;
+        if becomes {
+            self.interactive_since = Some(self.since);
+            self.lasts = SOFT_REALTIME_LASTS;
+        }
+        self.since = now;
+        becomes.then_some(Kind::SoftRealtime)
+    }
+
+    /// Whether an async request that comes now is rare enough to raise its queue (BFQ-106).
+    #[inline]
+    pub(super) fn is_rare(&self, now: Nanos) -> bool {
+        now > self.since + ASYNC_GAP && !self.is_raised()
+    }
+
+    /// A request was dispatched: raising may be over (BFQ-103, BFQ-104).
+    #[inline]
+    pub(super) fn dispatched(
+        &mut self,
+        now: Nanos,
+        in_burst: bool,
+        forgets: bool,
+        duration: impl Fn() -> Nanos,
+    ) -> Option<Kind> {
+        if in_burst {
+            Some(self.end(now, forgets))
+        } else if self.has_elapsed(now) {
+            Some(self.end_period(now, forgets, duration))
+        } else {
+            None
+        }
+    }
+
+    /// Whether it was served as much as an interactive queue may be (BFQ-105).
+    #[inline]
+    pub(super) fn is_used_up(&self) -> bool {
+        self.kind == Kind::Interactive && self.service > INTERACTIVE_SERVICE
+    }
+
+    /// A soft real-time queue goes into service: the time it waited for that, since `stamp`, does
+    /// not count as part of its period (BFQ-102).
+    #[inline]
+    pub(super) fn forgive_waiting(&mut self, now: Nanos, stamp: Option<Nanos>) {
+        let Some(stamp) = stamp.filter(|&stamp| now > stamp) else { return };
+        if self.kind == Kind::SoftRealtime && now > self.since {
+            self.since = now.min(self.since + (now - stamp));
+        }
+    }
+
+    /// What was saved of another queue goes on here, but for when soft real time may begin; its
+    /// kind is to be set (BFQ-136).
+    pub(super) fn resume(&mut self, saved: &Raising, with_service: bool) {
+        *self = Raising {
+            kind: self.kind,
+            service: if with_service { saved.service } else { self.service },
+            soft_realtime_next: self.soft_realtime_next,
+            is_unsettled: self.is_unsettled,
+            ..*saved
+        };
+    }
+
+    /// Once it has been resumed: what it becomes if what was saved is over by now (BFQ-137).
+    pub(super) fn end_resumed(
+        &mut self,
+        now: Nanos,
+        saved: &Raising,
+        in_burst: bool,
+        duration: impl Fn() -> Nanos,
+    ) -> Option<Kind> {
+        let over = in_burst || saved.has_elapsed(now);
+        if saved.kind == Kind::No || !over {
+            return None;
+        }
+        let soft = saved.kind == Kind::SoftRealtime;
+        if soft && !in_burst && self.interactive_goes_on(now, &duration) {
+            Some(self.back_to_interactive(duration()))
+        } else {
+            Some(Kind::No)
+        }
+    }
+
+    /// It takes over another queue's period. Returns the kind that it is to be of.
+    pub(super) fn inherit(&mut self, from: &Raising) -> Kind {
+        (self.lasts, self.since) = (from.lasts, from.since);
+        self.interactive_since = from.interactive_since;
+        from.kind
     }
 }
 
@@ -113,237 +256,63 @@ pub(super) struct Arrival {
     pub(super) in_burst: bool,
 }
 
-/// Four ticks; four milliseconds where time is exact.
-fn grace(hz: Hz) -> Nanos {
-    Nanos((4 * hz.tick().0).max(if hz == Hz::EXACT { 4_000_000 } else { 0 }))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Bfq {
-    /// How long an interactive period lasts: the slower the device, the longer (BFQ-98).
-    pub(super) fn raise_duration(&self, view: &QueueView) -> Nanos {
-        let (rotational, hz) = (view.facts().rotational, view.hz());
-        let at_reference = DURATIONS[usize::from(rotational)].0 / hz.tick().0;
-        let ticks = scale(rate::reference(rotational), at_reference, self.rate.rate());
-        let duration = Nanos(ticks.saturating_mul(hz.tick().0));
-        duration.clamp(SHORTEST, LONGEST)
+    const LONG: Nanos = Nanos::from_secs(5);
+    const NONE: Arrival =
+        Arrival { interactive: false, soft_realtime: false, deserves: true, in_burst: false };
+
+    const fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
     }
 
-    /// Gives a queue another state; its weight follows with its next turn.
-    pub(super) fn set_raised(&mut self, view: &mut QueueView, queue: u32, kind: Kind) {
-        let home = self.queues.at_mut(queue);
-        let before = home.raising.is_raised();
-        let changes = home.raising.kind != kind;
-        home.raising.kind = kind;
-        if home.is_busy {
-            self.raised -= u32::from(before);
-            self.raised += u32::from(kind != Kind::No);
-        }
-        self.schedule.set_raise(queue, kind.coefficient());
-        if let (true, Some(client)) = (changes, home.made_for) {
-            view.note(Note::WeightRaised { client, coefficient: kind.coefficient() });
-        }
-        self.count_if_never_raised(queue);
+    /// A state after this arrival, at `now`, and the kind it was told to become.
+    fn after(mut raising: Raising, now: Nanos, arrival: Arrival) -> (Raising, Option<Kind>) {
+        let kind = raising.arrive(now, arrival, || LONG);
+        raising.kind = kind.unwrap_or(raising.kind);
+        (raising, kind)
     }
 
-    /// A queue left rest when it was to be raised, and is lowered again before that took effect:
-    /// its weight was not counted, and would never be. Counts it now. (Linux does not.)
-    fn count_if_never_raised(&mut self, queue: u32) {
-        let entity = &self.schedule.entities[queue as usize];
-        let never = entity.raise == 1 && entity.weight == entity.orig_weight;
-        let weight = entity.new_weight;
-        if never && !self.queues.at(queue).is_at_rest() && self.schedule.weights.of(queue).is_none()
-        {
-            self.schedule.weights.add(queue, weight);
+    /// Does soft real time interrupt an interactive period, and does that go on afterwards, if it
+    /// still lasts then?
+    #[test]
+    fn soft_real_time_interrupts() {
+        let starts = Arrival { interactive: true, ..NONE };
+        let plays = Arrival { soft_realtime: true, ..NONE };
+        let (raising, kind) = after(Raising::new(ms(0)), ms(0), starts);
+        assert_eq!((kind, raising.lasts), (Some(Kind::Interactive), LONG));
+        let (raising, kind) = after(raising, ms(1000), plays);
+        assert_eq!((kind, raising.lasts), (Some(Kind::SoftRealtime), ms(300)));
+        assert_eq!(after(raising, ms(1200), plays).1, None, "it is already");
+        for (at, kind, since) in [
+            (1300, None, ms(1000)),
+            (1301, Some(Kind::Interactive), ms(0)),
+            (5000, Some(Kind::Interactive), ms(0)),
+            (5001, Some(Kind::No), ms(5001)),
+        ] {
+            let mut raising = raising;
+            assert_eq!(raising.dispatched(ms(at), false, true, || LONG), kind, "{at}");
+            assert_eq!(raising.since, since, "{at}");
         }
     }
 
-    /// Whether nothing has happened in a queue for long (BFQ-94).
-    pub(super) fn is_idle_for_long(&self, view: &QueueView, queue: u32) -> bool {
-        let home = self.queues.at(queue);
-        home.in_flight == 0 && home.stamp.is_none_or(|at| view.now() > at + REST)
+    /// Is what does not deserve it left alone, and does a burst end what is raised?
+    #[test]
+    fn what_an_arrival_does() {
+        let rest = Raising::new(ms(0));
+        assert_eq!(after(rest, ms(1), Arrival { deserves: false, ..NONE }).1, None);
+        let raised = Raising { kind: Kind::Interactive, ..rest };
+        assert_eq!(after(raised, ms(1), Arrival { in_burst: true, ..NONE }).1, Some(Kind::No));
+        assert_eq!(after(raised, ms(1), NONE).1, None);
     }
 
-    /// What an arrival at a queue that is not busy is taken for (BFQ-95 to BFQ-97).
-    pub(super) fn judge_arrival(&self, view: &QueueView, queue: u32, client: ClientId) -> Arrival {
-        let home = self.queues.at(queue);
-        let weight = self.schedule.entities[queue as usize].new_weight;
-        let ordinary = !self.version.raises_default_weight_only || weight == DEFAULT_WEIGHT;
-        let eligible = !home.in_large_burst && ordinary;
-        let seeky = self.version.raises_default_weight_only && self.is_totally_seeky(queue);
-        let interactive = eligible && self.is_idle_for_long(view, queue);
-        let soft_realtime = eligible
-            && view.now() > home.raising.soft_realtime_next
-            && home.in_flight == 0
-            && !seeky;
-        // With the queues it was created with, it may be raised as if it were alone.
-        let own = home.owner.is_some() || self.contexts[client.index() as usize].is_stably_merged;
-        let wanted = home.is_sync && own && (interactive || soft_realtime);
-        let deserves = self.tunables.low_latency && (home.raising.is_raised() || wanted);
-        Arrival { interactive, soft_realtime, deserves, in_burst: home.in_large_burst }
-    }
-
-    /// An arrival at a queue that is not busy starts, prolongs, or ends raising (BFQ-98).
-    pub(super) fn raise_on_arrival(&mut self, view: &mut QueueView, queue: u32, arrival: Arrival) {
-        let now = view.now();
-        let home = self.queues.at(queue);
-        let settled = home.split_at.is_none_or(|at| now > at + SETTLE);
-        if !self.tunables.low_latency || !settled {
-            return;
-        }
-        if !home.raising.is_raised() {
-            if arrival.deserves {
-                self.start_raising(view, queue, arrival.interactive);
-            }
-        } else if arrival.interactive {
-            self.make_interactive(view, queue);
-        } else if arrival.in_burst {
-            self.set_raised(view, queue, Kind::No);
-        } else if arrival.soft_realtime {
-            if home.raising.kind != Kind::SoftRealtime {
-                let raising = &mut self.queues.at_mut(queue).raising;
-                raising.interactive_since = Some(raising.since);
-                raising.lasts = SOFT_REALTIME_LASTS;
-                self.set_raised(view, queue, Kind::SoftRealtime);
-            }
-            self.queues.at_mut(queue).raising.since = now;
-        }
-    }
-
-    /// Its budget becomes small, so that it is served soon and often (BFQ-63).
-    fn start_raising(&mut self, view: &mut QueueView, queue: u32, interactive: bool) {
-        if interactive {
-            self.queues.at_mut(queue).raising.service = 0;
-            self.make_interactive(view, queue);
-        } else {
-            let raising = &mut self.queues.at_mut(queue).raising;
-            raising.service = 0;
-            raising.interactive_since = None;
-            raising.lasts = SOFT_REALTIME_LASTS;
-            self.set_raised(view, queue, Kind::SoftRealtime);
-        }
-        let most = 2 * self.min_budget();
-        let entity = &mut self.schedule.entities[queue as usize];
-        entity.budget = entity.budget.min(most);
-    }
-
-    pub(super) fn make_interactive(&mut self, view: &mut QueueView, queue: u32) {
-        self.queues.at_mut(queue).raising.lasts = self.raise_duration(view);
-        self.set_raised(view, queue, Kind::Interactive);
-    }
-
-    /// Soft real time is over; the interactive period that it interrupted goes on.
-    pub(super) fn back_to_interactive(&mut self, view: &mut QueueView, queue: u32) {
-        let raising = &mut self.queues.at_mut(queue).raising;
-        raising.since = raising.interactive_since.unwrap_or(Nanos::ZERO);
-        self.make_interactive(view, queue);
-    }
-
-    /// Whether the interactive period that soft real time interrupted is still open.
-    pub(super) fn interactive_goes_on(&self, view: &QueueView, queue: u32) -> bool {
-        let since = self.queues.at(queue).raising.interactive_since;
-        since.is_some_and(|since| view.now() <= since + self.raise_duration(view))
-    }
-
-    /// An async request comes to an async queue that is busy (BFQ-106).
-    pub(super) fn raise_if_rare(&mut self, view: &mut QueueView, queue: u32) {
-        let home = self.queues.at(queue);
-        let rare = view.now() > home.raising.since + ASYNC_GAP;
-        if self.tunables.low_latency && !home.is_sync && !home.raising.is_raised() && rare {
-            self.make_interactive(view, queue);
-        }
-    }
-
-    /// A request of the queue in service was dispatched: raising may be over (BFQ-103 to 105).
-    pub(super) fn check_raising(&mut self, view: &mut QueueView, queue: u32) {
-        let home = self.queues.at(queue);
-        let raising = home.raising;
-        if raising.is_raised() {
-            self.probe_raised(view, queue);
-            let soft = raising.kind == Kind::SoftRealtime;
-            if home.in_large_burst {
-                self.end_raising(view, queue);
-            } else if raising.has_elapsed(view.now()) {
-                if soft && self.interactive_goes_on(view, queue) {
-                    self.back_to_interactive(view, queue);
-                } else {
-                    self.end_raising(view, queue);
-                }
-            }
-            let raising = &self.queues.at(queue).raising;
-            if raising.kind == Kind::Interactive && raising.service > INTERACTIVE_SERVICE {
-                self.end_raising(view, queue);
-            }
-        }
-        let entity = &self.schedule.entities[queue as usize];
-        if (entity.weight > entity.orig_weight) != (entity.raise > 1) {
-            // At once, so that this turn's times are computed with its weight.
-            self.schedule.take_over_changes(queue, false);
-        }
-    }
-
-    fn probe_raised(&self, view: &QueueView, queue: u32) {
-        let Raising { kind, since, lasts, .. } = self.queues.at(queue).raising;
-        let Entity { weight, orig_weight: original, changed, .. } =
-            self.schedule.entities[queue as usize];
-        let (elapsed, coefficient) = (view.now() - since, kind.coefficient());
-        probe(Some(queue), ProbePoint::Raised { elapsed, lasts, coefficient, weight, original });
-        if changed {
-            probe(Some(queue), ProbePoint::Pending);
-        }
-    }
-
-    pub(super) fn end_raising(&mut self, view: &mut QueueView, queue: u32) {
-        let now = view.now();
-        let raising = &mut self.queues.at_mut(queue).raising;
-        if raising.kind == Kind::Interactive && self.version.raises_default_weight_only {
-            raising.soft_realtime_next = now;
-        }
-        raising.lasts = Nanos::ZERO;
-        raising.since = now;
-        self.set_raised(view, queue, Kind::No);
-    }
-
-    /// `low_latency` is switched off (BFQ-108).
-    pub(super) fn end_all_raising(&mut self, view: &mut QueueView) {
-        for queue in 0..self.queues.capacity() {
-            if self.queues.is_live(queue) && self.queues.at(queue).raising.is_raised() {
-                self.end_raising(view, queue);
-            }
-        }
-    }
-
-    /// 6.18: a queue that is totally seeky is not soft real time (BFQ-107).
-    pub(super) fn end_soft_realtime_if_seeky(&mut self, view: &mut QueueView, queue: u32) {
-        let soft = self.queues.at(queue).raising.kind == Kind::SoftRealtime;
-        if !soft || !self.is_totally_seeky(queue) {
-            return;
-        }
-        if self.interactive_goes_on(view, queue) {
-            self.back_to_interactive(view, queue);
-        } else {
-            self.end_raising(view, queue);
-        }
-    }
-
-    /// The earliest time at which the next arrival counts as soft real time (BFQ-99).
-    pub(super) fn soft_realtime_next(&self, view: &QueueView, queue: u32) -> Nanos {
-        let home = self.queues.at(queue);
-        let hz = view.hz();
-        let ticks = scale(home.backlog_service, 1_000_000_000, SOFT_REALTIME_RATE);
-        let by_rate = home.backlog_began + hz.floor(Nanos(ticks));
-        let by_greed = view.now() + hz.floor(self.tunables.slice_idle) + grace(hz);
-        home.raising.soft_realtime_next.max(by_rate).max(by_greed)
-    }
-
-    /// A soft real-time queue goes into service: the time it waited for that does not count as part
-    /// of its period (BFQ-102).
-    pub(super) fn forgive_waiting(&mut self, view: &QueueView, queue: u32) {
-        let now = view.now();
-        let home = self.queues.at_mut(queue);
-        let raising = &mut home.raising;
-        let Some(stamp) = home.stamp.filter(|&stamp| now > stamp) else { return };
-        if raising.kind == Kind::SoftRealtime && now > raising.since {
-            raising.since = now.min(raising.since + (now - stamp));
-        }
+    /// Is interactive raising used up after more than 120000 sectors, and soft real time never?
+    #[test]
+    fn interactive_raising_is_used_up() {
+        let used_up = |kind, service| Raising { kind, service, ..Raising::default() }.is_used_up();
+        assert_eq!([120_000, 120_001].map(|it| used_up(Kind::Interactive, it)), [false, true]);
+        assert!(!used_up(Kind::SoftRealtime, 500_000));
     }
 }

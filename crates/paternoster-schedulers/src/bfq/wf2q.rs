@@ -64,7 +64,7 @@ impl ServiceTree {
         let mut at = self.active.top().filter(|&top| has_come(top))?;
         loop {
             #[cfg(test)]
-            crate::bfq::tests::step();
+            crate::bfq::entity::steps::count();
             if let Some(left) = nodes.left(at).filter(|&left| has_come(left)) {
                 at = left;
             } else if nodes.key(at).is_some_and(|key| !is_after(key.start, vtime)) {

@@ -24,8 +24,8 @@ fn bfq_56_a_new_queue_asks_for_two_thirds() {
     each(disk(1), |mut bench| {
         let [client] = bench.readers();
         assert_eq!((bench.queue(client).max_budget, bench.entity(client).budget), (10_922, 10_922));
-        bench.bfq.turns = 194;
-        bench.bfq.max_budget = 9000;
+        bench.bfq.budgets.set_turns(194);
+        bench.bfq.budgets.set(9000);
         let other = bench.client();
         bench.read(other, 9 * FAR);
         assert_eq!(bench.queue(other).max_budget, 6000);
@@ -100,7 +100,7 @@ fn bfq_58_raised_and_async_queues() {
         each(disk(32), |mut bench| {
             let [client] = bench.readers();
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+            bench.set_raised(queue, Kind::Interactive);
             bench.read(client, FAR + 100);
             bench.bfq.begin_turn(&mut bench.view);
             bench.expire(client, why);
@@ -127,9 +127,9 @@ fn bfq_59_the_largest_budget_caps() {
             let [client] = bench.readers();
             bench.read_of(client, FAR + 100, 12_000);
             bench.set("max_budget", by_hand);
-            bench.bfq.max_budget = 5000;
+            bench.bfq.budgets.set(5000);
             bench.picked();
-            bench.bfq.turns = turns;
+            bench.bfq.budgets.set_turns(turns);
             bench.entity_mut(client).service = 9000;
             bench.expire(client, Expiry::NoMoreRequests);
             assert_eq!(

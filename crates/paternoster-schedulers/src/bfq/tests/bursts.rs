@@ -44,18 +44,18 @@ fn latency(facts: DeviceFacts, test: impl Fn(Bench)) {
 fn bfq_110_a_queue_is_considered_once() {
     latency(disk(1), |mut bench| {
         let clients = starters(&mut bench, 2, 10);
-        assert_eq!(bench.bfq.burst.size, 2);
+        assert_eq!(bench.bfq.bursts.size(), 2);
         bench.read(clients[0], 9 * FAR);
         let queue = bench.number(clients[0]);
-        bench.bfq.judge_burst(&bench.view, queue);
-        assert_eq!(bench.bfq.burst.size, 2);
+        bench.judge_burst(queue);
+        assert_eq!(bench.bfq.bursts.size(), 2);
         for (ago, size) in [(10, 2), (11, 3)] {
             let client = bench.client();
-            let queue = bench.bfq.new_sync_queue(&bench.view, client).expect("room");
+            let queue = bench.bfq.new_queue(&bench.view, client, true).expect("room");
             bench.bfq.queues.at_mut(queue).split_at = Some(bench.view.now() - ms(ago));
-            bench.bfq.judge_burst(&bench.view, queue);
-            assert_eq!(bench.bfq.burst.size, size, "{ago} ms");
-            bench.bfq.leave_burst(queue, true);
+            bench.judge_burst(queue);
+            assert_eq!(bench.bfq.bursts.size(), size, "{ago} ms");
+            bench.bfq.bursts.leave(queue, true);
             bench.bfq.queues.free(queue);
         }
     });
@@ -72,10 +72,10 @@ fn bfq_110_a_series_begins_at_rest() {
         bench.end(id);
         bench.at(1500);
         bench.readers::<1>();
-        bench.bfq.burst = Burst::default();
+        bench.bfq.bursts.forget();
         let late = bench.client();
         bench.read(late, 9 * FAR);
-        assert_eq!(bench.bfq.burst.size, u32::from(bench.is(LINUX_4_19)));
+        assert_eq!(bench.bfq.bursts.size(), u32::from(bench.is(LINUX_4_19)));
     });
 }
 
@@ -91,8 +91,8 @@ fn bfq_111_a_series_ends() {
             bench.read(late, 9 * FAR);
             // The others still wait.
             let none = size == 1 && bench.is(LINUX_6_18);
-            assert_eq!(bench.bfq.burst.size, if none { 0 } else { size }, "{apart} ms");
-            assert_eq!(bench.bfq.burst.list.len(), bench.bfq.burst.size);
+            assert_eq!(bench.bfq.bursts.size(), if none { 0 } else { size }, "{apart} ms");
+            assert_eq!(bench.bfq.bursts.listed(), bench.bfq.bursts.size());
         });
     }
     latency(disk(1), |mut bench| {
@@ -100,10 +100,10 @@ fn bfq_111_a_series_ends() {
         let group = bench.group(100);
         let late = bench.member(group);
         bench.read(late, 9 * FAR);
-        assert_eq!(bench.bfq.burst.size, u32::from(bench.is(LINUX_4_19)));
+        assert_eq!(bench.bfq.bursts.size(), u32::from(bench.is(LINUX_4_19)));
         let other = bench.member(group);
         bench.read(other, 10 * FAR);
-        assert_eq!(bench.bfq.burst.size, if bench.is(LINUX_4_19) { 2 } else { 0 });
+        assert_eq!(bench.bfq.bursts.size(), if bench.is(LINUX_4_19) { 2 } else { 0 });
     });
 }
 
@@ -113,14 +113,14 @@ fn bfq_111_a_series_ends() {
 fn bfq_112_the_eighth_makes_it_large() {
     latency(disk(1), |mut bench| {
         let mut clients = starters(&mut bench, 7, 10);
-        assert_eq!((bench.bfq.burst.size, bench.bfq.burst.is_large), (7, false));
+        assert_eq!((bench.bfq.bursts.size(), bench.bfq.bursts.is_large()), (7, false));
         assert!(clients.iter().all(|&client| !bench.queue(client).in_large_burst));
         for place in 0..2 {
             bench.later(10);
             let client = bench.client();
             bench.read(client, (10 + place) * FAR);
             clients.push(client);
-            assert!(bench.bfq.burst.is_large && bench.bfq.burst.list.is_empty());
+            assert!(bench.bfq.bursts.is_large() && bench.bfq.bursts.listed() == 0);
             assert!(clients.iter().all(|&client| bench.queue(client).in_large_burst));
         }
     });
@@ -135,7 +135,7 @@ fn bfq_113_eight_are_too_many() {
             let clients = starters(&mut bench, count, 10);
             for _ in &clients {
                 bench.serve();
-                while bench.bfq.waiting > 0 && bench.view.timer() < Nanos::MAX {
+                while bench.bfq.queues.waiting() > 0 && bench.view.timer() < Nanos::MAX {
                     bench.later(1);
                 }
             }
@@ -164,16 +164,19 @@ fn bfq_114_who_leaves_a_burst() {
     for (rest, listed) in [(9_000, true), (11_000, false)] {
         latency(disk(1), |mut bench| {
             let clients = one_by_one(&mut bench, 2, 20);
-            assert_eq!(bench.bfq.burst.size, 2);
+            assert_eq!(bench.bfq.bursts.size(), 2);
             bench.later(rest);
             bench.read(clients[0], FAR);
             let queue = bench.number(clients[0]);
-            assert_eq!(bench.bfq.burst_links.contains(queue), listed, "{rest} ms");
-            assert_eq!(bench.bfq.burst.size, 2);
+            assert_eq!(bench.bfq.bursts.lists(queue), listed, "{rest} ms");
+            assert_eq!(bench.bfq.bursts.size(), 2);
             let other = bench.number(clients[1]);
             bench.bfq.client_detached(&mut bench.view, clients[1]);
             assert!(!bench.bfq.queues.is_live(other));
-            assert_eq!((bench.bfq.burst.size, bench.bfq.burst.list.len()), (1, u32::from(listed)));
+            assert_eq!(
+                (bench.bfq.bursts.size(), bench.bfq.bursts.listed()),
+                (1, u32::from(listed))
+            );
         });
     }
     latency(disk(1), |mut bench| {

@@ -142,7 +142,7 @@ fn bfq_golden_time_charge() {
 fn bfq_65_the_charge_is_of_the_stored_budget() {
     for (service, sectors) in [(8, 1600), (1700, 1700)] {
         each(disk(1), |mut bench| {
-            bench.bfq.max_budget = 5000;
+            bench.bfq.budgets.set(5000);
             Turn { us: 40_000, marks: 32, service, ..Turn::default() }.costs(bench, sectors);
         });
     }
@@ -156,7 +156,7 @@ fn bfq_65_the_charge_is_of_the_stored_budget() {
 fn bfq_66_time_over_with_a_third_left() {
     for (service, sectors) in [(7282, 14_000), (7283, 7283)] {
         each(disk(1), |mut bench| {
-            bench.bfq.max_budget = 14_000;
+            bench.bfq.budgets.set(14_000);
             let why = Expiry::BudgetTimeout;
             Turn { us: 125_000, marks: 0, service, why }.costs(bench, sectors);
         });
@@ -170,7 +170,7 @@ fn bfq_66_not_the_raised() {
         let [client] = bench.readers();
         bench.read(client, FAR + 100);
         let queue = bench.number(client);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.set_raised(queue, Kind::Interactive);
         bench.bfq.begin_turn(&mut bench.view);
         bench.marks(client, 32);
         bench.bfq.schedule.serve(queue, 8);

@@ -17,7 +17,7 @@ fn due_of_two_ninths() {
             bench.read(client, place * FAR);
         }
         let flush = Nanos::from_micros(3400);
-        let due = clients.map(|client| bench.bfq.due_for(&bench.view, client, flush, None));
+        let due = clients.map(|client| bench.due_for(client, flush, None));
         for (due, us) in due.into_iter().zip([11_900, 4250, 6800]) {
             // The ratio has 16 fraction bits: for 3.4 ms one unit is 52 ns.
             assert!(due.0.abs_diff(us * 1000) <= 104, "{due}, not {us} us");
@@ -39,7 +39,7 @@ fn due_beside_nobody_and_one_and_for_a_long_flush() {
             client
         });
         bench.later(1000);
-        let due = |ms, beside| bench.bfq.due_for(&bench.view, own, Nanos::from_millis(ms), beside);
+        let due = |ms, beside| bench.due_for(own, Nanos::from_millis(ms), beside);
         assert_eq!(due(10, None), Nanos::ZERO);
         assert_eq!(due(10, Some(other)), ms(10));
         assert_eq!(due(9000, Some(other)), ms(125));

@@ -84,7 +84,7 @@ fn bfq_183_a_group_goes() {
         bench.read(member, FAR);
         bench.picked();
         bench.view.move_client(member, bench.view.root());
-        bench.bfq.contexts[member.index() as usize].slots[0] = None;
+        bench.bfq.contexts.at_mut(member).slots[0] = None;
         bench.bfq.put_queue(&mut bench.view, writes);
         bench.bfq.group_removed(&mut bench.view, group);
         bench.view.remove_group(group);

@@ -11,7 +11,7 @@ fn idles(bench: &Bench, client: ClientId) -> bool {
 
 fn raise(bench: &mut Bench, client: ClientId) {
     let queue = bench.number(client);
-    bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+    bench.set_raised(queue, Kind::Interactive);
 }
 
 /// Does the idle class get one request per turn while any other class has work? A reader's turn is
@@ -51,7 +51,7 @@ fn bfq_27_the_idle_class_is_left_alone() {
         bench.read(idle, FAR);
         let queue = bench.number(idle);
         assert!(!idles(&bench, idle));
-        assert!(!bench.bfq.positions.contains(queue));
+        assert!(!bench.bfq.cooperation.positions.contains(queue));
         bench.read(other, 5 * FAR);
         bench.read(other, FAR + 8);
         assert_ne!(bench.number(other), queue);
@@ -134,12 +134,12 @@ fn bfq_71_idling_for_throughput() {
             bench.marks(client, 20);
             assert_eq!(asked(&bench), jumps, "{facts:?}");
             bench.marks(client, 19);
-            bench.queue_mut(client).is_io_bound = false;
+            bench.queue_mut(client).pattern.is_io_bound = false;
             assert_eq!(asked(&bench), jumps, "{facts:?}");
-            bench.queue_mut(client).is_io_bound = true;
-            bench.queue_mut(client).thinks_short = false;
+            bench.queue_mut(client).pattern.is_io_bound = true;
+            bench.queue_mut(client).pattern.thinks_short = false;
             assert_eq!(asked(&bench), jumps, "{facts:?}");
-            bench.queue_mut(client).thinks_short = true;
+            bench.queue_mut(client).pattern.thinks_short = true;
             raise(&mut bench, other);
             assert!(!asked(&bench), "{facts:?}");
         });
@@ -163,11 +163,11 @@ fn bfq_72_idling_for_guarantees() {
         bench.queue_mut(client).in_large_burst = false;
         raise(&mut bench, other);
         assert!(!asked(&bench), "all are raised");
-        bench.bfq.in_driver = 4;
+        bench.bfq.device.set_in_driver(4);
         assert_eq!(asked(&bench), later);
-        bench.bfq.in_driver = 3;
+        bench.bfq.device.set_in_driver(3);
         assert!(!asked(&bench));
-        bench.bfq.in_driver = 0;
+        bench.bfq.device.set_in_driver(0);
     });
     each(flash(32), |mut bench| {
         let [client] = bench.readers();
@@ -182,7 +182,8 @@ fn bfq_72_idling_for_guarantees() {
 fn bfq_73_asymmetry_in_4_19() {
     let mut bench = Bench::new(LINUX_4_19, flash(32));
     let [client, _] = bench.readers();
-    let asked = |bench: &Bench, client| bench.bfq.is_asymmetric(bench.number(client));
+    let asked =
+        |bench: &Bench, client| bench.bfq.schedule.symmetry.is_asymmetric(bench.number(client));
     assert!(!asked(&bench, client));
     let light = bench.client_of(Class::BestEffort, 7);
     let id = bench.read(light, 9 * FAR);
@@ -200,7 +201,8 @@ fn bfq_73_asymmetry_in_4_19() {
 /// one?
 #[test]
 fn bfq_74_asymmetry_in_6_18() {
-    let asked = |bench: &Bench, client| bench.bfq.is_asymmetric(bench.number(client));
+    let asked =
+        |bench: &Bench, client| bench.bfq.schedule.symmetry.is_asymmetric(bench.number(client));
     let mut bench = Bench::new(LINUX_6_18, flash(32));
     let [client, _] = bench.readers();
     assert!(!asked(&bench, client));
@@ -233,7 +235,7 @@ fn bfq_90_whose_weight_counts() {
     each(flash(32), |mut bench| {
         let [client, _] = bench.readers();
         let queue = bench.number(client);
-        let counts = |bench: &Bench| bench.bfq.schedule.weights.of(queue);
+        let counts = |bench: &Bench| bench.bfq.schedule.symmetry.weight_of(queue);
         assert_eq!(counts(&bench), Some(40));
         let (first, id) = bench.picked();
         assert_eq!(first, client);

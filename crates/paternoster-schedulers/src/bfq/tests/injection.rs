@@ -47,7 +47,7 @@ fn bfq_150_for_whom_others_are_served() {
     assert_eq!(injected(&mut bench), 0, "reads on");
     let (mut bench, heavy, _) = lent(3, 8);
     let queue = bench.number(heavy);
-    bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+    bench.set_raised(queue, Kind::Interactive);
     assert_eq!(injected(&mut bench), 0, "raised");
     let (mut bench, ..) = lent(3, 8);
     bench.view.facts_mut().rotational = true;
@@ -65,7 +65,7 @@ fn bfq_150_for_whom_others_are_served() {
 fn bfq_151_ten_for_one() {
     let (mut bench, ..) = lent(20, 8);
     assert_eq!(injected(&mut bench), 10);
-    assert_eq!(bench.bfq.in_driver, 11);
+    assert_eq!(bench.bfq.device.in_driver(), 11);
 }
 
 /// Is nothing injected for a queue that was served nothing itself in this turn?
@@ -98,8 +98,8 @@ fn bfq_154_the_last_one_may_be_large() {
     let other = bench.client();
     bench.read_of(other, 8 * FAR, 1000);
     assert_eq!(injected(&mut bench), 1);
-    let (mut bench, heavy, _) = lent(20, 8);
-    bench.queue_mut(heavy).injected = 79;
+    let (mut bench, ..) = lent(20, 8);
+    bench.bfq.injection.set_sectors(79);
     assert_eq!(injected(&mut bench), 1);
 }
 
@@ -118,7 +118,7 @@ fn bfq_155_others_pay_themselves() {
     let of_group = bench.bfq.schedule.parent_of(bench.number(member)).expect("a group");
     assert_eq!(bench.bfq.schedule.entities[of_group as usize].service, 8);
     assert!(bench.bfq.schedule.vtime_of(bench.number(heavy)) > before);
-    assert_eq!((bench.entity(heavy).service, bench.queue(heavy).injected), (8, 8));
+    assert_eq!((bench.entity(heavy).service, bench.bfq.injection.sectors()), (8, 8));
     assert_eq!(bench.in_service(), Some(bench.number(heavy)));
 }
 
@@ -132,9 +132,9 @@ fn bfq_156_each_turn_counts_anew() {
     assert!(timer < Nanos::MAX);
     assert_eq!(injected(&mut bench), 3);
     assert_eq!(bench.view.timer(), timer);
-    assert_eq!(bench.queue(heavy).injected, 24);
+    assert_eq!(bench.bfq.injection.sectors(), 24);
     bench.expire(heavy, Expiry::TooIdle);
-    assert_eq!(bench.queue(heavy).injected, 0);
+    assert_eq!(bench.bfq.injection.sectors(), 0);
 }
 
 /// Does a turn end when its budget is used up, and serve no other queue?

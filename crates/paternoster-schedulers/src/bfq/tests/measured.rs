@@ -17,7 +17,7 @@ fn kept(limit: u32, light: usize) -> (Bench, ClientId, RequestId) {
     }
     let (client, id) = bench.picked();
     assert_eq!(client, heavy);
-    bench.queue_mut(heavy).limit.most = limit;
+    bench.limit_mut(heavy).most = limit;
     (bench, heavy, id)
 }
 
@@ -35,10 +35,8 @@ fn bfq_160_who_goes_first() {
         bench.read(client, sector);
     }
     let [own, of_waker, of_woken] = [heavy, waker, woken].map(|client| bench.number(client));
-    bench.bfq.queues.at_mut(own).waiting.waker = Some(of_waker);
-    bench.bfq.queues.at_mut(of_waker).woken.push_front(&mut bench.bfq.woken_links, own);
-    bench.bfq.queues.at_mut(of_woken).waiting.waker = Some(own);
-    bench.bfq.queues.at_mut(own).woken.push_front(&mut bench.bfq.woken_links, of_woken);
+    bench.bfq.wakers.set(own, Some(of_waker));
+    bench.bfq.wakers.set(of_woken, Some(own));
     bench.write(heavy, 22 * FAR);
     let order = [(); 3].map(|()| bench.picked().0);
     assert_eq!(order, [heavy, waker, woken]);
@@ -53,7 +51,7 @@ fn bfq_160_a_write_of_another() {
     bench.write(other, 20 * FAR);
     bench.write(heavy, 20 * FAR + 800);
     assert_eq!(bench.shared(other), bench.shared(heavy));
-    bench.bfq.last_position = 20 * FAR;
+    bench.bfq.device.set_last_position(20 * FAR);
     let next = bench.bfq.queues.at(bench.shared(heavy)).next.expect("two wait");
     assert_eq!(bench.view.request(next).client(), other);
     assert_eq!(bench.pick(), Err(Pick::Await));
@@ -72,8 +70,8 @@ fn bfq_160_when_nobody_is_served() {
     for (short, count) in [(true, 0), (false, 3)] {
         let (mut bench, heavy, _) = kept(9, 3);
         let queue = bench.number(heavy);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
-        bench.queue_mut(heavy).thinks_short = short;
+        bench.set_raised(queue, Kind::Interactive);
+        bench.queue_mut(heavy).pattern.thinks_short = short;
         assert_eq!(injected(&mut bench), count, "thinks short: {short}");
     }
 }
@@ -107,7 +105,7 @@ fn bfq_161_who_is_served() {
     bench.read(raised, 20 * FAR);
     for client in [heavy, raised] {
         let queue = bench.number(client);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.set_raised(queue, Kind::Interactive);
     }
     let last = bench.client();
     bench.read(last, 21 * FAR);
@@ -122,8 +120,8 @@ fn bfq_162_kept_in_vain() {
     for (us, count) in [(8000, 0), (8001, 1)] {
         let (mut bench, heavy, id) = kept(0, 2);
         let queue = bench.number(heavy);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
-        bench.queue_mut(heavy).thinks_short = false;
+        bench.set_raised(queue, Kind::Interactive);
+        bench.queue_mut(heavy).pattern.thinks_short = false;
         bench.end(id);
         assert_eq!(bench.view.timer(), ms(1020));
         bench.later_us(us);
@@ -137,14 +135,14 @@ fn is_measured(known: bool, after: u64, others: usize) -> bool {
     let (mut bench, heavy, id) = kept(9, others);
     injected(&mut bench);
     bench.end(id);
-    bench.queue_mut(heavy).limit.base = if known { ms(1) } else { Nanos::ZERO };
+    bench.limit_mut(heavy).base = if known { ms(1) } else { Nanos::ZERO };
     bench.pass(bench.view.exact_now() + ms(after));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
-    let before = bench.queue(heavy).limit;
+    let before = bench.limit(heavy);
     bench.pass(bench.view.exact_now() + Nanos::from_micros(100));
     bench.end(id);
-    let limit = bench.queue(heavy).limit;
+    let limit = bench.limit(heavy);
     limit.base != before.base || limit.most != before.most
 }
 
@@ -174,7 +172,7 @@ fn bfq_163_the_end_of_the_turn_cancels_it() {
     assert_eq!(bench.pick(), Ok(id));
     bench.expire(heavy, Expiry::Preempted);
     bench.end(id);
-    assert_eq!(bench.queue(heavy).limit.base, Nanos::ZERO);
+    assert_eq!(bench.limit(heavy).base, Nanos::ZERO);
 }
 
 /// The base and limit of a queue, which were `base` and `limit`, after a measured request that took
@@ -183,14 +181,14 @@ fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
     let (mut bench, heavy, id) = kept(9, others);
     injected(&mut bench);
     bench.end(id);
-    bench.queue_mut(heavy).limit.base = Nanos::from_micros(base);
-    bench.queue_mut(heavy).limit.most = limit;
+    bench.limit_mut(heavy).base = Nanos::from_micros(base);
+    bench.limit_mut(heavy).most = limit;
     bench.pass(bench.view.exact_now() + ms(10));
     let id = bench.read(heavy, FAR + 8);
     assert_eq!(bench.pick(), Ok(id));
     bench.pass(bench.view.exact_now() + Nanos::from_micros(us));
     bench.end(id);
-    let known = bench.queue(heavy).limit;
+    let known = bench.limit(heavy);
     (known.base.as_micros(), known.most)
 }
 
@@ -224,13 +222,14 @@ fn bfq_165_forgotten_behind_a_second() {
         let (_, id) = bench.picked();
         bench.end(id);
         bench.expire(client, Expiry::TooIdle);
+        let limit = bench.limit_mut(client);
+        (limit.base, limit.most) = (Nanos::from_micros(50), 7);
         let queue = bench.queue_mut(client);
-        (queue.limit.base, queue.limit.most) = (Nanos::from_micros(50), 7);
-        queue.thinks_short = short;
+        queue.pattern.thinks_short = short;
         queue.split_at = Some(ms(1000));
         bench.pass(ms(1000 + after));
         bench.read(client, FAR + 8);
-        let limit = bench.queue(client).limit;
+        let limit = bench.limit(client);
         assert_eq!((limit.base.as_micros(), limit.most), expected, "{after} {short}");
     }
 }
@@ -251,17 +250,18 @@ fn bfq_165_forgotten_with_another_think_time() {
         let (_, id) = bench.picked();
         bench.end(id);
         bench.expire(client, Expiry::TooIdle);
+        let limit = bench.limit_mut(client);
+        (limit.base, limit.most) = (Nanos(base), 7);
         let queue = bench.queue_mut(client);
-        (queue.limit.base, queue.limit.most) = (Nanos(base), 7);
-        queue.thinks_short = !becomes_short;
+        queue.pattern.thinks_short = !becomes_short;
         let mean = if becomes_short { 10 } else { 16_000_000 };
-        queue.think_time.set_parts(mean, 200);
+        queue.pattern.think_time.set_parts(mean, 200);
         bench.pass(ms(1000 + after));
         let last = bench.view.exact_now() - if becomes_short { Nanos(10) } else { ms(16) };
-        bench.queue_mut(client).last_completion = Some(last);
+        bench.queue_mut(client).pattern.last_completion = Some(last);
         bench.read(client, FAR + 8);
-        assert_eq!(bench.queue(client).thinks_short, becomes_short);
-        assert_eq!(bench.queue(client).limit.most, most, "{becomes_short} {after} {base}");
+        assert_eq!(bench.queue(client).pattern.thinks_short, becomes_short);
+        assert_eq!(bench.limit(client).most, most, "{becomes_short} {after} {base}");
     }
 }
 

@@ -15,7 +15,7 @@ fn readers(bench: &mut Bench) -> [ClientId; 3] {
 
 /// The queue found at a sector of the root.
 fn at(bench: &Bench, sector: u64) -> Option<u32> {
-    bench.bfq.positions.close_to(0, sector, 0)
+    bench.bfq.cooperation.positions.close_to(0, sector, 0)
 }
 
 fn target(bench: &Bench, client: ClientId) -> Option<u32> {
@@ -33,21 +33,21 @@ fn bfq_116_where_a_queue_stands() {
         assert_eq!(at(&bench, 5000), one);
         bench.read(a, 1000);
         assert_eq!((at(&bench, 1000), at(&bench, 5000)), (one, None));
-        bench.bfq.positions.remove(bench.number(a));
+        bench.bfq.cooperation.positions.remove(bench.number(a));
         bench.bfq.begin_turn(&mut bench.view);
         bench.expire(a, Expiry::BudgetTimeout);
         assert_eq!(at(&bench, 1000), one, "put back with its place");
         bench.marks(a, 32);
         bench.read(b, 1000);
         assert_ne!(bench.number(a), bench.number(b));
-        assert!(!bench.bfq.positions.contains(bench.number(b)), "1000 is taken");
+        assert!(!bench.bfq.cooperation.positions.contains(bench.number(b)), "1000 is taken");
         while !bench.queue(a).is_empty() {
             match bench.pick() {
                 Ok(id) => bench.end(id),
                 Err(_) => bench.later(1),
             }
         }
-        assert!(!bench.bfq.positions.contains(bench.number(a)));
+        assert!(!bench.bfq.cooperation.positions.contains(bench.number(a)));
     });
 }
 
@@ -82,7 +82,7 @@ fn bfq_118_the_merge_window() {
             bench.picked();
             bench.pass(ms(at));
             let queue = bench.number(client);
-            assert_eq!(bench.bfq.is_too_late(&bench.view, queue), late, "{window} {at}");
+            assert_eq!(bench.is_too_late(queue), late, "{window} {at}");
         });
     }
 }
@@ -127,7 +127,7 @@ fn bfq_120_who_has_worked_for_long_is_left_alone() {
         bench.pass(ms(1150));
         bench.read(a, FAR + 50_000);
         bench.picked();
-        assert!(!bench.bfq.positions.contains(bench.number(a)));
+        assert!(!bench.bfq.cooperation.positions.contains(bench.number(a)));
         bench.read(b, FAR + 116);
         assert_ne!(bench.number(b), bench.number(a), "into it");
         bench.read(a, 2 * FAR + 8);
@@ -150,7 +150,7 @@ fn bfq_121_waiting_makes_nobody_late() {
         let [a, b, _] = readers(&mut bench);
         bench.queue_mut(a).backlog_service = 0;
         bench.pass(ms(60_000));
-        assert!(!bench.bfq.is_too_late(&bench.view, bench.number(b)));
+        assert!(!bench.is_too_late(bench.number(b)));
         bench.read(b, FAR + 16);
         assert_eq!(bench.number(b), bench.number(a));
     });
@@ -163,10 +163,10 @@ fn bfq_122_what_was_agreed_on_is_done() {
     each(disk(32), |mut bench| {
         let [a, b, _] = readers(&mut bench);
         let (from, to) = (bench.number(b), bench.number(a));
-        bench.bfq.schedule_merge(&mut bench.view, from, to);
+        bench.schedule_merge(from, to);
         let queue = bench.queue_mut(b);
         (queue.backlog_service, queue.first_service) = (8, Nanos::ZERO);
-        assert!(bench.bfq.is_too_late(&bench.view, from));
+        assert!(bench.is_too_late(from));
         bench.read(b, 9 * FAR);
         assert_eq!(bench.number(b), to);
     });
@@ -210,7 +210,7 @@ fn bfq_124_close_to_the_queue_in_service() {
         each(disk(32), |mut bench| {
             let [a, b, _] = readers(&mut bench);
             // No other is close: its other request is taken out of sight.
-            bench.bfq.positions.remove(bench.number(a));
+            bench.bfq.cooperation.positions.remove(bench.number(a));
             bench.read(b, sector);
             assert_eq!(bench.number(b) == bench.number(a), merged, "{sector}");
         });
@@ -288,7 +288,7 @@ fn bfq_127_raised_for_long_is_no_reason() {
     each(disk(32), |mut bench| {
         let [a, b, _] = readers(&mut bench);
         let queue = bench.number(b);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.set_raised(queue, Kind::Interactive);
         bench.queue_mut(b).raising.since = bench.view.now() - ms(900);
         bench.read(b, FAR + 16);
         assert_eq!(bench.number(b), bench.number(a));
@@ -302,8 +302,7 @@ fn bfq_128_chains_of_merges() {
     each(disk(32), |mut bench| {
         let [a, b, c] = bench.readers();
         let [one, two, three] = [a, b, c].map(|client| bench.number(client));
-        let merge =
-            |bench: &mut Bench, from, to| bench.bfq.schedule_merge(&mut bench.view, from, to);
+        let merge = |bench: &mut Bench, from, to| bench.schedule_merge(from, to);
         assert_eq!(merge(&mut bench, one, two), Some(two));
         assert_eq!(bench.bfq.queues.at(two).refs, 3, "its request, its process, and the other's");
         assert_eq!(merge(&mut bench, two, one), None);
@@ -346,24 +345,24 @@ fn bfq_130_what_a_merge_hands_over() {
     each(disk(32), |mut bench| {
         let [a, b, c] = readers(&mut bench);
         let [one, two, three] = [a, b, c].map(|client| bench.number(client));
-        bench.bfq.set_raised(&mut bench.view, two, Kind::SoftRealtime);
+        bench.set_raised(two, Kind::SoftRealtime);
         let raising = &mut bench.queue_mut(b).raising;
         (raising.lasts, raising.since) = (ms(300), ms(990));
         raising.interactive_since = Some(ms(800));
-        bench.queue_mut(a).is_io_bound = false;
-        bench.bfq.queues.at_mut(two).waiting.waker = Some(three);
-        bench.bfq.queues.at_mut(three).woken.push_front(&mut bench.bfq.woken_links, two);
-        bench.bfq.groups[0].last_created = Some(two);
+        bench.queue_mut(a).pattern.is_io_bound = false;
+        bench.bfq.wakers.set(two, Some(three));
+        bench.bfq.groups.set_last_created(0, Some(two));
         bench.read(b, FAR + 16);
 
         let (left, heir) = (bench.bfq.queues.at(two), bench.queue(a));
-        assert!(heir.is_io_bound && !left.is_io_bound);
+        assert!(heir.pattern.is_io_bound && !left.pattern.is_io_bound);
         let Raising { kind, lasts, since, interactive_since, .. } = heir.raising;
         assert_eq!((kind, lasts), (Kind::SoftRealtime, ms(300)));
         assert_eq!((since, interactive_since), (ms(990), Some(ms(800))));
         assert_eq!(left.raising.kind, Kind::No);
-        assert_eq!((heir.waiting.waker, left.waiting.waker), (Some(three), Some(three)));
-        assert_eq!(bench.bfq.groups[0].last_created, Some(one));
+        let waker = |queue| bench.bfq.wakers.waker_of(queue);
+        assert_eq!((waker(one), waker(two)), (Some(three), Some(three)));
+        assert_eq!(bench.bfq.groups.last_created(0), Some(one));
         assert!(heir.is_shared && heir.owner.is_none());
         assert_eq!(left.processes(), 0);
     });
@@ -376,7 +375,7 @@ fn bfq_130_a_raise_is_not_replaced() {
         let [a, b, _] = readers(&mut bench);
         for (client, kind) in [(a, Kind::Interactive), (b, Kind::SoftRealtime)] {
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.view, queue, kind);
+            bench.set_raised(queue, kind);
         }
         let left = bench.number(b);
         bench.read(b, FAR + 16);
@@ -419,7 +418,7 @@ fn stable_merges(facts: DeviceFacts) -> Bench {
 
 /// The index of the client whose queue this one shares, or remembers.
 fn partner_of(bench: &Bench, clients: &[ClientId], client: ClientId) -> Option<usize> {
-    let remembered = bench.bfq.contexts[client.index() as usize].stable_with;
+    let remembered = bench.bfq.contexts.at(client).stable_with;
     let own = bench.number(client);
     let is_partner = |&place: &usize| {
         let other = bench.number(clients[place]);
@@ -468,7 +467,7 @@ fn bfq_145_those_made_together_are_alike() {
         bench.read(other, 2 * FAR);
         assert_ne!(bench.number(first), bench.number(other));
         let place = if differ == 0 { group.index() } else { 0 };
-        let made = bench.bfq.groups[place as usize].last_created;
+        let made = bench.bfq.groups.last_created(place);
         assert_eq!(made, Some(bench.number(other)));
     }
 }
@@ -482,7 +481,7 @@ fn bfq_146_decided_on_later() {
     {
         let mut bench = stable_merges(disk(32));
         let clients @ [a, b] = made_at(&mut bench, [2000, 2010]);
-        let remembered = |bench: &Bench| bench.bfq.contexts[b.index() as usize].stable_with;
+        let remembered = |bench: &Bench| bench.bfq.contexts.at(b).stable_with;
         assert_eq!(remembered(&bench), Some(bench.number(a)));
         bench.pass(ms(at));
         bench.marks(b, marks);
@@ -502,7 +501,7 @@ fn bfq_147_partners_are_not_parted() {
     assert_eq!(bench.number(b), shared);
     bench.bfq.queues.at_mut(shared).is_to_split = true;
     for client in [a, b] {
-        assert!(bench.bfq.contexts[client.index() as usize].is_stably_merged);
+        assert!(bench.bfq.contexts.at(client).is_stably_merged);
         bench.read(client, 9 * FAR);
         assert_eq!(bench.number(client), shared);
     }

@@ -8,8 +8,13 @@
 //! Unless a test says otherwise no queue is raised (`low_latency=0`), queues that are created
 //! together stay apart (`stable_merging=0`), and time is exact. Readers are far from each other.
 
+use alloc::vec::Vec;
+
 use super::entity::{Entity, Standing};
+use super::inject::Limit;
+use super::knobs::ATTRIBUTES;
 use super::queue::Queue;
+use super::weight_raising::{Arrival, Kind};
 use super::*;
 use paternoster_core::device::DeviceFacts;
 use paternoster_core::event::{Expiry, Note, Preemption};
@@ -41,15 +46,6 @@ mod storm;
 mod tags;
 mod turns;
 mod wakers;
-
-std::thread_local! {
-    static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
-}
-
-/// The engine compares two entities, or goes down a level.
-pub(super) fn step() {
-    STEPS.set(STEPS.get() + 1);
-}
 
 /// Two readers this far apart are not close to each other.
 const FAR: u64 = 1 << 24;
@@ -264,7 +260,7 @@ impl Bench {
 
     /// The number of a client's sync queue.
     fn number(&self, client: ClientId) -> u32 {
-        self.bfq.contexts[client.index() as usize].slots[1].expect("it has a sync queue")
+        self.bfq.contexts.at(client).slots[1].expect("it has a sync queue")
     }
 
     fn queue(&self, client: ClientId) -> &Queue {
@@ -287,12 +283,12 @@ impl Bench {
 
     /// The async queue of a client.
     fn shared(&self, client: ClientId) -> u32 {
-        self.bfq.contexts[client.index() as usize].slots[0].expect("it has an async queue")
+        self.bfq.contexts.at(client).slots[0].expect("it has an async queue")
     }
 
     /// The queue in service.
     fn in_service(&self) -> Option<u32> {
-        self.bfq.in_service
+        self.bfq.service.queue()
     }
 
     /// The turn of a client's queue ends.
@@ -335,6 +331,82 @@ impl Bench {
             end = start + 8;
         }
         assert_eq!(seek.marks().count_ones(), marks);
-        self.queue_mut(client).seek = seek;
+        self.queue_mut(client).pattern.seek = seek;
+    }
+
+    /// Gives a queue another state.
+    fn set_raised(&mut self, queue: u32, kind: Kind) {
+        let home = self.bfq.queues.at_mut(queue);
+        self.bfq.schedule.set_raised(&mut self.view, queue, home, kind);
+    }
+
+    /// A queue is raised no longer.
+    fn end_raising(&mut self, queue: u32) {
+        let forgets = self.bfq.version.raises_default_weight_only;
+        let kind = self.bfq.queues.at_mut(queue).raising.end(self.view.now(), forgets);
+        self.set_raised(queue, kind);
+    }
+
+    /// What a request of a client is taken for, if its queue is at rest.
+    fn judged(&self, client: ClientId) -> Arrival {
+        let (number, now, bfq) = (self.number(client), self.view.now(), &self.bfq);
+        let weight = bfq.schedule.entities[number as usize].new_weight;
+        let is_stable = bfq.contexts.at(client).is_stably_merged;
+        let home = bfq.queues.at(number);
+        arrival::judge(now, home, weight, is_stable, &bfq.version, &bfq.tunables)
+    }
+
+    /// What a request of `queue` costs.
+    fn charge_of(&self, queue: u32, request: RequestId) -> u64 {
+        self.bfq.schedule.charge_of(&self.view, queue, self.bfq.queues.at(queue), request)
+    }
+
+    /// All processes of `queue` are to move to `other`.
+    fn schedule_merge(&mut self, queue: u32, other: u32) -> Option<u32> {
+        let Bfq { queues, schedule, .. } = &mut self.bfq;
+        cooperate::schedule_merge(&mut self.view, queues, schedule, queue, other)
+    }
+
+    /// Whether `queue` is no longer merged.
+    fn is_too_late(&self, queue: u32) -> bool {
+        let window = self.bfq.tunables.merge_window;
+        cooperate::is_too_late(&self.view, self.bfq.queues.at(queue), window)
+    }
+
+    /// The first request of a new queue comes.
+    fn judge_burst(&mut self, queue: u32) {
+        let Bfq { queues, schedule, bursts, .. } = &mut self.bfq;
+        let group = schedule.entities[queue as usize].group;
+        let idle = schedule.symmetry.busy() == 0;
+        bursts.judge(&self.view, queues, queue, group, idle);
+    }
+
+    /// A raised queue goes into service.
+    fn forgive_waiting(&mut self, queue: u32) {
+        let home = self.bfq.queues.at_mut(queue);
+        home.raising.forgive_waiting(self.view.now(), home.stamp);
+    }
+
+    /// The device time that others are owed for `cost` of `client`'s.
+    fn due_for(&self, client: ClientId, cost: Nanos, beside: Option<ClientId>) -> Nanos {
+        let Bfq { contexts, queues, schedule, tunables, .. } = &self.bfq;
+        let cost = cost.min(tunables.timeout(self.view.hz()));
+        super::flush_share::due_for(&self.view, contexts, queues, schedule, (client, cost), beside)
+    }
+
+    /// How much others may do in the time of a client's queue.
+    fn limit(&self, client: ClientId) -> Limit {
+        self.bfq.injection.limit(self.number(client))
+    }
+
+    fn limit_mut(&mut self, client: ClientId) -> &mut Limit {
+        let number = self.number(client);
+        self.bfq.injection.limit_mut(number)
+    }
+
+    /// Requests of the queue in service, if the device may be kept empty for it.
+    fn of_starved(&self) -> Option<u32> {
+        let served = self.in_service().filter(|_| self.bfq.version.probes_not_when_starved);
+        self.bfq.queues.of_starved(served)
     }
 }

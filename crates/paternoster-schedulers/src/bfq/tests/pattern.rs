@@ -14,13 +14,14 @@ fn probing(version: Version, facts: DeviceFacts) -> Bench {
 
 /// Whether 33 completions, with this many in the driver and waiting, decide anything.
 fn decides(bench: &mut Bench, in_driver: u32, waiting: u32) -> Option<bool> {
-    let before = (bench.bfq.in_driver, bench.bfq.waiting);
-    (bench.bfq.in_driver, bench.bfq.waiting) = (in_driver, waiting);
+    let before = bench.bfq.device.in_driver();
+    bench.bfq.device.set_in_driver(in_driver);
+    let of_served = bench.of_starved();
     for _ in 0..33 {
-        bench.bfq.probe_depth();
+        bench.bfq.device.probe_depth(waiting, of_served);
     }
-    (bench.bfq.in_driver, bench.bfq.waiting) = before;
-    bench.bfq.depth.queues()
+    bench.bfq.device.set_in_driver(before);
+    bench.bfq.device.known_to_queue(&bench.view)
 }
 
 /// Does a completion count from four requests on, waiting and in the driver; and does a device
@@ -70,14 +71,14 @@ fn bfq_83_unknown_counts_as_yes() {
             bench.bfq.show(&bench.view, place.expect("it is there"), &mut text).unwrap();
             text
         };
-        assert!(bench.bfq.queues_commands(&bench.view));
-        assert!(bench.bfq.is_queueing_flash(&bench.view));
+        assert!(bench.bfq.device.queues_commands(&bench.view));
+        assert!(bench.bfq.device.is_queueing_flash(&bench.view));
         assert_eq!(shown(&bench), "-1");
         assert_eq!(decides(&mut bench, 1, 3), Some(false));
-        assert!(!bench.bfq.is_queueing_flash(&bench.view));
+        assert!(!bench.bfq.device.is_queueing_flash(&bench.view));
         assert_eq!(shown(&bench), "0");
         let bench = probing(version, disk(1));
-        assert!(!bench.bfq.is_queueing_flash(&bench.view));
+        assert!(!bench.bfq.device.is_queueing_flash(&bench.view));
     }
 }
 
@@ -87,7 +88,7 @@ fn marks(bench: &mut Bench, reads: &[(u64, u32)]) -> u32 {
     for &(sector, sectors) in reads {
         bench.read_of(client, sector, sectors);
     }
-    bench.queue(client).seek.marks()
+    bench.queue(client).pattern.seek.marks()
 }
 
 /// Does a queue begin with one mark; is the first request no seek; and is a seek one of more than
@@ -99,8 +100,8 @@ fn bfq_84_what_a_jump_is() {
             bench.set("queue_merging", 0);
             let other = bench.client();
             assert_eq!(
-                bench.bfq.new_sync_queue(&bench.view, other).map(|queue| {
-                    let marks = bench.bfq.queues.at(queue).seek.marks();
+                bench.bfq.new_queue(&bench.view, other, true).map(|queue| {
+                    let marks = bench.bfq.queues.at(queue).pattern.seek.marks();
                     bench.bfq.queues.free(queue);
                     marks
                 }),
@@ -134,10 +135,10 @@ fn bfq_85_twenty_jumps_make_a_queue_seeky() {
                 bench.read_of(client, FAR + place * 10_000, sectors);
             }
             // The mark from the beginning is still there after 21 requests.
-            let own = bench.queue(client).seek.marks() & 0xf_ffff;
+            let own = bench.queue(client).pattern.seek.marks() & 0xf_ffff;
             let marked = own.count_ones() >= 20;
             assert_eq!(marked, seeky, "{facts:?} {count}");
-            assert!(!bench.bfq.is_totally_seeky(bench.number(client)));
+            assert!(!bench.queue(client).pattern.is_totally_seeky());
         });
     }
 }
@@ -178,9 +179,13 @@ fn bfq_86_gaps_are_learned() {
             bench.read(client, FAR);
             bench.serve();
             bench.later(100);
-            bench.queue_mut(client).last_completion = Some(bench.view.exact_now());
+            bench.queue_mut(client).pattern.last_completion = Some(bench.view.exact_now());
             expected.sample_gap(ms(learned), Nanos(1));
-            assert_eq!(bench.queue(client).think_time.parts(), expected.parts(), "{gap} ms");
+            assert_eq!(
+                bench.queue(client).pattern.think_time.parts(),
+                expected.parts(),
+                "{gap} ms"
+            );
         }
     });
 }
@@ -191,7 +196,7 @@ fn bfq_86_only_at_rest_in_6_18() {
     each(disk(32), |mut bench| {
         let [client] = bench.readers();
         bench.read(client, FAR + 8);
-        let (_, samples) = bench.queue(client).think_time.parts();
+        let (_, samples) = bench.queue(client).pattern.think_time.parts();
         assert_eq!(samples, if bench.is(LINUX_6_18) { 32 } else { 60 });
     });
 }
@@ -204,7 +209,7 @@ fn bfq_86_the_third_arrival_thinks_long() {
     let [client, _] = bench.readers();
     let mut short = Vec::new();
     for _ in 0..4 {
-        short.push(bench.queue(client).thinks_short);
+        short.push(bench.queue(client).pattern.thinks_short);
         while bench.serve() != client {
             let other = bench.client();
             bench.read(other, 9 * FAR);
@@ -214,7 +219,7 @@ fn bfq_86_the_third_arrival_thinks_long() {
             bench.later(1);
             let _ = bench.pick();
         }
-        bench.queue_mut(client).last_completion = Some(bench.view.exact_now());
+        bench.queue_mut(client).pattern.last_completion = Some(bench.view.exact_now());
         bench.later_us(70);
         bench.read(client, FAR);
     }
@@ -246,8 +251,13 @@ fn bfq_87_what_thinking_long_is() {
                 bench.later(gap);
                 bench.read(client, FAR);
                 let expected =
-                    if slice_idle == 0 { bench.queue(client).thinks_short } else { !long };
-                assert_eq!(bench.queue(client).thinks_short, expected, "{} {gap}", version.name);
+                    if slice_idle == 0 { bench.queue(client).pattern.thinks_short } else { !long };
+                assert_eq!(
+                    bench.queue(client).pattern.thinks_short,
+                    expected,
+                    "{} {gap}",
+                    version.name
+                );
             }
         }
     }
@@ -265,11 +275,11 @@ fn bfq_88_idled_in_vain() {
         let mut bench = Bench::new(LINUX_4_19, disk(1));
         let [client] = bench.readers();
         let (_, id) = bench.picked();
-        assert!(bench.queue(client).is_io_bound);
+        assert!(bench.queue(client).pattern.is_io_bound);
         let entity = bench.entity_mut(client);
         (entity.budget, entity.service) = (100, service);
         bench.expire(client, why);
-        assert_eq!(bench.queue(client).is_io_bound, bound, "{why:?} {service}");
+        assert_eq!(bench.queue(client).pattern.is_io_bound, bound, "{why:?} {service}");
         bench.end(id);
     }
 }
@@ -282,14 +292,14 @@ fn bfq_88_back_in_time() {
         let mut bench = Bench::new(LINUX_4_19, flash(32));
         let [client] = bench.readers();
         bench.serve();
-        bench.queue_mut(client).is_io_bound = false;
+        bench.queue_mut(client).pattern.is_io_bound = false;
         for arrival in 1..=120 {
-            assert!(!bench.queue(client).is_io_bound, "{arrival}");
+            assert!(!bench.queue(client).pattern.is_io_bound, "{arrival}");
             bench.later(if late == Some(arrival) { 30 } else { 1 });
             bench.read(client, FAR + 8 * arrival);
             bench.serve();
         }
-        assert_eq!(bench.queue(client).is_io_bound, bound);
+        assert_eq!(bench.queue(client).pattern.is_io_bound, bound);
     }
 }
 
@@ -305,7 +315,7 @@ fn bfq_89_idle_for_a_fifth_of_the_time() {
         bench.end(id);
         bench.later(idle);
         bench.read(client, FAR + 8);
-        assert_eq!(bench.queue(client).is_io_bound, bound, "{idle} of 100 ms");
+        assert_eq!(bench.queue(client).pattern.is_io_bound, bound, "{idle} of 100 ms");
     }
     let mut bench = Bench::new(LINUX_6_18, disk(32));
     let [client] = bench.readers();
@@ -315,21 +325,21 @@ fn bfq_89_idle_for_a_fifth_of_the_time() {
     bench.later(100);
     // 100 of 201: not bound; 50 of 100.5 are kept.
     bench.read(client, FAR + 8);
-    assert!(!bench.queue(client).is_io_bound);
+    assert!(!bench.queue(client).pattern.is_io_bound);
     let (_, id) = bench.picked();
     bench.later(99);
     bench.end(id);
     bench.read(client, FAR + 16);
-    assert!(!bench.queue(client).is_io_bound, "50 of 199.5");
+    assert!(!bench.queue(client).pattern.is_io_bound, "50 of 199.5");
     bench.serve();
     bench.later(0);
     bench.read(client, FAR + 24);
-    assert!(!bench.queue(client).is_io_bound, "50 of 200.5, then 25 of 100.25");
+    assert!(!bench.queue(client).pattern.is_io_bound, "50 of 200.5, then 25 of 100.25");
     let (_, id) = bench.picked();
     bench.later(30);
     bench.end(id);
     bench.read(client, FAR + 32);
-    assert!(bench.queue(client).is_io_bound, "25 of 130.25");
+    assert!(bench.queue(client).pattern.is_io_bound, "25 of 130.25");
 }
 
 /// Is a queue's first request no evidence, however long after the queue's creation it comes?
@@ -337,5 +347,5 @@ fn bfq_89_idle_for_a_fifth_of_the_time() {
 fn bfq_89_a_new_queue_is_not_judged() {
     let mut bench = Bench::new(LINUX_6_18, disk(32));
     let [client] = bench.readers();
-    assert!(bench.queue(client).is_io_bound);
+    assert!(bench.queue(client).pattern.is_io_bound);
 }

@@ -36,7 +36,7 @@ fn kind(bench: &Bench, client: ClientId) -> Kind {
 fn bfq_94_two_seconds_of_rest() {
     both(disk(1), |mut bench, client| {
         let queue = bench.number(client);
-        let idle = |bench: &Bench| bench.bfq.is_idle_for_long(&bench.view, queue);
+        let idle = |bench: &Bench| bench.bfq.queues.at(queue).is_idle_for_long(bench.view.now());
         let rest = bench.queue(client).stamp.expect("it had a turn");
         bench.go(rest + ms(2000));
         assert!(!idle(&bench));
@@ -63,8 +63,7 @@ fn bfq_95_who_starts() {
             bench.serve();
             bench.later(rest);
             bench.queue_mut(client).in_large_burst = burst;
-            let queue = bench.number(client);
-            let arrival = bench.bfq.judge_arrival(&bench.view, queue, client);
+            let arrival = bench.judged(client);
             let by_weight = level == 4 || bench.is(LINUX_4_19);
             assert_eq!(arrival.interactive, !burst && rest > 2000 && by_weight);
         });
@@ -78,8 +77,7 @@ fn bfq_95_who_starts() {
 fn bfq_96_what_soft_real_time_is() {
     both(disk(1), |mut bench, client| {
         let queue = bench.number(client);
-        let soft =
-            |bench: &Bench| bench.bfq.judge_arrival(&bench.view, queue, client).soft_realtime;
+        let soft = |bench: &Bench| bench.judged(client).soft_realtime;
         let next = bench.queue(client).raising.soft_realtime_next;
         bench.go(next);
         assert!(!soft(&bench));
@@ -110,16 +108,16 @@ fn bfq_97_who_deserves_it() {
     both(disk(1), |mut bench, client| {
         bench.later(5000);
         let queue = bench.number(client);
-        let deserves = |bench: &Bench| bench.bfq.judge_arrival(&bench.view, queue, client).deserves;
+        let deserves = |bench: &Bench| bench.judged(client).deserves;
         assert!(deserves(&bench));
         let owner = bench.queue_mut(client).owner.take();
         assert!(!deserves(&bench));
-        bench.bfq.contexts[client.index() as usize].is_stably_merged = true;
+        bench.bfq.contexts.at_mut(client).is_stably_merged = true;
         assert!(deserves(&bench));
-        bench.bfq.contexts[client.index() as usize].is_stably_merged = false;
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.bfq.contexts.at_mut(client).is_stably_merged = false;
+        bench.set_raised(queue, Kind::Interactive);
         assert!(deserves(&bench));
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::No);
+        bench.set_raised(queue, Kind::No);
         bench.queue_mut(client).owner = owner;
         bench.set("low_latency", 0);
         assert!(!deserves(&bench));
@@ -146,9 +144,14 @@ fn rate_of_11333(bench: &mut Bench) {
         let now = bench.view.exact_now() + ms(if dispatch == 32 { 500 } else { 10 * dispatch });
         // 138,785 sectors in 310 ms.
         let sectors = if dispatch == 31 { 4338 } else { 4337 };
-        bench.bfq.rate.dispatched(Dispatched { now, sectors, is_near: false, in_driver: 0 });
+        bench.bfq.device.rate_mut().dispatched(Dispatched {
+            now,
+            sectors,
+            is_near: false,
+            in_driver: 0,
+        });
     }
-    assert_eq!(bench.bfq.rate.rate(), 11_333);
+    assert_eq!(bench.bfq.device.rate(), 11_333);
 }
 
 /// Is an interactive period longer on a slower device: 10.5 s on a disk and 3.75 s on flash at
@@ -157,17 +160,17 @@ fn rate_of_11333(bench: &mut Bench) {
 fn bfq_98_how_long_a_start_lasts() {
     for (facts, lasts) in [(disk(1), 10_500), (flash(32), 3750)] {
         each(facts, |bench| {
-            assert_eq!(bench.bfq.raise_duration(&bench.view).as_millis(), lasts);
+            assert_eq!(bench.bfq.device.raise_duration(&bench.view).as_millis(), lasts);
             let bench = bench.ticks();
             // 7 s are 1750 ticks: 14000 * 1750/9333 = 2625; 625: 33000 * 625/22000 = 937.5.
             let ticks = if lasts == 3750 { 937 } else { 2625 };
-            assert_eq!(bench.bfq.raise_duration(&bench.view), ms(4 * ticks));
+            assert_eq!(bench.bfq.device.raise_duration(&bench.view), ms(4 * ticks));
         });
     }
     each(disk(1), |bench| {
         let mut bench = bench.ticks();
         rate_of_11333(&mut bench);
-        assert_eq!(bench.bfq.raise_duration(&bench.view), ms(8644));
+        assert_eq!(bench.bfq.device.raise_duration(&bench.view), ms(8644));
     });
 }
 
@@ -270,7 +273,11 @@ fn bfq_99_when_it_would_be_soft_real_time() {
             };
             bench.at(2000);
             let queue = bench.number(client);
-            let next = |bench: &Bench| bench.bfq.soft_realtime_next(&bench.view, queue);
+            let next = |bench: &Bench| {
+                let home = bench.bfq.queues.at(queue);
+                let slice_idle = bench.bfq.tunables.slice_idle;
+                arrival::soft_realtime_next(&bench.view, home, slice_idle)
+            };
             let home = bench.queue_mut(client);
             (home.backlog_began, home.backlog_service) = (ms(1900), 0);
             assert_eq!(next(&bench), ms(if ticks { 2024 } else { 2012 }));
@@ -294,7 +301,7 @@ fn bfq_99_when_it_is_computed() {
             let known = bench.queue(client).raising.soft_realtime_next;
             // Too soon after its last request to be raised.
             bench.read(client, FAR);
-            bench.bfq.set_raised(&mut bench.view, queue, raised);
+            bench.set_raised(queue, raised);
             let (_, id) = bench.picked();
             bench.later(500);
             bench.expire(client, Expiry::NoMoreRequests);
@@ -354,7 +361,7 @@ fn bfq_101_since_when() {
         bench.read(client, FAR + 8);
         assert_eq!(state(&bench, client).since, bench.view.now());
         let queue = bench.number(client);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.set_raised(queue, Kind::Interactive);
         let since = bench.view.now();
         bench.later(3);
         bench.read(client, FAR + 16);
@@ -370,14 +377,14 @@ fn bfq_102_waiting_does_not_count() {
         both(disk(1), |mut bench, client| {
             bench.at(2000);
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::SoftRealtime);
+            bench.set_raised(queue, Kind::SoftRealtime);
             let home = bench.queue_mut(client);
             (home.raising.since, home.stamp) = (ms(since), Some(ms(rested)));
-            bench.bfq.forgive_waiting(&bench.view, queue);
+            bench.forgive_waiting(queue);
             assert_eq!(state(&bench, client).since, ms(expected), "{since} {rested}");
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+            bench.set_raised(queue, Kind::Interactive);
             bench.queue_mut(client).raising.since = ms(since);
-            bench.bfq.forgive_waiting(&bench.view, queue);
+            bench.forgive_waiting(queue);
             assert_eq!(state(&bench, client).since, ms(since), "who starts has a longer time");
         });
     }
@@ -390,7 +397,7 @@ fn raised_in_its_turn(version: Version, kind: Kind) -> (Bench, ClientId) {
     bench.read(client, FAR);
     bench.read(client, FAR + 8);
     let queue = bench.number(client);
-    bench.bfq.set_raised(&mut bench.view, queue, kind);
+    bench.set_raised(queue, kind);
     let lasts = if kind == Kind::Interactive { 10_500 } else { 300 };
     bench.queue_mut(client).raising.lasts = ms(lasts);
     bench.bfq.begin_turn(&mut bench.view);
@@ -452,7 +459,7 @@ fn bfq_104_what_is_left_of_it() {
             let queue = bench.number(client);
             let known = bench.queue(client).raising.soft_realtime_next;
             bench.pass(bench.view.exact_now() + ms(40));
-            bench.bfq.end_raising(&mut bench.view, queue);
+            bench.end_raising(queue);
             let raising = bench.queue(client).raising;
             assert_eq!((raising.kind, raising.since), (Kind::No, bench.view.now()));
             let anew = raised == Kind::Interactive && version.name == LINUX_6_18.name;
@@ -536,9 +543,9 @@ fn bfq_108_low_latency_off() {
     each(disk(1), |mut bench| {
         bench.set("low_latency", 1);
         let clients: [ClientId; 3] = bench.readers();
-        assert_eq!(bench.bfq.raised, 3);
+        assert_eq!(bench.bfq.schedule.symmetry.raised(), 3);
         bench.set("low_latency", 0);
-        assert_eq!(bench.bfq.raised, 0);
+        assert_eq!(bench.bfq.schedule.symmetry.raised(), 0);
         for client in clients {
             assert_eq!(kind(&bench, client), Kind::No);
         }

@@ -182,7 +182,7 @@ fn bfq_79_the_largest_budget_follows() {
         each(disk(32), |bench| {
             let mut bench = bench.ticks();
             bench.set("max_budget", by_hand);
-            assert_eq!(bench.bfq.max_budget, if by_hand == 0 { 17_658 } else { 5000 });
+            assert_eq!(bench.bfq.budgets.largest(), if by_hand == 0 { 17_658 } else { 5000 });
             let client = bench.client();
             let mut ids = Vec::new();
             for place in 0..40 {
@@ -196,10 +196,10 @@ fn bfq_79_the_largest_budget_follows() {
             bench.go(bench.view.exact_now() + ms(200));
             bench.read(client, FAR);
             bench.picked();
-            let rate = bench.bfq.rate.rate();
+            let rate = bench.bfq.device.rate();
             assert_ne!(rate, 9333);
             let expected = if by_hand == 0 { budget_at(rate, ms(124)) } else { 5000 };
-            assert_eq!(bench.bfq.max_budget, expected);
+            assert_eq!(bench.bfq.budgets.largest(), expected);
             assert_eq!(budget_at(rate, ms(124)), (rate * 124_000) >> 16);
         });
     }

@@ -57,11 +57,11 @@ fn bfq_29_the_head_goes_before_all_rules() {
         let id = bench.bound(other, Op::Read, Flags::NONE, (100, 8));
         bench.bfq.insert(&mut bench.view, id, Position::Head);
         assert_eq!(bench.pick(), Ok(id));
-        assert_eq!((bench.queue(other).in_flight, bench.bfq.in_driver), (1, 2));
+        assert_eq!((bench.queue(other).in_flight, bench.bfq.device.in_driver()), (1, 2));
         assert_eq!(bench.entity(other).service, 0);
         bench.end(first);
         bench.end(id);
-        assert_eq!((bench.queue(other).in_flight, bench.bfq.in_driver), (0, 0));
+        assert_eq!((bench.queue(other).in_flight, bench.bfq.device.in_driver()), (0, 0));
         assert_eq!(bench.in_service(), Some(bench.number(client)));
     });
 }
@@ -161,14 +161,14 @@ fn bfq_33_a_merge_at_the_front() {
         let grown = bench.read_of(client, 1016, 20_000);
         let queue = bench.number(client);
         assert_eq!(bench.queue(client).next, Some(first));
-        assert_eq!(bench.bfq.positions.sector(queue), Some(1000));
+        assert_eq!(bench.bfq.cooperation.positions.sector(queue), Some(1000));
         bench.view.resize(grown, 800, 20_216);
         bench.bfq.grown(&mut bench.view, grown, Side::Front);
         bench.audit();
         assert_eq!(bench.bfq.neighbour(&bench.view, grown, Side::Back), Some(first));
         assert_eq!(bench.queue(client).next, Some(grown));
         assert_eq!(bench.entity(client).budget, 20_216);
-        assert_eq!(bench.bfq.positions.sector(queue), Some(800));
+        assert_eq!(bench.bfq.cooperation.positions.sector(queue), Some(800));
     });
 }
 
@@ -184,7 +184,7 @@ fn bfq_34_learned_before_judged() {
         bench.serve();
         bench.marks(client, marks);
         let queue = bench.number(client);
-        bench.bfq.end_raising(&mut bench.view, queue);
+        bench.end_raising(queue);
         bench.at(1900);
         bench.read(client, 9 * FAR);
         let kind = bench.queue(client).raising.kind;
@@ -201,7 +201,8 @@ fn bfq_37_which_request_is_nearer() {
         let client = bench.client();
         let first = |bench: &mut Bench, two: [(Op, Flags, u64); 2]| {
             let [a, b] = two.map(|(op, flags, at)| bench.bound(client, op, flags, (at, 8)));
-            let chosen = bench.bfq.back_seek().choose(&bench.view, Some(a), Some(b), 100_000);
+            let chosen =
+                bench.bfq.tunables.back_seek().choose(&bench.view, Some(a), Some(b), 100_000);
             bench.view.request(chosen.expect("one of two")).sector()
         };
         let reads = |a, b| [(Op::Read, Flags::NONE, a), (Op::Read, Flags::NONE, b)];
@@ -254,13 +255,13 @@ fn order<const N: usize>(bench: &mut Bench) -> [u64; N] {
 #[test]
 fn bfq_39_the_nearer_neighbour_follows() {
     each(disk(32), |mut bench| {
-        bench.bfq.last_position = 5000;
+        bench.bfq.device.set_last_position(5000);
         let client = bench.client();
         for sector in [4900, 5000, 5300] {
             bench.read(client, sector);
         }
         assert_eq!(order(&mut bench), [5000, 4900, 5300]);
-        bench.bfq.last_position = 900_000;
+        bench.bfq.device.set_last_position(900_000);
         for sector in [10, 20, 900_000] {
             bench.read(client, sector);
         }
@@ -274,7 +275,7 @@ fn bfq_39_the_nearer_neighbour_follows() {
 fn bfq_39_the_oldest_once_in_a_turn() {
     for (age, expected) in [(125, [100, 9000, 500, 300]), (124, [100, 300, 500, 9000])] {
         each(disk(32), |mut bench| {
-            bench.bfq.last_position = 100;
+            bench.bfq.device.set_last_position(100);
             let client = bench.client();
             for sector in [9000, 100, 300, 500] {
                 bench.read(client, sector);
@@ -284,7 +285,7 @@ fn bfq_39_the_oldest_once_in_a_turn() {
         });
     }
     each(disk(32), |mut bench| {
-        bench.bfq.last_position = 100;
+        bench.bfq.device.set_last_position(100);
         let client = bench.client();
         for sector in [100, 9000, 300, 500] {
             bench.read(client, sector);
@@ -298,7 +299,7 @@ fn bfq_39_the_oldest_once_in_a_turn() {
 #[test]
 fn bfq_40_the_next_turn_looks_anew() {
     each(disk(32), |mut bench| {
-        bench.bfq.last_position = 100;
+        bench.bfq.device.set_last_position(100);
         let client = bench.client();
         for sector in [9000, 100, 300, 500, 700] {
             bench.read(client, sector);

@@ -23,10 +23,10 @@ fn served_and_waiting() -> (Bench, RequestId) {
 fn bfq_46_a_completion_does_not_ask() {
     let (mut bench, first) = served_and_waiting();
     assert_eq!(bench.pick(), Err(Pick::Idle));
-    let again = bench.bfq.runs.again.expect("a run, since something waits");
+    let again = bench.bfq.runs.seen().1.expect("a run, since something waits");
     assert_eq!(again, bench.view.exact_now() + Nanos::from_millis(3));
     bench.end(first);
-    assert!(!bench.bfq.runs.is_due, "the device is kept: nobody asks");
+    assert!(!bench.bfq.runs.seen().0, "the device is kept: nobody asks");
     assert_eq!(bench.pick(), Err(Pick::Idle));
 }
 
@@ -36,5 +36,5 @@ fn completion_runs_need_no_timer() {
     let (mut bench, _) = served_and_waiting();
     bench.bfq.tunables.completion_runs = true;
     assert_eq!(bench.pick(), Err(Pick::Await));
-    assert_eq!(bench.bfq.runs.again, None);
+    assert_eq!(bench.bfq.runs.seen().1, None);
 }

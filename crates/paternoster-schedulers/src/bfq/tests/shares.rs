@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::STEPS;
+use super::super::entity::steps;
 use super::engine::Engine;
 use super::guarantees::{Accounts, EXACT, Excess, Set, number, raise, sets};
 use super::*;
@@ -209,14 +209,14 @@ fn steps_of_a_turn(version: Version, queues: u32) -> u64 {
         engine.schedule.entities[queue as usize].budget = 512 + u64::from(queue * 613 % 8192);
         engine.schedule.activate(queue, false, engine.now);
     }
-    let before = STEPS.get();
+    let before = steps::counted();
     for _ in 0..1000 {
         let queue = engine.schedule.serve_next(0, true, engine.now).expect("all have work");
         engine.schedule.serve(queue, 512);
         engine.schedule.requeue_served(queue, engine.now);
         engine.schedule.end_service(queue);
     }
-    (STEPS.get() - before) / 1000
+    (steps::counted() - before) / 1000
 }
 
 /// G12: do the steps of a turn grow as the logarithm of how many have work? Two lookups of a

@@ -37,12 +37,10 @@ fn both(test: impl Fn(Version)) {
 fn bfq_133_kept_of_the_owner() {
     both(|version| {
         let (mut bench, [a, b]) = shared(version, |_, _| {});
-        let kept = |bench: &Bench, client: ClientId| {
-            bench.bfq.contexts[client.index() as usize].saved.is_some()
-        };
+        let kept = |bench: &Bench, client: ClientId| bench.bfq.contexts.at(client).saved.is_some();
         assert!(kept(&bench, a) && kept(&bench, b));
         let queue = bench.number(a);
-        bench.bfq.contexts[a.index() as usize].saved = None;
+        bench.bfq.contexts.at_mut(a).saved = None;
         bench.bfq.save_state(&bench.view, queue);
         assert!(!kept(&bench, a));
     });
@@ -55,20 +53,21 @@ fn bfq_133_what_is_kept() {
     both(|version| {
         let prepare = |bench: &mut Bench, client| {
             let queue = bench.queue_mut(client);
-            queue.think_time.set_parts(3_000_000, 105);
-            (queue.thinks_short, queue.is_io_bound, queue.limit.most) = (false, false, 3);
+            queue.pattern.think_time.set_parts(3_000_000, 105);
+            (queue.pattern.thinks_short, queue.pattern.is_io_bound) = (false, false);
+            bench.limit_mut(client).most = 3;
         };
         let (mut bench, [_, b]) = shared(version, prepare);
         let queue = bench.queue_mut(b);
-        (queue.thinks_short, queue.is_io_bound) = (true, true);
+        (queue.pattern.thinks_short, queue.pattern.is_io_bound) = (true, true);
         bench.queue_mut(b).is_to_split = true;
         let id = bench.bound(b, Op::Read, Flags::NONE, (20 * FAR, 8));
         // Before the request is added nothing new has been learned.
         bench.bfq.settle_request(&mut bench.view, id);
         let queue = bench.queue(b);
-        assert_eq!(queue.think_time.parts(), (3_000_000, 105));
-        assert_eq!((queue.thinks_short, queue.is_io_bound), (false, false));
-        assert_eq!(queue.limit.most, if version.name == LINUX_6_18.name { 3 } else { 0 });
+        assert_eq!(queue.pattern.think_time.parts(), (3_000_000, 105));
+        assert_eq!((queue.pattern.thinks_short, queue.pattern.is_io_bound), (false, false));
+        assert_eq!(bench.limit(b).most, if version.name == LINUX_6_18.name { 3 } else { 0 });
         bench.wait(id);
     });
 }
@@ -116,7 +115,7 @@ fn bfq_134_merged_before_it_was_seen() {
         let (bench, client) = merged_with_its_first(version, 1, 1);
         let raising = bench.queue(client).raising;
         assert_eq!(raising.kind, Kind::Interactive);
-        let lasts = bench.bfq.raise_duration(&bench.view);
+        let lasts = bench.bfq.device.raise_duration(&bench.view);
         assert_eq!((raising.lasts, raising.interactive_since), (lasts, None));
         assert_eq!(bench.entity(client).weight, 1200);
     });
@@ -140,7 +139,10 @@ fn bfq_135_not_without_low_latency() {
 fn bfq_scenario_8_early_merge_and_split() {
     both(|version| {
         let (bench, client) = merged_with_its_first(version, 0, 1);
-        assert_eq!((bench.bfq.raised, bench.queue(client).raising.kind), (0, Kind::No));
+        assert_eq!(
+            (bench.bfq.schedule.symmetry.raised(), bench.queue(client).raising.kind),
+            (0, Kind::No)
+        );
         assert_eq!(bench.entity(client).weight, 40);
     });
 }
@@ -160,7 +162,7 @@ fn bfq_136_a_raise_is_resumed() {
             let prepare = |bench: &mut Bench, client| {
                 bench.set("low_latency", 1);
                 let queue = bench.number(client);
-                bench.bfq.set_raised(&mut bench.view, queue, kind);
+                bench.set_raised(queue, kind);
                 let raising = &mut bench.queue_mut(client).raising;
                 (raising.lasts, raising.since) = (ms(lasts), ms(1000));
                 raising.interactive_since = interactive;
@@ -182,7 +184,7 @@ fn bfq_136_not_in_a_large_burst() {
         let prepare = |bench: &mut Bench, client| {
             bench.set("low_latency", 1);
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+            bench.set_raised(queue, Kind::Interactive);
             bench.queue_mut(client).raising.lasts = ms(9000);
             bench.queue_mut(client).in_large_burst = true;
         };
@@ -200,7 +202,7 @@ fn bfq_137_low_latency_off_meanwhile() {
         let prepare = |bench: &mut Bench, client| {
             bench.set("low_latency", 1);
             let queue = bench.number(client);
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+            bench.set_raised(queue, Kind::Interactive);
             let raising = &mut bench.queue_mut(client).raising;
             (raising.lasts, raising.since) = (ms(9000), ms(1000));
         };
@@ -258,21 +260,20 @@ fn bfq_143_the_burst_of_who_parts() {
         both(|version| {
             let prepare = |bench: &mut Bench, client| {
                 let queue = bench.number(client);
-                if bench.bfq.burst_links.contains(queue) {
+                if bench.bfq.bursts.lists(queue) {
                     return;
                 }
-                bench.bfq.burst.list.push_back(&mut bench.bfq.burst_links, queue);
+                bench.bfq.bursts.resume(queue, true, false);
             };
             let (mut bench, [_, b]) = shared(version, prepare);
-            bench.bfq.burst.size = 3;
+            bench.bfq.bursts.set_size(3);
             if large {
-                while bench.bfq.burst.list.pop_front(&mut bench.bfq.burst_links).is_some() {}
-                bench.bfq.burst.is_large = true;
+                bench.bfq.bursts.set_large();
             }
             part(&mut bench, b);
             assert_eq!(bench.queue(b).in_large_burst, large);
-            assert_eq!(bench.bfq.burst_links.contains(bench.number(b)), !large);
-            assert_eq!(bench.bfq.burst.size, 3);
+            assert_eq!(bench.bfq.bursts.lists(bench.number(b)), !large);
+            assert_eq!(bench.bfq.bursts.size(), 3);
         });
     }
 }
@@ -286,11 +287,11 @@ fn bfq_144_settling_down() {
             let (mut bench, [_, b]) = shared(version, |_, _| {});
             part(&mut bench, b);
             let queue = bench.queue_mut(b);
-            queue.think_time.set_parts(15_000_000, 200);
-            queue.thinks_short = true;
+            queue.pattern.think_time.set_parts(15_000_000, 200);
+            queue.pattern.thinks_short = true;
             bench.pass(bench.view.exact_now() + ms(after));
             bench.read(b, 21 * FAR);
-            assert_eq!(bench.queue(b).thinks_short, short, "{after} ms");
+            assert_eq!(bench.queue(b).pattern.thinks_short, short, "{after} ms");
         });
     }
 }

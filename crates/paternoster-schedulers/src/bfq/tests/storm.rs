@@ -179,7 +179,7 @@ impl Storm {
     /// A process goes when nothing of it is left.
     fn leaves(&mut self, client: ClientId) {
         let bench = &mut self.bench;
-        if bench.bfq.contexts[client.index() as usize].requests == 0 {
+        if bench.bfq.contexts.at(client).requests == 0 {
             bench.bfq.client_detached(&mut bench.view, client);
             bench.audit();
             bench.view.remove_client(client);
@@ -218,11 +218,12 @@ proptest! {
         }
         storm.calm_down();
         let bfq = &storm.bench.bfq;
-        let kept = bfq.groups.iter().flat_map(|group| group.shared).flatten().count();
+        let kept = bfq.groups.all_shared().count();
         // Queues without references are remembered for what they are ahead (`departed`).
         let referred = bfq.queues.iter().filter(|(_, queue)| queue.refs > 0).count();
         prop_assert_eq!(referred, kept);
-        prop_assert_eq!((bfq.waiting, bfq.in_driver, bfq.busy()), (0, 0, 0));
+        let busy = bfq.schedule.symmetry.busy();
+        prop_assert_eq!((bfq.queues.waiting(), bfq.device.in_driver(), busy), (0, 0, 0));
     }
 }
 
@@ -245,11 +246,14 @@ fn bfq_198_counters_are_sums() {
             storm.step(step);
             let bfq = &storm.bench.bfq;
             let queues = || bfq.queues.iter().map(|(_, queue)| queue);
-            assert_eq!(bfq.in_driver, queues().map(|queue| queue.in_flight).sum::<u32>());
-            assert_eq!(bfq.waiting, queues().map(|queue| queue.lane.len()).sum::<u32>());
-            assert_eq!(bfq.busy() as usize, queues().filter(|queue| queue.is_busy).count());
+            assert_eq!(bfq.device.in_driver(), queues().map(|queue| queue.in_flight).sum::<u32>());
+            assert_eq!(bfq.queues.waiting(), queues().map(|queue| queue.lane.len()).sum::<u32>());
+            assert_eq!(
+                bfq.schedule.symmetry.busy() as usize,
+                queues().filter(|queue| queue.is_busy).count()
+            );
             let raised = queues().filter(|queue| queue.is_busy && queue.raising.is_raised());
-            assert_eq!(bfq.raised as usize, raised.count());
+            assert_eq!(bfq.schedule.symmetry.raised() as usize, raised.count());
         }
     }
 }

@@ -25,7 +25,7 @@ fn bfq_35_parts_of_the_requests() {
             assert_eq!(limits(&mut bench, client), [Normal, AtMost(calm[0]), AtMost(calm[1])]);
             let [other] = bench.readers();
             let queue = bench.number(other);
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+            bench.set_raised(queue, Kind::Interactive);
             assert_eq!(limits(&mut bench, client), [Normal, AtMost(raised[0]), AtMost(raised[1])]);
         });
     }
@@ -44,7 +44,7 @@ fn bfq_scenario_12_writes_leave_room() {
         assert_eq!(left(&mut bench), 50);
         let [other] = bench.readers();
         let queue = bench.number(other);
-        bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+        bench.set_raised(queue, Kind::Interactive);
         assert_eq!(left(&mut bench), 81);
     });
 }
@@ -79,11 +79,11 @@ fn bfq_36_requests_by_weight() {
         assert!(!cut(&mut bench, two));
         bench.bfq.queues.at_mut(queue).allocated -= 31;
         let group = bench.entity(one).group;
-        bench.bfq.groups[group as usize].allocated += 62;
+        bench.bfq.groups.allocate(group, 62);
         assert_eq!(cut(&mut bench, two), later, "64 of 64 of the group");
-        bench.bfq.groups[group as usize].allocated -= 1;
+        bench.bfq.groups.allocate(group, -1);
         assert!(!cut(&mut bench, two));
-        bench.bfq.groups[group as usize].allocated -= 61;
+        bench.bfq.groups.allocate(group, -61);
     }
 }
 

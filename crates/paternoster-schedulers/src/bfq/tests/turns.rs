@@ -13,13 +13,13 @@ fn bfq_41_a_turn_begins() {
         bench.at(1003);
         let [client] = bench.readers();
         bench.queue_mut(client).fifo_looked = true;
-        bench.bfq.in_service_position = 77;
+        bench.bfq.service.sent(0, 77);
         let queue = bench.bfq.begin_turn(&mut bench.view);
         assert_eq!(queue, Some(bench.number(client)));
-        let began = (bench.bfq.turn_began, bench.bfq.in_service_position, bench.bfq.turns);
-        assert_eq!(began, (ms(1003), 0, 32));
+        let began = (bench.bfq.service.seen(), bench.bfq.budgets.turns());
+        assert_eq!(began, ((ms(1003), 0), 32));
         assert!(!bench.queue(client).fifo_looked);
-        let is_over = |bench: &Bench| bench.bfq.is_time_over(&bench.view, bench.number(client));
+        let is_over = |bench: &Bench| bench.queue(client).is_time_over(bench.view.now());
         bench.at(1123);
         assert!(!is_over(&bench));
         bench.at(1124);
@@ -37,7 +37,7 @@ fn bfq_41_the_turn_of_the_raised() {
             let [client] = bench.readers();
             let queue = bench.number(client);
             bench.bfq.begin_turn(&mut bench.view);
-            bench.bfq.set_raised(&mut bench.view, queue, kind);
+            bench.set_raised(queue, kind);
             bench.expire(client, Expiry::BudgetTimeout);
             bench.bfq.begin_turn(&mut bench.view);
             assert_eq!(bench.queue(client).stamp, Some(ms(1000 + lasts)));
@@ -51,19 +51,19 @@ fn bfq_41_the_turn_of_the_raised() {
 fn bfq_42_eleven_turns_open_the_gate() {
     each(disk(1), |mut bench| {
         bench.set("slice_idle", 0);
-        bench.bfq.max_budget = 5000;
+        bench.bfq.budgets.set(5000);
         let client = bench.client();
         let mut seen = Vec::new();
         for place in 0..11 {
             bench.read(client, place * 8);
-            let believed = bench.bfq.usual_max_budget();
-            assert_eq!(believed, DEFAULT_MAX_BUDGET, "before turn {place}");
+            let believed = bench.bfq.budgets.usual();
+            assert_eq!(believed, crate::bfq::budgets::DEFAULT, "before turn {place}");
             bench.serve();
-            seen.push(bench.bfq.turns);
+            seen.push(bench.bfq.budgets.turns());
         }
         assert_eq!(seen, [32, 60, 84, 105, 123, 139, 153, 165, 176, 186, 194]);
-        assert_eq!(bench.bfq.usual_max_budget(), 5000);
-        assert_eq!(bench.bfq.min_budget(), 5000 / 32);
+        assert_eq!(bench.bfq.budgets.usual(), 5000);
+        assert_eq!(bench.bfq.budgets.least(), 5000 / 32);
     });
 }
 
@@ -78,11 +78,10 @@ fn bfq_43_what_requests_are_charged() {
         let write = bench.write(writer, 3 * FAR);
         let sync = bench.ask(writer, Op::Write, Flags::SYNC, (4 * FAR, 8));
         let queues = [bench.number(reader), bench.shared(writer), bench.number(writer)];
-        let charge =
-            |bench: &Bench, place: usize, id| bench.bfq.charge_of(&bench.view, queues[place], id);
+        let charge = |bench: &Bench, place: usize, id| bench.charge_of(queues[place], id);
         let charges = [(0, read), (1, write), (2, sync)].map(|(p, id)| charge(&bench, p, id));
         assert_eq!(charges, [8, 24, 8]);
-        bench.bfq.set_raised(&mut bench.view, queues[1], Kind::Interactive);
+        bench.set_raised(queues[1], Kind::Interactive);
         assert_eq!(charge(&bench, 1, write), 8);
     });
 }
@@ -96,7 +95,7 @@ fn bfq_43_not_where_weights_differ() {
         let writer = bench.client();
         bench.read(light, FAR);
         let write = bench.write(writer, 3 * FAR);
-        let charge = bench.bfq.charge_of(&bench.view, bench.shared(writer), write);
+        let charge = bench.charge_of(bench.shared(writer), write);
         assert_eq!(charge, if bench.is(LINUX_6_18) { 8 } else { 24 });
     });
 }
@@ -440,7 +439,7 @@ fn bfq_54_who_recovers_a_hole() {
         let [first, second] = with_a_hole(&mut bench);
         if raised {
             let queue = bench.number(second);
-            bench.bfq.set_raised(&mut bench.view, queue, Kind::Interactive);
+            bench.set_raised(queue, Kind::Interactive);
         }
         bench.read(first, FAR + 8);
         assert_eq!(bench.preemptions(), Vec::from_iter(rule), "raised: {raised}");
@@ -505,11 +504,11 @@ fn bfq_61_an_empty_queue_leaves() {
         bench.expire(client, Expiry::NoMoreRequests);
         let queue = bench.number(client);
         assert!(!bench.queue(client).is_busy);
-        assert_eq!(bench.bfq.schedule.weights.of(queue), Some(40));
+        assert_eq!(bench.bfq.schedule.symmetry.weight_of(queue), Some(40));
         bench.at(1007);
         bench.end(id);
         assert_eq!(bench.queue(client).stamp, Some(ms(1007)));
-        assert_eq!(bench.bfq.schedule.weights.of(queue), None);
+        assert_eq!(bench.bfq.schedule.symmetry.weight_of(queue), None);
     });
     each(disk(1), |mut bench| {
         let [client] = bench.readers();

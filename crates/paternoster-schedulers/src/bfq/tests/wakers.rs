@@ -12,8 +12,8 @@ fn journal(bench: &mut Bench) -> [ClientId; 2] {
         bench.serve();
         rest(bench);
         let queue = bench.queue_mut(client);
-        queue.think_time.set_parts(16_000_000, 200);
-        queue.thinks_short = false;
+        queue.pattern.think_time.set_parts(16_000_000, 200);
+        queue.pattern.thinks_short = false;
     }
     clients
 }
@@ -35,7 +35,7 @@ fn round(bench: &mut Bench, [journal, process]: [ClientId; 2], us: u64) {
     bench.end(id);
     let ended = bench.view.exact_now();
     bench.pass(ended + Nanos::from_micros(us));
-    bench.queue_mut(process).thinks_short = false;
+    bench.queue_mut(process).pattern.thinks_short = false;
     let id = bench.read(process, 2 * FAR);
     while bench.queue(process).in_flight == 0 {
         bench.later_us(500);
@@ -46,7 +46,7 @@ fn round(bench: &mut Bench, [journal, process]: [ClientId; 2], us: u64) {
 }
 
 fn waker(bench: &Bench, client: ClientId) -> Option<u32> {
-    bench.queue(client).waiting.waker
+    bench.bfq.wakers.waker_of(bench.number(client))
 }
 
 /// Does the third time in a row within 1.024 s make a queue the waker: the other asks less than 4
@@ -61,7 +61,7 @@ fn bfq_167_three_times_in_a_row() {
             let known = waker(&bench, process) == Some(bench.number(journal));
             assert_eq!(known, expected && times == 3, "{us} us, {times} times");
         }
-        let woken = bench.queue(journal).woken.first();
+        let woken = bench.bfq.wakers.woken_by(bench.number(journal));
         assert_eq!(woken, expected.then(|| bench.number(process)));
     }
 }
@@ -110,7 +110,7 @@ fn bfq_167_who_has_none() {
     let mut bench = Bench::new(LINUX_6_18, flash(32));
     let shared = |bench: &mut Bench, client: ClientId| bench.queue_mut(client).is_shared = true;
     assert_eq!(three(&mut bench, &shared), None);
-    assert_eq!(bench.bfq.last_completed, Some(1), "the process itself");
+    assert_eq!(bench.bfq.wakers.last_completed(), Some(1), "the process itself");
 
     let mut bench = Bench::new(LINUX_6_18, flash(32));
     let clients @ [journal, process] = journal(&mut bench);
@@ -118,10 +118,10 @@ fn bfq_167_who_has_none() {
     round(&mut bench, clients, 1000);
     bench.read(journal, FAR);
     bench.serve();
-    bench.queue_mut(process).thinks_short = true;
-    bench.queue_mut(process).think_time.set_parts(10, 200);
+    bench.queue_mut(process).pattern.thinks_short = true;
+    bench.queue_mut(process).pattern.think_time.set_parts(10, 200);
     let last = bench.view.exact_now();
-    bench.queue_mut(process).last_completion = Some(last);
+    bench.queue_mut(process).pattern.last_completion = Some(last);
     bench.read(process, 2 * FAR);
     assert_eq!(waker(&bench, process), None, "thinks short");
 }
@@ -137,8 +137,7 @@ fn with_waker() -> (Bench, [ClientId; 3]) {
     let of_journal = bench.number(journal);
     for client in [one, two] {
         let queue = bench.number(client);
-        bench.bfq.queues.at_mut(queue).waiting.waker = Some(of_journal);
-        bench.bfq.queues.at_mut(of_journal).woken.push_front(&mut bench.bfq.woken_links, queue);
+        bench.bfq.wakers.set(queue, Some(of_journal));
     }
     (bench, [journal, one, two])
 }
@@ -148,13 +147,13 @@ fn with_waker() -> (Bench, [ClientId; 3]) {
 #[test]
 fn bfq_168_wakers_come_and_go() {
     let (mut bench, [journal, one, two]) = with_waker();
-    assert_eq!(bench.queue(journal).woken.first(), Some(bench.number(two)));
+    assert_eq!(bench.bfq.wakers.woken_by(bench.number(journal)), Some(bench.number(two)));
     let id = bench.read(one, 2 * FAR);
-    assert_eq!(bench.queue(journal).woken.first(), Some(bench.number(one)));
+    assert_eq!(bench.bfq.wakers.woken_by(bench.number(journal)), Some(bench.number(one)));
     bench.withdraw(id);
     bench.bfq.client_detached(&mut bench.view, one);
     bench.audit();
-    assert_eq!(bench.queue(journal).woken.len(), 1);
+    assert_eq!(bench.bfq.wakers.count_woken(bench.number(journal)), 1);
 
     let (mut bench, [journal, one, two]) = with_waker();
     let of_journal = bench.number(journal);
