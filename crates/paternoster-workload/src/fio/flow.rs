@@ -11,9 +11,9 @@
 //!         until B issues:   4 1: 16 <= 18 yes ... 6 1: 24 <= 24 yes   7 1: 28 <= 27 no
 //! ```
 //!
-//! So no job runs ahead by more than its weight, and the slowest decides for all. A job that ends takes
-//! its weight and its count along; otherwise the others would wait for it for ever. A job with a
-//! `startdelay` counts from the beginning: the others wait for it.
+//! So no job runs ahead by more than its weight, and the slowest decides for all. A job that ends
+//! takes its weight and its count along; otherwise the others would wait for it for ever. A job
+//! with a `startdelay` counts from the beginning: the others wait for it.
 //!
 //! Differs: in fio so do jobs behind a `stonewall` and with `wait_for`, so that those before them
 //! come to a stop for good. Here these count from their own beginning.

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A value may ask for a year of work: a call that takes longer than [`PATIENCE`] gets what Ctrl-C
-//! sends, and must end by it; that is no result, so the machine's speed decides nothing. Memory is bounded, so that a size that is believed shows as an abort.
-//! All is done in a folder of its own, and no value is the name of a device.
+//! sends, and must end by it; that is no result, so the machine's speed decides nothing. Memory is
+//! bounded, so that a size that is believed shows as an abort. All is done in a folder of its own,
+//! and no value is the name of a device.
 
 use std::cell::Cell;
 use std::fs::{self, File};

@@ -81,7 +81,8 @@ impl Default for Region {
 /// Which files or devices.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// Files or devices; empty: one file named after the job, see [`Job::file_names`](super::Job::file_names).
+    /// Files or devices; empty: one file named after the job, see
+    /// [`Job::file_names`](super::Job::file_names).
     pub filenames: Vec<String>,
     /// Where files are.
     pub directory: Option<String>,

@@ -116,7 +116,7 @@ impl Case {
              [linear]\nservers = {{ value = {}, source = \"assumed\" }}\n\
              base = {{ value = \"{} ms\", source = \"assumed\" }}\n\
              rate = {{ value = \"999 TB/s\", source = \"assumed: no time for data\" }}\n\
-             [host]\nsubmit_cost = {{ value = \"1 ns\", source = \"assumed: none for the host\" }}\n",
+             [host]\nsubmit_cost = {{ value = \"1 ns\", source = \"assumed: no host\" }}\n",
             self.servers, self.base
         )
     }
