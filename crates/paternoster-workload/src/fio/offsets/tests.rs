@@ -228,8 +228,9 @@ proptest! {
         );
         let job = job(&options);
         let names = job.file_names(0);
-        let extent = |file| Extent { file, start, bytes: region, room: 0, later: start };
-        let extents: Vec<Extent<'_>> = names.iter().map(extent).collect();
+        let (bytes, room, later) = (region, 0, start);
+        let extents: Vec<Extent<'_>> =
+            names.iter().map(|file| Extent { file, start, bytes, room, later }).collect();
         let mut offsets = Offsets::over(&job, thread, &extents, io, 0);
         for pass in 0..3 {
             let mut used = std::collections::HashSet::new();
