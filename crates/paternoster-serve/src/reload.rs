@@ -33,7 +33,7 @@ use crate::control::Certified;
 use crate::control::order::{Answer, Order, Settings};
 use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
-use crate::device_loop::inbox::Slot;
+use crate::device_loop::inbox::{Slot, unanswered};
 use crate::device_loop::reload::{Reload, Seen, Step, Take, Taken};
 use crate::device_loop::volumes::{Coming, Going};
 use crate::device_loop::{DeviceLoopHandle, Message, attributes};
@@ -322,7 +322,7 @@ impl Keeper {
                 .map_err(|_| format!("{}: its thread has ended", name(device)))?;
             waiting.push(answers);
         }
-        let late = |_| Err(format!("no answer within {} s", PATIENCE.as_secs()));
+        let late = |why| Err(unanswered(why, PATIENCE));
         let answers = waiting.iter().map(|answers| answers.recv_timeout(PATIENCE));
         let answers = answers.enumerate().map(|(device, answer)| {
             answer.unwrap_or_else(late).map_err(|why| format!("{}: {why}", name(device)))

@@ -17,7 +17,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -48,6 +49,14 @@ pub struct Inbox<T> {
     /// A message found when checking whether there is one.
     first: Option<T>,
     bell: Arc<Bell>,
+}
+
+/// What is said of a loop that has not answered: it has ended, or it takes too long.
+pub(crate) fn unanswered(why: RecvTimeoutError, patience: Duration) -> String {
+    match why {
+        RecvTimeoutError::Timeout => format!("no answer within {} s", patience.as_secs()),
+        RecvTimeoutError::Disconnected => "its thread has ended".to_owned(),
+    }
 }
 
 /// A slot and the inbox behind it, whose owner sleeps.

@@ -24,7 +24,7 @@ use super::busy_poll::BusyPoll;
 use super::complaints::Complaints;
 use super::geometry::{self, Place};
 use super::handover::{self, Resumed};
-use super::inbox::{Slot, inbox};
+use super::inbox::{Slot, inbox, unanswered};
 use super::policy::Policy;
 use super::processes::Processes;
 use super::queue_limit::QueueLimit;
@@ -404,10 +404,8 @@ fn handle(
         };
         let (answer, answers) = channel();
         slot.put(Message::Asked(Asked { order, answer }))
-            .map_err(|_| "the device's thread has ended".to_owned())?;
-        answers
-            .recv_timeout(patience)
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", patience.as_secs())))
+            .map_err(|_| "its thread has ended".to_owned())?;
+        answers.recv_timeout(patience).unwrap_or_else(|why| Err(unanswered(why, patience)))
     })
 }
 

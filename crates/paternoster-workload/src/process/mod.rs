@@ -347,6 +347,13 @@ impl Process {
         }
     }
 
+    /// One that was stopped before it began is waited for no longer.
+    pub fn leave_flow_if_ended(&self, shared: &mut Shared) {
+        if let (Phase::Ended, Some(member)) = (self.phase, self.flow) {
+            shared.flows.leave(member);
+        }
+    }
+
     /// Begins at `now`.
     pub fn start(&mut self, now: Nanos, shared: &mut Shared) {
         self.phase = Phase::Running;

@@ -115,6 +115,7 @@ impl Run {
             };
             if meant && !seat.ended {
                 seat.process.stop();
+                seat.process.leave_flow_if_ended(&mut self.shared);
                 self.wake_to_end(now, number);
             }
         }
@@ -133,6 +134,7 @@ impl Run {
             let seat = &mut self.seats[number];
             if !seat.ended && self.in_background[seat.job] {
                 seat.process.stop();
+                seat.process.leave_flow_if_ended(&mut self.shared);
                 self.wake_to_end(now, number);
             }
         }
