@@ -101,20 +101,21 @@ impl Domains {
         Domains { links: Links::with_capacity(slots), ..Domains::default() }
     }
 
-    /// A request begins to wait, perhaps again: then it returns its token. What was refused goes
-    /// first (BLK-9): its domain has the turn. A device that takes it only when it is empty would
-    /// otherwise never be.
+    /// A request begins to wait, perhaps again: then it returns its token.
     pub(super) fn insert(&mut self, view: &QueueView, request: RequestId, position: Position) {
         let domain = domain_of(view, request);
         self.end_flight(domain, request);
         let waiting = &mut self.each[domain].waiting;
         match position {
             Position::Sorted => waiting.push_back(&mut self.links, request.index()),
-            Position::Head => {
-                waiting.push_front(&mut self.links, request.index());
-                (self.turn, self.batching) = (domain, 0);
-            }
+            Position::Head => waiting.push_front(&mut self.links, request.index()),
         }
+    }
+
+    /// The device refused a request, which is about to wait again: it goes first (BLK-9), so its
+    /// domain has the turn. A device that takes it only when it is empty would otherwise never be.
+    pub(super) fn refused(&mut self, view: &QueueView, request: RequestId) {
+        (self.turn, self.batching) = (domain_of(view, request), 0);
     }
 
     /// A request stops waiting without being picked.

@@ -148,6 +148,10 @@ impl Elevator for Kyber {
         }
     }
 
+    fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
+        self.domains.refused(view, request);
+    }
+
     fn started(&mut self, _: &mut QueueView, request: RequestId) {
         debug_assert!(self.domains.contains(request), "kyber I1: it goes without a token");
     }

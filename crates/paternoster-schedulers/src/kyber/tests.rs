@@ -109,10 +109,28 @@ fn blk_9_what_was_refused_goes_first() {
     let discard = (0..41).map(RequestId::from_index).find(is_discard).unwrap();
     for _ in 0..3 {
         bench.view.set_stage(discard, Stage::Waiting);
+        bench.kyber.requeued(&mut bench.view, discard);
         bench.kyber.insert(&mut bench.view, discard, Position::Head);
         assert_eq!(bench.pick(), Ok((discard, Op::Discard)));
     }
     assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Read));
+}
+
+/// BLK-9: do data behind a preflush, which are put at the head of their domain, leave the turn as it
+/// is? A batch of reads goes on; otherwise a client that makes each write durable would have the
+/// device for itself.
+#[test]
+fn data_behind_a_preflush_take_no_turn() {
+    let mut bench = Bench::new();
+    bench.insert(Op::Read, 40);
+    bench.insert(Op::Write, 1);
+    let is_write = |id: &RequestId| bench.view.request(*id).op() == Op::Write;
+    let write = (0..41).map(RequestId::from_index).find(is_write).unwrap();
+    bench.kyber.removed(&mut bench.view, write);
+    assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Read));
+    bench.kyber.insert(&mut bench.view, write, Position::Head);
+    let picked: Vec<Op> = (0..16).map(|_| bench.pick().unwrap().1).collect();
+    assert_eq!(picked, [[Op::Read; 15].as_slice(), &[Op::Write]].concat());
 }
 
 /// Does the audit find invariants that are broken by hand? A token whose request has ended, and one
