@@ -2,7 +2,7 @@
 //! Schedulers: every elevator that a program can choose by name, third-party ones included.
 //!
 //! ```text
-//! paternoster_core::elevators ───┐
+//! paternoster_schedulers ────────┐
 //!                                ├─▶ all, choices, by_name ──▶ program, server, torture
 //! register(own elevators), once ─┘                           ▲
 //! lend(name, what makes it) ────────────────▶ by_name ───────┘

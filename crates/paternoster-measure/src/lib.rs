@@ -8,6 +8,8 @@
 //! It reads no clock and does no I/O. Kyber's histogram (quarters of its target) and the gate's
 //! (ratios of an estimate) are parts of what they decide, and stay there.
 
+#![forbid(unsafe_code)]
+
 mod bins;
 mod coarse;
 mod fairness;

@@ -19,6 +19,7 @@
 
 mod ordered;
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -222,6 +223,10 @@ impl Keeper {
         let Some(source) = &self.source else {
             return Err("the server was started without a configuration file".to_owned());
         };
+        // A start may read from a pipe; a server that runs cannot wait for what writes to one.
+        if std::fs::metadata(&source.file).is_ok_and(|file| file.file_type().is_fifo()) {
+            return Err(format!("{}: it is a pipe; a reload reads a file", source.file.display()));
+        }
         // One at a time.
         let mut running = locked(&self.running);
         let asked = source.read().map_err(|error| error.to_string())?;

@@ -156,6 +156,14 @@ impl Server {
             helper = started.inspect_err(|why| notes.push(not_bounded(why))).ok();
         }
         let unmounts = config.server.fuse.is_some() && helper.is_none();
+        if unmounts && account.is_some() {
+            return Err(
+                "a server that becomes another user cannot take its files away at the end \
+                        without the sandbox's helper, and with --run there is none: leave out \
+                        `user` or [server.fuse]"
+                    .to_owned(),
+            );
+        }
         let decisions = options.decisions.as_deref();
         let bounded = sandbox.filter(|_| !unmounts);
         notes.extend(bounded.and_then(|it| it.bound_files(&config, decisions)));

@@ -30,7 +30,6 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
 use toml::de::DeTable;
 
 use super::document::{Section, Source};
@@ -59,15 +58,6 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Opens it. A pipe that no program writes to would keep a server that reloads waiting for ever: it
-/// is empty instead.
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let open = rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())?;
-    rustix::fs::fcntl_setfl(&open, flags)?;
-    Ok(open.into())
-}
-
 impl Config {
     /// Reads a configuration file.
     ///
@@ -78,7 +68,7 @@ impl Config {
         let refused = |message: String| ConfigError { file: file.clone(), line: 0, message };
         let mut text = Vec::new();
         let most = u64::try_from(FILE_BYTES).unwrap_or(u64::MAX);
-        open(path)
+        std::fs::File::open(path)
             .and_then(|open| open.take(most + 1).read_to_end(&mut text))
             .map_err(|error| refused(format!("it cannot be read: {error}")))?;
         let text = String::from_utf8(text).map_err(|error| {
