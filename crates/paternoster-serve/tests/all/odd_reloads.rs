@@ -26,8 +26,9 @@ fn works(client: &mut Client, value: u8) {
 }
 
 /// Is a file that is none refused soon, with its name and what is wrong, and nothing changed: a
-/// folder, a pipe (also one that a program holds open and does not write to), a socket, a link to nowhere or to itself, nothing, 100 MB of a sound beginning,
-/// bytes that are no text, a device without an end?
+/// folder, a pipe (also one that a program holds open and does not write to), a socket, a link to
+/// nowhere or to itself, nothing, 100 MB of a sound beginning, bytes that are no text, a device
+/// without an end?
 #[test]
 fn files_that_are_none_change_nothing() {
     let house = Reloading::new("odd-files");
