@@ -25,7 +25,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The same, which says of what it is.
+    /// The same, which says of what it is. (Of runs and steps, which the laboratory has.)
+    #[cfg(any(feature = "lab", test))]
     pub(crate) fn of(self, what: &str) -> Failure {
         match self {
             Failure::Request(message) => Failure::Request(format!("{what}: {message}")),
