@@ -87,7 +87,7 @@ impl Ask {
         self
     }
 
-    /// Who asks: a thread, a task; 0 is none in particular. A holder that asks while it holds a
+    /// The thread or task that asks; 0 is none in particular. A holder that asks while it holds a
     /// permit is reported, since that can deadlock: see [`super::Report`].
     #[must_use]
     pub const fn holder(mut self, holder: u64) -> Ask {

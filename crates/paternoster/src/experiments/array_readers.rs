@@ -100,7 +100,7 @@ fn series() -> Vec<Series> {
     ]
 }
 
-/// Miklos' eight threads: what his tiobench got, and what he and Corrado tried. Numbers were
+/// Miklos' eight threads: what tiobench got there, and what Miklos and Corrado tried. Numbers were
 /// published only for the first two.
 const REMEDIES: [(&str, &str, &str, Option<f64>); 8] = [
     ("noop", "noop", "512", Some(260_000.0)),

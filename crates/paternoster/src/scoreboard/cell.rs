@@ -27,8 +27,8 @@ use paternoster_workload::fio::value::Amount;
 use paternoster_workload::layout::{self, Placement, Region};
 use paternoster_workload::run::RunResult;
 
-use super::company::Delay;
 use super::figures::{incentive, throughput};
+use super::mutual_delay::Delay;
 use super::owed::{self, Kind, Owed};
 use super::reach::{Law, States};
 use super::tally::Tally;

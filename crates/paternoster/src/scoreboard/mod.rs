@@ -19,10 +19,10 @@
 
 mod board;
 pub(crate) mod cell;
-mod company;
 pub(crate) mod figures;
 mod frontier;
 mod kept;
+mod mutual_delay;
 mod owed;
 mod page;
 mod picture;

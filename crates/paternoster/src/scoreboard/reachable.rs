@@ -16,7 +16,7 @@
 //!
 //! * kept: another scheduler keeps the cell.
 //! * reached: a mixture of what was measured would keep it.
-//! * never: no scheduler can, by the laws of `company.rs`.
+//! * never: no scheduler can, by the laws of `mutual_delay.rs`.
 //! * open: neither is shown.
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use paternoster_workload::fio::job::Job;
 
 use super::board::Row;
 use super::cell::{self, Load, Process, Times};
-use super::company::{self, Delay};
+use super::mutual_delay::{self, Delay};
 use super::owed::{self, Kind};
 use super::rule::Curve;
 use super::windows::{Window, windows};
@@ -176,7 +176,7 @@ impl Runs {
                 cells.push(Cell { solos, curve, noop, shared, pairs });
             }
             let device = name.to_owned();
-            let delays = company::delays(&jobs, target)?;
+            let delays = mutual_delay::delays(&jobs, target)?;
             self.rows.push(Planned { device, workload, jobs, windows, delays, cells });
         }
         Ok(())

@@ -26,7 +26,7 @@ fn bfq_46_a_completion_does_not_ask() {
     let again = bench.bfq.runs.seen().1.expect("a run, since something waits");
     assert_eq!(again, bench.view.exact_now() + Nanos::from_millis(3));
     bench.end(first);
-    assert!(!bench.bfq.runs.seen().0, "the device is kept: nobody asks");
+    assert!(!bench.bfq.runs.seen().0, "the device is kept: no client asks");
     assert_eq!(bench.pick(), Err(Pick::Idle));
 }
 

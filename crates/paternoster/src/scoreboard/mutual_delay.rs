@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Company: how much a request of one client delays another, at the least, whatever a scheduler
-//! does; for two random readers that ask for one thing at a time.
+//! Mutual delay: how much a request of one client delays another, at the least, whatever a
+//! scheduler does; for two random readers that ask for one thing at a time.
 //!
 //! ```text
 //! alone   s1    s2    s3    s4    s5 ...  s16|      a reader of small pieces
