@@ -12,24 +12,30 @@
 //! Landlock lets no process mount or unmount, and with no_new_privs a helper program has no rights:
 //! so this one is there before either, and keeps what rights the server was started with.
 //!
-//! Invariants: I1 it does these two things to this folder alone: nothing that it is told has a
-//! path; I2 it holds no file of the server but their channel; I3 it ends with the server, by
-//! whatever, and no signal to all processes of a terminal or a service ends it before.
+//! A record has a number, which its answer repeats: an answer that comes after its time is not
+//! taken for that of the next record.
+//!
+//! Invariants: I1 it mounts once, on the folder that it opened before it said that it is there, and
+//! unmounts what it has mounted (`place.rs`, with its gaps): nothing that it is told has a path;
+//! I2 it holds no file of the server but their channel; I3 it ends with the server, by whatever,
+//! and no signal to all processes of a terminal or a service ends it before.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use super::mount;
+use super::place::{MountId, Place};
 use crate::config::Fuse;
-use crate::handover::channel::{Channel, Frame};
+use crate::handover::channel::Channel;
 use crate::host::sandbox::is_alone;
 
 /// How long it may take for one thing: a helper program may be asked.
@@ -47,11 +53,25 @@ const DONE: u8 = 5;
 const ERRNO: u8 = 6;
 const WHY: u8 = 7;
 
+/// The number of what is said unasked, at the beginning.
+const FIRST: u64 = 0;
+/// Bytes of a number, with which each record begins.
+const NUMBER: usize = 8;
+
 /// A helper, as its server sees it.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    channel: Channel,
+    line: Line,
     process: Pid,
+    folder: PathBuf,
+}
+
+/// The server's end of the channel.
+#[derive(Debug)]
+struct Line {
+    channel: Channel,
+    /// The number of the last record.
+    asked: AtomicU64,
 }
 
 impl Helper {
@@ -78,9 +98,9 @@ impl Helper {
             }
             number => {
                 let process = Pid::from_raw(number).ok_or("a child has a number")?;
-                let channel = Channel::new(ours).map_err(told)?;
-                let helper = Helper { channel, process };
-                helper.answer().map_err(told)?;
+                let line = Line::new(ours).map_err(told)?;
+                let helper = Helper { line, process, folder: settings.mount.clone() };
+                helper.line.answer(FIRST, PATIENCE).map_err(told)?;
                 Ok(helper)
             }
         }
@@ -91,10 +111,10 @@ impl Helper {
     /// # Errors
     /// What is missing or was refused, in words.
     pub(crate) fn mount(&self) -> Result<(PathBuf, OwnedFd), String> {
-        let mut frame = self.ask(MOUNT).map_err(|error| error.to_string())?;
-        let folder = std::ffi::OsString::from_vec(frame.payload);
-        let device = frame.fds.pop().ok_or("the helper has sent no file")?;
-        Ok((folder.into(), device))
+        let answer = self.line.ask(MOUNT, PATIENCE).map_err(|error| error.to_string());
+        let (folder, mut fds) = answer?;
+        let device = fds.pop().ok_or("the helper has sent no file")?;
+        Ok((std::ffi::OsString::from_vec(folder).into(), device))
     }
 
     /// Unmounts; `detached`: also when a process is in it.
@@ -102,35 +122,75 @@ impl Helper {
     /// # Errors
     /// What the system said.
     pub(crate) fn unmount(&self, detached: bool) -> io::Result<()> {
-        self.ask(if detached { DETACH } else { UNMOUNT }).map(drop)
-    }
-
-    fn ask(&self, kind: u8) -> io::Result<Frame> {
-        self.channel.send(kind, &[], &[], Instant::now() + PATIENCE)?;
-        self.answer()
-    }
-
-    fn answer(&self) -> io::Result<Frame> {
-        let frame = self.channel.receive(Some(Instant::now() + PATIENCE));
-        let frame = frame.map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => io::Error::other("the helper has ended"),
-            _ => error,
-        })?;
-        match frame.kind {
-            READY | DONE => Ok(frame),
-            ERRNO => {
-                let errno = frame.payload.try_into().map_or(libc::EIO, i32::from_le_bytes);
-                Err(io::Error::from_raw_os_error(errno))
+        let asked = self.line.ask(if detached { DETACH } else { UNMOUNT }, PATIENCE);
+        asked.map(drop).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                let shown = self.folder.display();
+                io::Error::new(error.kind(), format!("{error}; `umount -l {shown}` helps"))
             }
-            _ => Err(io::Error::other(String::from_utf8_lossy(&frame.payload).into_owned())),
+            _ => error,
+        })
+    }
+}
+
+impl Line {
+    fn new(stream: UnixStream) -> io::Result<Line> {
+        Ok(Line { channel: Channel::new(stream)?, asked: AtomicU64::new(FIRST) })
+    }
+
+    /// Asks, and waits that long for the answer to this and to nothing before.
+    fn ask(&self, kind: u8, patience: Duration) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let by = Instant::now() + patience;
+        self.channel.send(kind, &number.to_le_bytes(), &[], by).map_err(has_ended)?;
+        self.answer(number, patience)
+    }
+
+    fn answer(&self, number: u64, patience: Duration) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+        let by = Instant::now() + patience;
+        loop {
+            let frame = self.channel.receive(Some(by)).map_err(has_ended)?;
+            let (of, payload) = numbered(frame.payload)?;
+            if of < number {
+                // It came too late. A file that came with it is closed.
+                continue;
+            }
+            return match frame.kind {
+                _ if of > number => Err(io::Error::other("the helper answers what was not asked")),
+                READY | DONE => Ok((payload, frame.fds)),
+                ERRNO => {
+                    let errno = payload.try_into().map_or(libc::EIO, i32::from_le_bytes);
+                    Err(io::Error::from_raw_os_error(errno))
+                }
+                _ => Err(io::Error::other(String::from_utf8_lossy(&payload).into_owned())),
+            };
         }
+    }
+}
+
+/// A record's number, and the rest.
+fn numbered(mut payload: Vec<u8>) -> io::Result<(u64, Vec<u8>)> {
+    let number = payload.first_chunk::<NUMBER>().map(|bytes| u64::from_le_bytes(*bytes));
+    let number = number.ok_or_else(|| io::Error::from(ErrorKind::InvalidData))?;
+    Ok((number, payload.split_off(NUMBER)))
+}
+
+/// What it means to a server that its helper's end is closed.
+fn has_ended(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            io::Error::new(ErrorKind::UnexpectedEof, "the helper has ended")
+        }
+        _ => error,
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         // It ends when it hears no more.
-        let _gone = self.channel.stream().shutdown(std::net::Shutdown::Both);
+        let _gone = self.line.channel.stream().shutdown(Shutdown::Both);
+        // An answer that came too late may have brought a file: open, it keeps a mount from dying.
+        while self.line.channel.receive(Some(Instant::now())).is_ok() {}
         let limit = Instant::now() + END;
         while matches!(waitpid(Some(self.process), WaitOptions::NOHANG), Ok(None))
             && Instant::now() < limit
@@ -144,13 +204,26 @@ impl Drop for Helper {
 fn be(its: UnixStream, settings: &Fuse) {
     let all = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1];
     for signal in all.into_iter().chain([libc::SIGUSR2]) {
-        // SAFETY: no handler of ours is there any more, which is all that is asked.
+        // SAFETY: a signal that is ignored runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     // SAFETY: the text ends with a zero; the kernel copies it.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"paternoster-mnt".as_ptr()) };
-    if close_all_but(&its).is_ok() {
-        let _server_gone = Channel::new(its).and_then(|channel| serve(&channel, settings));
+    let Ok(channel) = Channel::new(its) else { return };
+    match close_all_but(channel.stream()) {
+        Ok(()) => {
+            let mut hand = Hand::new(settings);
+            if hand.tell(&channel, READY, FIRST, &[], &[]) {
+                hand.answer(&channel);
+            }
+            hand.end();
+        }
+        Err(error) => {
+            let why = format!("what it has inherited cannot be closed: {error} (Linux 5.9 can)");
+            let payload = [&FIRST.to_le_bytes(), why.as_bytes()].concat();
+            // The server waits for this as long as it waits for anything.
+            let _server_gone = channel.send(WHY, &payload, &[], Instant::now() + PATIENCE);
+        }
     }
 }
 
@@ -163,8 +236,8 @@ fn close_all_but(its: &UnixStream) -> io::Result<()> {
     drop(nowhere);
     let kept = its.as_raw_fd().cast_unsigned();
     for (first, last) in [(3, kept - 1), (kept + 1, u32::MAX)] {
-        // SAFETY: plain numbers. Nothing in this process uses those files: what owned them belongs
-        // to functions that never go on here.
+        // SAFETY: plain numbers. Nothing that this process runs from here on uses those files: it
+        // has no other thread, and does not return to the functions that own them.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -172,43 +245,87 @@ fn close_all_but(its: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-fn serve(channel: &Channel, settings: &Fuse) -> io::Result<()> {
-    let soon = || Instant::now() + PATIENCE;
-    let mut mounted: Option<PathBuf> = None;
-    channel.send(READY, &[], &[], soon())?;
-    while let Ok(asked) = channel.receive(None) {
-        let refused = match (asked.kind, &mounted) {
-            (MOUNT, None) => match mount_it(settings) {
-                Ok((at, device)) => {
-                    channel.send(DONE, at.as_os_str().as_bytes(), &[device.as_fd()], soon())?;
-                    mounted = Some(at);
-                    continue;
-                }
-                Err(why) => (WHY, why.into_bytes()),
-            },
-            (UNMOUNT | DETACH, Some(at)) => match mount::unmount(at, asked.kind == DETACH) {
-                Ok(()) => {
-                    mounted = None;
-                    (DONE, Vec::new())
-                }
-                Err(error) => match error.raw_os_error() {
-                    Some(errno) => (ERRNO, errno.to_le_bytes().to_vec()),
-                    None => (WHY, error.to_string().into_bytes()),
-                },
-            },
-            // It is so already.
-            (UNMOUNT | DETACH, None) => (DONE, Vec::new()),
-            _ => (WHY, b"it is mounted already".to_vec()),
-        };
-        channel.send(refused.0, &refused.1, &[], soon())?;
-    }
-    mounted.iter().for_each(|at| mount::take_away_if_dead(at));
-    Ok(())
+/// What the helper has in hand.
+struct Hand {
+    /// The folder, or why there is none.
+    place: Result<Place, String>,
+    others: bool,
+    once: bool,
+    mounted: Option<MountId>,
 }
 
-fn mount_it(settings: &Fuse) -> Result<(PathBuf, OwnedFd), String> {
-    let (folder, others): (&Path, bool) = (&settings.mount, settings.allow_other);
-    let at = mount::check(folder)?;
-    let device = mount::mount(&at, others).map_err(|error| mount::explain(&at, &error, others))?;
-    Ok((at, device))
+impl Hand {
+    fn new(settings: &Fuse) -> Hand {
+        let place = Place::open(&settings.mount);
+        Hand { place, others: settings.allow_other, once: false, mounted: None }
+    }
+
+    /// Says something; whether the server has not gone.
+    fn tell(
+        &self,
+        channel: &Channel,
+        kind: u8,
+        number: u64,
+        text: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> bool {
+        let payload = [&number.to_le_bytes(), text].concat();
+        channel.send(kind, &payload, fds, Instant::now() + PATIENCE).is_ok()
+    }
+
+    /// Does what it is asked until the server has gone.
+    fn answer(&mut self, channel: &Channel) {
+        while let Ok(asked) = channel.receive(None) {
+            let Ok((number, _)) = numbered(asked.payload) else { return };
+            let heard = match asked.kind {
+                MOUNT => match self.mount() {
+                    Ok((full, device)) => {
+                        self.tell(channel, DONE, number, &full, &[device.as_fd()])
+                    }
+                    Err(why) => self.tell(channel, WHY, number, why.as_bytes(), &[]),
+                },
+                UNMOUNT | DETACH => match self.unmount(asked.kind == DETACH) {
+                    Ok(()) => self.tell(channel, DONE, number, &[], &[]),
+                    Err(error) => match error.raw_os_error() {
+                        Some(errno) => self.tell(channel, ERRNO, number, &errno.to_le_bytes(), &[]),
+                        None => self.tell(channel, WHY, number, error.to_string().as_bytes(), &[]),
+                    },
+                },
+                _ => self.tell(channel, WHY, number, b"that is nothing a helper does", &[]),
+            };
+            if !heard {
+                return;
+            }
+        }
+    }
+
+    /// Mounts: the folder's full name, and where the kernel asks. Only once: another mount has
+    /// another server, with a helper of its own.
+    fn mount(&mut self) -> Result<(Vec<u8>, OwnedFd), String> {
+        let place = self.place.as_ref().map_err(Clone::clone)?;
+        if self.once {
+            return Err("it has mounted already".to_owned());
+        }
+        let (id, device) = place.mount(self.others)?;
+        (self.once, self.mounted) = (true, Some(id));
+        Ok((place.full().as_os_str().as_bytes().to_vec(), device))
+    }
+
+    fn unmount(&mut self, detached: bool) -> io::Result<()> {
+        if let (Ok(place), Some(id)) = (&self.place, self.mounted) {
+            place.unmount(id, detached)?;
+        }
+        self.mounted = None;
+        Ok(())
+    }
+
+    /// The server has gone: what is mounted still is dead, or about to be.
+    fn end(self) {
+        if let (Ok(place), Some(id)) = (&self.place, self.mounted) {
+            place.take_away_if_dead(id);
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,8 @@
 //!
 //! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
 //!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words; `helper`:
-//!   what mounts for a server in its sandbox; `kernel`: what the kernel is told.
+//!   what mounts for a server in its sandbox, and `place`: on what folder, whatever its path means
+//!   later; `kernel`: what the kernel is told.
 
 pub mod call;
 pub mod callers;
@@ -22,6 +23,7 @@ pub(crate) mod helper;
 pub mod kernel;
 pub(crate) mod mount;
 pub(crate) mod mounted;
+pub(crate) mod place;
 
 use crate::config::{self, Config, Fuse};
 use front::{File, Front};

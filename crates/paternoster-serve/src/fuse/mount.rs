@@ -6,7 +6,7 @@
 //! use at the end there is a last resort: to detach, after which the name is free and who still
 //! has the file open is told EIO.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,10 +14,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use fuser::{Config, MountOption, SessionACL};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -26,64 +24,55 @@ const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 /// What the table of mounts says, and the kind of file system.
 const NAME: &str = "paternoster";
-const KIND: &str = "fuse.paternoster";
-/// How often a mount whose server has just been killed is looked at, and how long between.
-const LOOKS: u32 = 100;
-const BETWEEN: Duration = Duration::from_millis(10);
+pub(super) const KIND: &str = "fuse.paternoster";
 
 /// The folder's full name, if it can be mounted on.
 pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
+    if is_dead(folder) {
+        // If this fails, the next access to the folder says so.
+        let _still_there = unmount(folder, true);
+    }
+    is_empty(folder, folder)?;
+    can_mount()?;
+    folder.canonicalize().map_err(|error| wrong(folder, &error))
+}
+
+/// What it means that a folder cannot be looked at.
+pub(super) fn wrong(folder: &Path, error: &io::Error) -> String {
     let shown = folder.display();
-    let wrong = |error: &io::Error| match error.raw_os_error() {
+    match error.raw_os_error() {
         Some(libc::ENOTCONN) => format!("{shown}: a dead mount is there; `umount {shown}` helps"),
         Some(libc::ENOENT) => format!("{shown}: there is no such folder; `mkdir {shown}` makes it"),
         Some(libc::ENOTDIR) => format!("{shown}: it is no folder"),
         _ => format!("{shown}: {error}"),
-    };
-    take_away_the_dead(folder);
-    let mut entries = fs::read_dir(folder).map_err(|error| wrong(&error))?;
-    if entries.next().is_some() {
-        return Err(format!("{shown}: it is not empty; what is in it could not be reached"));
     }
+}
+
+/// Whether a server that was killed has left a mount behind.
+pub(super) fn is_dead(at: &Path) -> bool {
+    // The kernel still answers from its cache what a dead mount's folder is; for what is in the
+    // folder it has to ask the server. One that dies meanwhile has the question aborted.
+    let dead = [Some(libc::ENOTCONN), Some(libc::ECONNABORTED)];
+    fs::read_dir(at).is_err_and(|error| dead.contains(&error.raw_os_error()))
+}
+
+/// Complains about a folder, called `shown`, that is not empty.
+pub(super) fn is_empty(folder: &Path, shown: &Path) -> Result<(), String> {
+    let mut entries = fs::read_dir(folder).map_err(|error| wrong(shown, &error))?;
+    if entries.next().is_none() {
+        return Ok(());
+    }
+    let shown = shown.display();
+    Err(format!("{shown}: it is not empty; what is in it could not be reached"))
+}
+
+/// Complains about what is missing to mount anywhere.
+pub(super) fn can_mount() -> Result<(), String> {
     check_device()?;
     if !rustix::process::geteuid().is_root() && !in_path(HELPER) {
         return Err(format!("only root can mount without {HELPER} (in Debian: apt install fuse3)"));
     }
-    folder.canonicalize().map_err(|error| wrong(&error))
-}
-
-/// Unmounts what a server that was killed has left behind.
-fn take_away_the_dead(at: &Path) {
-    let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
-    // The kernel still answers from its cache what a dead mount's folder is; for what is in the
-    // folder it has to ask the server.
-    if fs::read_dir(at).is_err_and(dead) {
-        // If this fails, the next access to the folder says so.
-        let _still_there = unmount(at, true);
-    }
-}
-
-/// Unmounts what is mounted there if its server is dead, and nothing that another server has
-/// mounted there since. The server may still be dying: calls that wait for it are aborted.
-pub(crate) fn take_away_if_dead(at: &Path) {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // This mount itself, by whatever name; it is detached, which minds no open file.
-    let Ok(open) = rustix::fs::open(at, flags, Mode::empty()) else { return };
-    let itself = format!("/proc/self/fd/{}", open.as_raw_fd());
-    for _ in 0..LOOKS {
-        let entry = fs::read_dir(&itself).and_then(|mut entries| entries.next().transpose());
-        match entry.map_err(|error| error.raw_os_error()) {
-            Err(Some(libc::ENOTCONN)) => {
-                if rustix::mount::unmount(&itself, UnmountFlags::DETACH) == Err(Errno::PERM) {
-                    // Nothing is left to be told.
-                    let _still_there = ask_helper(at, true);
-                }
-                return;
-            }
-            Err(Some(libc::ECONNABORTED)) => std::thread::sleep(BETWEEN),
-            _ => return,
-        }
-    }
+    Ok(())
 }
 
 fn check_device() -> Result<(), String> {
@@ -134,12 +123,18 @@ pub(crate) fn explain(folder: &Path, error: &io::Error, others: bool) -> String 
     format!("{shown}: it cannot be mounted: {}", said.trim_end())
 }
 
-/// Mounts, by ourselves or by the helper program: where the kernel asks. (`fuser` can do it, too,
-/// but waits for the first question then, which another process is to answer.)
+/// Mounts on a folder, by ourselves or by the helper program, which is told its name within another
+/// one: where the kernel asks. (`fuser` can do it, too, but waits for the first question then,
+/// which another process is to answer.)
 ///
 /// # Errors
 /// What the system or the program said.
-pub(crate) fn mount(folder: &Path, others: bool) -> io::Result<OwnedFd> {
+pub(super) fn mount(
+    folder: &Path,
+    parent: &Path,
+    name: &OsStr,
+    others: bool,
+) -> io::Result<OwnedFd> {
     let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mut data = format!(
@@ -155,13 +150,13 @@ pub(crate) fn mount(folder: &Path, others: bool) -> io::Result<OwnedFd> {
     let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NOATIME;
     match rustix::mount::mount(NAME, folder, KIND, flags, &*data) {
         Ok(()) => Ok(device.into()),
-        Err(Errno::PERM) => mount_by_helper(folder, others),
+        Err(Errno::PERM) => mount_by_helper(parent, name, others),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// It opens the device, mounts, and sends the device through the socket that it is told of.
-fn mount_by_helper(folder: &Path, others: bool) -> io::Result<OwnedFd> {
+fn mount_by_helper(parent: &Path, name: &OsStr, others: bool) -> io::Result<OwnedFd> {
     let (ours, its) = UnixStream::pair()?;
     let mut options = format!("fsname={NAME},subtype={NAME},default_permissions");
     options += ",nodev,nosuid,noexec,noatime";
@@ -169,7 +164,7 @@ fn mount_by_helper(folder: &Path, others: bool) -> io::Result<OwnedFd> {
         options += ",allow_other";
     }
     let mut command = Command::new(HELPER);
-    command.arg("-o").arg(options).arg("--").arg(folder);
+    command.current_dir(parent).arg("-o").arg(options).arg("--").arg(name);
     command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(OwnedFd::from(its)));
     let output = command.stdout(Stdio::null()).output()?;
     if !output.status.success() {
@@ -198,15 +193,17 @@ pub(crate) fn unmount(folder: &Path, detached: bool) -> io::Result<()> {
     match rustix::mount::unmount(folder, flags | UnmountFlags::NOFOLLOW) {
         // INVAL and NOENT: it is unmounted already.
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
-        Err(Errno::PERM) => ask_helper(folder, detached),
+        Err(Errno::PERM) => ask_helper(Path::new("."), folder.as_os_str(), detached),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// A server that is not root has mounted through a helper, and unmounts through it.
-fn ask_helper(folder: &Path, detached: bool) -> io::Result<()> {
+/// A server that is not root has mounted through a helper, and unmounts through it; it is told a
+/// name within a folder.
+pub(super) fn ask_helper(parent: &Path, name: &OsStr, detached: bool) -> io::Result<()> {
     let mut command = Command::new(HELPER);
-    command.arg("-u").arg("-q").args(detached.then_some("-z")).arg("--").arg(folder);
+    command.current_dir(parent);
+    command.arg("-u").arg("-q").args(detached.then_some("-z")).arg("--").arg(name);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // It says why in words only; nearly always it is in use.
     if command.status()?.success() { Ok(()) } else { Err(ErrorKind::ResourceBusy.into()) }
