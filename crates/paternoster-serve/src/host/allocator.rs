@@ -13,10 +13,12 @@
 #[cfg(target_env = "gnu")]
 const LARGE: libc::c_int = 128 << 10;
 
-/// To be called once, by a program that serves and before it has threads. Elsewhere than with
-/// glibc there is nothing to do.
+/// To be called once, by a program that serves, at its start: what is there before stays where it
+/// is. Elsewhere than with glibc there is nothing to do.
 pub fn give_back_what_is_large() {
-    // SAFETY: it sets a number of the allocator, and there is no other thread.
+    // SAFETY: it sets a number of the allocator, under the lock of the main arena. A thread that
+    // allocates meanwhile reads the word without it: the old size or the new one, and either only
+    // says from where the block comes.
     #[cfg(target_env = "gnu")]
     let _taken = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }
