@@ -19,7 +19,7 @@ use crate::common::{Folder, config, device, end, skipped, start, uneven};
 pub(super) const MIB: u64 = 1 << 20;
 
 /// Whether this machine can mount; if not, says why.
-fn can() -> bool {
+pub(super) fn can() -> bool {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

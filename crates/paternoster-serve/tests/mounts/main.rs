@@ -14,6 +14,7 @@ mod common;
 mod emulate;
 mod files;
 mod handover;
+mod no_helper;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
