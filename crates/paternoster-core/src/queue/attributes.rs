@@ -269,16 +269,31 @@ impl<O: Observer> RequestQueue<O> {
     /// clamped.
     ///
     /// ```
-    /// use paternoster_core::{AttributeError, Nanos, RequestQueue, Value};
+    /// # use paternoster_core::elevator::{Elevator, Pick, Position, Traits};
+    /// # use paternoster_core::{QueueView, RequestId};
+    /// use paternoster_core::{AttributeError, DeviceFacts, Nanos, RequestQueue, Value};
     ///
-    /// /// Of a queue whose elevator is bfq.
-    /// fn tune(queue: &mut RequestQueue, now: Nanos) -> Result<(), AttributeError> {
-    ///     queue.set_value(now, "slice_idle", Nanos::from_millis(2))?;
-    ///     queue.set_value(now, "low_latency", false)?;
-    ///     queue.set_value(now, "inject", "off")?;
-    ///     assert_eq!(queue.value("slice_idle")?, Value::Time(Nanos::from_millis(2)));
-    ///     Ok(())
-    /// }
+    /// # #[derive(Debug, Clone)]
+    /// # struct Idle;
+    /// # impl Elevator for Idle {
+    /// #     fn traits(&self) -> Traits { Traits::mq("idle") }
+    /// #     fn attach(&mut self, _: &mut QueueView) {}
+    /// #     fn insert(&mut self, _: &mut QueueView, _: RequestId, _: Position) {}
+    /// #     fn pick(&mut self, _: &mut QueueView) -> Pick { Pick::Nothing }
+    /// #     fn removed(&mut self, _: &mut QueueView, _: RequestId) {}
+    /// #     fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> { None }
+    /// #     fn waiting(&self) -> u32 { 0 }
+    /// # }
+    /// # fn main() -> Result<(), AttributeError> {
+    /// # let (facts, elevator, now) = (DeviceFacts::default(), Box::new(Idle), Nanos::ZERO);
+    /// let mut queue = RequestQueue::builder(facts, elevator).build().unwrap();
+    /// queue.set_value(now, "flush_delay", Nanos::from_micros(200))?;
+    /// queue.set_value(now, "flush_elide", false)?;
+    /// queue.set_value(now, "flush_insert", "head")?;
+    /// assert_eq!(queue.value("flush_delay")?, Value::Time(Nanos::from_micros(200)));
+    /// assert_eq!(queue.value("flush_insert")?, Value::Word("head"));
+    /// # Ok(())
+    /// # }
     /// ```
     ///
     /// # Errors
