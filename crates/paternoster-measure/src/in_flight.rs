@@ -24,7 +24,8 @@
 //!
 //! An I/O ends when its last sector does. That it is *issued* follows the same rule, with the
 //! sectors that were not issued yet, and can be taken back ([`requeue`](InFlight::requeue)). An end
-//! needs no issue. I/Os without sectors (flushes) are found by their place alone: the first clause.
+//! needs no issue. I/Os without sectors (flushes) are found by their place alone, and are issued,
+//! refused and ended whole: of two at one place the second issue is the second one's.
 //!
 //! # Limits
 //! * [`IN_FLIGHT_MAX`] I/Os, or what [`set_limit`](InFlight::set_limit) says: then the oldest is
@@ -34,23 +35,26 @@
 //! * Where a trace lost an end, the next one at this place is taken for it. Nothing in a trace
 //!   could tell them apart.
 //!
-//! An event costs the logarithm of what is in flight, and a step for each I/O at its sectors.
+//! An event costs the logarithm of what is in flight, and a step for each *different* range at its
+//! sectors that waits for it: of I/Os that wait for the same range only the oldest is looked at,
+//! since it leaves nothing of it to the others. So [`Places`] has what is not issued and what is
+//! apart, and a trace that never tells an end costs no more at a hot place than elsewhere.
 //!
 //! # Invariants
 //! I1  An I/O is in flight from `insert` until all its sectors have ended, or it is dropped.
 //! I2  No sector of an event is given to two I/Os.
+//! I3  An I/O is listed in `places` by its extent, and by each range that is issued or is not.
 //!
 //! Source: BTT-6, BTT-7 (matching by place); the order is ours.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::sectors::Sectors;
+use crate::places::Places;
+use crate::progress::{ALL, Concerns, Listed, State, WHOLE};
+use crate::sectors::{Range, Sectors};
 
 /// I/Os that are kept, and gaps in what is left of them.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
-
-/// Gaps in what is left of one I/O.
-const GAPS_MAX: usize = 1 << 10;
 
 /// Some sectors of a device, in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +76,12 @@ impl Extent {
         Extent { device, write, sector, end: sector.saturating_add(sectors) }
     }
 
-    const fn sectors(&self) -> u64 {
+    /// These sectors, in the same direction of the same device.
+    const fn of(&self, range: Range) -> Extent {
+        Extent { sector: range.0, end: range.1, ..*self }
+    }
+
+    pub(crate) const fn sectors(&self) -> u64 {
         self.end.saturating_sub(self.sector)
     }
 }
@@ -102,76 +111,40 @@ pub struct Part<'a, T> {
 #[derive(Debug, Clone)]
 pub struct InFlight<T> {
     ios: BTreeMap<u64, Io<T>>,
-    by_place: BTreeSet<Place>,
-    /// How many I/Os of each size there are.
-    sizes: [u32; SIZES],
+    places: Places<4>,
     next: u64,
     limit: usize,
     gaps: usize,
     lost: u64,
-    /// Memory for `touching` and `share`.
+    /// Memory for `share`.
     touched: Vec<u64>,
     shares: Vec<(u64, u64, Sectors)>,
+    /// Memory for `change`.
+    before: Vec<Listed>,
+    after: Vec<Listed>,
 }
 
 #[derive(Debug, Clone)]
 struct Io<T> {
     extent: Extent,
-    /// Sectors that were not issued; of these none has ended.
-    unissued: Sectors,
-    /// Sectors that have not ended.
-    left: Sectors,
+    stage: u8,
+    state: State,
     value: T,
-}
-
-/// By place: device, direction, size as a power of two, first sector, end, number.
-type Place = (u32, bool, u8, u64, u64, u64);
-
-/// 0, and a size for each bit.
-const SIZES: usize = u64::BITS as usize + 1;
-
-/// Which sectors of an I/O an event can concern.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Concerns {
-    Unissued,
-    Issued,
-    Left,
-}
-
-impl<T> Io<T> {
-    fn concerned(&self, by: Concerns) -> Sectors {
-        match by {
-            Concerns::Unissued => self.unissued.clone(),
-            Concerns::Issued => self.left.without(&self.unissued),
-            Concerns::Left => self.left.clone(),
-        }
-    }
-
-    fn gaps(&self) -> usize {
-        self.unissued.gaps() + self.left.gaps()
-    }
-
-    /// Has these sectors be unissued, unless that would be one gap too many.
-    fn mark(&mut self, unissued: Sectors, gaps: &mut usize) {
-        if has_room(&self.unissued, &unissued, *gaps) {
-            *gaps = *gaps - self.unissued.gaps() + unissued.gaps();
-            self.unissued = unissued;
-        }
-    }
 }
 
 impl<T> Default for InFlight<T> {
     fn default() -> InFlight<T> {
         InFlight {
             ios: BTreeMap::new(),
-            by_place: BTreeSet::new(),
-            sizes: [0; SIZES],
+            places: Places::default(),
             next: 0,
             limit: IN_FLIGHT_MAX,
             gaps: 0,
             lost: 0,
             touched: Vec::new(),
             shares: Vec::new(),
+            before: Vec::new(),
+            after: Vec::new(),
         }
     }
 }
@@ -209,11 +182,13 @@ impl<T> InFlight<T> {
         }
         let id = self.next;
         self.next += 1;
-        let unissued = Sectors::new(extent.sector, extent.end);
-        let left = unissued.clone();
-        self.by_place.insert(place(&extent, id));
-        self.sizes[usize::from(size(&extent))] += 1;
-        self.ios.insert(id, Io { extent, unissued, left, value });
+        let io = Io { extent, stage: 0, state: State::new(&extent), value };
+        self.places.insert(ALL, &extent, io.stage, id);
+        let places = &mut self.places;
+        io.state.listed(&extent, |(table, range, class)| {
+            places.insert(table, &extent.of(range), class, id);
+        });
+        self.ios.insert(id, io);
         (IoId(id), dropped)
     }
 
@@ -225,85 +200,82 @@ impl<T> InFlight<T> {
     /// Forgets all of them; they do not count as lost.
     pub fn clear(&mut self) {
         self.ios.clear();
-        self.by_place.clear();
-        self.sizes = [0; SIZES];
+        self.places.clear();
         self.gaps = 0;
     }
 
-    /// The I/O that an event is about which concerns a whole one, as that it got a request: one of
-    /// these sectors, or else one that has the first of them. Of several it is the oldest that
-    /// `may` be meant, or else the oldest.
-    pub fn find(&mut self, extent: Extent, may: impl Fn(&T) -> bool) -> Option<&mut T> {
-        let exact = self.exact(&extent, |io| may(&io.value));
-        let mut found = exact.or_else(|| self.exact(&extent, |_| true));
+    /// Has `change` act on the I/O that an event is about which concerns a whole one, as that it
+    /// got a request: one of these sectors, or else one that has the first of them. Of several it
+    /// is the oldest whose stage `may` be meant, or else the oldest.
+    ///
+    /// The stage is the caller's, and 0 at first. It should have few values: of all I/Os at a place
+    /// in one stage only the oldest is looked at.
+    pub fn find<R>(
+        &mut self,
+        extent: Extent,
+        may: impl Fn(u8) -> bool,
+        change: impl FnOnce(&mut T, &mut u8) -> R,
+    ) -> Option<R> {
+        // The oldest that may be meant before the oldest that may not.
+        let mut found: Option<(bool, u64)> = None;
+        let offer = |found: &mut Option<(bool, u64)>, stage, id| {
+            let other = (!may(stage), id);
+            *found = Some(found.map_or(other, |found| found.min(other)));
+        };
+        self.places.exactly(ALL, &extent, |stage, id| offer(&mut found, stage, id));
         if found.is_none() {
             let first = Extent { end: extent.sector.saturating_add(1), ..extent };
-            let mut touched = core::mem::take(&mut self.touched);
-            self.touching(&first, &mut touched);
-            let meant = |id: &&u64| self.ios.get(id).is_some_and(|io| may(&io.value));
-            found = touched.iter().find(meant).or_else(|| touched.first()).copied();
-            self.touched = touched;
+            self.places.touching(ALL, &first, |stage, id| offer(&mut found, stage, id));
         }
-        self.ios.get_mut(&found?).map(|io| &mut io.value)
+        let (_, id) = found?;
+        let io = self.ios.get_mut(&id)?;
+        let before = io.stage;
+        let result = change(&mut io.value, &mut io.stage);
+        if io.stage != before {
+            self.places.remove(ALL, &io.extent, before, id);
+            self.places.insert(ALL, &io.extent, io.stage, id);
+        }
+        Some(result)
     }
 
-    /// Those that have one of these sectors, the oldest first, with all sectors of each.
-    pub fn at(&mut self, extent: Extent) -> impl Iterator<Item = (Extent, &T)> {
-        let mut touched = core::mem::take(&mut self.touched);
-        self.touching(&extent, &mut touched);
-        self.touched = touched;
-        self.touched.iter().filter_map(|id| self.ios.get(id)).map(|io| (io.extent, &io.value))
+    /// All that have one of these sectors, by place, with all sectors of each.
+    pub fn at(&self, extent: Extent) -> impl Iterator<Item = (Extent, &T)> {
+        let touching = self.places.all_touching(ALL, extent);
+        touching.filter_map(|id| self.ios.get(&id)).map(|io| (io.extent, &io.value))
     }
 
     /// These sectors go to the device. `visit` sees the parts by place.
-    pub fn issue(&mut self, extent: Extent, mut visit: impl FnMut(Part<'_, T>)) {
-        self.share(extent, Concerns::Unissued);
-        let mut shares = core::mem::take(&mut self.shares);
-        for (sector, id, own) in shares.drain(..) {
-            let Some(io) = self.ios.get_mut(&id) else { continue };
-            let first = io.unissued.count() == io.extent.sectors();
-            io.mark(io.unissued.without(&own), &mut self.gaps);
-            let last = io.unissued.is_empty();
-            let (extent, sectors) = (io.extent, own.count());
-            visit(Part { value: &mut io.value, extent, sector, sectors, first, last });
-        }
-        self.shares = shares;
+    pub fn issue(&mut self, extent: Extent, visit: impl FnMut(Part<'_, T>)) {
+        self.concern(extent, Concerns::Unissued, visit);
     }
 
     /// The device refused these sectors: they have not been issued. `visit` sees the parts by
     /// place.
-    pub fn requeue(&mut self, extent: Extent, mut visit: impl FnMut(Part<'_, T>)) {
-        self.share(extent, Concerns::Issued);
-        let mut shares = core::mem::take(&mut self.shares);
-        for (sector, id, own) in shares.drain(..) {
-            let Some(io) = self.ios.get_mut(&id) else { continue };
-            let first = io.unissued.is_empty();
-            io.mark(io.unissued.with(&own), &mut self.gaps);
-            let last = io.unissued == io.left;
-            let (extent, sectors) = (io.extent, own.count());
-            visit(Part { value: &mut io.value, extent, sector, sectors, first, last });
-        }
-        self.shares = shares;
+    pub fn requeue(&mut self, extent: Extent, visit: impl FnMut(Part<'_, T>)) {
+        self.concern(extent, Concerns::Issued, visit);
     }
 
     /// These sectors have ended, and with their last part I/Os have. `visit` sees the parts by
     /// place.
-    pub fn complete(&mut self, extent: Extent, mut visit: impl FnMut(Part<'_, T>)) {
-        self.share(extent, Concerns::Left);
+    pub fn complete(&mut self, extent: Extent, visit: impl FnMut(Part<'_, T>)) {
+        self.concern(extent, Concerns::Left, visit);
+    }
+
+    fn concern(&mut self, extent: Extent, by: Concerns, mut visit: impl FnMut(Part<'_, T>)) {
+        self.share(&extent, by);
         let mut shares = core::mem::take(&mut self.shares);
         for (sector, id, own) in shares.drain(..) {
-            let Some(io) = self.ios.get_mut(&id) else { continue };
-            let first = io.left.count() == io.extent.sectors();
-            let (left, unissued) = (io.left.without(&own), io.unissued.without(&own));
-            if has_room(&io.left, &left, self.gaps) {
-                self.gaps -= io.gaps();
-                (io.left, io.unissued) = (left, unissued);
-                self.gaps += io.gaps();
+            let Some(io) = self.ios.get(&id) else { continue };
+            let (extent, from) = (io.extent, &io.state);
+            let first = from.is_before(by, &extent);
+            let to = from.after(by, &own);
+            if to.has_room(by, from, self.gaps) {
+                self.change(id, to);
             }
-            let last = io.left.is_empty();
-            let (extent, sectors) = (io.extent, own.count());
+            let Some(io) = self.ios.get_mut(&id) else { continue };
+            let (last, sectors) = (io.state.is_behind(by), own.count());
             visit(Part { value: &mut io.value, extent, sector, sectors, first, last });
-            if last {
+            if last && by == Concerns::Left {
                 self.take(id);
             }
         }
@@ -311,78 +283,74 @@ impl<T> InFlight<T> {
     }
 
     /// Writes down whose each sector is, by place: first sector, number, sectors.
-    fn share(&mut self, extent: Extent, by: Concerns) {
-        let mut shares = core::mem::take(&mut self.shares);
-        shares.clear();
-        let all = Sectors::new(extent.sector, extent.end);
-        if let Some(exact) = self.exact(&extent, |io| io.concerned(by) == all) {
-            shares.push((extent.sector, exact, all));
-            self.shares = shares;
+    fn share(&mut self, extent: &Extent, by: Concerns) {
+        self.shares.clear();
+        let mut free = Sectors::new(extent.sector, extent.end);
+        let tables = by.tables().iter();
+        if let Some(exact) = tables.filter_map(|t| self.places.oldest(*t, extent, WHOLE)).min() {
+            self.shares.push((extent.sector, exact, free));
             return;
         }
         let mut touched = core::mem::take(&mut self.touched);
-        self.touching(&extent, &mut touched);
-        let mut free = all;
+        for table in by.tables() {
+            self.places.touching(*table, extent, |_, id| touched.push(id));
+        }
+        // One that has several ranges is there several times.
+        touched.sort_unstable();
+        touched.dedup();
         for id in touched.drain(..) {
             let Some(io) = self.ios.get(&id) else { continue };
-            let own = io.concerned(by).common(&free);
+            let own = io.state.concerned(by).common(&free);
             if let Some(first) = own.first() {
                 free = free.without(&own);
-                shares.push((first, id, own));
+                self.shares.push((first, id, own));
             }
             if free.is_empty() {
                 break;
             }
         }
-        shares.sort_unstable_by_key(|(first, id, _)| (*first, *id));
-        (self.touched, self.shares) = (touched, shares);
+        self.touched = touched;
+        self.shares.sort_unstable_by_key(|(first, id, _)| (*first, *id));
     }
 
-    /// The oldest with exactly these sectors that `is` meant.
-    fn exact(&self, extent: &Extent, is: impl Fn(&Io<T>) -> bool) -> Option<u64> {
-        let range = place(extent, 0)..=place(extent, u64::MAX);
-        let mut ids = self.by_place.range(range).map(|place| place.5);
-        ids.find(|id| self.ios.get(id).is_some_and(&is))
-    }
-
-    /// Those that have one of these sectors, the oldest first.
-    fn touching(&self, extent: &Extent, touched: &mut Vec<u64>) {
-        touched.clear();
-        let Extent { device, write, sector, end } = *extent;
-        for (size, count) in (0..).zip(&self.sizes).skip(1) {
-            if *count == 0 {
-                continue;
+    /// Has an I/O be as far as this, also in `places`.
+    fn change(&mut self, id: u64, to: State) {
+        let Some(io) = self.ios.get_mut(&id) else { return };
+        self.before.clear();
+        self.after.clear();
+        io.state.listed(&io.extent, |listed| self.before.push(listed));
+        self.gaps = self.gaps - io.state.gaps() + to.gaps();
+        io.state = to;
+        io.state.listed(&io.extent, |listed| self.after.push(listed));
+        // Both are in order: what only one has is what differs.
+        let (mut old, mut new) = (self.before.as_slice(), self.after.as_slice());
+        loop {
+            match (old, new) {
+                ([], []) => return,
+                ([one, ..], [other, ..]) if one == other => (old, new) = (&old[1..], &new[1..]),
+                ([one, ..], rest) if rest.first().is_none_or(|other| one < other) => {
+                    self.places.remove(one.0, &io.extent.of(one.1), one.2, id);
+                    old = &old[1..];
+                }
+                (_, [other, ..]) => {
+                    self.places.insert(other.0, &io.extent.of(other.1), other.2, id);
+                    new = &new[1..];
+                }
+                ([..], []) => return,
             }
-            // Of less than 2^size sectors.
-            let longest = u64::MAX >> (u64::BITS - u32::from(size));
-            let from = (device, write, size, sector.saturating_sub(longest), 0, 0);
-            let near = self.by_place.range(from..(device, write, size, end.max(from.3), 0, 0));
-            touched.extend(near.filter(|place| place.4 > sector).map(|place| place.5));
         }
-        touched.sort_unstable();
     }
 
     fn take(&mut self, id: u64) -> Option<T> {
         let io = self.ios.remove(&id)?;
-        self.by_place.remove(&place(&io.extent, id));
-        self.sizes[usize::from(size(&io.extent))] -= 1;
-        self.gaps -= io.gaps();
+        let places = &mut self.places;
+        places.remove(ALL, &io.extent, io.stage, id);
+        io.state.listed(&io.extent, |(table, range, class)| {
+            places.remove(table, &io.extent.of(range), class, id);
+        });
+        self.gaps -= io.state.gaps();
         Some(io.value)
     }
-}
-
-/// Whether a set may become another one, where all have so many gaps.
-fn has_room(old: &Sectors, new: &Sectors, all: usize) -> bool {
-    new.gaps() <= old.gaps() || all < IN_FLIGHT_MAX && new.gaps() <= GAPS_MAX
-}
-
-/// The bits that a length needs.
-fn size(extent: &Extent) -> u8 {
-    u8::try_from(u64::BITS - extent.sectors().leading_zeros()).unwrap_or(u8::MAX)
-}
-
-fn place(extent: &Extent, id: u64) -> Place {
-    (extent.device, extent.write, size(extent), extent.sector, extent.end, id)
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ mod coarse;
 mod fairness;
 mod histogram;
 mod in_flight;
+mod places;
+mod progress;
 mod sectors;
 
 pub use coarse::{CELLS, Cell, CoarseHistogram, PARTS};

@@ -195,6 +195,12 @@ struct Journey {
     issued: Option<Nanos>,
 }
 
+// What has happened to a bio, as a stage of [`InFlight`].
+const SLEPT: u8 = 1;
+const GOT: u8 = 2;
+const INSERTED: u8 = 4;
+const MERGED: u8 = 8;
+
 /// A command in the device.
 #[derive(Debug, Clone, Copy)]
 struct InService {
@@ -296,7 +302,7 @@ impl Device {
     }
 
     fn phase(&mut self, phase: Phase, from: Nanos, to: Nanos) {
-        self.phases[phase as usize].add(since(from, to));
+        self.phases[phase as usize].add(to - from);
     }
 
     fn queue(&mut self, record: &Record, process: u32) {
@@ -344,10 +350,13 @@ impl Device {
     }
 
     fn get(&mut self, record: &Record) {
-        let waits = |journey: &Journey| journey.got.is_none();
-        let Some(journey) = self.bios.find(extent(record), waits) else { return };
-        journey.got = Some(record.at);
-        let (queued, slept) = (journey.queued, journey.slept.take());
+        let waits = |stage| stage & GOT == 0;
+        let found = self.bios.find(extent(record), waits, |journey, stage| {
+            *stage |= GOT;
+            journey.got = Some(record.at);
+            (journey.queued, journey.slept.take())
+        });
+        let Some((queued, slept)) = found else { return };
         self.phase(Phase::Get, queued, record.at);
         if let Some(slept) = slept {
             self.phase(Phase::Sleep, slept, record.at);
@@ -356,27 +365,37 @@ impl Device {
 
     fn sleep(&mut self, record: &Record, process: u32) {
         self.processes.entry(process).or_default().sleeps += 1;
-        let waits = |journey: &Journey| journey.got.or(journey.slept).is_none();
-        if let Some(journey) = self.bios.find(extent(record), waits) {
+        let waits = |stage| stage & (GOT | SLEPT) == 0;
+        self.bios.find(extent(record), waits, |journey, stage| {
+            *stage |= SLEPT;
             journey.slept = Some(record.at);
-        }
+        });
     }
 
     fn insert(&mut self, record: &Record) {
-        let has_got = |journey: &Journey| journey.got.is_some() && journey.inserted.is_none();
-        let Some(journey) = self.bios.find(extent(record), has_got) else { return };
-        let Some(got) = journey.got else { return };
-        journey.inserted = Some(record.at);
-        self.phase(Phase::Plug, got, record.at);
+        let has_got = |stage| stage & (GOT | INSERTED) == GOT;
+        let got = self.bios.find(extent(record), has_got, |journey, stage| {
+            let got = journey.got?;
+            *stage |= INSERTED;
+            journey.inserted = Some(record.at);
+            Some(got)
+        });
+        if let Some(got) = got.flatten() {
+            self.phase(Phase::Plug, got, record.at);
+        }
     }
 
     fn merge(&mut self, record: &Record) {
         self.counts.merged[usize::from(record.is_write())] += 1;
-        let waits = |journey: &Journey| journey.got.or(journey.merged).is_none();
-        let Some(journey) = self.bios.find(extent(record), waits) else { return };
-        journey.merged = Some(record.at);
-        let queued = journey.queued;
-        self.phase(Phase::Merge, queued, record.at);
+        let waits = |stage| stage & (GOT | MERGED) == 0;
+        let queued = self.bios.find(extent(record), waits, |journey, stage| {
+            *stage |= MERGED;
+            journey.merged = Some(record.at);
+            journey.queued
+        });
+        if let Some(queued) = queued {
+            self.phase(Phase::Merge, queued, record.at);
+        }
     }
 
     fn issue(&mut self, record: &Record, process: u32) {
@@ -409,7 +428,7 @@ impl Device {
                 (None, None) => None,
             };
             if let Some((phase, from)) = from {
-                phases[phase as usize].add(since(from, record.at));
+                phases[phase as usize].add(record.at - from);
             }
             journey.issued = Some(record.at);
             waiting.leave(record.at);
@@ -487,7 +506,7 @@ impl Device {
         let of_commands = self.flushes.front().is_some_and(|one| one.write == record.is_write());
         if of_commands && let Some(command) = self.flushes.pop_front() {
             self.leave(&command, record.at);
-            self.flush.add(since(command.at, record.at));
+            self.flush.add(record.at - command.at);
         }
     }
 
@@ -501,13 +520,13 @@ impl Device {
     /// A bio has ended.
     fn done(&mut self, journey: &Journey, at: Nanos) {
         let write = usize::from(journey.write);
-        let whole = since(journey.queued, at);
+        let whole = at - journey.queued;
         self.phases[Phase::Whole as usize].add(whole);
         self.whole[write].add(whole);
         match journey.issued {
             Some(issued) => {
-                self.phases[Phase::Device as usize].add(since(issued, at));
-                self.device[write].add(since(issued, at));
+                self.phases[Phase::Device as usize].add(at - issued);
+                self.device[write].add(at - issued);
             }
             None => self.waiting.leave(at),
         }
@@ -516,7 +535,7 @@ impl Device {
         process.bytes[write] += u64::from(journey.bytes);
         process.whole.add(whole);
         if let Some(issued) = journey.issued {
-            process.waited.add(since(journey.queued, issued));
+            process.waited.add(issued - journey.queued);
         }
     }
 
@@ -568,8 +587,4 @@ impl Device {
 /// The sectors that a record names; each device has a table of its own.
 fn extent(record: &Record) -> Extent {
     Extent { device: 0, write: record.is_write(), sector: record.sector, end: record.end() }
-}
-
-fn since(from: Nanos, to: Nanos) -> Nanos {
-    Nanos(to.0.saturating_sub(from.0))
 }
