@@ -15,13 +15,16 @@
 //! thread of the kernel, and a completion comes to whatever runs. A request, or a bio, that comes
 //! back in pieces is over with the last of them: the pieces before are a [`StepKind::Part`] each.
 //!
+//! Bios without sectors (flushes) are not waited for: several share a command, or none is needed,
+//! so that no count of commands says which have ended. A flush command is matched from its issue
+//! on, and belongs to the process that issued it.
+//!
 //! What never comes back must not be kept for ever: of more than [`IN_FLIGHT_MAX`] the oldest is no
 //! longer waited for, and if it was in the device it leaves it, as a [`StepKind::Requeue`].
 //!
-//! Invariants: I1 at most `IN_FLIGHT_MAX` bios and as many requests are kept, 40 MiB together;
+//! Invariants: I1 at most `IN_FLIGHT_MAX` bios and as many requests are kept, 51 MiB together;
 //! I2 as many leave the device as entered it, and are still in it.
 
-use paternoster_core::Nanos;
 use paternoster_measure::{Extent, InFlight};
 
 use super::step::{Step, StepKind};
@@ -41,7 +44,7 @@ impl Journeys {
     pub fn follow(&mut self, device: u32, mut step: Step, mut emit: impl FnMut(&Step)) {
         let extent = Extent::new(device, step.write, step.sector, step.sectors.into());
         match step.kind {
-            StepKind::Queue => {
+            StepKind::Queue if step.sectors > 0 => {
                 self.queued.insert(extent, step);
             }
             StepKind::Issue => {
@@ -64,7 +67,7 @@ impl Journeys {
                 return;
             }
             StepKind::Complete | StepKind::Stray => return self.complete(extent, step, emit),
-            StepKind::Part | StepKind::Done => {}
+            StepKind::Queue | StepKind::Part | StepKind::Done => {}
         }
         emit(&step);
     }
@@ -74,7 +77,7 @@ impl Journeys {
         let (at, ends) = (step.at, &mut self.ends);
         self.issued.complete(extent, |part| {
             let kind = if part.last { StepKind::Complete } else { StepKind::Part };
-            let latency = part.last.then(|| since(part.value.at, at));
+            let latency = part.last.then(|| at - part.value.at);
             let sectors = u32::try_from(part.sectors).unwrap_or(u32::MAX);
             let client = part.value.client;
             ends.push(Step { kind, client, latency, sector: part.sector, sectors, ..step });
@@ -90,7 +93,7 @@ impl Journeys {
         self.queued.complete(extent, |part| {
             owner.get_or_insert(part.value.client);
             if part.last {
-                let latency = Some(since(part.value.at, at));
+                let latency = Some(at - part.value.at);
                 ends.push(Step { at, kind: StepKind::Done, latency, ..*part.value });
             }
         });
@@ -103,12 +106,10 @@ impl Journeys {
     }
 }
 
-fn since(from: Nanos, to: Nanos) -> Nanos {
-    Nanos(to.0.saturating_sub(from.0))
-}
-
 #[cfg(test)]
 mod tests {
+    use paternoster_core::Nanos;
+
     use super::*;
 
     fn step(at: u64, kind: StepKind, client: u32, sector: u64, sectors: u32) -> Step {
@@ -207,6 +208,20 @@ mod tests {
         let ends =
             [(Part, 1, None), (Done, 1, Some(49)), (Complete, 1, Some(57)), (Done, 2, Some(58))];
         assert_eq!(told[3..], ends);
+    }
+
+    /// Three processes' flushes share a command, and one needs none: is none of them kept, and does
+    /// the command go on its way as the process's that issues it? 9 - 5.
+    #[test]
+    fn flushes_that_share_a_command_do_not_pile_up() {
+        use StepKind::{Complete, Issue, Queue};
+        let flush = |at, kind, client| Step { write: true, ..step(at, kind, client, 0, 0) };
+        let mut journeys = Journeys::default();
+        let mut steps = [1, 2, 3, 4].map(|nth: u32| flush(nth.into(), Queue, nth)).to_vec();
+        steps.extend([flush(5, Issue, 7), flush(9, Complete, 0)]);
+        let told = emitted(&mut journeys, &steps);
+        assert_eq!(told[4..], [(Issue, 7, None), (Complete, 7, Some(4))]);
+        assert_eq!((journeys.queued.len(), journeys.issued.len()), (0, 0));
     }
 
     /// Does what never comes back leave the device when there is no room for it?
