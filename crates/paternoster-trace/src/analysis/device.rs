@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::Nanos;
-use paternoster_measure::{CoarseHistogram, Extent, InFlight, jain};
+use paternoster_measure::{CoarseHistogram, InFlight, jain};
 
 use super::depth::Depth;
 use super::names::{Names, OTHERS};
@@ -332,7 +332,7 @@ impl Device {
             issued: None,
         };
         self.waiting.enter(record.at);
-        let (_, dropped) = self.bios.insert(extent(record), journey);
+        let (_, dropped) = self.bios.insert(record.extent(), journey);
         if dropped.is_some_and(|dropped| dropped.issued.is_none()) {
             self.waiting.leave(record.at);
         }
@@ -351,7 +351,7 @@ impl Device {
 
     fn get(&mut self, record: &Record) {
         let waits = |stage| stage & GOT == 0;
-        let found = self.bios.find(extent(record), waits, |journey, stage| {
+        let found = self.bios.find(record.extent(), waits, |journey, stage| {
             *stage |= GOT;
             journey.got = Some(record.at);
             (journey.queued, journey.slept.take())
@@ -366,7 +366,7 @@ impl Device {
     fn sleep(&mut self, record: &Record, process: u32) {
         self.processes.entry(process).or_default().sleeps += 1;
         let waits = |stage| stage & (GOT | SLEPT) == 0;
-        self.bios.find(extent(record), waits, |journey, stage| {
+        self.bios.find(record.extent(), waits, |journey, stage| {
             *stage |= SLEPT;
             journey.slept = Some(record.at);
         });
@@ -374,7 +374,7 @@ impl Device {
 
     fn insert(&mut self, record: &Record) {
         let has_got = |stage| stage & (GOT | INSERTED) == GOT;
-        let got = self.bios.find(extent(record), has_got, |journey, stage| {
+        let got = self.bios.find(record.extent(), has_got, |journey, stage| {
             let got = journey.got?;
             *stage |= INSERTED;
             journey.inserted = Some(record.at);
@@ -388,7 +388,7 @@ impl Device {
     fn merge(&mut self, record: &Record) {
         self.counts.merged[usize::from(record.is_write())] += 1;
         let waits = |stage| stage & (GOT | MERGED) == 0;
-        let queued = self.bios.find(extent(record), waits, |journey, stage| {
+        let queued = self.bios.find(record.extent(), waits, |journey, stage| {
             *stage |= MERGED;
             journey.merged = Some(record.at);
             journey.queued
@@ -416,7 +416,7 @@ impl Device {
         self.seeks.record(record);
         let mut owner = None;
         let Device { bios, phases, waiting, .. } = self;
-        bios.issue(extent(record), |part| {
+        bios.issue(record.extent(), |part| {
             let journey = part.value;
             owner.get_or_insert(journey.process);
             if journey.issued.is_some() {
@@ -436,7 +436,7 @@ impl Device {
         command.process = owner.unwrap_or(process);
         self.in_device.enter(record.at);
         // Some never come back.
-        if self.commands.insert(extent(record), command).1.is_some() {
+        if self.commands.insert(record.extent(), command).1.is_some() {
             self.in_device.leave(record.at);
         }
     }
@@ -458,12 +458,12 @@ impl Device {
         let bytes = &mut counts.issued_bytes[write];
         *bytes = bytes.saturating_sub(record.bytes.into());
         let Device { bios, commands, waiting, in_device, .. } = self;
-        commands.complete(extent(record), |part| {
+        commands.complete(record.extent(), |part| {
             if part.last {
                 in_device.leave(record.at);
             }
         });
-        bios.requeue(extent(record), |part| {
+        bios.requeue(record.extent(), |part| {
             if part.value.issued.take().is_some() {
                 waiting.enter(record.at);
             }
@@ -480,7 +480,7 @@ impl Device {
         self.counts.completed[write] += 1;
         self.counts.completed_bytes[write] += u64::from(record.bytes);
         let mut back = core::mem::take(&mut self.back);
-        self.commands.complete(extent(record), |part| {
+        self.commands.complete(record.extent(), |part| {
             if part.last {
                 back.push(*part.value);
             }
@@ -490,7 +490,7 @@ impl Device {
         }
         self.back = back;
         let mut ended = core::mem::take(&mut self.ended);
-        self.bios.complete(extent(record), |part| {
+        self.bios.complete(record.extent(), |part| {
             if part.last {
                 ended.push(*part.value);
             }
@@ -582,9 +582,4 @@ impl Device {
             lost: self.bios.lost() + self.commands.lost(),
         }
     }
-}
-
-/// The sectors that a record names; each device has a table of its own.
-fn extent(record: &Record) -> Extent {
-    Extent { device: 0, write: record.is_write(), sector: record.sector, end: record.end() }
 }

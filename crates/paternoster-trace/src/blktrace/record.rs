@@ -21,6 +21,7 @@ use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 
 use paternoster_core::Nanos;
+use paternoster_measure::Extent;
 
 /// Magic number, without the version in its low byte.
 const MAGIC: u32 = 0x6561_7400;
@@ -256,6 +257,12 @@ impl Record {
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors())
+    }
+
+    /// Its place, by which [`InFlight`](paternoster_measure::InFlight) finds what it is about.
+    pub(crate) fn extent(&self) -> Extent {
+        let (device, write) = (self.device.0, self.is_write());
+        Extent { device, write, sector: self.sector, end: self.end() }
     }
 
     /// A record of version 7 in little-endian order, with the length of its payload.

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 
 use paternoster_core::Nanos;
-use paternoster_measure::{Extent, IN_FLIGHT_MAX, InFlight, IoId};
+use paternoster_measure::{IN_FLIGHT_MAX, InFlight, IoId};
 
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
 use crate::formats::Written;
@@ -57,14 +57,14 @@ impl Outstanding {
     fn arrive(&mut self, record: Record) {
         let number = self.first + self.lines.len() as u64;
         // There is room for as many as there are lines.
-        let (io, _) = self.in_flight.insert(extent(&record), number);
+        let (io, _) = self.in_flight.insert(record.extent(), number);
         self.lines.push_back(Waiting { record, io, end: None });
     }
 
     /// Some sectors have ended, and what they are the last of.
     fn complete(&mut self, done: &Record) {
         let Outstanding { lines, first, in_flight } = self;
-        in_flight.complete(extent(done), |part| {
+        in_flight.complete(done.extent(), |part| {
             let line = usize::try_from(*part.value - *first).ok();
             if let Some(line) = line.and_then(|line| lines.get_mut(line)).filter(|_| part.last) {
                 line.end = Some(done.at);
@@ -82,11 +82,6 @@ impl Outstanding {
         self.first += 1;
         self.lines.pop_front()
     }
-}
-
-fn extent(record: &Record) -> Extent {
-    let (device, write) = (record.device.0, record.is_write());
-    Extent { device, write, sector: record.sector, end: record.end() }
 }
 
 /// Writes the reads and writes of `source`, to its end.
