@@ -19,6 +19,12 @@ use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
 
+// The example on the project's front page. It is tried here because this crate is never packed, and
+// a package has no README but its own.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeOfTheProject;
+
 /// What a log's file ends with.
 const ENDING: &str = ".log.zst";
 

@@ -84,8 +84,6 @@ extern crate alloc;
 mod readmes {
     #[doc = include_str!("../README.md")]
     struct OfTheCrate;
-    #[doc = include_str!("../../../README.md")]
-    struct OfTheProject;
 }
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
