@@ -10,7 +10,9 @@
 //!
 //! For invariants and laws (I2 to I4, R1, R2, R4) and the source see the folder.
 
-use super::{Allocator, BATCH_REQUESTS, Context, POOL_ASYNC, POOL_BIOS, POOL_SYNC, leave_one};
+use super::{
+    Allocator, BATCH_REQUESTS, Context, POOL_ASYNC, POOL_BIOS, POOL_NONE, POOL_SYNC, leave_one,
+};
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::{Admission, Rules};
 use crate::queue_view::QueueView;
@@ -74,15 +76,8 @@ impl Allocator {
     /// other for ever.
     #[cold]
     pub(crate) fn pass_on(&mut self, around: &mut Context<'_>, client: ClientId, pool: u8) {
-        match around.rules {
-            Rules::Legacy => self.wake_where_there_is_room(around, Some(pool)),
-            Rules::Mq => {
-                self.wake_in_turn(around, around.view.clients.at(client.index()).turn);
-                if pool != POOL_BIOS && around.has_bios {
-                    self.wake_first(around, POOL_BIOS);
-                }
-            }
-        }
+        let turn = around.view.clients.at(client.index()).turn;
+        self.wake_where_there_is_room(around, Some((pool, turn)));
     }
 
     /// The client is going to sleep under this limit (R1).
@@ -173,29 +168,32 @@ impl Allocator {
     }
 
     /// Wakes sleepers for which there is room: under legacy rules the first sleeper of each pool
-    /// with room, other than `except`; under mq rules those that the free tags are for.
+    /// with room; under mq rules those that the free tags are for. If a client passes on what it
+    /// was woken for, `by` is its pool, in which none is woken, and its turn: of those that wait
+    /// for tags only one behind it is.
     pub(super) fn wake_where_there_is_room(
         &mut self,
         around: &mut Context<'_>,
-        except: Option<u8>,
+        by: Option<(u8, u64)>,
     ) {
         if self.nobody_sleeps() {
             return;
         }
         let nominal = around.view.nr_requests;
+        let (except, after) = by.unwrap_or((POOL_NONE, 0));
         match around.rules {
             Rules::Legacy => {
                 for pool in [POOL_SYNC, POOL_ASYNC] {
                     let room = self.has_slots(around.view)
                         && self.pools[usize::from(pool)].allocated < nominal;
-                    if Some(pool) != except && room {
+                    if pool != except && room {
                         self.wake_first(around, pool);
                     }
                 }
             }
-            Rules::Mq => self.wake_in_turn(around, 0),
+            Rules::Mq => self.wake_in_turn(around, after),
         }
-        if Some(POOL_BIOS) != except && around.has_bios {
+        if POOL_BIOS != except && around.has_bios {
             self.wake_first(around, POOL_BIOS);
         }
     }
