@@ -47,12 +47,8 @@ impl<O: Observer> RequestQueue<O> {
             Rules::Mq => {
                 let admission = leave_one(&self.throttle, &self.view, client, bio.op, admission);
                 let in_turn = self.elevator.traits().admits_in_turn;
-                match self.allocator.admit_by_tags(&self.view, in_turn, client, admission) {
-                    Ok(admitted) => admitted,
-                    Err(pool) => {
-                        return Err(Allocator::refuse(&mut self.view, client, admission, pool));
-                    }
-                }
+                let admitted = self.allocator.admit_by_tags(&self.view, in_turn, client, admission);
+                admitted.inspect_err(|_| Allocator::refuse(&mut self.view, client, admission))?
             }
         };
         let Some((key, request)) = self.view.requests.0.take() else { return Err(pool) };

@@ -82,17 +82,11 @@ impl Allocator {
 
     /// The client is going to sleep under this limit (R1).
     #[cold]
-    pub(crate) fn refuse(
-        view: &mut QueueView,
-        client: ClientId,
-        admission: Admission,
-        pool: u8,
-    ) -> u8 {
+    pub(crate) fn refuse(view: &mut QueueView, client: ClientId, admission: Admission) {
         view.clients.0.at_mut(client.index()).refused_under = match admission {
             Admission::AtMost(limit) => limit.max(1),
             Admission::Normal | Admission::Must => u32::MAX,
         };
-        pool
     }
 
     /// A client has got what it was woken for; a wake for another pool may serve others.
