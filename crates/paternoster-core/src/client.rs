@@ -288,6 +288,12 @@ pub struct Client {
 }
 
 impl Client {
+    /// A client as it is attached, in `group`.
+    pub(crate) fn of(spec: ClientSpec, group: GroupId) -> Client {
+        let ClientSpec { group: _, priority, weight, pid } = spec;
+        Client { group: Some(group), priority, weight, pid, ..Client::default() }
+    }
+
     /// The group it belongs to; `None` before it was attached.
     #[must_use]
     pub const fn group(&self) -> Option<GroupId> {

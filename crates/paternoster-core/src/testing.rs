@@ -96,9 +96,7 @@ impl QueueView {
     /// # Panics
     /// If there is no room.
     pub fn add_client(&mut self, spec: ClientSpec) -> ClientId {
-        let ClientSpec { group, priority, weight, pid } = spec;
-        let group = Some(group.unwrap_or(self.root()));
-        let client = Client { group, priority, weight, pid, ..Client::default() };
+        let client = Client::of(spec, spec.group.unwrap_or(self.root()));
         ClientId(self.clients.0.insert(client).expect("room for clients"))
     }
 

@@ -197,14 +197,8 @@ impl<O: Observer> RequestQueue<O> {
         let group = spec.group.unwrap_or(self.view.root);
         self.view.groups.get(group.0).ok_or(AddError::NoGroup)?;
         self.advance(now);
-        let client = Client {
-            group: Some(group),
-            priority: spec.priority,
-            weight: spec.weight,
-            pid: spec.pid,
-            ..Client::default()
-        };
         let capacity = self.view.clients.capacity();
+        let client = Client::of(spec, group);
         let key = self.view.clients.0.insert(client).map_err(|_| AddError::Full { capacity })?;
         self.view.groups.0.at_mut(group.index()).members += 1;
         let id = ClientId(key);
