@@ -155,27 +155,22 @@ impl Schedule {
     /// A queue has work, or still had it when its turn ended: it and the groups above it are
     /// enqueued. `waited` gives it back the time since its last finish (BFQ-4).
     pub(super) fn activate(&mut self, queue: u32, waited: bool, now: Nanos) {
-        self.activate_upwards(queue, waited, false, false, now);
+        self.activate_upwards(queue, waited, false, now);
     }
 
     /// The budget of a waiting queue changed.
     pub(super) fn reposition(&mut self, queue: u32, now: Nanos) {
-        self.activate_upwards(queue, false, false, false, now);
+        self.activate_upwards(queue, false, false, now);
     }
 
     /// The turn of the queue in service ends, with work left: all levels are enqueued again.
     pub(super) fn requeue_served(&mut self, queue: u32, now: Nanos) {
-        self.activate_upwards(queue, false, true, true, now);
+        self.activate_upwards(queue, false, true, now);
     }
 
-    fn activate_upwards(
-        &mut self,
-        from: u32,
-        waited: bool,
-        to_the_top: bool,
-        expires: bool,
-        now: Nanos,
-    ) {
+    /// An entity, and the groups above it as far as they change, are enqueued; if the turn of the
+    /// queue in service `expires`, all of them.
+    fn activate_upwards(&mut self, from: u32, waited: bool, expires: bool, now: Nanos) {
         let mut at = Some(from);
         while let Some(entity) = at {
             let own = &self.entities[entity as usize];
@@ -186,7 +181,7 @@ impl Schedule {
                 self.activate_one(entity, waited);
             }
             let group = self.entities[entity as usize].group;
-            if !self.update_next(group, Some(entity), expires, now) && !to_the_top {
+            if !self.update_next(group, Some(entity), expires, now) && !expires {
                 return;
             }
             at = self.groups[group as usize].entity;
@@ -210,22 +205,9 @@ impl Schedule {
             entity = parent;
             if server.next.is_some() || server.in_service.is_some() {
                 // The group goes on without it.
-                return self.requeue_upwards(entity, expires, now);
+                return self.activate_upwards(entity, false, expires, now);
             }
             remember = true;
-        }
-    }
-
-    fn requeue_upwards(&mut self, from: u32, expires: bool, now: Nanos) {
-        let mut at = Some(from);
-        while let Some(entity) = at {
-            let group = self.entities[entity as usize].group;
-            let served = self.groups[group as usize].in_service == Some(entity);
-            self.requeue_one(entity, served);
-            if !self.update_next(group, Some(entity), expires, now) && !expires {
-                return;
-            }
-            at = self.groups[group as usize].entity;
         }
     }
 
