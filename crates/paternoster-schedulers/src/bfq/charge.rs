@@ -60,7 +60,7 @@ impl Schedule {
     /// The budget that a queue asks for when its account opens: what it usually needs, and at least
     /// its next request.
     #[inline]
-    pub(super) fn fresh_budget(&self, view: &QueueView, queue: u32, home: &Queue) -> u64 {
+    fn fresh_budget(&self, view: &QueueView, queue: u32, home: &Queue) -> u64 {
         let charge = home.next.map_or(0, |next| self.charge_of(view, queue, home, next));
         home.max_budget.max(charge)
     }

@@ -29,7 +29,7 @@ const INJECTS: [(&str, Inject); 3] =
     [("off", Inject::Off), ("coefficient", Inject::Coefficient), ("measured", Inject::Measured)];
 
 /// How many there are.
-pub(super) const COUNT: usize = 24;
+const COUNT: usize = 24;
 
 /// An attribute of this elevator.
 type Row = Knob<Bfq>;

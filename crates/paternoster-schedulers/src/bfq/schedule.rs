@@ -44,7 +44,7 @@ use paternoster_core::time::Nanos;
 use paternoster_core::tree::Nodes;
 
 /// Real time, best effort, idle.
-pub(super) const CLASSES: usize = 3;
+const CLASSES: usize = 3;
 /// The idle class is served at least this often.
 const IDLE_GUARD: Nanos = Nanos::from_millis(200);
 

@@ -92,12 +92,12 @@ impl Raising {
     }
 
     /// Whether the interactive period that soft real time interrupted is still open.
-    pub(super) fn interactive_goes_on(&self, now: Nanos, duration: impl FnOnce() -> Nanos) -> bool {
+    fn interactive_goes_on(&self, now: Nanos, duration: impl FnOnce() -> Nanos) -> bool {
         self.interactive_since.is_some_and(|since| now <= since + duration())
     }
 
     /// Soft real time is over; the interactive period that it interrupted goes on.
-    pub(super) fn back_to_interactive(&mut self, duration: Nanos) -> Kind {
+    fn back_to_interactive(&mut self, duration: Nanos) -> Kind {
         self.since = self.interactive_since.unwrap_or(Nanos::ZERO);
         self.interactive(duration)
     }

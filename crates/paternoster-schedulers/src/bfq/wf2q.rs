@@ -82,7 +82,7 @@ pub(super) const fn lead(start: u64, vtime: u64) -> u64 {
 }
 
 impl Schedule {
-    pub(super) fn tree_of(&mut self, entity: u32) -> &mut ServiceTree {
+    fn tree_of(&mut self, entity: u32) -> &mut ServiceTree {
         let Self { entities, groups, .. } = self;
         let own = &entities[entity as usize];
         &mut groups[own.group as usize].trees[usize::from(own.class)]
