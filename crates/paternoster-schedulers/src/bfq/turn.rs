@@ -393,7 +393,8 @@ impl Bfq {
     pub(super) fn expire(&mut self, view: &mut QueueView, queue: u32, idled: bool, why: Expiry) {
         let home = self.queues.at_mut(queue);
         let largest = self.budgets.largest();
-        let Entity { service: served, .. } = self.schedule.entities[queue as usize];
+        let entity = &self.schedule.entities[queue as usize];
+        let served = entity.service;
         let (slow, lasted) = if home.is_sync {
             let lasted = self.service.lasted(clock(Reading::End, view.exact_now()), idled);
             let (seeky, rotational) = (home.pattern.is_seeky(), view.facts().rotational);
@@ -401,7 +402,6 @@ impl Bfq {
         } else {
             (false, Nanos::ZERO)
         };
-        let entity = &self.schedule.entities[queue as usize];
         let wasteful = why == Expiry::BudgetTimeout && entity.has_third_left();
         if !home.raising.is_raised() && (slow || wasteful) {
             let timeout = self.tunables.timeout(view.hz());
