@@ -408,7 +408,7 @@ impl Bfq {
 
     /// A group came, or its weight changed; the weight applies from its next turn on (BFQ-181).
     pub(super) fn weigh_group(&mut self, view: &QueueView, group: u32) {
-        let Some(own) = view.group_id(group).and_then(|id| view.group(id)) else { return };
+        let own = view.group_at(group);
         let (parent, weight) = (own.parent().map(|parent| parent.index()), own.weight());
         if self.groups.comes(group) {
             self.schedule.add_group(group, parent, weight);
