@@ -84,7 +84,7 @@ pub(super) fn is_beyond_share(
         }
         limit = (limit * u64::from(own.weight) + sum / 2) / sum;
         // Differs: a share rounded down to zero would keep out a queue that holds no requests
-        // (R3 of `queue/admission.rs`), until the first position happens to be free.
+        // (R3 of `block/admission`), until the first position happens to be free.
         if allocated_to(entity) >= limit.max(1) {
             return true;
         }
