@@ -153,16 +153,15 @@ impl Groups {
 
     /// One more queue of the group is busy. Virtual time counts in `unit`.
     pub(super) fn join(&mut self, group: u32, unit: Nanos) {
-        if !self.nodes.contains(group) {
-            self.take_new_weight(group);
-        }
-        self.known[group as usize].queues += 1;
         if self.nodes.contains(group) {
+            self.known[group as usize].queues += 1;
             return;
         }
+        self.take_new_weight(group);
         let behind = BEHIND_LAST.0 / unit.0;
         let last = self.tree.last().and_then(|last| self.nodes.key(last));
         let known = &mut self.known[group as usize];
+        known.queues += 1;
         known.virtual_time = last.map_or(self.least_virtual_time, |last| last + behind);
         let (key, weight, children) = (known.virtual_time, known.weight, known.active_children);
         self.total_weight += u64::from(weight);
@@ -236,6 +235,14 @@ impl Groups {
         }
     }
 
+    /// The weight of all that competes in a group: its active child groups, and its own processes
+    /// if they have work.
+    fn weight_within(&self, group: u32) -> u64 {
+        let known = &self.known[group as usize];
+        let leaf = if known.queues > 0 { self.leaf_weight(group) } else { 0 };
+        known.children_weight + leaf
+    }
+
     /// The group's fraction of the whole, in units of 1/4096, at least one.
     fn fraction(&self, group: u32) -> u64 {
         if !self.nests {
@@ -247,11 +254,9 @@ impl Groups {
         let mut fraction = (leaf << SERVICE_SHIFT) / (leaf + own.children_weight);
         let mut child = own;
         while let Some(parent) = child.parent {
-            let above = &self.known[parent as usize];
-            let leaf = if above.queues > 0 { self.leaf_weight(parent) } else { 0 };
-            let level = (above.children_weight + leaf).max(1);
+            let level = self.weight_within(parent).max(1);
             fraction = fraction * u64::from(child.weight) / level;
-            child = above;
+            child = &self.known[parent as usize];
         }
         fraction.max(1)
     }
@@ -270,8 +275,7 @@ impl Groups {
         while let Some(parent) = child.parent {
             let above = &self.known[parent as usize];
             let weight = u64::from(if active { child.weight } else { child.new_weight });
-            let leaf = if above.queues > 0 { self.leaf_weight(parent) } else { 0 };
-            let all = above.children_weight + leaf + if active { 0 } else { weight };
+            let all = self.weight_within(parent) + if active { 0 } else { weight };
             whole = whole.times(all, weight);
             active = above.is_active();
             child = above;
@@ -343,13 +347,10 @@ impl Groups {
     /// Virtual times are only compared with each other: the least may become 0.
     fn bring_virtual_times_down(&mut self, least: u64) {
         self.least_virtual_time = 0;
-        for group in 0..self.known.len() {
-            let known = &mut self.known[group];
+        for (known, group) in self.known.iter_mut().zip(0..) {
             known.virtual_time = known.virtual_time.saturating_sub(least);
-            let index = u32::try_from(group).unwrap_or(u32::MAX);
-            if self.nodes.contains(index) {
-                let key = self.known[group].virtual_time;
-                self.tree.rekey(&mut self.nodes, index, key);
+            if self.nodes.contains(group) {
+                self.tree.rekey(&mut self.nodes, group, known.virtual_time);
             }
         }
     }
