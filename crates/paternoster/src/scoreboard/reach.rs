@@ -74,9 +74,8 @@ impl States {
         let demand: f64 = self.demands.iter().sum();
         let part = if demand > 0.0 { whole / demand } else { 0.0 };
         // What is used is divided among the demands, which are no less for it.
-        let uses =
-            self.demands.iter().map(|&alone| Use { rate: (alone * part), alone, saturated: 1.0 });
-        let uses: Vec<Use> = uses.collect();
+        let of = |&alone: &f64| Use { rate: alone * part, alone, saturated: 1.0 };
+        let uses: Vec<Use> = self.demands.iter().map(of).collect();
         self.by_client(&entitled_by_class(&self.parties, &uses))
     }
 
@@ -112,11 +111,9 @@ impl States {
 
     /// The most throughput of a mixture in which no client misses more than is kept.
     fn most(&self) -> f64 {
-        let best = self.best();
-        let steps = (1..=STEPS).rev().map(|step| best * f64::from(step) / f64::from(STEPS));
         let fair =
-            |whole: &f64| self.least_error(*whole).is_some_and(|(error, _)| error <= ERROR_MOST);
-        steps.into_iter().find(fair).unwrap_or(0.0)
+            |whole: f64| self.least_error(whole).is_some_and(|(error, _)| error <= ERROR_MOST);
+        largest(self.best(), fair)
     }
 
     fn best(&self) -> f64 {
@@ -130,14 +127,12 @@ impl States {
         if self.laws.is_empty() {
             return None;
         }
-        let least = |whole: f64| {
-            self.entitled(whole).into_iter().map(|entitled| (1.0 - ERROR_MOST) * entitled)
-        };
-        let allowed = |whole: &f64| {
-            let least: Vec<f64> = least(*whole).collect();
+        let allowed = |whole: f64| {
+            let entitled = self.entitled(whole);
+            let least = |client: usize| (1.0 - ERROR_MOST) * entitled[client];
             // The first one's cost is between these; laws are lines, so that an end holds if any.
-            let from = least[0].max(whole - second);
-            let to = (whole - least[1]).min(first);
+            let from = least(0).max(whole - second);
+            let to = (whole - least(1)).min(first);
             let holds = |own: f64| {
                 let costs = [own, whole - own];
                 self.laws.iter().all(|law| self.holds(law, &costs, 0.0))
@@ -145,15 +140,19 @@ impl States {
             let between = |part: u32| from + (to - from) * f64::from(part) / f64::from(STEPS);
             from <= to && (0..=STEPS).any(|part| holds(between(part)))
         };
-        let all = first + second;
-        let steps = (1..=STEPS).rev().map(|step| all * f64::from(step) / f64::from(STEPS));
-        Some(steps.into_iter().find(allowed).unwrap_or(0.0))
+        Some(largest(first + second, allowed))
     }
 
     /// Whether a law holds for costs by process, but for so much.
     pub(super) fn holds(&self, law: &Law, costs: &[f64], but: f64) -> bool {
         costs[law.own] / self.demands[law.own] + law.factor * costs[law.other] <= 1.0 + but
     }
+}
+
+/// The largest throughput that is allowed, of [`STEPS`] up to `most`.
+fn largest(most: f64, allowed: impl Fn(f64) -> bool) -> f64 {
+    let mut steps = (1..=STEPS).rev().map(|step| most * f64::from(step) / f64::from(STEPS));
+    steps.find(|&whole| allowed(whole)).unwrap_or(0.0)
 }
 
 /// The most throughput at which a cell's clients have what they are entitled to, over its windows.
