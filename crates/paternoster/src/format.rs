@@ -171,13 +171,10 @@ pub(crate) fn check(command: &ArgMatches) -> Result<(), Failure> {
 /// Whether the results were asked for as Parquet, and no file for them. By the words, since the
 /// option's value is of another type, and its name another one, where a command has own formats.
 fn goes_to_stdout_as_parquet(command: &ArgMatches) -> bool {
-    let has = |id: &str| command.ids().any(|known| known == id);
-    let asks = |id: &str| {
-        let words = has(id).then(|| command.get_raw(id)).flatten();
-        words.is_some_and(|mut words| words.any(|word| word == "parquet"))
-    };
-    let has_output = has("output") && command.get_raw("output").is_some();
-    (asks("format") || asks("output_format")) && !has_output
+    // Not every command knows all of these.
+    let words = |id: &str| command.try_get_raw(id).ok().flatten();
+    let asks = |id: &str| words(id).is_some_and(|mut words| words.any(|word| word == "parquet"));
+    (asks("format") || asks("output_format")) && words("output").is_none()
 }
 
 fn no_terminal() -> Failure {
@@ -265,8 +262,8 @@ mod tests {
     fn parquet_is_seen_before_anything_runs() {
         // What a command requires beside its options.
         let more = |name: &str| match name {
-            "analyze" | "replay" | "sysbench" | "disktest" | "ctl" | "reproduce" => "x",
-            _ => "",
+            "analyze" | "replay" | "sysbench" | "disktest" | "ctl" | "reproduce" => Some("x"),
+            _ => None,
         };
         let mut seen = 0;
         for command in Program::command().get_subcommands_mut() {
@@ -279,12 +276,11 @@ mod tests {
             let output = output.and_then(clap::Arg::get_long);
             let asked = |words: &[&str]| {
                 let name = command.get_name();
-                let rest = Some(more(name)).filter(|word| !word.is_empty());
                 // Any parser of the value would do, as the program may be without Parquet.
                 let plain =
                     command.clone().mut_arg(&id, |it| it.value_parser(clap::value_parser!(String)));
                 let plain = plain.subcommand_required(false).ignore_errors(true);
-                let words = [name].into_iter().chain(words.iter().copied()).chain(rest);
+                let words = [name].into_iter().chain(words.iter().copied()).chain(more(name));
                 let matches = plain.try_get_matches_from(words).expect("errors are ignored");
                 super::goes_to_stdout_as_parquet(&matches)
             };
