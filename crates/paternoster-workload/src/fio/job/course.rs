@@ -41,7 +41,7 @@ impl Default for Clones {
 }
 
 /// When it runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Timing {
     /// Least and greatest delay of the start.
     pub start_delay: (Nanos, Nanos),
@@ -51,17 +51,6 @@ pub struct Timing {
     pub time_based: bool,
     /// Time before anything is counted.
     pub ramp_time: Nanos,
-}
-
-impl Default for Timing {
-    fn default() -> Timing {
-        Timing {
-            start_delay: (Nanos::ZERO, Nanos::ZERO),
-            runtime: None,
-            time_based: false,
-            ramp_time: Nanos::ZERO,
-        }
-    }
 }
 
 /// Pauses between I/Os.
