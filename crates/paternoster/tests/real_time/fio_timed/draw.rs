@@ -86,10 +86,15 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// Its sections with their names.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &Section)> {
+        ["a", "b", "c"].into_iter().zip(&self.sections)
+    }
+
     /// Its jobs on this file.
     pub(crate) fn jobs(&self, file: &str) -> String {
         let mut text = format!("[global]\nfilename={file}\ndirect=1\nsize=32m\n");
-        for (section, name) in self.sections.iter().zip(["a", "b", "c"]) {
+        for (name, section) in self.named() {
             text += &format!("[{name}]\n");
             for (name, value) in section {
                 let line = if value.is_empty() { name.clone() } else { format!("{name}={value}") };

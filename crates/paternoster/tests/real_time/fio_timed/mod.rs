@@ -90,9 +90,8 @@ fn difference(case: &Case, ours: &[Process], theirs: &[Process]) -> Option<Strin
         return Some(told());
     }
     let wrong = ours.iter().zip(theirs).any(|(our, their)| {
-        let section = case.sections.iter().zip(["a", "b", "c"]);
-        let mut section = section.filter(|(_, name)| *name == our.name).flat_map(|(all, _)| all);
-        let depth = section.find(|(name, _)| name == "iodepth");
+        let section = case.named().find(|(name, _)| *name == our.name);
+        let depth = section.and_then(|(_, all)| all.iter().find(|(name, _)| name == "iodepth"));
         let slots = depth.map_or(1, |(_, depth)| depth.parse().expect("a depth"));
         let ways = our.ios.iter().zip(&their.ios);
         let mut counts = ways.map(|(our, their)| apart(*our, *their, slots));
