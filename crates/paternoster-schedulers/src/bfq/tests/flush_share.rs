@@ -39,7 +39,7 @@ fn due_beside_nobody_and_one_and_for_a_long_flush() {
             client
         });
         bench.later(1000);
-        let due = |ms, beside| bench.due_for(own, Nanos::from_millis(ms), beside);
+        let mut due = |ms, beside| bench.due_for(own, Nanos::from_millis(ms), beside);
         assert_eq!(due(10, None), Nanos::ZERO);
         assert_eq!(due(10, Some(other)), ms(10));
         assert_eq!(due(9000, Some(other)), ms(125));

@@ -388,10 +388,8 @@ impl Bench {
     }
 
     /// The device time that others are owed for `cost` of `client`'s.
-    fn due_for(&self, client: ClientId, cost: Nanos, beside: Option<ClientId>) -> Nanos {
-        let Bfq { contexts, queues, schedule, tunables, .. } = &self.bfq;
-        let cost = cost.min(tunables.timeout(self.view.hz()));
-        super::flush_share::due_for(&self.view, contexts, queues, schedule, (client, cost), beside)
+    fn due_for(&mut self, client: ClientId, cost: Nanos, beside: Option<ClientId>) -> Nanos {
+        self.bfq.charge(&mut self.view, client, cost, beside)
     }
 
     /// How much others may do in the time of a client's queue.
