@@ -33,6 +33,7 @@ use crate::config::{Config, Device, Level, LogFormat, Volume};
 use crate::control::Certified;
 use crate::control::order::{Answer, Order, Settings};
 use crate::device::claim::Claims;
+use crate::device::system::System;
 use crate::device::{self, NewFile, content};
 use crate::device_loop::inbox::{Slot, unanswered};
 use crate::device_loop::reload::{Reload, Seen, Step, Take, Taken};
@@ -243,7 +244,7 @@ impl Keeper {
         let merged = Arc::new(merged);
         let tls = merged.server.tls.as_ref().map(wire::server_config).transpose()?;
         let mut claims = running.claims.more(&merged.devices, self.force).map_err(not_open)?;
-        let files = opened(&running.config, &merged)?;
+        let files = opened(claims.system(), &running.config, &merged)?;
         claims.confirm().map_err(told)?;
         let seen = self.ask_all(&merged, |device, answer| {
             let files = files[device].iter().map(|(_, file)| file.clone()).collect();
@@ -389,10 +390,15 @@ fn leave_out(running: &Config, merged: &mut Config) -> Vec<String> {
 }
 
 /// The files of those that come, by device.
-fn opened(running: &Config, merged: &Config) -> Result<Vec<Vec<(Volume, NewFile)>>, String> {
+fn opened(
+    system: &System,
+    running: &Config,
+    merged: &Config,
+) -> Result<Vec<Vec<(Volume, NewFile)>>, String> {
     let mut files: Vec<Vec<(Volume, NewFile)>> = merged.devices.iter().map(|_| vec![]).collect();
     for (place, volume) in differing(running, merged) {
-        let file = device::open::open_one(&merged.devices[place], volume).map_err(not_open)?;
+        let file =
+            device::open::open_one(system, &merged.devices[place], volume).map_err(not_open)?;
         files[place].push((volume.clone(), file));
     }
     Ok(files)

@@ -30,6 +30,7 @@ use crate::device::Backend;
 use crate::device::claim::Claims;
 use crate::device::content;
 use crate::device::handed::Handed;
+use crate::device::system::System;
 use crate::device_loop::handover;
 use crate::device_loop::inbox::{Slot, inbox};
 use crate::device_loop::{DeviceLoop, DeviceLoopHandle, Message, Opened, seats};
@@ -81,6 +82,8 @@ pub struct Options {
     pub takeover: Option<Arc<Takeover>>,
     /// Holds the process's number; another process may take it over.
     pub pidfile: Option<Arc<Pidfile>>,
+    /// Where names and files are.
+    pub system: System,
 }
 
 impl Options {
@@ -137,7 +140,7 @@ impl Server {
         let takeover = options.takeover.clone();
         let claims = match &takeover {
             Some(takeover) => takeover.claims.more(&config.devices, options.force),
-            None => Claims::take(&config.devices, options.force),
+            None => Claims::take_of(&options.system, &config.devices, options.force),
         };
         let mut claims = claims.map_err(told)?;
         let (mut export_table, mut device_loops) = (ExportTable::default(), Vec::new());

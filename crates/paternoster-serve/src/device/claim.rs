@@ -26,16 +26,15 @@ mod locks;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, open as open_path};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::identity::{Cover, Places, Span, Thing, thing, thing_of};
+use super::identity::{Cover, Places, Span, Thing, thing};
 use super::lock::{self, Refusal, Use};
+use super::system::{Handle, System};
 use crate::config::{Device, Volume};
 use crate::host::ours::Ours;
 pub use locks::Claim;
@@ -94,6 +93,8 @@ pub struct Claims {
     /// What an administrator should know.
     pub notes: Vec<String>,
     ours: Ours,
+    /// Where they are.
+    system: System,
 }
 
 /// A volume and everything below it.
@@ -109,7 +110,17 @@ impl Claims {
     /// # Errors
     /// [`ClaimError`]: which two volumes are on the same bytes, or who has it already.
     pub fn take(devices: &[Device], force: bool) -> Result<Claims, ClaimError> {
-        let (places, mut claims) = (Places::default(), Claims::default());
+        Claims::take_of(&System::default(), devices, force)
+    }
+
+    /// The same of these names.
+    pub(crate) fn take_of(
+        system: &System,
+        devices: &[Device],
+        force: bool,
+    ) -> Result<Claims, ClaimError> {
+        let mut claims = Claims { system: system.clone(), ..Claims::default() };
+        let places = Places::of(system);
         let all = owned(devices, &places);
         claims.objection(apart(&all), force)?;
         claims.note(devices, &all);
@@ -122,9 +133,9 @@ impl Claims {
     /// # Errors
     /// As [`Claims::take`]; then what was claimed before is claimed still.
     pub(crate) fn more(&self, devices: &[Device], force: bool) -> Result<Claims, ClaimError> {
-        let places = Places::default();
-        let ours = self.ours.clone();
-        let mut more = Claims { held: self.held.clone(), ours, ..Claims::default() };
+        let (ours, system) = (self.ours.clone(), self.system.clone());
+        let places = Places::of(&system);
+        let mut more = Claims { held: self.held.clone(), ours, system, ..Claims::default() };
         more.going.clone_from(&self.going);
         let all = owned(devices, &places);
         more.note(devices, &all);
@@ -136,9 +147,9 @@ impl Claims {
     /// From now on only these devices' volumes are served: the claims of others are handed out, by
     /// the name of the volume.
     pub(crate) fn keep(&mut self, devices: &[Device], gone: &[&Volume]) -> Vec<Vec<Claim>> {
-        let places = Places::default();
+        let places = Places::of(&self.system);
         let of = |volume: &Volume| {
-            let thing = fs::metadata(&volume.path).ok().and_then(|found| thing(&found));
+            let thing = places.thing(&volume.path);
             let spans = thing.map(|it| places.spans(it, &volume.path, 0, u64::MAX));
             spans.unwrap_or_default()
         };
@@ -200,7 +211,7 @@ impl Claims {
             }
         }
         for (span, wanted) in parts(all) {
-            self.objection(ask_one(&span, wanted), force)?;
+            self.objection(ask_one(places, &span, wanted), force)?;
         }
         Ok(())
     }
@@ -208,21 +219,25 @@ impl Claims {
     /// What another process has claimed, as open files with their locks; whether it is written to
     /// and shared, and whether the last of the files is open exclusively in addition to the others.
     /// Given back at the end only if it is ours by then.
-    pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 3])>, ours: &Ours) -> Claims {
-        let claim = |(fds, [writes, shared, is_alone]): (Vec<OwnedFd>, [bool; 3])| {
-            let (thing, wanted) = (thing_of(fds.first()?.as_fd())?, Use { writes, shared });
-            let mut held = fds.into_iter().map(|fd| Held(fd, ours.clone()));
+    pub(crate) fn taken(
+        system: &System,
+        all: Vec<(Vec<Handle>, [bool; 3])>,
+        ours: &Ours,
+    ) -> Claims {
+        let claim = |(files, [writes, shared, is_alone]): (Vec<Handle>, [bool; 3])| {
+            let (thing, wanted) = (thing(&files.first()?.stat().ok()?)?, Use { writes, shared });
+            let mut held = files.into_iter().map(|file| Held(file, ours.clone()));
             let own = held.next();
             let mut rest: Vec<Held> = held.collect();
             let (alone, disk) = (if is_alone { rest.pop() } else { None }, rest.pop());
             Some(Claim::new(thing, wanted, own, Beside { alone, disk }))
         };
         let held = all.into_iter().filter_map(claim).collect();
-        Claims { held, ours: ours.clone(), ..Claims::default() }
+        Claims { held, ours: ours.clone(), system: system.clone(), ..Claims::default() }
     }
 
     /// The same, of what is claimed here. Locks are of the open file: they go with it.
-    pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<OwnedFd>, [bool; 3])>> {
+    pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<Handle>, [bool; 3])>> {
         let each = self.held.iter().filter_map(|claim| {
             let fds = match claim.locks().clones() {
                 Ok(fds) if fds.is_empty() => return None,
@@ -246,11 +261,17 @@ impl Claims {
     /// # Errors
     /// [`ClaimError::Replaced`].
     pub fn confirm(&self) -> Result<(), ClaimError> {
-        let same = |path: &Path| fs::metadata(path).ok().and_then(|found| thing(&found));
+        let places = Places::of(&self.system);
+        let same = |path: &Path| places.thing(path);
         // It did not exist a moment ago, and now does: it is not claimed.
         let as_before = |path: &Path, it: Option<Thing>| it.is_some() && same(path) == it;
         let replaced = self.volumes.iter().find(|(path, thing)| !as_before(path, *thing));
         replaced.map_or(Ok(()), |(path, _)| Err(ClaimError::Replaced { path: path.clone() }))
+    }
+
+    /// Where what is claimed is.
+    pub(crate) const fn system(&self) -> &System {
+        &self.system
     }
 
     /// With force an objection is but a note.
@@ -279,12 +300,12 @@ impl Claims {
         let mut beside = Beside::default();
         if is_alone(span, wanted, force) {
             // The kernel's own word comes first: it says who has it mounted.
-            beside.alone = open(span, true)?.map(|fd| Held(fd, self.ours.clone()));
+            beside.alone = open(places, span, true)?.map(|fd| Held(fd, self.ours.clone()));
         }
-        let Some(fd) = open(span, false)? else {
+        let Some(fd) = open(places, span, false)? else {
             return Ok(Claim::new(span.thing, wanted, None, Beside::default()));
         };
-        let taken = self.told(span, lock::take(fd.as_fd(), wanted));
+        let taken = self.told(span, lock::take(&*fd, wanted));
         let held = Some(Held(fd, self.ours.clone()));
         let claim = Claim::new(span.thing, wanted, held, beside);
         self.objection(taken, force)?;
@@ -302,7 +323,7 @@ impl Claims {
         places: &Places,
     ) -> Result<(), ClaimError> {
         if is_alone(span, wanted, force) && locks.beside().alone.is_none() {
-            let alone = open(span, true)?.map(|fd| Held(fd, self.ours.clone()));
+            let alone = open(places, span, true)?.map(|fd| Held(fd, self.ours.clone()));
             locks.beside().alone = alone;
         }
         let has_disk = !wanted.writes || locks.beside().disk.is_some();
@@ -316,9 +337,9 @@ impl Claims {
             Thing::File(..) => false,
         };
         if let Some(disk) = above.iter().find(is_disk)
-            && let Some(fd) = open(disk, false)?
+            && let Some(fd) = open(places, disk, false)?
         {
-            let taken = self.told(disk, lock::take_disk(fd.as_fd()));
+            let taken = self.told(disk, lock::take_disk(&*fd));
             locks.beside().disk = Some(Held(fd, self.ours.clone()));
             self.objection(taken, force)?;
         }
@@ -347,16 +368,16 @@ impl Claims {
 /// # Errors
 /// As there.
 pub fn ask(devices: &[Device]) -> Result<(), ClaimError> {
-    let places = Places::default();
-    let all = owned(devices, &places);
+    let places = &Places::default();
+    let all = owned(devices, places);
     apart(&all)?;
     let mut asked = things(&all).into_iter().chain(parts(&all));
-    asked.try_for_each(|(span, wanted)| ask_one(&span, wanted))
+    asked.try_for_each(|(span, wanted)| ask_one(places, &span, wanted))
 }
 
-fn ask_one(span: &Span, wanted: Use) -> Result<(), ClaimError> {
-    let Some(fd) = open(span, false)? else { return Ok(()) };
-    match lock::ask(fd.as_fd(), wanted) {
+fn ask_one(places: &Places, span: &Span, wanted: Use) -> Result<(), ClaimError> {
+    let Some(fd) = open(places, span, false)? else { return Ok(()) };
+    match lock::ask(&*fd, wanted) {
         Err(Refusal::Taken(what)) => Err(ClaimError::Taken { path: span.path.clone(), what }),
         Ok(()) | Err(Refusal::Unable(_)) => Ok(()),
     }
@@ -378,7 +399,7 @@ fn volumes_of(devices: &[Device]) -> impl Iterator<Item = &Volume> {
 
 fn owned<'a>(devices: &'a [Device], places: &Places) -> Vec<Owned<'a>> {
     let owned = volumes_of(devices).filter_map(|volume| {
-        let thing = thing(&fs::metadata(&volume.path).ok()?)?;
+        let thing = places.thing(&volume.path)?;
         let end = volume.length.map_or(u64::MAX, |length| volume.start.saturating_add(length));
         let spans = places.spans(thing, &volume.path, volume.start, end);
         Some(Owned { volume, spans })
@@ -446,7 +467,7 @@ fn parts(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
 
 /// Opens a thing to lock it: `None` where that is not allowed or it has gone, which who opens it to
 /// use it tells better.
-fn open(span: &Span, alone: bool) -> Result<Option<OwnedFd>, ClaimError> {
+fn open(places: &Places, span: &Span, alone: bool) -> Result<Option<Handle>, ClaimError> {
     let path = &span.path;
     let block = matches!(span.thing, Thing::Block(_));
     // What has become a pipe in the meantime is not waited for.
@@ -454,18 +475,16 @@ fn open(span: &Span, alone: bool) -> Result<Option<OwnedFd>, ClaimError> {
     if block && alone {
         flags |= OFlags::EXCL;
     }
-    let fd = match open_path(path, flags, Mode::empty()) {
-        Ok(fd) => fd,
+    let file = match places.system.open(path, flags) {
+        Ok(file) => file,
         Err(Errno::BUSY) => {
             let what = "the kernel has it mounted, or another program has it for itself (O_EXCL)";
             return Err(ClaimError::Taken { path: path.clone(), what: what.to_owned() });
         }
         Err(_) => return Ok(None),
     };
-    match fs::File::from(fd) {
-        file if file.metadata().is_ok_and(|found| thing(&found) == Some(span.thing)) => {
-            Ok(Some(OwnedFd::from(file)))
-        }
+    match file.stat() {
+        Ok(found) if thing(&found) == Some(span.thing) => Ok(Some(file)),
         _ => Err(ClaimError::Replaced { path: path.clone() }),
     }
 }

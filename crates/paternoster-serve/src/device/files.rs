@@ -13,34 +13,24 @@
 //!   a block device says in sysfs whether it can zero by itself.
 //! * A file in memory is one on tmpfs or ramfs.
 
-use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl,
-    fcntl_setfl, fstatfs, ioctl_blksszget, open as open_path, seek, statx,
-};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::calls::{Calls, Descriptors, Nothing};
+use super::calls::{Calls, Nothing};
 use super::clearing::Refusals;
 use super::durability::Durability;
 use super::holes::Holes;
-use super::memory::Memory;
 use super::open::OpenError;
+use super::system::{Handle, Kind, Stat, System};
 use super::{FileFacts, Giving, NewFile};
 use crate::config::Direct;
 
 /// The least block there is.
 const BLOCK_MIN: u32 = 512;
-/// A file that needs larger blocks is not opened with O_DIRECT.
-const BLOCK_MAX: u32 = 64 << 10;
-const TMPFS: u64 = 0x0102_1994;
-const RAMFS: u64 = 0x8584_58f6;
 /// Where a hole is tried: beyond the end, at a multiple of this.
 const FAR: u64 = 1 << 20;
 
@@ -61,46 +51,49 @@ pub(crate) struct File {
 
 impl File {
     /// Opens a regular file or block device.
-    pub(super) fn open(path: &Path, direct: Direct, readonly: bool) -> Result<File, OpenError> {
+    pub(super) fn open(
+        system: &System,
+        path: &Path,
+        direct: Direct,
+        readonly: bool,
+    ) -> Result<File, OpenError> {
         let wrong = |doing: &'static str| {
             let path = path.to_owned();
             move |error: io::Error| OpenError::System { path, doing, error }
         };
         // Before it is opened: opening a pipe would wait for its other end.
-        only_files(path, &fs::metadata(path).map_err(wrong("it is not there"))?)?;
+        only_files(path, &system.stat(path).map_err(wrong("it is not there"))?)?;
         let access = if readonly { OFlags::RDONLY } else { OFlags::RDWR };
-        let fd = open_path(path, access | OFlags::CLOEXEC, Mode::empty())
+        let file = system
+            .open(path, access | OFlags::CLOEXEC)
             .map_err(|errno| opening(path, readonly, errno))?;
-        let fd = fs::File::from(fd);
-        let metadata = fd.metadata().map_err(wrong("looking at it"))?;
-        only_files(path, &metadata)?;
-        let fd = OwnedFd::from(fd);
-        let block_device = metadata.file_type().is_block_device();
-        let in_memory = !block_device && is_in_memory(fd.as_fd());
-        let block = if block_device { ioctl_blksszget(&fd).ok() } else { None };
-        let (direct, block) = match pass_cache(fd.as_fd(), direct, in_memory, block) {
+        let stat = file.stat().map_err(wrong("looking at it"))?;
+        only_files(path, &stat)?;
+        let block_device = stat.kind == Kind::Block;
+        let in_memory = !block_device && file.is_in_memory();
+        let block = if block_device { file.logical_block() } else { None };
+        let (direct, block) = match pass_cache(&file, direct, in_memory, block) {
             Ok(Some(block)) => (true, block),
             Ok(None) => (false, block.unwrap_or(BLOCK_MIN)),
             Err(error) => return Err(wrong("`direct = true` is refused")(error)),
         };
         let block = block.max(BLOCK_MIN).next_power_of_two();
-        let bytes = if block_device {
-            seek(&fd, SeekFrom::End(0)).map_err(|errno| wrong("asking its size")(errno.into()))?
-        } else {
-            metadata.len()
+        let bytes = match block_device {
+            true => file.end().map_err(wrong("asking its size"))?,
+            false => stat.bytes,
         };
         let left_out = bytes % u64::from(block);
         let size = bytes - left_out;
         if size == 0 {
             return Err(OpenError::Empty { path: path.to_owned(), bytes, block });
         }
-        let number = if block_device { metadata.rdev() } else { metadata.dev() };
+        let number = if block_device { stat.number } else { stat.device };
         let clears = !readonly
             && match block_device {
-                true => queue_attribute(number, "write_zeroes_max_bytes") > 0,
-                false => can_have_holes(fd.as_fd(), bytes),
+                true => system.queue_attribute(number, "write_zeroes_max_bytes") > 0,
+                false => can_have_holes(&file, bytes),
             };
-        let preferred = u32::try_from(metadata.blksize()).unwrap_or(0).clamp(4096, 1 << 20);
+        let preferred = u32::try_from(stat.preferred).unwrap_or(0).clamp(4096, 1 << 20);
         let facts = FileFacts {
             size,
             block,
@@ -108,11 +101,10 @@ impl File {
             readonly,
             discards: clears,
             zeroes_fast: clears,
-            rotational: !in_memory && queue_attribute(number, "rotational") > 0,
+            rotational: !in_memory && system.queue_attribute(number, "rotational") > 0,
         };
-        let for_flushes = if readonly { None } else { open_again(fd.as_fd()) };
-        let calls = Arc::new(Descriptors { data: fd, for_flushes });
-        let file = File::over(calls, facts, direct);
+        let for_flushes = if readonly { None } else { file.again() };
+        let file = File::over(file.serve(for_flushes), facts, direct);
         Ok(File { left_out, block_device, in_memory, ..file })
     }
 
@@ -223,20 +215,13 @@ pub(super) fn how(files: &[File]) -> &'static str {
     }
 }
 
-/// Opens the same file again; `None` where the system does not allow that by descriptor.
-fn open_again(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    open_path(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()
-}
-
-fn only_files(path: &Path, metadata: &fs::Metadata) -> Result<(), OpenError> {
-    let kind = metadata.file_type();
-    let found = match () {
-        () if kind.is_file() || kind.is_block_device() => return Ok(()),
-        () if kind.is_dir() => "a folder",
-        () if kind.is_fifo() => "a pipe",
-        () if kind.is_socket() => "a socket",
-        () => "a character device",
+fn only_files(path: &Path, stat: &Stat) -> Result<(), OpenError> {
+    let found = match stat.kind {
+        Kind::File | Kind::Block => return Ok(()),
+        Kind::Folder => "a folder",
+        Kind::Pipe => "a pipe",
+        Kind::Socket => "a socket",
+        Kind::Character => "a character device",
     };
     Err(OpenError::Kind { path: path.to_owned(), found })
 }
@@ -251,16 +236,10 @@ fn opening(path: &Path, readonly: bool, errno: Errno) -> OpenError {
     OpenError::System { path: PathBuf::from(path), doing, error: errno.into() }
 }
 
-fn is_in_memory(fd: BorrowedFd<'_>) -> bool {
-    #[expect(clippy::cast_sign_loss, reason = "magic numbers of 32 bits")]
-    let magic = fstatfs(fd).map_or(0, |system| system.f_type as u64 & 0xffff_ffff);
-    magic == TMPFS || magic == RAMFS
-}
-
 /// Turns O_DIRECT on where it is wanted; returns the block size that it needs, `None` if the cache
 /// is used.
 fn pass_cache(
-    fd: BorrowedFd<'_>,
+    file: &Handle,
     direct: Direct,
     in_memory: bool,
     device_block: Option<u32>,
@@ -268,59 +247,28 @@ fn pass_cache(
     if direct == Direct::No || (direct == Direct::Auto && in_memory) {
         return Ok(None);
     }
-    let flags = fcntl_getfl(fd)?;
-    let done = fcntl_setfl(fd, flags | OFlags::DIRECT).map_err(io::Error::from);
-    let done = done.and_then(|()| match device_block {
+    let done = file.set_direct(true).and_then(|()| match device_block {
         Some(block) => Ok(block),
-        None => direct_block(fd),
+        None => file.direct_block(),
     });
     match done {
         Ok(block) => Ok(Some(block)),
         Err(error) if direct == Direct::Yes => Err(error),
         Err(_) => {
-            fcntl_setfl(fd, flags)?;
+            file.set_direct(false)?;
             Ok(None)
         }
     }
 }
 
-/// The block size that O_DIRECT needs for a regular file.
-fn direct_block(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    let told = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-    if let Ok(told) = told
-        && StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::DIOALIGN)
-    {
-        // Memory is aligned to blocks too: one number serves for both.
-        let block = told.stx_dio_offset_align.max(told.stx_dio_mem_align);
-        return match told.stx_dio_offset_align {
-            1.. if block <= BLOCK_MAX => Ok(block),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        };
-    }
-    let mut memory = Memory::new(4096)?;
-    let tried = [512, 4096].into_iter().find(|&block| {
-        let block = block as usize;
-        is_taken(&rustix::io::pread(fd, &mut memory.bytes_mut()[..block], block as u64))
-    });
-    tried.ok_or_else(|| io::ErrorKind::Unsupported.into())
-}
-
 /// Whether a regular file can have holes, tried where there is no data.
-fn can_have_holes(fd: BorrowedFd<'_>, bytes: u64) -> bool {
+fn can_have_holes(file: &Handle, bytes: u64) -> bool {
     let behind = bytes.next_multiple_of(FAR).saturating_add(FAR);
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    is_done_or_failed(&fallocate(fd, flags, behind, 4096))
+    is_done_or_failed(&file.punch(behind, 4096))
 }
 
-/// Whether the kernel accepts a read of this block size, whatever its result: for a wrong size it
-/// returns EINVAL before it asks the device. So a device that fails while a server starts, or takes
-/// over, keeps its block size.
-fn is_taken(read: &Result<usize, Errno>) -> bool {
-    !matches!(read, Err(Errno::INVAL))
-}
-
-/// Likewise for holes: an operation that is not supported fails with another error than the
-/// device's.
+/// Whether the kernel can punch holes, whatever the result of this one: an operation that is not
+/// supported fails with another error than the device's.
 fn is_done_or_failed(punched: &Result<(), Errno>) -> bool {
     punched.err().is_none_or(is_of_device)
 }
@@ -342,19 +290,10 @@ fn is_of_device(error: Errno) -> bool {
     )
 }
 
-/// A number of a device's queue in sysfs, 0 if there is none. For a partition it is in the folder
-/// above.
-fn queue_attribute(number: u64, name: &str) -> u64 {
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let device = format!("/sys/dev/block/{major}:{minor}");
-    let read = |at: &str| fs::read_to_string(format!("{device}/{at}queue/{name}")).ok();
-    let text = read("").or_else(|| read("../"));
-    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-}
-
 /// Is a device that fails while it is examined taken for what it is when it works?
 #[test]
 fn a_failing_device_is_what_it_is() {
+    use super::system::kernel::is_taken;
     assert!(is_taken(&Ok(512)) && is_taken(&Err(Errno::IO)) && !is_taken(&Err(Errno::INVAL)));
     assert!(is_done_or_failed(&Ok(())));
     // A medium, a transport, a target that is late.

@@ -116,9 +116,15 @@ fn way(fd: BorrowedFd<'_>) -> Option<OFlags> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
     use crate::config::Direct;
+    use crate::device::system::System;
+
+    fn open(path: &Path, readonly: bool) -> File {
+        File::open(&System::default(), path, Direct::No, readonly).expect("it is there")
+    }
 
     struct Temporary(std::path::PathBuf);
 
@@ -139,7 +145,7 @@ mod tests {
         let giving = |name: &str, lost| {
             let path = folder.0.join(name);
             fs::write(&path, [0; 512]).unwrap();
-            let file = File::open(&path, Direct::No, false).expect("it is there");
+            let file = open(&path, false);
             Giving { calls: Arc::clone(&file.calls), lost }
         };
         let [one, mut two] = [giving("one", libc::EIO), giving("two", 0)];
@@ -166,9 +172,7 @@ mod tests {
         for name in ["one", "other"] {
             fs::write(folder.0.join(name), vec![0; 4096]).unwrap();
         }
-        let open = |name: &str, readonly| {
-            File::open(&folder.0.join(name), Direct::No, readonly).expect("it is there")
-        };
+        let open = |name: &str, readonly| open(&folder.0.join(name), readonly);
         let handed = Handed::default();
         let theirs = open("one", false);
         let fds = theirs.calls.descriptors();

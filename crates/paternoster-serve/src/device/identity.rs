@@ -22,8 +22,9 @@
 
 use std::fs;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use super::system::{Kind, Stat, System, kernel};
 
 /// Levels of loops on loops on partitions …, at most.
 const LEVELS: usize = 8;
@@ -72,41 +73,51 @@ impl Span {
 }
 
 /// What is open there.
-pub(super) fn thing(metadata: &fs::Metadata) -> Option<Thing> {
-    let kind = metadata.file_type();
-    if kind.is_block_device() {
-        return Some(Thing::Block(metadata.rdev()));
+pub(super) fn thing(stat: &Stat) -> Option<Thing> {
+    match stat.kind {
+        Kind::Block => Some(Thing::Block(stat.number)),
+        Kind::File => Some(Thing::File(stat.device, stat.inode)),
+        _ => None,
     }
-    kind.is_file().then(|| Thing::File(metadata.dev(), metadata.ino()))
 }
 
 /// The same by a descriptor.
 pub(super) fn thing_of(fd: BorrowedFd<'_>) -> Option<Thing> {
-    let file = fs::File::from(fd.try_clone_to_owned().ok()?);
-    thing(&file.metadata().ok()?)
+    thing(&kernel::stat_of(fd)?)
 }
 
 /// Whether these name one file or block device; of names that cannot be looked at, whether they are
 /// equal.
-pub(crate) fn is_one_thing(one: &Path, other: &Path) -> bool {
-    let look = |path: &Path| thing(&fs::metadata(path).ok()?);
+pub(crate) fn is_one_thing(system: &System, one: &Path, other: &Path) -> bool {
+    let look = |path: &Path| thing(&system.stat(path).ok()?);
     one == other || look(one).is_some_and(|one| Some(one) == look(other))
 }
 
-/// Where sysfs and the nodes of devices are.
+/// Where names are, sysfs and the nodes of devices.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub sys: PathBuf,
     pub dev: PathBuf,
+    pub system: System,
 }
 
 impl Default for Places {
     fn default() -> Places {
-        Places { sys: "/sys".into(), dev: "/dev".into() }
+        Places::of(&System::default())
     }
 }
 
 impl Places {
+    /// Of these names.
+    pub(super) fn of(system: &System) -> Places {
+        Places { sys: "/sys".into(), dev: "/dev".into(), system: system.clone() }
+    }
+
+    /// What a name means.
+    pub(super) fn thing(&self, path: &Path) -> Option<Thing> {
+        thing(&self.system.stat(path).ok()?)
+    }
+
     /// Whether a block device is a disk and no part of one.
     pub(super) fn is_disk(&self, number: u64) -> bool {
         !self.folder(number).join("partition").exists()
@@ -134,7 +145,7 @@ impl Places {
             return self.disk_of(span, &folder).into_iter().collect();
         }
         if let Some(path) = text(&folder.join("loop/backing_file")) {
-            return below_a_loop(span, &folder, path).into_iter().collect();
+            return self.below_a_loop(span, &folder, path).into_iter().collect();
         }
         let slaves = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
         let slaves = slaves.filter_map(|slave| {
@@ -153,6 +164,15 @@ impl Places {
         Some(within(span, Thing::Block(number), path, first * 512, length * 512))
     }
 
+    /// The file or device that a loop device shows, from its offset on.
+    fn below_a_loop(&self, span: &Span, folder: &Path, path: String) -> Option<Span> {
+        let found = self.thing(Path::new(&path))?;
+        let number = |name: &str| text(&folder.join("loop").join(name))?.parse().ok();
+        let (offset, limit) = (number("offset").unwrap_or(0), number("sizelimit").unwrap_or(0));
+        let length = if limit == 0 { u64::MAX } else { limit };
+        Some(within(span, found, path.into(), offset, length))
+    }
+
     fn folder(&self, number: u64) -> PathBuf {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         self.sys.join(format!("dev/block/{major}:{minor}"))
@@ -167,15 +187,6 @@ impl Places {
         let name = events.lines().find_map(|line| line.strip_prefix("DEVNAME="));
         Some((number, self.dev.join(name.unwrap_or(&numbers))))
     }
-}
-
-/// The file or device that a loop device shows, from its offset on.
-fn below_a_loop(span: &Span, folder: &Path, path: String) -> Option<Span> {
-    let found = fs::metadata(&path).ok()?;
-    let number = |name: &str| text(&folder.join("loop").join(name))?.parse().ok();
-    let (offset, limit) = (number("offset").unwrap_or(0), number("sizelimit").unwrap_or(0));
-    let length = if limit == 0 { u64::MAX } else { limit };
-    Some(within(span, thing(&found)?, path.into(), offset, length))
 }
 
 /// The same range, seen from below: `first` further on, and no longer than `length`.
@@ -243,7 +254,7 @@ mod tests {
             fs::create_dir_all(&slaves).unwrap();
             std::os::unix::fs::symlink("../../sda/sda2", slaves.join("sda2")).unwrap();
         }
-        let places = Places { sys: root.join("sys"), dev: "/dev".into() };
+        let places = Places { sys: root.join("sys"), ..Places::default() };
         (root, places)
     }
 
@@ -261,8 +272,7 @@ mod tests {
         let meet = |one: &[Span], other: &[Span]| {
             one.iter().any(|one| other.iter().any(|other| one.meets(other)))
         };
-        let found = fs::metadata(root.join("file")).unwrap();
-        let file = thing(&found).unwrap();
+        let file = places.thing(&root.join("file")).unwrap();
         let (disk, first, second) = (block(8, 0), block(8, 1), block(8, 2));
         for (one, other, expected) in [
             (whole(disk), whole(first), true),

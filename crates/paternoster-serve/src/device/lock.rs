@@ -30,13 +30,12 @@
 //! qemu-nbd 7.2 shows them (`tests/all/owners.rs` asks them again); systemd.io, "Locking Block
 //! Device Access".
 
-use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+
+use super::system::OpenFile;
 
 /// Where the bytes for what one does begin.
 const DOES: i64 = 100;
@@ -91,143 +90,93 @@ impl Use {
 
 /// Takes the locks of this use and checks whether others conflict; conflicts are returned, and the
 /// locks stay.
-pub(super) fn take(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
+pub(super) fn take(file: &dyn OpenFile, wanted: Use) -> Result<(), Refusal> {
     for byte in wanted.bytes() {
-        match call(fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
+        match call(file, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
             Ok(_) => {}
             // A program with a write lock there does not follow the convention, and wants to be
             // alone.
             Err(Errno::AGAIN | Errno::ACCESS) => {
-                return Err(Refusal::Taken(holder(fd, "an exclusive lock")));
+                return Err(Refusal::Taken(holder(file, "an exclusive lock")));
             }
             Err(errno) => return Err(Refusal::Unable(errno.into())),
         }
     }
-    ask(fd, wanted)
+    ask(file, wanted)
 }
 
 /// Gives back what was taken by this descriptor, also where a child that has not yet become another
 /// program has it, too.
-pub(super) fn give_back(fd: BorrowedFd<'_>) {
+pub(super) fn give_back(file: &dyn OpenFile) {
     // All bytes, as 0 means to the end of what there can be. What fails goes with the descriptor.
-    let _gone = range(fd, libc::F_OFD_SETLK, libc::F_UNLCK, 0, 0);
-    let _gone = flock(fd, FlockOperation::Unlock);
+    let _gone = file.lock(libc::F_OFD_SETLK, libc::F_UNLCK, 0, 0);
+    let _gone = file.lock_all(FlockOperation::Unlock);
 }
 
 /// Gives back what this use does not need.
-pub(super) fn give_back_all_but(fd: BorrowedFd<'_>, wanted: Use) {
+pub(super) fn give_back_all_but(file: &dyn OpenFile, wanted: Use) {
     let all = Use { writes: true, shared: false };
     for byte in all.bytes().filter(|byte| wanted.bytes().all(|kept| kept != *byte)) {
         // What fails goes with the descriptor.
-        let _gone = range(fd, libc::F_OFD_SETLK, libc::F_UNLCK, byte, 1);
+        let _gone = file.lock(libc::F_OFD_SETLK, libc::F_UNLCK, byte, 1);
     }
 }
 
 /// Checks whether others conflict with this use.
-pub(super) fn ask(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
+pub(super) fn ask(file: &dyn OpenFile, wanted: Use) -> Result<(), Refusal> {
     #[cfg(test)]
     if crate::device_loop::planted::has(crate::device_loop::planted::Bug::LocksNothing) {
         return Ok(());
     }
     let taken = |byte| {
-        let found = call(fd, libc::F_OFD_GETLK, libc::F_WRLCK, byte);
+        let found = call(file, libc::F_OFD_GETLK, libc::F_WRLCK, byte);
         found.map(|found| found != libc::F_UNLCK).map_err(|errno| Refusal::Unable(errno.into()))
     };
     for right in wanted.minds() {
         if taken(DOES + right)? {
             let what = if *right == WRITE { "it open to write" } else { "the right to resize it" };
-            return Err(Refusal::Taken(holder(fd, what)));
+            return Err(Refusal::Taken(holder(file, what)));
         }
     }
     for right in wanted.does() {
         if taken(MINDS + right)? {
             let what = if *right == WRITE { "it for itself to write" } else { "it for itself" };
-            return Err(Refusal::Taken(holder(fd, what)));
+            return Err(Refusal::Taken(holder(file, what)));
         }
     }
     Ok(())
 }
 
 /// One call on one byte; the kind of lock that was found there.
-fn call(fd: BorrowedFd<'_>, command: i32, kind: i32, byte: i64) -> Result<i32, Errno> {
-    range(fd, command, kind, byte, 1)
-}
-
-fn range(
-    fd: BorrowedFd<'_>,
-    command: i32,
-    kind: i32,
-    start: i64,
-    length: i64,
-) -> Result<i32, Errno> {
-    // SAFETY: a flock is plain numbers; all zeroes is one. (Its process must be 0 here.)
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
-    lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
-    (lock.l_start, lock.l_len) = (start, length);
-    // SAFETY: the descriptor is open as long as it is borrowed, and the lock outlives the call.
-    let done = unsafe { libc::fcntl(fd.as_raw_fd(), command, &raw mut lock) };
-    if done == 0 {
-        return Ok(lock.l_type.into());
-    }
-    let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-    Err(Errno::from_raw_os_error(errno))
+fn call(file: &dyn OpenFile, command: i32, kind: i32, byte: i64) -> Result<i32, Errno> {
+    file.lock(command, kind, byte, 1)
 }
 
 /// Whether this process alone changes what the whole disk holds, as udev's convention has it.
-pub(super) fn take_disk(fd: BorrowedFd<'_>) -> Result<(), Refusal> {
-    match flock(fd, FlockOperation::NonBlockingLockShared) {
+pub(super) fn take_disk(file: &dyn OpenFile) -> Result<(), Refusal> {
+    match file.lock_all(FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(()),
         Err(Errno::WOULDBLOCK) => {
             let what = "flock on it: it changes what is on the disk";
-            Err(Refusal::Taken(holder(fd, what)))
+            Err(Refusal::Taken(holder(file, what)))
         }
         Err(errno) => Err(Refusal::Unable(errno.into())),
     }
 }
 
 /// `qemu-nbd (process 4711) has WHAT`, or who else, as far as /proc tells.
-fn holder(fd: BorrowedFd<'_>, what: &str) -> String {
-    let who = find_holder(fd).unwrap_or_else(|| "another program".to_owned());
+fn holder(file: &dyn OpenFile, what: &str) -> String {
+    let who = file.holder().unwrap_or_else(|| "another program".to_owned());
     format!("{who} has {what}")
-}
-
-/// Which processes have a lock on this file. Locks of open files have no process in /proc/locks,
-/// but each is listed with the descriptor that took it.
-fn find_holder(fd: BorrowedFd<'_>) -> Option<String> {
-    let metadata = fs::File::from(fd.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
-    let file = (metadata.dev(), metadata.ino());
-    let end = format!(":{}", metadata.ino());
-    let own = std::process::id().to_string();
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut processes = processes.filter_map(|entry| entry.file_name().into_string().ok());
-    processes.find_map(|process| {
-        let is_other = process.bytes().all(|byte| byte.is_ascii_digit()) && process != own;
-        let infos = is_other.then(|| fs::read_dir(format!("/proc/{process}/fdinfo")).ok())??;
-        let mut names = infos.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let has_it = names.any(|name| {
-            let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{name}"));
-            let locked = info.unwrap_or_default().lines().any(|line| {
-                line.starts_with("lock:")
-                    && line.split_whitespace().any(|word| word.ends_with(&end))
-            });
-            let same = || fs::metadata(format!("/proc/{process}/fd/{name}")).ok();
-            locked && same().is_some_and(|found| (found.dev(), found.ino()) == file)
-        });
-        let name = || fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-        has_it.then(|| format!("{} (process {process})", harmless(name().trim())))
-    })
-}
-
-/// A process gives itself its name.
-fn harmless(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
     use std::path::PathBuf;
+
+    use super::*;
+    use crate::device::system::kernel::handle;
 
     struct Temporary(PathBuf);
 
@@ -252,20 +201,20 @@ mod tests {
         let name = format!("paternoster-lock-{}", std::process::id());
         let path = Temporary(std::env::temp_dir().join(name));
         fs::write(&path.0, "").unwrap();
-        let open = || fs::File::open(&path.0).unwrap();
+        let open = || handle(fs::File::open(&path.0).unwrap().into());
         for first in ALL {
             for second in ALL {
                 let minds = |one: Use, other: Use| !one.shared && other.writes;
                 let together = !minds(first, second) && !minds(second, first);
                 let (one, other) = (open(), open());
-                assert!(take(one.as_fd(), first).is_ok(), "{first:?}: nobody is there");
-                assert_eq!(ask(other.as_fd(), second).is_ok(), together, "{first:?} {second:?}");
-                assert_eq!(take(other.as_fd(), second).is_ok(), together, "{first:?} {second:?}");
+                assert!(take(&*one, first).is_ok(), "{first:?}: nobody is there");
+                assert_eq!(ask(&*other, second).is_ok(), together, "{first:?} {second:?}");
+                assert_eq!(take(&*other, second).is_ok(), together, "{first:?} {second:?}");
                 // Not by closing alone: a child of another test has them, too, until it is another
                 // program.
-                give_back(one.as_fd());
-                give_back(other.as_fd());
-                assert!(ask(open().as_fd(), ALL[1]).is_ok(), "both have gone");
+                give_back(&*one);
+                give_back(&*other);
+                assert!(ask(&*open(), ALL[1]).is_ok(), "both have gone");
             }
         }
     }
@@ -277,12 +226,13 @@ mod tests {
         let path = Temporary(std::env::temp_dir().join(name));
         fs::write(&path.0, "").unwrap();
         let strange = fs::File::options().write(true).open(&path.0).unwrap();
+        let strange = handle(strange.into());
         for byte in DOES..DOES + 4 {
-            call(strange.as_fd(), libc::F_OFD_SETLK, libc::F_WRLCK, byte).unwrap();
+            call(&*strange, libc::F_OFD_SETLK, libc::F_WRLCK, byte).unwrap();
         }
         for wanted in ALL {
-            let own = fs::File::open(&path.0).unwrap();
-            assert!(matches!(take(own.as_fd(), wanted), Err(Refusal::Taken(_))), "{wanted:?}");
+            let own = handle(fs::File::open(&path.0).unwrap().into());
+            assert!(matches!(take(&*own, wanted), Err(Refusal::Taken(_))), "{wanted:?}");
         }
     }
 }

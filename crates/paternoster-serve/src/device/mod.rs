@@ -18,6 +18,7 @@
 //!     ├──▶ uring    io_uring                      plain       a job by plain system calls
 //!     ├──▶ threads  plain threads                 clearing    how a range becomes zeroes
 //!     └──▶ model    a model tells the time        durability  what is owed to a flush
+//! system: names, opening and locks, a seam
 //! calls: the calls on a file, one seam   uring::ring: those that do not wait, another
 //! holes: where a file has data        surveyor: a thread that asks, and may wait
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
@@ -53,6 +54,7 @@ pub(crate) mod pieces;
 pub(crate) mod plain;
 pub mod real;
 mod surveyor;
+pub mod system;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -22,6 +22,7 @@ use super::handed::Handed;
 use super::inline::Inline;
 use super::model;
 use super::pieces::VECTORS;
+use super::system::System;
 use super::threads::Threads;
 use super::uring::Uring;
 use super::{Backend, FileFacts, NewFile};
@@ -127,11 +128,15 @@ pub enum OpenError {
 /// # Errors
 /// [`OpenError`]: the file, what was done with it, what would be right.
 pub fn open(config: &Device) -> Result<Opened, OpenError> {
-    open_with(config, None)
+    open_with(&System::default(), config, None)
 }
 
 /// As [`open`], with files that another process has handed over.
-pub(crate) fn open_with(config: &Device, handed: Option<&Handed>) -> Result<Opened, OpenError> {
+pub(crate) fn open_with(
+    system: &System,
+    config: &Device,
+    handed: Option<&Handed>,
+) -> Result<Opened, OpenError> {
     let wrong = |why: String| OpenError::Device { device: config.name.clone(), why };
     if config.volumes.is_empty() || config.volumes.len() > usize::from(u16::MAX) {
         let count = config.volumes.len();
@@ -146,7 +151,7 @@ pub(crate) fn open_with(config: &Device, handed: Option<&Handed>) -> Result<Open
     };
     let direct = direct(config);
     let files = config.volumes.iter();
-    let files = files.map(|volume| File::open(&volume.path, direct, volume.readonly));
+    let files = files.map(|volume| File::open(system, &volume.path, direct, volume.readonly));
     let files = files.map(|file| {
         Ok(match handed {
             Some(handed) => handed.put_into(file?),
@@ -167,8 +172,12 @@ pub(crate) fn open_with(config: &Device, handed: Option<&Handed>) -> Result<Open
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_one(config: &Device, volume: &Volume) -> Result<NewFile, OpenError> {
-    File::open(&volume.path, direct(config), volume.readonly).map(NewFile)
+pub(crate) fn open_one(
+    system: &System,
+    config: &Device,
+    volume: &Volume,
+) -> Result<NewFile, OpenError> {
+    File::open(system, &volume.path, direct(config), volume.readonly).map(NewFile)
 }
 
 /// Whether its files pass the cache by. A model's time goes by while its data are moved: the page

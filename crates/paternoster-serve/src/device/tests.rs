@@ -15,6 +15,7 @@ use self::rig::{PAGE, Rig, SIZE, Temporary, byte, config, engines, folders, patt
 use super::files::File;
 use super::inline::Inline;
 use super::open::open;
+use super::system::System;
 use super::threads::Threads;
 use super::uring::Uring;
 use super::{Backend, Extent, Full, Job, Work};
@@ -157,7 +158,7 @@ fn a_flush_concerns_every_file() {
         (Temporary::new(&std::env::temp_dir(), SIZE), Temporary::new(&std::env::temp_dir(), SIZE));
     for lost in [0, 1] {
         let opened = || -> Vec<File> {
-            let open = |path| File::open(path, Direct::Auto, false).unwrap();
+            let open = |path| File::open(&System::default(), path, Direct::Auto, false).unwrap();
             let files = vec![open(&a.0), open(&b.0)];
             files[lost].durability.failed(libc::ENOSPC);
             files
@@ -240,7 +241,7 @@ fn what_cannot_be_cleared_is_written() {
     for folder in folders() {
         let file = Temporary::new(&folder, SIZE);
         let opened = || {
-            let opened = File::open(&file.0, Direct::Auto, false).unwrap();
+            let opened = File::open(&System::default(), &file.0, Direct::Auto, false).unwrap();
             opened.refusals.refuse_all();
             vec![opened]
         };

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use crate::config;
 use crate::device::FileFacts;
 use crate::device::identity::is_one_thing;
+use crate::device::system::System;
 
 /// Sectors of a line at most: 8 EiB. The queue's device has this many, so that volumes can come
 /// while it runs.
@@ -68,11 +69,12 @@ impl Place {
 /// # Errors
 /// A volume that reaches beyond its file, or has nothing.
 pub(super) fn lay_out(
+    system: &System,
     volumes: &[config::Volume],
     facts: impl Fn(u16) -> FileFacts,
 ) -> Result<(Vec<Place>, u64), String> {
     let mut places: Vec<Place> = Vec::with_capacity(volumes.len());
-    let mut line = Line::default();
+    let mut line = Line { system: system.clone(), ..Line::default() };
     for (file, volume) in (0u16..).zip(volumes) {
         places.push(line.lay(volume, file, facts(file))?);
     }
@@ -84,12 +86,19 @@ pub(super) fn lay_out(
 pub struct Line {
     files: Vec<(PathBuf, u64)>,
     end: u64,
+    /// Where their names are.
+    system: System,
 }
 
 impl Line {
     /// The line with these places.
-    pub(super) fn of<'a>(places: impl Iterator<Item = &'a Place>, end: u64) -> Line {
-        Line { files: places.map(|place| (place.path.clone(), place.base)).collect(), end }
+    pub(super) fn of<'a>(
+        places: impl Iterator<Item = &'a Place>,
+        end: u64,
+        system: &System,
+    ) -> Line {
+        let files = places.map(|place| (place.path.clone(), place.base)).collect();
+        Line { files, end, system: system.clone() }
     }
 
     pub(super) const fn end(&self) -> u64 {
@@ -107,7 +116,8 @@ impl Line {
         facts: FileFacts,
     ) -> Result<Place, String> {
         let block = u64::from(facts.block);
-        let base = match self.files.iter().find(|(path, _)| is_one_thing(path, &volume.path)) {
+        let known = |path: &PathBuf| is_one_thing(&self.system, path, &volume.path);
+        let base = match self.files.iter().find(|(path, _)| known(path)) {
             Some((_, base)) => *base,
             None => {
                 let base = self.end;
@@ -177,7 +187,7 @@ mod tests {
             volume("y", "a", 4096, None),
             volume("z", "b", 0, None),
         ];
-        let (places, end) = lay_out(&volumes, |_| FACTS).unwrap();
+        let (places, end) = lay_out(&System::default(), &volumes, |_| FACTS).unwrap();
         let sectors: Vec<u64> = places.iter().map(|place| place.sector(0)).collect();
         assert_eq!(sectors, [0, 8, 4096]);
         assert_eq!(places[1].size, (1 << 20) - 4096);
@@ -189,7 +199,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let volumes = [volume("x", "a", 1 << 19, Some(1 << 20))];
-        let message = lay_out(&volumes, |_| FACTS).unwrap_err();
+        let message = lay_out(&System::default(), &volumes, |_| FACTS).unwrap_err();
         assert!(message.contains("524288 + 1048576"), "{message}");
     }
 }

@@ -94,6 +94,7 @@ use crate::control::order::Asked;
 use crate::device::arena::Arena;
 use crate::device::claim::Claim;
 use crate::device::lender::{Lender, Loan};
+use crate::device::system::System;
 use crate::host::notify::Pulse;
 use crate::recorded_queue::RecordedQueue;
 use crate::stats::Stats;
@@ -167,6 +168,8 @@ pub struct DeviceLoop {
     ending: usize,
     /// Where the next file begins on the line.
     line_end: u64,
+    /// Where names and files are.
+    system: System,
     tenants: Tenants,
     pools: Pools,
     queue_limit: QueueLimit,

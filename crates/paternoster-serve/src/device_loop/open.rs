@@ -131,7 +131,8 @@ impl DeviceLoop {
         device: &config::Device,
         options: &Options,
     ) -> Result<Opened, String> {
-        let opened = device::open::open_with(device, options.handed_files().as_deref());
+        let opened =
+            device::open::open_with(&options.system, device, options.handed_files().as_deref());
         let opened = opened.map_err(|error| format!("device {}: {error}", device.name))?;
         let notes = opened.note.into_iter().collect();
         let backend = match options.wrap {
@@ -150,8 +151,9 @@ impl DeviceLoop {
         options: &Options,
     ) -> Result<Opened, String> {
         let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
-        let (places, line_end) = geometry::lay_out(&device.volumes, |file| backend.file(file))
-            .map_err(|error| told(&error))?;
+        let (places, line_end) =
+            geometry::lay_out(&options.system, &device.volumes, |file| backend.file(file))
+                .map_err(|error| told(&error))?;
         let facts = facts(&*backend, &places);
         let arena =
             Arena::new(usize::try_from(device.memory).unwrap_or(usize::MAX).max(4 * LARGEST))
@@ -200,6 +202,7 @@ impl DeviceLoop {
             ending: 0,
             places,
             line_end,
+            system: options.system.clone(),
             capped,
             at_once,
             tenants,

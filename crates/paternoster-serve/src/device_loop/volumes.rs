@@ -59,7 +59,7 @@ impl DeviceLoop {
     pub(super) fn line(&self) -> Line {
         let all = self.places.iter().zip(&self.drained);
         let open = all.filter(|(_, draining)| !draining.is_gone).map(|(place, _)| place);
-        Line::of(open, self.line_end)
+        Line::of(open, self.line_end, &self.system)
     }
 
     /// Removes and adds volumes, and orders them as configured; returns those for which there was

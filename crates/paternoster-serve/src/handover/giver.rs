@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use super::channel::{Channel, RECORD_MOST};
 use super::{BYTES_MOST, CONNECTIONS_MOST, OPENING, WORD, next, record, told};
 use crate::config::{Identity, Level};
+use crate::device::system::OpenFile;
 use crate::device_loop::handover::{HandoverMessage, Leave, Leaving, Post, Verdict};
 use crate::device_loop::inbox::Slot;
 use crate::device_loop::{DeviceLoopHandle, Message};
@@ -172,9 +173,9 @@ impl Giver {
             send(other, record::PIDFILE, &record::At { at }, &[&pidfile.as_fd()])?;
         }
         let claims = self.keeper.hold(|_, claims| claims.to_hand_over().map_err(told))?;
-        for (fds, [writes, shared, alone]) in &claims {
-            let (writes, shared, alone) = (*writes, *shared, *alone);
-            send(other, record::CLAIM, &record::ClaimState { writes, shared, alone }, fds)?;
+        for (files, [writes, shared, alone]) in claims {
+            let fds: Vec<OwnedFd> = files.into_iter().filter_map(OpenFile::descriptor).collect();
+            send(other, record::CLAIM, &record::ClaimState { writes, shared, alone }, &fds)?;
         }
         for (_, device_loop) in &self.device_loops {
             let (answer, answers) = channel();

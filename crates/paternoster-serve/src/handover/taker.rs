@@ -26,6 +26,7 @@ use super::{
 };
 use crate::device::claim::Claims;
 use crate::device::handed::Handed;
+use crate::device::system::{System, kernel};
 use crate::host::notify::Notify;
 use crate::host::ours::Ours;
 use crate::host::peer;
@@ -85,7 +86,8 @@ impl Takeover {
                 }
                 record::CLAIM if count != 0 => {
                     let record::ClaimState { writes, shared, alone } = parsed(kind, &payload)?;
-                    claims.push((fds, [writes, shared, alone]));
+                    let files = fds.into_iter().map(kernel::handle).collect();
+                    claims.push((files, [writes, shared, alone]));
                 }
                 record::FILE if count != 0 => {
                     let record::FileState { lost } = parsed(kind, &payload)?;
@@ -93,7 +95,8 @@ impl Takeover {
                 }
                 record::INVENTORY if count == 0 => {
                     let inventory = parsed(kind, &payload)?;
-                    let (sockets, claims) = (Mutex::new(sockets), Claims::taken(claims, &ours));
+                    let (sockets, claims) =
+                        (Mutex::new(sockets), Claims::taken(&System::default(), claims, &ours));
                     return Ok(Takeover { other, sockets, claims, files, ours, inventory });
                 }
                 _ => return Err(many(kind, count)),

@@ -18,23 +18,23 @@
 //! Invariant: the locks of a file are those of its claims' uses, unless another process has the
 //! open file, too (a handover): then nothing is released here.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::super::identity::Thing;
 use super::super::lock::{self, Refusal, Use};
+use super::super::system::{Handle, OpenFile};
 use crate::host::ours::Ours;
 use crate::locked::locked;
 
 /// An open file with locks, given back when it goes.
 #[derive(Debug)]
-pub(super) struct Held(pub(super) OwnedFd, pub(super) Ours);
+pub(super) struct Held(pub(super) Handle, pub(super) Ours);
 
 impl Drop for Held {
     fn drop(&mut self) {
         // One that another process has, too, would be unlocked for that one.
         if self.1.is() {
-            lock::give_back(self.0.as_fd());
+            lock::give_back(&*self.0);
         }
     }
 }
@@ -58,15 +58,15 @@ pub(super) struct Locks {
 
 impl Locks {
     /// The one that is locked.
-    fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.held.as_ref().map(|held| held.0.as_fd())
+    fn file(&self) -> Option<&dyn OpenFile> {
+        self.held.as_ref().map(|held| &*held.0)
     }
 
     /// What is open, for another process: the one that is locked comes first.
-    pub(super) fn clones(&self) -> std::io::Result<Vec<OwnedFd>> {
+    pub(super) fn clones(&self) -> std::io::Result<Vec<Handle>> {
         let beside = locked(&self.beside);
         let all = [&self.held, &beside.disk, &beside.alone];
-        all.into_iter().flatten().map(|held| held.0.try_clone()).collect()
+        all.into_iter().flatten().map(|held| held.0.share()).collect()
     }
 
     /// Additional open files.
@@ -93,7 +93,7 @@ impl Locks {
         if let (Some(rest), Some(Held(file, ours))) = (all(uses), &self.held)
             && ours.is()
         {
-            lock::give_back_all_but(file.as_fd(), rest);
+            lock::give_back_all_but(&**file, rest);
             let mut beside = self.beside();
             if !rest.writes || rest.shared {
                 beside.alone = None;

@@ -13,8 +13,12 @@
 //! model says so; C2 what was refused has changed nothing for others; C3 at the end nothing is
 //! locked.
 
+use std::fs;
+
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
+
+use rustix::fs::{Mode, open as open_path};
 
 use super::*;
 use crate::config::{Direct, Engine};

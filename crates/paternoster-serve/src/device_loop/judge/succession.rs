@@ -38,6 +38,7 @@ use super::{Stage, config, keep_memory};
 use crate::config::{Device, Volume};
 use crate::device::Giving;
 use crate::device::claim::Claims;
+use crate::device::system::System;
 use crate::device_loop::handover::{HandoverMessage, Leave, Leaving, Verdict};
 use crate::handover::record::HandedConnection;
 use crate::host::ours::Ours;
@@ -175,7 +176,7 @@ impl Heir {
         let claims = claims.as_ref().expect("it serves").to_hand_over().expect("descriptors");
         Heir {
             given: house.opened.iter().cloned().zip(lost).collect(),
-            claims: Claims::taken(claims, &ours),
+            claims: Claims::taken(&System::default(), claims, &ours),
             ours,
         }
     }
