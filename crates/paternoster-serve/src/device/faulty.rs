@@ -231,6 +231,10 @@ unsafe impl Backend for Faulty {
         unsafe { self.inner.register(arena) };
     }
 
+    fn shares_errors(&self, file: u16) -> [bool; 2] {
+        self.inner.shares_errors(file)
+    }
+
     fn lost(&self) -> Option<i32> {
         self.inner.lost()
     }

@@ -177,6 +177,12 @@ pub(crate) fn lost(files: &[File]) -> Option<i32> {
     files.iter().find_map(|file| file.durability.is_not_lost().err())
 }
 
+/// As `Backend::shares_errors`: where the page cache is between, errors are its descriptions'.
+pub(crate) fn shares_errors(files: &[File], file: u16) -> [bool; 2] {
+    let cached = files.get(usize::from(file)).filter(|file| !file.direct);
+    cached.map_or([false; 2], |file| [true, !file.calls.flushes_alone()])
+}
+
 /// Files that can be handed to another process.
 pub(crate) fn to_hand_over(files: &[File]) -> Vec<Giving> {
     let used = files.iter().filter(|file| !file.is_nothing());

@@ -62,6 +62,7 @@ use paternoster_core::Nanos;
 
 use super::arena::{Arena, Block, Region};
 use super::surveyor::Surveyor;
+use super::witnesses::Witnesses;
 use super::{Backend, Extent, Finished, Full, Job, NewFile, Piece};
 
 /// A block on its way to a backend, or back.
@@ -91,6 +92,7 @@ pub struct Lender {
     finished: Vec<Finished>,
     /// How many of these were reported.
     told: usize,
+    witnesses: Witnesses,
     /// Kept to be used again.
     pieces: Vec<Piece>,
     surveyor: Option<Surveyor>,
@@ -120,6 +122,7 @@ impl Lender {
             lent: (0..depth).map(|_| Vec::new()).collect(),
             finished: Vec::with_capacity(depth),
             told: 0,
+            witnesses: Witnesses::new(depth),
             pieces: Vec::new(),
             surveyor: Surveyor::new().ok(),
             surveyed: Vec::new(),
@@ -167,6 +170,10 @@ impl Lender {
         // back, and then their memory is never unmapped.
         unsafe { self.backend.submit(now, Job { pieces: &self.pieces, ..job }) }?;
         exchange(lent, loans);
+        if !self.backend.does_at_once() {
+            let shared = || self.backend.shares_errors(job.file);
+            self.witnesses.begin(job.slot, job.work, job.file, shared);
+        }
         Ok(())
     }
 
@@ -177,7 +184,9 @@ impl Lender {
 
     /// Asks the backend what has ended by now; returns whether there is anything not reported yet.
     pub fn reap(&mut self, now: Nanos) -> bool {
+        let before = self.finished.len();
         self.backend.reap(now, &mut self.finished);
+        self.witnesses.hear(&mut self.finished, before);
         self.told < self.finished.len()
     }
 

@@ -22,6 +22,7 @@
 //! calls: the calls on a file, one seam   uring::ring: those that do not wait, another
 //! holes: where a file has data        surveyor: a thread that asks, and may wait
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
+//! witnesses: a durable write's end waits for those of others that may be told of its loss
 //! claim: an image has one owner (identity: what a path is; lock: who else has it)
 //! content: what is plainly no raw disk
 //! arena: memory for data under way, in blocks      lender: what of it a backend has
@@ -59,6 +60,7 @@ pub mod system;
 mod tests;
 mod threads;
 pub(crate) mod uring;
+mod witnesses;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -238,6 +240,12 @@ pub unsafe trait Backend: Send {
     /// no flush ends well any more.
     fn lost(&self) -> Option<i32> {
         None
+    }
+
+    /// Whether a durable write of this file may be told, in place of another one, that data were
+    /// lost; and whether a flush may.
+    fn shares_errors(&self, _file: u16) -> [bool; 2] {
+        [false; 2]
     }
 
     /// Its open files, to be handed to another process; none if that cannot be.

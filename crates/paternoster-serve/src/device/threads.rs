@@ -182,6 +182,10 @@ unsafe impl Backend for Threads {
         files::remove(files, file)
     }
 
+    fn shares_errors(&self, file: u16) -> [bool; 2] {
+        files::shares_errors(&self.shared.files(), file)
+    }
+
     fn lost(&self) -> Option<i32> {
         files::lost(&self.shared.files())
     }

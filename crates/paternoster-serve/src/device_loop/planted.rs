@@ -26,6 +26,8 @@ pub(crate) enum Bug {
     OwesNothing,
     /// A stop closes connections at once, whatever was accepted.
     ClosesAtOnce,
+    /// A durable write is told as done while another may be told of its loss.
+    AsksNoWitness,
     /// The next flush repeats a failed sync, and believes its result.
     ForgetsLoss,
     /// The rest of a short read or write is not moved.

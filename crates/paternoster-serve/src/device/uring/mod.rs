@@ -277,6 +277,10 @@ unsafe impl<R: Ring> Backend for Uring<R> {
         removed
     }
 
+    fn shares_errors(&self, file: u16) -> [bool; 2] {
+        files::shares_errors(&self.files, file)
+    }
+
     fn lost(&self) -> Option<i32> {
         files::lost(&self.files)
     }

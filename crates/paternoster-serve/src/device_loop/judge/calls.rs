@@ -58,6 +58,32 @@ impl Opened {
         to_file: bool,
         durable: bool,
     ) -> Result<u64, i32> {
+        // SAFETY: the caller's promise.
+        let moved = unsafe { self.begin(vectors, offset, to_file, durable) }?;
+        self.end(moved, offset, durable)
+    }
+
+    /// A durable write ends, and is told of failed write-backs.
+    pub(super) fn end(&self, moved: u64, offset: u64, durable: bool) -> Result<u64, i32> {
+        if durable {
+            let start = self.bytes.start + usize::try_from(offset).unwrap();
+            let range = start..start + usize::try_from(moved).unwrap();
+            self.told(&mut self.medium.state(), Description::Data, range)?;
+        }
+        Ok(moved)
+    }
+
+    /// As [`Opened::transfer`], but for what a durable write is told at its end.
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn begin(
+        &self,
+        vectors: &[iovec],
+        offset: u64,
+        to_file: bool,
+        durable: bool,
+    ) -> Result<u64, i32> {
         let state = &mut *self.medium.state();
         let start = self.bytes.start + usize::try_from(offset).unwrap();
         let length: usize = vectors.iter().map(|vector| vector.iov_len).sum();
@@ -85,7 +111,6 @@ impl Opened {
         }
         if durable {
             state.sync(start..start + some);
-            self.told(state, Description::Data, range)?;
         }
         Ok(some as u64)
     }

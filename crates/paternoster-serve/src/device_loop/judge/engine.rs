@@ -76,9 +76,14 @@ pub(super) fn open(
     let medium = medium.clone();
     let inner: Box<dyn Backend> = match plan.engine {
         Engine::Inline => Box::new(Inline::new(files, depth)),
-        Engine::Threads => {
-            Box::new(Loose { medium: medium.clone(), server, files, depth, held: Vec::new() })
-        }
+        Engine::Threads => Box::new(Loose {
+            medium: medium.clone(),
+            server,
+            files,
+            depth,
+            held: Vec::new(),
+            unseen: Vec::new(),
+        }),
         Engine::Ring => {
             let ring = DiskRing {
                 medium: medium.clone(),
@@ -90,6 +95,7 @@ pub(super) fn open(
                 waiting: VecDeque::new(),
                 held: Vec::new(),
                 done: VecDeque::new(),
+                unseen: Vec::new(),
             };
             Box::new(Uring::over(ring, Event::new().expect("an event"), files, depth))
         }
@@ -196,6 +202,10 @@ unsafe impl Backend for Watched {
         unsafe { self.inner.register(arena) };
     }
 
+    fn shares_errors(&self, file: u16) -> [bool; 2] {
+        self.inner.shares_errors(file)
+    }
+
     fn lost(&self) -> Option<i32> {
         self.inner.lost()
     }
@@ -231,6 +241,28 @@ impl Medium {
         may.get(usize::try_from(which).unwrap()).copied()
     }
 
+    /// Whether a durable write does its work some time before its end.
+    fn writes_early(&self) -> bool {
+        let state = &mut *self.state();
+        state.faults.write_backs != 0 && state.chance.once_in(2)
+    }
+
+    /// Whether what has ended is seen later than others' ends: only where that tells something.
+    fn is_unseen(&self) -> bool {
+        let state = &mut *self.state();
+        state.faults.write_backs != 0 && state.chance.once_in(4)
+    }
+
+    /// Which of what has ended is seen next, if any: it is where they are `all` there is.
+    fn choose_seen(&self, count: usize, all: bool) -> Option<usize> {
+        if count == 0 {
+            return None;
+        }
+        let state = &mut *self.state();
+        let is_next = all || state.lets_go || state.chance.once_in(3);
+        is_next.then(|| usize::try_from(state.chance.below(count as u64)).unwrap())
+    }
+
     fn hangs(&self) -> bool {
         let state = &mut *self.state();
         state.chance.once_in(state.faults.hangs)
@@ -261,6 +293,8 @@ struct Loose {
     files: Vec<File>,
     depth: u32,
     held: Vec<Held>,
+    /// What has ended, and is not seen.
+    unseen: Vec<Finished>,
 }
 
 impl Loose {
@@ -302,16 +336,29 @@ unsafe impl Backend for Loose {
     fn kick(&mut self) {}
 
     fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
-        while !self.held.is_empty() && !self.medium.is_lazy() {
+        while !(self.held.is_empty() && self.unseen.is_empty()) && !self.medium.is_lazy() {
+            if let Some(seen) = self.medium.choose_seen(self.unseen.len(), self.held.is_empty()) {
+                finished.push(self.unseen.swap_remove(seen));
+                continue;
+            }
             let hangs = self.held.iter().map(|held| held.hangs);
-            let Some(which) = self.medium.choose(hangs) else { return };
+            let Some(which) = self.medium.choose(hangs) else {
+                finished.append(&mut self.unseen);
+                return;
+            };
             let held = self.held.swap_remove(which);
-            finished.push(Finished { slot: held.slot, error: self.perform(&held) });
+            let ended = Finished { slot: held.slot, error: self.perform(&held) };
+            let is_unseen = self.medium.is_unseen();
+            if is_unseen { &mut self.unseen } else { &mut *finished }.push(ended);
         }
     }
 
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn shares_errors(&self, file: u16) -> [bool; 2] {
+        crate::device::files::shares_errors(&self.files, file)
     }
 
     fn lost(&self) -> Option<i32> {
@@ -343,6 +390,16 @@ impl Drop for Loose {
     }
 }
 
+/// How far an entry is before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Not,
+    /// A sync has written back what it found.
+    Sync,
+    /// A durable write has moved this much, and written it back.
+    Moved(u64),
+}
+
 /// A ring whose entries are calls of the medium, in any order.
 struct DiskRing {
     medium: Medium,
@@ -352,9 +409,11 @@ struct DiskRing {
     registers: bool,
     is_enabled: bool,
     waiting: VecDeque<(u32, Entry)>,
-    /// With whether it hangs, and whether it has begun.
-    held: Vec<(u32, Entry, bool, bool)>,
+    /// With whether it hangs, and how far it is.
+    held: Vec<(u32, Entry, bool, Begun)>,
     done: VecDeque<(u64, i32)>,
+    /// What has ended, and is not seen.
+    unseen: Vec<(u64, i32)>,
 }
 
 // SAFETY: everything happens in one thread; what entries point to stays as `push` has it.
@@ -362,7 +421,7 @@ unsafe impl Send for DiskRing {}
 
 impl DiskRing {
     /// Makes an entry's call, or what is left of it; its result, as a completion has it.
-    fn perform(&self, number: u32, entry: Entry, has_begun: bool) -> i32 {
+    fn perform(&self, number: u32, entry: Entry, begun: Begun) -> i32 {
         self.medium.state().at = Some(number);
         let file = |file: u16| &self.files[usize::from(file)];
         let told = |ended: Result<(), rustix::io::Errno>| match ended {
@@ -370,6 +429,11 @@ impl DiskRing {
             Err(errno) => -errno.raw_os_error(),
         };
         let result = match entry {
+            Entry::Fixed { file: of, offset, .. } | Entry::Move { file: of, offset, .. }
+                if let Begun::Moved(some) = begun =>
+            {
+                moved(file(of).end(some, offset, true))
+            }
             Entry::Fixed { file: of, at, length, buffer: _, offset, to_file, durable } => {
                 let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
                 // SAFETY: the promise of `push`.
@@ -381,7 +445,7 @@ impl DiskRing {
                 // SAFETY: the same.
                 moved(unsafe { file(of).transfer(vectors, offset, to_file, durable) })
             }
-            Entry::Sync { file: which, of } => told(file(which).sync_as(of, has_begun)),
+            Entry::Sync { file: which, of } => told(file(which).sync_as(of, begun == Begun::Sync)),
             Entry::Allocate { file: of, flags, offset, length } => {
                 told(file(of).allocate(flags, offset, length))
             }
@@ -391,15 +455,40 @@ impl DiskRing {
         result
     }
 
-    /// Whether it is a sync that writes back what is dirty when it is given, and ends later: what
-    /// is written meanwhile is not covered by it.
-    fn begins(&self, entry: Entry) -> bool {
-        let Entry::Sync { file, .. } = entry else { return false };
-        let begins = self.medium.state().chance.once_in(2);
-        if begins {
-            self.files[usize::from(file)].begin_sync();
+    /// A sync may write back what is dirty when it is given, and end later: what is written
+    /// meanwhile is not covered by it. So may a durable write, which is told at its end what was
+    /// not told to another.
+    fn begin(&self, number: u32, entry: Entry) -> Begun {
+        let file = |file: u16| &self.files[usize::from(file)];
+        match entry {
+            Entry::Sync { file: of, .. } if self.medium.state().chance.once_in(2) => {
+                file(of).begin_sync();
+                Begun::Sync
+            }
+            Entry::Fixed { file: of, at, length, offset, durable: true, .. }
+                if self.medium.writes_early() =>
+            {
+                let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
+                self.begin_write(number, file(of), &[vector], offset)
+            }
+            Entry::Move { file: of, all, count, offset, durable: true, .. }
+                if self.medium.writes_early() =>
+            {
+                // SAFETY: the promise of `push`.
+                let vectors = unsafe { from_raw_parts(all, count as usize) };
+                self.begin_write(number, file(of), vectors, offset)
+            }
+            _ => Begun::Not,
         }
-        begins
+    }
+
+    /// One that fails at its beginning is made at its end.
+    fn begin_write(&self, number: u32, of: &Opened, vectors: &[iovec], offset: u64) -> Begun {
+        let before = self.medium.state().at.replace(number);
+        // SAFETY: the promise of `push`.
+        let begun = unsafe { of.begin(vectors, offset, true, true) };
+        self.medium.state().at = before;
+        begun.map_or(Begun::Not, Begun::Moved)
     }
 
     /// Its server has gone: everything ends, and something of it is done.
@@ -409,11 +498,12 @@ impl DiskRing {
                 entry,
                 Entry::Fixed { to_file: false, .. } | Entry::Move { to_file: false, .. }
             );
-            if !begun && !is_read && self.medium.is_done_unheard(self.server) {
-                let _unheard = self.perform(number, entry, false);
+            if begun == Begun::Not && !is_read && self.medium.is_done_unheard(self.server) {
+                let _unheard = self.perform(number, entry, begun);
             }
             self.done.push_back((u64::from(number), -ECANCELED));
         }
+        self.done.extend(self.unseen.drain(..));
     }
 }
 
@@ -459,8 +549,8 @@ impl Ring for DiskRing {
         let given: Vec<_> = self.waiting.drain(..count).collect();
         for (number, entry) in given {
             let hangs = self.medium.hangs();
-            let begins = self.begins(entry);
-            self.held.push((number, entry, hangs, begins));
+            let begun = self.begin(number, entry);
+            self.held.push((number, entry, hangs, begun));
         }
         if wait_for > 0 {
             self.end_all();
@@ -472,14 +562,26 @@ impl Ring for DiskRing {
         if let Some(done) = self.done.pop_front() {
             return Some(done);
         }
-        if self.held.is_empty() || self.medium.is_lazy() {
+        if (self.held.is_empty() && self.unseen.is_empty()) || self.medium.is_lazy() {
             return None;
         }
-        let which = self.medium.choose(self.held.iter().map(|(_, _, hangs, _)| *hangs))?;
-        let (number, entry, _, begun) = self.held.swap_remove(which);
-        // A job may need many, and moves with each.
-        self.medium.state().ended += 1;
-        Some((u64::from(number), self.perform(number, entry, begun)))
+        loop {
+            if let Some(seen) = self.medium.choose_seen(self.unseen.len(), self.held.is_empty()) {
+                return Some(self.unseen.swap_remove(seen));
+            }
+            let hangs = self.held.iter().map(|(_, _, hangs, _)| *hangs);
+            let Some(which) = self.medium.choose(hangs) else {
+                return self.unseen.pop();
+            };
+            let (number, entry, _, begun) = self.held.swap_remove(which);
+            // A job may need many, and moves with each.
+            self.medium.state().ended += 1;
+            let ended = (u64::from(number), self.perform(number, entry, begun));
+            if !self.medium.is_unseen() {
+                return Some(ended);
+            }
+            self.unseen.push(ended);
+        }
     }
 
     unsafe fn register(&mut self, _: &[iovec]) -> io::Result<()> {

@@ -533,10 +533,11 @@ fn what_was_wrong_is_found() {
             (Bug::KeepsHeads, "L3"),
             (Bug::OverlooksCaps, "L3"),
             (Bug::KeepsRules, "R1"),
+            (Bug::AsksNoWitness, "D1"),
         ];
         for (bug, law) in late {
             plant(Some(bug));
-            let found = first_broken(1, 4 * REQUESTS);
+            let found = first_broken(1, 8 * REQUESTS);
             plant(None);
             let (_, why, judged) = found.unwrap_or_else(|| panic!("not found: {bug:?}"));
             assert!(why.contains(law), "{bug:?}: found by another law: {why}");

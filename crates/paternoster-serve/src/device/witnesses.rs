@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Witnesses: a durable write is told as done when no other can still be told of its loss.
+//!
+//! The kernel reports a failed write-back once to each open description. Of two durable writes of
+//! one description that are under way together it gives one the error of both, and the end of the
+//! other may be seen first:
+//!
+//! ```text
+//! kernel    A's data are lost     B is told: EIO     A is told: 0
+//! here                                        A: 0 ── told as done? ── B: EIO
+//!                                             └────── waits for B ─────┴▶ A: EIO, too
+//! ```
+//!
+//! So each end that is good waits for the ends of those that were under way by then: what it was
+//! not told, one of them was. It waits for no other, so for no longer than the device takes for
+//! what it has already. Flushes are witnesses of each other, and of durable writes where they have
+//! no description of their own.
+//!
+//! Not concerned: what passes the page cache by, whose error is its own; what is done at once.
+//!
+//! Invariants: I1 a job is told once; I2 a job that has ended badly is told at once; I3 nothing is
+//! kept once the jobs that were under way at its end have ended.
+
+use super::{Finished, Work};
+
+/// A job that may be told of another's loss, or another of its.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    /// In the order of beginnings.
+    number: u64,
+    /// Which file it writes to; `None`: it is a flush.
+    file: Option<u16>,
+    /// Of a write: whether flushes use its description.
+    with_flushes: bool,
+}
+
+impl Job {
+    /// Whether either may be told what the other should be.
+    fn shares_with(&self, other: &Job) -> bool {
+        match (self.file, other.file) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => true,
+            (Some(_), None) => self.with_flushes,
+            (None, Some(_)) => other.with_flushes,
+        }
+    }
+}
+
+/// A job that has ended well.
+#[derive(Debug)]
+struct Kept {
+    slot: u32,
+    job: Job,
+    /// Those that had begun by then have smaller numbers.
+    until: u64,
+}
+
+/// Jobs under way that may be told of others' losses.
+#[derive(Debug)]
+pub(super) struct Witnesses {
+    /// By slot.
+    begun: Vec<Option<Job>>,
+    next: u64,
+    kept: Vec<Kept>,
+    /// Kept to be used again.
+    ended: Vec<Finished>,
+    under_way: usize,
+}
+
+impl Witnesses {
+    /// For slots below this.
+    pub(super) fn new(depth: usize) -> Witnesses {
+        Witnesses {
+            begun: vec![None; depth],
+            next: 0,
+            kept: Vec::with_capacity(depth),
+            ended: Vec::with_capacity(depth),
+            under_way: 0,
+        }
+    }
+
+    /// A job was taken; `shared`: whether the durable writes of its file are told of each other's
+    /// losses, and whether flushes are.
+    pub(super) fn begin(
+        &mut self,
+        slot: u32,
+        work: Work,
+        file: u16,
+        shared: impl FnOnce() -> [bool; 2],
+    ) {
+        let (file, with_flushes) = match work {
+            Work::Flush => (None, false),
+            Work::Write { fua: true } | Work::Zero { fua: true, .. } => match shared() {
+                [true, with_flushes] => (Some(file), with_flushes),
+                _ => return,
+            },
+            _ => return,
+        };
+        let job = Job { number: self.next, file, with_flushes };
+        if let Some(place) = self.begun.get_mut(slot as usize) {
+            self.next += 1;
+            self.under_way += 1;
+            *place = Some(job);
+        }
+    }
+
+    /// Of what was reported, `from` a place on, keeps what has witnesses, and lets go what has none
+    /// left.
+    pub(super) fn hear(&mut self, finished: &mut Vec<Finished>, from: usize) {
+        #[cfg(test)]
+        if crate::device_loop::planted::has(crate::device_loop::planted::Bug::AsksNoWitness) {
+            return;
+        }
+        if self.under_way == 0 {
+            return;
+        }
+        self.ended.extend(finished.drain(from..));
+        for place in 0..self.ended.len() {
+            let ended = self.ended[place];
+            let begun = self.begun.get_mut(ended.slot as usize).and_then(Option::take);
+            let Some(job) = begun else {
+                finished.push(ended);
+                continue;
+            };
+            self.under_way -= 1;
+            if ended.error == 0 && self.has_witness(&job, self.next) {
+                self.kept.push(Kept { slot: ended.slot, job, until: self.next });
+            } else {
+                finished.push(ended);
+            }
+            self.let_go(&job, ended.error, finished);
+        }
+        self.ended.clear();
+    }
+
+    /// Whether one that began before `until` is under way.
+    fn has_witness(&self, job: &Job, until: u64) -> bool {
+        let mut begun = self.begun.iter().flatten();
+        begun.any(|other| other.number < until && other.shares_with(job))
+    }
+
+    /// A witness has ended.
+    fn let_go(&mut self, witness: &Job, error: i32, finished: &mut Vec<Finished>) {
+        let mut place = 0;
+        while let Some(kept) = self.kept.get(place) {
+            let heard = kept.job.shares_with(witness) && witness.number < kept.until;
+            let error = if heard && error != 0 { libc::EIO } else { 0 };
+            if error == 0 && self.has_witness(&kept.job, kept.until) {
+                place += 1;
+                continue;
+            }
+            let slot = self.kept.remove(place).slot;
+            finished.push(Finished { slot, error });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITE: Work = Work::Write { fua: true };
+
+    fn ends(witnesses: &mut Witnesses, ended: &[(u32, i32)]) -> Vec<(u32, i32)> {
+        let each = ended.iter().map(|&(slot, error)| Finished { slot, error });
+        let mut finished: Vec<Finished> = each.collect();
+        witnesses.hear(&mut finished, 0);
+        finished.iter().map(|it| (it.slot, it.error)).collect()
+    }
+
+    /// Does a write that ended well wait for those that were under way by then, and for no other;
+    /// and has it an error if one of these has?
+    #[test]
+    fn a_good_end_waits_for_its_witnesses() {
+        let mut all = Witnesses::new(4);
+        all.begin(0, WRITE, 7, || [true, false]);
+        assert_eq!(ends(&mut all, &[(0, 0)]), [(0, 0)], "it was alone");
+        for slot in 0..3 {
+            all.begin(slot, WRITE, 7, || [true, false]);
+        }
+        assert_eq!(ends(&mut all, &[(0, 0)]), []);
+        all.begin(3, WRITE, 7, || [true, false]);
+        assert_eq!(ends(&mut all, &[(1, 0)]), [], "0 waits for 2, and 1 for 2 and 3");
+        assert_eq!(ends(&mut all, &[(2, 0)]), [(0, 0)], "2 waits for 3");
+        assert_eq!(ends(&mut all, &[(3, 28)]), [(3, 28), (1, 5), (2, 5)]);
+        assert_eq!((all.under_way, all.kept.len()), (0, 0));
+    }
+
+    /// Is a write of another file, one past the cache, and one that is not durable, left alone; and
+    /// is a flush a witness of flushes, and of writes whose description it has?
+    #[test]
+    fn others_are_no_witnesses() {
+        let mut all = Witnesses::new(8);
+        all.begin(0, WRITE, 1, || [true, false]);
+        all.begin(1, WRITE, 2, || [true, true]);
+        all.begin(2, WRITE, 1, || [false, false]);
+        all.begin(3, Work::Write { fua: false }, 1, || [true, false]);
+        all.begin(4, Work::Flush, 0, || [false, false]);
+        assert_eq!(ends(&mut all, &[(0, 0), (2, 0), (3, 0)]), [(0, 0), (2, 0), (3, 0)]);
+        assert_eq!(ends(&mut all, &[(1, 0)]), [], "the flush may have been told");
+        all.begin(5, Work::Flush, 0, || [false, false]);
+        assert_eq!(ends(&mut all, &[(5, 0)]), []);
+        assert_eq!(ends(&mut all, &[(4, 5)]), [(4, 5), (1, 5), (5, 5)]);
+    }
+}
