@@ -354,7 +354,7 @@ fn each(changes: &[Change], live: &Config) -> Vec<Change> {
 }
 
 /// Volumes of `new` that are not, just so, in `old`; with the place of their device.
-fn differing<'a>(old: &Config, new: &'a Config) -> Vec<(usize, &'a Volume)> {
+pub(crate) fn differing<'a>(old: &Config, new: &'a Config) -> Vec<(usize, &'a Volume)> {
     let mut all = Vec::new();
     for (place, device) in new.devices.iter().enumerate() {
         let known = old.devices.iter().find(|known| known.name == device.name);
@@ -405,7 +405,11 @@ fn opened(
 }
 
 /// What a loop takes: its attributes, and the places of its new volumes.
-fn take(device: &Device, files: Vec<(Volume, NewFile)>, seen: Seen) -> Result<Take, String> {
+pub(crate) fn take(
+    device: &Device,
+    files: Vec<(Volume, NewFile)>,
+    seen: Seen,
+) -> Result<Take, String> {
     let named = |why| format!("device {}: {why}", device.name);
     let attributes = attributes(device, seen.facts, seen.limits).map_err(named)?;
     let mut line = seen.line;

@@ -131,6 +131,12 @@ impl File {
         File { calls, ..self }
     }
 
+    /// What a ring knows it by.
+    #[cfg(test)]
+    pub(crate) fn raw(&self) -> std::os::fd::RawFd {
+        self.calls.raw()[0]
+    }
+
     /// Whether it is the placeholder of a removed file.
     pub(super) const fn is_nothing(&self) -> bool {
         self.facts.size == 0
@@ -194,7 +200,7 @@ pub(crate) fn to_hand_over(files: &[File]) -> Vec<Giving> {
 }
 
 /// Adds a file, in the place of one that is no longer used if there is one; returns its number.
-pub(super) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
+pub(crate) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
     let free = files.iter().position(File::is_nothing);
     let number = u16::try_from(free.unwrap_or(files.len())).ok()?;
     match free {
@@ -205,7 +211,7 @@ pub(super) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
 }
 
 /// Removes a file and returns it.
-pub(super) fn remove(files: &mut [File], file: u16) -> Option<NewFile> {
+pub(crate) fn remove(files: &mut [File], file: u16) -> Option<NewFile> {
     let place = files.get_mut(usize::from(file))?;
     Some(NewFile(std::mem::replace(place, File::nothing())))
 }

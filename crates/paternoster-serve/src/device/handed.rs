@@ -32,6 +32,12 @@ pub struct Giving {
 }
 
 impl Giving {
+    /// What a ring knows it by.
+    #[cfg(test)]
+    pub(crate) fn raw(&self) -> std::os::fd::RawFd {
+        self.calls.raw()[0]
+    }
+
     /// Its descriptors: for data, and for flushes if those have their own.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.calls.descriptors()

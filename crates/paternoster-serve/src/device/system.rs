@@ -114,13 +114,19 @@ pub(crate) trait OpenFile: Debug + Send + Sync {
 pub struct System(Arc<dyn FileSystem>);
 
 impl System {
+    /// Names and files that are not the operating system's.
+    #[cfg(test)]
+    pub(crate) fn new(files: Arc<dyn FileSystem>) -> System {
+        System(files)
+    }
+
     /// As [`FileSystem::stat`].
     pub(super) fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.0.stat(path)
     }
 
     /// As [`FileSystem::open`].
-    pub(super) fn open(&self, path: &Path, flags: OFlags) -> Result<Handle, Errno> {
+    pub(crate) fn open(&self, path: &Path, flags: OFlags) -> Result<Handle, Errno> {
         self.0.open(path, flags)
     }
 

@@ -170,6 +170,8 @@ pub struct DeviceLoop {
     line_end: u64,
     /// Where names and files are.
     system: System,
+    /// What closes files of volumes that have gone.
+    closer: volumes::Closer,
     tenants: Tenants,
     pools: Pools,
     queue_limit: QueueLimit,

@@ -203,6 +203,7 @@ impl DeviceLoop {
             places,
             line_end,
             system: options.system.clone(),
+            closer: super::volumes::close_on_a_thread,
             capped,
             at_once,
             tenants,

@@ -40,6 +40,14 @@ pub struct Going {
     pub(crate) held: Vec<Claim>,
 }
 
+/// What closes files.
+pub(super) type Closer = fn(Box<dyn FnOnce() + Send>);
+
+/// A thread of its own: closing may wait for the disk.
+pub(super) fn close_on_a_thread(closes: Box<dyn FnOnce() + Send>) {
+    std::thread::spawn(closes);
+}
+
 impl DeviceLoop {
     /// The present volumes, in the order of the configuration.
     pub(super) fn volumes(&self) -> impl Iterator<Item = (&Place, &Draining)> {
@@ -139,8 +147,7 @@ impl DeviceLoop {
         let held = std::mem::take(&mut draining.held);
         let Place { name, file, .. } = &self.places[place];
         let (name, file) = (name.clone(), self.lender.remove(*file));
-        // Closing may wait for the disk.
-        std::thread::spawn(move || {
+        (self.closer)(Box::new(move || {
             if let Some(Err(errno)) = file.as_ref().map(NewFile::sync) {
                 let error = std::io::Error::from_raw_os_error(errno);
                 crate::log::tell(format_args!(
@@ -149,7 +156,7 @@ impl DeviceLoop {
             }
             drop(file);
             drop(held);
-        });
+        }));
     }
 
     /// Closes the connections that have not ended in time.

@@ -43,6 +43,19 @@ pub(crate) enum Entry {
     WillNeed { file: u16, offset: u64, length: i64 },
 }
 
+#[cfg(test)]
+impl Entry {
+    /// Its file.
+    pub(crate) const fn file(&self) -> u16 {
+        let (Entry::Fixed { file, .. }
+        | Entry::Move { file, .. }
+        | Entry::Sync { file, .. }
+        | Entry::Allocate { file, .. }
+        | Entry::WillNeed { file, .. }) = self;
+        *file
+    }
+}
+
 /// There is no room for another entry.
 #[derive(Debug)]
 pub(crate) struct NoRoom;

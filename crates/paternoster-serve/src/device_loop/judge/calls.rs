@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::os::fd::RawFd;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use libc::{EAGAIN, EDQUOT, EINVAL, EIO, ENOMEM, ENOSPC, EOPNOTSUPP, iovec};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 
 use super::book::zeroes;
 use super::medium::{EINTR, Flaw, Medium, State};
+use super::names::Writer;
 use crate::device::Piece;
 use crate::device::calls::{Calls, Description};
 use crate::device::pieces::Vectors;
@@ -31,7 +33,10 @@ use crate::device::pieces::Vectors;
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) medium: Medium,
-    inode: usize,
+    pub(super) inode: usize,
+    /// What the medium knows it by.
+    number: OnceLock<usize>,
+    writer: Option<Writer>,
     bytes: Range<usize>,
     /// Flushes have a description of their own.
     alone: bool,
@@ -40,11 +45,27 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn new(medium: &Medium, inode: usize, alone: bool) -> Opened {
+    pub(super) fn new(
+        medium: &Medium,
+        inode: usize,
+        alone: bool,
+        writer: Option<Writer>,
+    ) -> Arc<Opened> {
         let state = medium.state();
         let (bytes, errors) = (state.range(inode), state.errors(inode));
         let seen = [errors; 2].map(AtomicU64::new);
-        Opened { medium: medium.clone(), inode, bytes, alone, seen }
+        let (medium, number) = (medium.clone(), OnceLock::new());
+        Arc::new(Opened { medium, inode, number, writer, bytes, alone, seen })
+    }
+
+    /// The bytes of the medium that it has.
+    pub(super) fn bytes(&self) -> Range<usize> {
+        self.bytes.clone()
+    }
+
+    /// Whether it may be written to.
+    pub(super) const fn writes(&self) -> bool {
+        self.writer.is_some()
     }
 
     /// Moves what the vectors name; how much, or the errno.
@@ -158,6 +179,17 @@ impl Opened {
 }
 
 impl State {
+    /// A file was opened.
+    pub(super) fn note_opened(&mut self, opened: &Arc<Opened>) {
+        opened.number.set(self.opened.len()).expect("it is noted once");
+        self.opened.push(Arc::downgrade(opened));
+    }
+
+    /// The open file that calls are of.
+    pub(super) fn opened(&self, raw: RawFd) -> Option<Arc<Opened>> {
+        self.opened.get(usize::try_from(raw).ok()?)?.upgrade()
+    }
+
     /// Moves this many bytes.
     ///
     /// # Safety
@@ -276,6 +308,6 @@ impl Calls for Opened {
     }
 
     fn raw(&self) -> [RawFd; 2] {
-        [-1, -1]
+        [i32::try_from(*self.number.get().expect("the medium knows it")).unwrap(); 2]
     }
 }

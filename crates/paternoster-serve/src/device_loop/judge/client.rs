@@ -9,13 +9,15 @@
 //! up only on a read without structured replies of which something failed, and when a client has
 //! disconnected and all is answered; S7 reported holes are in blocks, within the request, one run
 //! if one was wanted, and a hole may be zeroes; S8 a trim with FUA is followed by a flush; S10 a
-//! stop waits for accepted requests, as long as it has time.
+//! stop waits for accepted requests, as long as it has time; V1 so does the end of a volume that a
+//! reload takes out, and what is sent behind that is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use paternoster_core::Nanos;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use super::book::{Book, Leaves, bytes, zeroes};
@@ -31,6 +33,8 @@ use crate::nbd::reply::errno;
 const ROOM: usize = 256 << 10;
 /// Bytes of answers that a narrow socket takes, as requested; the kernel gives a few more.
 const NARROW: usize = 4 << 10;
+/// What is told of a request to a volume that goes.
+const SHUTDOWN: u32 = 108;
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
 const EXTENDED_REQUEST: u32 = 0x21e4_1c71;
@@ -103,6 +107,8 @@ pub(super) struct Client {
     /// It has sent what is no request; what it sends when that has gone.
     is_lost: bool,
     last: Vec<u8>,
+    /// Its volume goes.
+    ousted: Option<Ousted>,
     /// It shook hands with a server that has handed over, which may have closed it.
     was_left: bool,
     /// What it sent, and what of that was answered: bounds of what it may be counted.
@@ -125,6 +131,18 @@ pub(super) struct World<'a> {
     pub(super) stops: Option<&'a BTreeSet<u64>>,
     /// Its time for that is over.
     pub(super) is_late: bool,
+    pub(super) now: Nanos,
+}
+
+/// What of a client holds when its volume goes.
+#[derive(Debug)]
+struct Ousted {
+    /// What was accepted by then, by cookie.
+    accepted: BTreeSet<u64>,
+    /// Requests that were sent behind this beat are too late.
+    beat: u64,
+    /// It is disconnected by then.
+    by: Nanos,
 }
 
 impl Client {
@@ -147,6 +165,7 @@ impl Client {
             goes: false,
             is_lost: false,
             last: Vec::new(),
+            ousted: None,
             was_left: false,
             asked: Count::default(),
             answered: Count::default(),
@@ -189,6 +208,7 @@ impl Client {
             book.end(write, beat, false, false);
         }
         (self.stream, self.shake, self.came) = (None, None, false);
+        self.ousted = None;
         self.out.clear();
         self.input.clear();
         self.sent = 0;
@@ -197,6 +217,32 @@ impl Client {
         let is_next = |ask: &Ask| ask.kind == FLUSH;
         if self.plan.flushes_first && !self.plan.asks.get(self.next).is_some_and(is_next) {
             self.plan.asks.insert(self.next, flush);
+        }
+    }
+
+    /// It does not come again: its volume does not.
+    pub(super) const fn give_up(&mut self) {
+        self.is_gone = true;
+    }
+
+    /// What its volume is called now.
+    pub(super) fn is_of(&mut self, name: String) {
+        self.wanted.name = name;
+    }
+
+    /// Its volume goes, and what was accepted by then is answered; one that shakes hands hangs up.
+    pub(super) fn is_ousted(
+        &mut self,
+        accepted: &BTreeSet<u64>,
+        by: Nanos,
+        book: &mut Book,
+        beat: u64,
+    ) {
+        if self.shake.is_some() && self.plan.shake.lie.is_none() {
+            self.lose_server(book, beat);
+        } else if self.stream.is_some() {
+            let accepted = self.open.keys().filter(|it| accepted.contains(it)).copied().collect();
+            self.ousted = Some(Ousted { accepted, beat, by });
         }
     }
 
@@ -379,6 +425,19 @@ impl Client {
             self.lose_server(world.book, world.beat);
             return Ok(());
         }
+        if let Some(Ousted { accepted, by, .. }) = &self.ousted {
+            let is_left = self.open.keys().any(|cookie| accepted.contains(cookie));
+            let is_right = world.now >= *by || self.is_lost || self.plan.shake.lie.is_some();
+            let is_read = |open: &Open| open.ask.kind == READ && open.ask.due == 0;
+            let failed = |open: &Open| is_read(open) && is_due(open, world, None);
+            let has_failed = !self.plan.structured && self.open.values().any(failed);
+            if is_left && !is_right && !has_failed {
+                let open = self.unanswered();
+                return Err(format!("V1: its volume went, and accepted requests: {open:?}"));
+            }
+            self.lose_server(world.book, world.beat);
+            return Ok(());
+        }
         (self.stream, self.is_gone) = (None, true);
         if self.plan.shake.lie.is_some() {
             return Ok(());
@@ -474,6 +533,18 @@ impl Client {
         let open = self.open.remove(&cookie).expect("it was open");
         let Open { ask, begin, write, ref got, told, ref runs, .. } = open;
         self.answered.errors += u64::from(told != 0);
+        if let Some(Ousted { accepted, beat, .. }) = &self.ousted {
+            let is_accepted = accepted.contains(&cookie);
+            if told == SHUTDOWN && !is_accepted {
+                if let Some(write) = write {
+                    world.book.end(write, world.beat, false, false);
+                }
+                return Ok(());
+            }
+            if told == 0 && begin > *beat {
+                return Err(format!("V1: {ask:?} was accepted when its volume had gone"));
+            }
+        }
         if ask.due != 0 {
             let right = told == ask.due;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));

@@ -16,24 +16,33 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::NonNull;
 use std::slice::from_raw_parts;
 use std::sync::Arc;
 
-use libc::{EAGAIN, EBUSY, ECANCELED, EIO, iovec};
+use libc::{EAGAIN, EBADF, EBUSY, ECANCELED, EIO, iovec};
 use paternoster_core::{DeviceFacts, Nanos};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::calls::Opened;
+use super::config;
+use super::house::Own;
 use super::medium::{Doing, EINTR, Forgotten, Gone, Medium};
-use super::plan::{Plan, VolumePlan};
+use super::plan::Plan;
+use crate::config::{Device, Volume};
 use crate::device::calls::Calls;
 use crate::device::event::Event;
 use crate::device::files::File;
 use crate::device::inline::Inline;
+use crate::device::open::{OpenError, open_one};
+use crate::device::system::System;
 use crate::device::uring::Uring;
 use crate::device::uring::ring::{Entry, NoRoom, Ring};
-use crate::device::{Backend, Extent, FileFacts, Finished, Full, Giving, Job, Piece, Work, plain};
+use crate::device::{
+    Backend, Extent, FileFacts, Finished, Full, Giving, Job, NewFile, Piece, Work, plain,
+};
 
 /// Which backend it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,33 +55,26 @@ pub(super) enum Engine {
 /// A file that another server has handed over, and the errno of a flush of it that had failed.
 pub(super) type Given = (Arc<Opened>, i32);
 
-/// Opens a plan's volumes for another server.
-pub(super) fn open(
-    plan: &Plan,
-    medium: &Medium,
-    handed: Option<&[Given]>,
-) -> (Watched, Vec<Arc<Opened>>) {
-    let server = medium.state().begin_again();
-    let (block, depth) = (u32::try_from(plan.block).unwrap(), plan.depth);
-    let inodes = medium.state().volumes.clone();
-    let anew = |&inode: &usize| (Arc::new(Opened::new(medium, inode, plan.alone)), 0);
-    let given: Vec<Given> =
-        handed.map_or_else(|| inodes.iter().map(anew).collect(), <[Given]>::to_vec);
-    let file = |(((opened, lost), &inode), volume): ((&Given, &usize), &VolumePlan)| {
-        let facts = FileFacts {
-            size: medium.state().range(inode).len() as u64,
-            block,
-            preferred: 4096,
-            readonly: volume.readonly,
-            discards: !volume.readonly,
-            zeroes_fast: !volume.readonly,
-            rotational: false,
-        };
-        let calls = Arc::clone(opened) as Arc<dyn Calls>;
-        File::over(Arc::clone(&calls), facts, plan.direct).of_another(calls, *lost)
+/// Opens a plan's volumes for another server, with what one before it has handed over.
+pub(super) fn open(plan: &Plan, medium: &Medium, own: &Own, handed: &[Given]) -> Watched {
+    let (_, device) = config(plan);
+    let mut handed = handed.to_vec();
+    let mut file = |volume: &Volume| {
+        let file = open_file(plan, &own.system, &device, volume).expect("it is there");
+        let anew = medium.state().opened(file.raw()).expect("it was opened");
+        let is_same = |(it, _): &Given| (it.inode, it.writes()) == (anew.inode, anew.writes());
+        match handed.iter().position(is_same) {
+            Some(place) => {
+                let (calls, lost) = handed.swap_remove(place);
+                file.of_another(calls, lost)
+            }
+            None => file,
+        }
     };
-    let files: Vec<File> = given.iter().zip(&inodes).zip(&plan.volumes).map(file).collect();
-    let opened: Vec<Arc<Opened>> = given.into_iter().map(|(opened, _)| opened).collect();
+    let files: Vec<File> = device.volumes.iter().map(&mut file).collect();
+    let opened = |file: &File| medium.state().opened(file.raw());
+    let opened: Vec<Option<Arc<Opened>>> = files.iter().map(opened).collect();
+    let (server, depth) = (own.server, plan.depth);
     let medium = medium.clone();
     let inner: Box<dyn Backend> = match plan.engine {
         Engine::Inline => Box::new(Inline::new(files, depth)),
@@ -100,7 +102,39 @@ pub(super) fn open(
             Box::new(Uring::over(ring, Event::new().expect("an event"), files, depth))
         }
     };
-    (Watched { medium, server, inner }, opened)
+    Watched { medium, server, inner, files: opened }
+}
+
+/// Opens a volume's file as production does, where production can have such a file: of blocks of
+/// 4 KiB through the page cache there are none, nor are there any in memory without it.
+pub(super) fn open_file(
+    plan: &Plan,
+    system: &System,
+    device: &Device,
+    volume: &Volume,
+) -> Result<File, OpenError> {
+    let is_in_memory = plan.engine == Engine::Inline;
+    if if plan.direct { !is_in_memory } else { plan.block == 512 } {
+        return Ok(open_one(system, device, volume)?.0);
+    }
+    let access = if volume.readonly { OFlags::RDONLY } else { OFlags::RDWR };
+    let wrong = |error: Errno| OpenError::System {
+        path: volume.path.clone(),
+        doing: "opening it",
+        error: error.into(),
+    };
+    let file = system.open(&volume.path, access).map_err(wrong)?;
+    let facts = FileFacts {
+        size: file.stat().expect("it is open").bytes,
+        block: u32::try_from(plan.block).unwrap(),
+        preferred: 4096,
+        readonly: volume.readonly,
+        discards: !volume.readonly,
+        zeroes_fast: !volume.readonly,
+        rotational: false,
+    };
+    let for_flushes = if volume.readonly { None } else { file.again() };
+    Ok(File::over(file.serve(for_flushes), facts, plan.direct))
 }
 
 /// A backend whose jobs are judged.
@@ -108,6 +142,8 @@ pub(super) struct Watched {
     medium: Medium,
     server: usize,
     inner: Box<dyn Backend>,
+    /// Its files, by number.
+    files: Vec<Option<Arc<Opened>>>,
 }
 
 // SAFETY: it hands everything on.
@@ -128,7 +164,9 @@ unsafe impl Backend for Watched {
         let mut state = self.medium.state();
         let has_gone = state.servers[self.server] == Some(Gone::HandedOver);
         assert!(!has_gone, "N2: a server that has handed over works on: {job:?}");
-        let file = state.range(state.volumes[usize::from(job.file)]);
+        let file = self.files[usize::from(job.file)].as_ref();
+        assert!(file.is_some() || job.work == Work::Flush, "D3: a file that has gone: {job:?}");
+        let file = file.map_or(0..0, |file| file.bytes());
         let start = file.start + usize::try_from(job.offset).unwrap();
         let end = start + usize::try_from(job.length).unwrap();
         assert!(end <= file.end, "D3: beyond the file's end: {job:?}");
@@ -143,21 +181,18 @@ unsafe impl Backend for Watched {
             let (beat, start, end) = (state.beat, start as u64, end as u64);
             state.forgotten.push(Forgotten { beat, start, end, is_durable: false });
         }
-        let before = state.doing[job.slot as usize].replace(Doing {
-            work: job.work,
-            range: start..end,
-            failed: None,
-            forgotten,
-        });
+        let slot = (self.server, job.slot);
+        let doing = Doing { work: job.work, range: start..end, failed: None, forgotten };
+        let before = state.doing.insert(slot, doing);
         assert!(before.is_none(), "E1: a slot that is not free: {job:?}");
-        state.at = Some(job.slot);
+        state.at = Some(slot);
         drop(state);
         // SAFETY: the caller's promise.
         let taken = unsafe { self.inner.submit(now, job) };
         let mut state = self.medium.state();
         state.at = None;
         if taken.is_err() {
-            state.doing[job.slot as usize] = None;
+            state.doing.remove(&slot);
         }
         taken
     }
@@ -171,7 +206,7 @@ unsafe impl Backend for Watched {
         self.inner.reap(now, finished);
         let mut state = self.medium.state();
         for &Finished { slot, error } in &finished[before..] {
-            let doing = state.doing[slot as usize].take();
+            let doing = state.doing.remove(&(self.server, slot));
             let doing = doing.unwrap_or_else(|| panic!("E1: job {slot} has ended twice"));
             state.ended += 1;
             // Losses of others are reported as EIO, or with the first report's errno.
@@ -208,6 +243,25 @@ unsafe impl Backend for Watched {
 
     fn lost(&self) -> Option<i32> {
         self.inner.lost()
+    }
+
+    fn can_add(&self, files: &[NewFile]) -> bool {
+        self.inner.can_add(files)
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        let opened = self.medium.state().opened(file.0.raw());
+        let number = self.inner.add(file)?;
+        let place = usize::from(number);
+        self.files.resize(self.files.len().max(place + 1), None);
+        let before = std::mem::replace(&mut self.files[place], opened);
+        assert!(before.is_none(), "E1: file {number} is there already");
+        Some(number)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        self.files[usize::from(file)] = None;
+        self.inner.remove(file)
     }
 
     fn to_hand_over(&self) -> Vec<Giving> {
@@ -301,7 +355,7 @@ impl Loose {
     fn perform(&self, held: &Held) -> i32 {
         let Held { slot, work, file, offset, length, ref pieces, .. } = *held;
         let job = Job { slot, work, file, offset, length, pieces, sector: 0 };
-        self.medium.state().at = Some(slot);
+        self.medium.state().at = Some((self.server, slot));
         // SAFETY: the submitter's promise.
         let error = unsafe { plain::perform(&self.files, &job) };
         self.medium.state().at = None;
@@ -361,6 +415,18 @@ unsafe impl Backend for Loose {
         crate::device::files::shares_errors(&self.files, file)
     }
 
+    fn can_add(&self, _: &[NewFile]) -> bool {
+        true
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        crate::device::files::add(&mut self.files, file)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        crate::device::files::remove(&mut self.files, file)
+    }
+
     fn lost(&self) -> Option<i32> {
         crate::device::files::lost(&self.files)
     }
@@ -400,17 +466,26 @@ enum Begun {
     Moved(u64),
 }
 
+/// An entry that is handed over.
+struct Under {
+    number: u32,
+    entry: Entry,
+    /// Its file, which stays until it has ended.
+    of: Option<Arc<Opened>>,
+    hangs: bool,
+    begun: Begun,
+}
+
 /// A ring whose entries are calls of the medium, in any order.
 struct DiskRing {
     medium: Medium,
     server: usize,
-    files: Vec<Arc<Opened>>,
+    files: Vec<Option<Arc<Opened>>>,
     depth: usize,
     registers: bool,
     is_enabled: bool,
     waiting: VecDeque<(u32, Entry)>,
-    /// With whether it hangs, and how far it is.
-    held: Vec<(u32, Entry, bool, Begun)>,
+    held: Vec<Under>,
     done: VecDeque<(u64, i32)>,
     /// What has ended, and is not seen.
     unseen: Vec<(u64, i32)>,
@@ -421,33 +496,34 @@ unsafe impl Send for DiskRing {}
 
 impl DiskRing {
     /// Makes an entry's call, or what is left of it; its result, as a completion has it.
-    fn perform(&self, number: u32, entry: Entry, begun: Begun) -> i32 {
-        self.medium.state().at = Some(number);
-        let file = |file: u16| &self.files[usize::from(file)];
-        let told = |ended: Result<(), rustix::io::Errno>| match ended {
+    fn perform(&self, under: &Under) -> i32 {
+        let Under { number, entry, begun, .. } = *under;
+        let Some(of) = &under.of else { return -EBADF };
+        self.medium.state().at = Some((self.server, number));
+        let told = |ended: Result<(), Errno>| match ended {
             Ok(()) => 0,
             Err(errno) => -errno.raw_os_error(),
         };
         let result = match entry {
-            Entry::Fixed { file: of, offset, .. } | Entry::Move { file: of, offset, .. }
+            Entry::Fixed { offset, .. } | Entry::Move { offset, .. }
                 if let Begun::Moved(some) = begun =>
             {
-                moved(file(of).end(some, offset, true))
+                moved(of.end(some, offset, true))
             }
-            Entry::Fixed { file: of, at, length, buffer: _, offset, to_file, durable } => {
+            Entry::Fixed { at, length, offset, to_file, durable, .. } => {
                 let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
                 // SAFETY: the promise of `push`.
-                moved(unsafe { file(of).transfer(&[vector], offset, to_file, durable) })
+                moved(unsafe { of.transfer(&[vector], offset, to_file, durable) })
             }
-            Entry::Move { file: of, all, count, offset, to_file, durable } => {
+            Entry::Move { all, count, offset, to_file, durable, .. } => {
                 // SAFETY: the promise of `push`.
                 let vectors = unsafe { from_raw_parts(all, count as usize) };
                 // SAFETY: the same.
-                moved(unsafe { file(of).transfer(vectors, offset, to_file, durable) })
+                moved(unsafe { of.transfer(vectors, offset, to_file, durable) })
             }
-            Entry::Sync { file: which, of } => told(file(which).sync_as(of, begun == Begun::Sync)),
-            Entry::Allocate { file: of, flags, offset, length } => {
-                told(file(of).allocate(flags, offset, length))
+            Entry::Sync { of: which, .. } => told(of.sync_as(which, begun == Begun::Sync)),
+            Entry::Allocate { flags, offset, length, .. } => {
+                told(of.allocate(flags, offset, length))
             }
             Entry::WillNeed { .. } => 0,
         };
@@ -458,25 +534,22 @@ impl DiskRing {
     /// A sync may write back what is dirty when it is given, and end later: what is written
     /// meanwhile is not covered by it. So may a durable write, which is told at its end what was
     /// not told to another.
-    fn begin(&self, number: u32, entry: Entry) -> Begun {
-        let file = |file: u16| &self.files[usize::from(file)];
+    fn begin(&self, number: u32, entry: Entry, of: &Opened) -> Begun {
         match entry {
-            Entry::Sync { file: of, .. } if self.medium.state().chance.once_in(2) => {
-                file(of).begin_sync();
+            Entry::Sync { .. } if self.medium.state().chance.once_in(2) => {
+                of.begin_sync();
                 Begun::Sync
             }
-            Entry::Fixed { file: of, at, length, offset, durable: true, .. }
+            Entry::Fixed { at, length, offset, durable: true, .. }
                 if self.medium.writes_early() =>
             {
                 let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
-                self.begin_write(number, file(of), &[vector], offset)
+                self.begin_write(number, of, &[vector], offset)
             }
-            Entry::Move { file: of, all, count, offset, durable: true, .. }
-                if self.medium.writes_early() =>
-            {
+            Entry::Move { all, count, offset, durable: true, .. } if self.medium.writes_early() => {
                 // SAFETY: the promise of `push`.
                 let vectors = unsafe { from_raw_parts(all, count as usize) };
-                self.begin_write(number, file(of), vectors, offset)
+                self.begin_write(number, of, vectors, offset)
             }
             _ => Begun::Not,
         }
@@ -484,7 +557,7 @@ impl DiskRing {
 
     /// One that fails at its beginning is made at its end.
     fn begin_write(&self, number: u32, of: &Opened, vectors: &[iovec], offset: u64) -> Begun {
-        let before = self.medium.state().at.replace(number);
+        let before = self.medium.state().at.replace((self.server, number));
         // SAFETY: the promise of `push`.
         let begun = unsafe { of.begin(vectors, offset, true, true) };
         self.medium.state().at = before;
@@ -493,15 +566,16 @@ impl DiskRing {
 
     /// Its server has gone: everything ends, and something of it is done.
     fn end_all(&mut self) {
-        for (number, entry, _, begun) in std::mem::take(&mut self.held) {
+        for under in std::mem::take(&mut self.held) {
             let is_read = matches!(
-                entry,
+                under.entry,
                 Entry::Fixed { to_file: false, .. } | Entry::Move { to_file: false, .. }
             );
-            if begun == Begun::Not && !is_read && self.medium.is_done_unheard(self.server) {
-                let _unheard = self.perform(number, entry, begun);
+            let is_left = under.begun == Begun::Not && !is_read;
+            if is_left && self.medium.is_done_unheard(self.server) {
+                let _unheard = self.perform(&under);
             }
-            self.done.push_back((u64::from(number), -ECANCELED));
+            self.done.push_back((u64::from(under.number), -ECANCELED));
         }
         self.done.extend(self.unseen.drain(..));
     }
@@ -515,6 +589,17 @@ impl Ring for DiskRing {
     fn enable(&mut self) -> io::Result<()> {
         assert!(!self.is_enabled, "E1: a ring is enabled once");
         self.is_enabled = true;
+        Ok(())
+    }
+
+    fn room(&self) -> usize {
+        64
+    }
+
+    fn set_file(&mut self, number: u16, raw: [RawFd; 2]) -> io::Result<()> {
+        let place = usize::from(number);
+        self.files.resize(self.files.len().max(place + 1), None);
+        self.files[place] = self.medium.state().opened(raw[0]);
         Ok(())
     }
 
@@ -549,8 +634,10 @@ impl Ring for DiskRing {
         let given: Vec<_> = self.waiting.drain(..count).collect();
         for (number, entry) in given {
             let hangs = self.medium.hangs();
-            let begun = self.begin(number, entry);
-            self.held.push((number, entry, hangs, begun));
+            let file = usize::from(entry.file());
+            let of = self.files.get(file).and_then(Option::clone);
+            let begun = of.as_ref().map_or(Begun::Not, |of| self.begin(number, entry, of));
+            self.held.push(Under { number, entry, of, hangs, begun });
         }
         if wait_for > 0 {
             self.end_all();
@@ -569,14 +656,14 @@ impl Ring for DiskRing {
             if let Some(seen) = self.medium.choose_seen(self.unseen.len(), self.held.is_empty()) {
                 return Some(self.unseen.swap_remove(seen));
             }
-            let hangs = self.held.iter().map(|(_, _, hangs, _)| *hangs);
+            let hangs = self.held.iter().map(|under| under.hangs);
             let Some(which) = self.medium.choose(hangs) else {
                 return self.unseen.pop();
             };
-            let (number, entry, _, begun) = self.held.swap_remove(which);
+            let under = self.held.swap_remove(which);
             // A job may need many, and moves with each.
             self.medium.state().ended += 1;
-            let ended = (u64::from(number), self.perform(number, entry, begun));
+            let ended = (u64::from(under.number), self.perform(&under));
             if !self.medium.is_unseen() {
                 return Some(ended);
             }

@@ -11,6 +11,7 @@
 //! seats, inboxes, loop, queue and recorded queue are those that serve. A server that dies leaves
 //! the street and the medium; the next one finds them so.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,14 +21,15 @@ use std::sync::{Arc, Mutex};
 use paternoster_core::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::calls::Opened;
 use super::engine::{self, Given};
 use super::medium::Medium;
+use super::names::Names;
 use super::plan::Plan;
 use super::{NO_TIME, config};
 use crate::clock::Clock;
 use crate::config::{Identity, TlsMode};
 use crate::control::order::{Answer, Asked, Order};
+use crate::device::system::System;
 use crate::device_loop::inbox::{Slot, inbox};
 use crate::device_loop::{DeviceLoop, Message, handover};
 use crate::export_table::ExportTable;
@@ -100,8 +102,42 @@ impl Entrance for Street {
     }
 }
 
+/// A server's process.
+#[derive(Debug, Clone)]
+pub(super) struct Own {
+    /// Its number.
+    pub(super) server: usize,
+    /// What it sees of names and files.
+    pub(super) system: System,
+}
+
+impl Own {
+    pub(super) fn new(plan: &Plan, medium: &Medium, names: &Names) -> Own {
+        let server = medium.state().begin_again();
+        Own { server, system: names.system(medium, server, plan) }
+    }
+}
+
+thread_local! {
+    /// Files that are to be closed.
+    static CLOSES: RefCell<Vec<Box<dyn FnOnce() + Send>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a thread does that closes files: all that is to be done by now.
+pub(super) fn close_files() {
+    for closes in CLOSES.take() {
+        closes();
+    }
+}
+
+/// That thread has gone with its process.
+pub(super) fn forget_closing() {
+    drop(CLOSES.take());
+}
+
 /// A server.
 pub(super) struct House {
+    pub(super) own: Own,
     pub(super) device_loop: DeviceLoop,
     pub(super) negotiation: Negotiation<Street>,
     /// It waits for a verdict.
@@ -109,8 +145,6 @@ pub(super) struct House {
     messages: Slot<Message>,
     /// The negotiation closes with it.
     pub(super) door: Slot<Word>,
-    /// Its files.
-    pub(super) opened: Vec<Arc<Opened>>,
 }
 
 impl House {
@@ -119,13 +153,14 @@ impl House {
         plan: &Plan,
         medium: &Medium,
         street: &Street,
-        handed: Option<&[Given]>,
+        own: Own,
+        handed: &[Given],
     ) -> House {
         let (config, device) = config(plan);
         crate::watchdog::WATCHES_OURS.set(true);
-        let (backend, files) = engine::open(plan, medium, handed);
-        let backend = Box::new(backend);
-        let opened = DeviceLoop::before(backend, Vec::new(), &config, &device, &Options::default());
+        let backend = Box::new(engine::open(plan, medium, &own, handed));
+        let options = Options { system: own.system.clone(), ..Options::default() };
+        let opened = DeviceLoop::before(backend, Vec::new(), &config, &device, &options);
         let opened = opened.expect("a loop");
         let mut export_table = ExportTable::default();
         export_table.add(opened.exports, &opened.slot);
@@ -133,8 +168,9 @@ impl House {
         let negotiation =
             Negotiation::new(Arc::new(config), export_table, vec![street.clone()], None, inbox);
         let negotiation = negotiation.expect("a negotiation");
-        let (device_loop, messages) = (opened.device_loop, opened.slot);
-        House { device_loop, negotiation, is_paused: false, messages, door, opened: files }
+        let (mut device_loop, messages) = (opened.device_loop, opened.slot);
+        device_loop.closer = |closes| CLOSES.with_borrow_mut(|all| all.push(closes));
+        House { own, device_loop, negotiation, is_paused: false, messages, door }
     }
 
     /// A round of the negotiation, and one of the loop.

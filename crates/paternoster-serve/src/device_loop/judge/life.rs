@@ -13,12 +13,13 @@
 
 use paternoster_sim::chance::Chance;
 
-use super::house::{House, Street};
+use super::house::{House, Own, Street, close_files, forget_closing};
+use super::medium::Gone;
 use super::plan::{Plan, pick};
+use super::succession::claim;
 use super::tenants::Since;
 use super::{Stage, keep_memory};
 use crate::control::order::Order;
-use crate::device_loop::DeviceLoop;
 
 /// Something, and the round in which it happens.
 #[derive(Debug, Clone)]
@@ -94,33 +95,46 @@ impl Stage {
                 Ok(())
             }
             Some(End::Kill) => {
-                self.medium.state().kill();
-                self.begin_again(plan);
+                let server = self.house.own.server;
+                self.medium.state().goes(server, Gone::Killed);
+                self.names.kill(server);
+                self.begin_again(plan, false);
                 Ok(())
             }
             Some(End::PowerCut) => {
                 let left = self.medium.state().lose_power();
                 self.is_admissible(&left)?;
                 self.book.go_on_from(left, self.beat);
-                self.begin_again(plan);
+                self.names.kill_all();
+                self.begin_again(plan, false);
                 Ok(())
             }
         }
     }
 
-    /// Another server takes the place of the one that is there.
-    pub(super) fn begin_again(&mut self, plan: &Plan) -> DeviceLoop {
+    /// Another server takes the place of the one that is there, which ends well or has gone.
+    pub(super) fn begin_again(&mut self, plan: &Plan, ends: bool) {
         self.beat += 1;
         for client in &mut self.clients {
             client.lose_server(&mut self.book, self.beat);
         }
         self.street = Street::new();
         (self.renewed, self.since) = (None, Since::now(&self.clients, self.now));
-        let next = House::open(plan, &self.medium, &self.street, None);
+        let own = Own::new(plan, &self.medium, &self.names);
+        let next = House::open(plan, &self.medium, &self.street, own.clone(), &[]);
         let last = std::mem::replace(&mut self.house, next);
-        self.claim_again(plan);
+        (self.passing, self.kept) = (None, Vec::new());
+        self.elders.clear();
+        if ends {
+            close_files();
+            last.device_loop.end();
+            self.names.ends(last.own.server);
+        } else {
+            forget_closing();
+        }
+        self.claims = None;
+        self.claims = claim(&own, plan);
         self.kept = keep_memory(plan, &mut self.house.device_loop);
-        last.device_loop
     }
 
     /// D4, once a server that was asked to stop has nothing left to do.
@@ -131,7 +145,7 @@ impl Stage {
         }
         let Some(answer) = self.stops.take() else { return Ok(()) };
         self.medium.state().lets_go = true;
-        self.begin_again(plan).end();
+        self.begin_again(plan, true);
         let told = answer.try_recv().map_err(|_| "O1: no answer to a stop".to_owned())?;
         if told.is_ok() {
             self.beat += 1;

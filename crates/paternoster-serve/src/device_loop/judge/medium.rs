@@ -16,12 +16,14 @@
 //! With a disk that lies (`Flaw`) no promise can be kept: the judge has to notice that something is
 //! wrong.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use paternoster_sim::chance::Chance;
 
+use super::calls::Opened;
 use super::plan::{CACHE, Plan, READ, TRIM, WRITE, ZEROES, pick};
 use crate::device::Work;
 use crate::locked::locked;
@@ -121,11 +123,10 @@ pub(super) struct State {
     disk: Vec<u8>,
     dirty: Vec<bool>,
     pub(super) block: usize,
-    pub(super) depth: u32,
     /// Bytes of each file, and how many write-backs of it failed.
     inodes: Vec<(Range<usize>, u64)>,
-    /// By volume: which file it is in.
-    pub(super) volumes: Vec<usize>,
+    /// All files that were opened.
+    pub(super) opened: Vec<Weak<Opened>>,
     /// By block: the kinds of requests that were sent, a bit each.
     asked: Vec<u16>,
     /// Whether zeroes may become holes.
@@ -138,10 +139,10 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) flaw: Option<Flaw>,
     pub(super) chance: Chance,
-    /// By slot.
-    pub(super) doing: Vec<Option<Doing>>,
-    /// The job whose call is being made.
-    pub(super) at: Option<u32>,
+    /// By server and slot.
+    pub(super) doing: BTreeMap<(usize, u32), Doing>,
+    /// The job whose call is made.
+    pub(super) at: Option<(usize, u32)>,
     /// How each server so far has ended.
     pub(super) servers: Vec<Option<Gone>>,
     /// Hanging calls may end.
@@ -165,7 +166,7 @@ impl fmt::Debug for Medium {
 
 impl Medium {
     pub(super) fn new(plan: &Plan, chance: Chance) -> Medium {
-        let Plan { block, depth, bytes, holes, lazy, faults, lacks, direct, flaw, .. } = *plan;
+        let Plan { block, bytes, holes, lazy, faults, lacks, direct, flaw, .. } = *plan;
         let ends = plan.files.iter().skip(1).chain([&bytes]);
         let ranges = plan.files.iter().zip(ends).map(|(&start, &end)| start..end);
         Medium(Arc::new(Mutex::new(State {
@@ -173,9 +174,8 @@ impl Medium {
             disk: vec![0; bytes],
             dirty: vec![false; bytes / block],
             block,
-            depth,
             inodes: ranges.map(|range| (range, 0)).collect(),
-            volumes: plan.volumes.iter().map(|volume| volume.file).collect(),
+            opened: Vec::new(),
             asked: vec![0; bytes / block],
             holes,
             lacks,
@@ -184,7 +184,7 @@ impl Medium {
             faults,
             flaw,
             chance,
-            doing: Vec::new(),
+            doing: BTreeMap::new(),
             at: None,
             servers: Vec::new(),
             lets_go: false,
@@ -203,7 +203,6 @@ impl Medium {
 impl State {
     /// Another server opens the files, without knowledge of the one before; returns its number.
     pub(super) fn begin_again(&mut self) -> usize {
-        self.doing = vec![None; self.depth as usize];
         self.servers.push(None);
         self.servers.len() - 1
     }
@@ -247,7 +246,7 @@ impl State {
 
     /// A call has failed with this errno, as far as is known for good.
     pub(super) fn note(&mut self, errno: i32, range: Range<usize>, is_sync: bool) -> i32 {
-        let doing = self.at.and_then(|slot| self.doing[slot as usize].as_mut());
+        let doing = self.at.and_then(|slot| self.doing.get_mut(&slot));
         let durable = is_sync || doing.as_ref().is_some_and(|doing| doing.is_durable());
         let mut range = range;
         if let Some(doing) = doing {
@@ -261,7 +260,7 @@ impl State {
 
     /// A call of the job that had failed before has succeeded.
     pub(super) fn is_well(&mut self) {
-        if let Some(doing) = self.at.and_then(|slot| self.doing[slot as usize].as_mut()) {
+        if let Some(doing) = self.at.and_then(|slot| self.doing.get_mut(&slot)) {
             doing.failed = None;
         }
     }
@@ -333,14 +332,9 @@ impl State {
         usize::try_from(sectors).unwrap() * SECTOR
     }
 
-    /// The server's process is killed.
-    pub(super) fn kill(&mut self) {
-        *self.servers.last_mut().expect("a server") = Some(Gone::Killed);
-    }
-
-    /// The server hands over to another one.
-    pub(super) fn hand_over(&mut self) {
-        *self.servers.last_mut().expect("a server") = Some(Gone::HandedOver);
+    /// A server goes in this way.
+    pub(super) fn goes(&mut self, server: usize, how: Gone) {
+        self.servers[server] = Some(how);
     }
 
     /// The power fails; returns what is left.
@@ -349,7 +343,7 @@ impl State {
         self.cache.clone_from(&left);
         self.disk.clone_from(&left);
         self.dirty.fill(false);
-        *self.servers.last_mut().expect("a server") = Some(Gone::PowerLost);
+        self.servers.iter_mut().for_each(|it| *it = it.or(Some(Gone::PowerLost)));
         left
     }
 

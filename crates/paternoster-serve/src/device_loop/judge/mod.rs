@@ -15,8 +15,9 @@
 //! nothing can be left out, and printed.
 //!
 //! What is replaced has one seam each: `Clock`, `Entrance` (the listener; sockets are pairs of the
-//! kernel's, which it fills and empties as the judge says), `Calls` of an open file and `Ring`, the
-//! log (silent). The rest is what serves (`house`).
+//! kernel's, which it fills and empties as the judge says), `FileSystem` and `OpenFile` (`names`),
+//! `Calls` of an open file and `Ring`, the thread that closes files, the log (silent). The rest is
+//! what serves (`house`).
 //!
 //! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
 //! it; a client belongs to one of each, comes at its time, and may lie (`shake`). The server is
@@ -29,14 +30,14 @@
 //! the disk; L1 while something is owed there is progress; L2 when all clients have gone nothing is
 //! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 counts
 //! are right, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same names
-//! (`succession`); R1 a reload leaves the state it reports (`renewal`); O1 an order is answered; P1
+//! (`succession`), N3 of their locks (`names`); R1 a reload leaves the state it reports (`renewal`); O1 an order is answered; P1
 //! no scheduler breaks the laws for external ones (`watchdog`); T1 and T2 of the tenants
 //! (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
-//! which seed on. Not judged here: TLS, calls of FUSE, how files are opened, volumes that come and
-//! go, what reads configurations, control's sockets, threads; how much each tenant gets, but for
-//! its caps; how much work an event costs.
+//! which seed on. Not judged here: TLS, calls of FUSE, block devices and what is below them, what
+//! reads configurations, control's sockets, threads; how much each tenant gets, but for its caps;
+//! how much work an event costs.
 
 mod audit;
 mod book;
@@ -46,6 +47,7 @@ mod engine;
 pub(super) mod house;
 mod life;
 mod medium;
+mod names;
 mod plan;
 mod renewal;
 mod shake;
@@ -68,11 +70,12 @@ use crate::control::order::Answer;
 use crate::device::arena::{Block, LARGEST, PAGE};
 use book::{Book, zeroes};
 use client::{Client, World};
-use house::{House, Street};
+use house::{House, Own, Street, close_files, forget_closing};
 use medium::{Flaw, Medium};
-use plan::{Plan, pick};
+use names::Names;
+use plan::{Plan, VolumePlan, pick};
 use shake::Wanted;
-use succession::{Claimed, Names, Passing};
+use succession::{Claimed, Passing};
 use tenants::Since;
 
 /// Requests to be judged, unless `PATERNOSTER_STREAM_REQUESTS` says otherwise.
@@ -141,12 +144,14 @@ impl Stage {
         let medium = Medium::new(plan, Chance::new(plan.seed, 2));
         let street = Street::new();
         let names = Names::new(plan);
-        let claims = names.claim(plan);
-        let mut house = House::open(plan, &medium, &street, None);
+        forget_closing();
+        let own = Own::new(plan, &medium, &names);
+        let claims = succession::claim(&own, plan);
+        let mut house = House::open(plan, &medium, &street, own, &[]);
         let clients = plan.clients.iter().zip(1..).map(|(client, number)| {
             let volume = &plan.volumes[client.volume];
             let wanted = Wanted {
-                name: volume_name(client.volume),
+                name: volume_name(client.volume, volume),
                 size: volume.size as u64,
                 readonly: volume.readonly,
                 structured: client.structured,
@@ -188,12 +193,22 @@ impl Stage {
 
     /// Those come whose time it is.
     fn clients_come(&mut self, plan: &Plan) -> bool {
-        let mut came = false;
+        let (mut came, now) = (false, self.current(plan));
         for (which, client) in self.clients.iter_mut().enumerate() {
             if !client.is_to_come(self.round) {
                 continue;
             }
+            let number = plan.clients[which].volume;
+            let volume = &now.volumes[number];
+            if volume.is_out {
+                // A later reload may have it again.
+                if plan.reloads.iter().all(|due| due.round <= self.round) {
+                    client.give_up();
+                }
+                continue;
+            }
             came = true;
+            client.is_of(volume_name(number, volume));
             // EINTR, ECONNABORTED, EMFILE.
             let fails = self.chance.once_in(20).then(|| pick(&mut self.chance, &[4, 103, 24]));
             self.street.come(client.come(), plan.clients[which].tenant, fails);
@@ -236,6 +251,7 @@ impl Stage {
                 oldest: oldest_of_all.min(self.beat),
                 stops: self.stops.as_ref().map(|_| &self.accepted),
                 is_late: self.now >= self.stop_by,
+                now: self.now,
             };
             let took = self.clients[which].take(usize::try_from(take).unwrap(), &mut world);
             moved |= took.map_err(|law| format!("client {which}: {law}"))? != 0;
@@ -247,6 +263,7 @@ impl Stage {
     /// L3, L4, T3.
     fn is_sound(&self) -> Result<(), String> {
         let kept = self.kept.iter().map(|block| block.size() as u64).sum();
+        self.names.is_sound()?;
         audit::is_sound(&self.house.device_loop, kept)
     }
 
@@ -290,6 +307,9 @@ impl Stage {
             }
             self.stop(plan)?;
             self.pass_on(plan)?;
+            if self.chance.once_in(4) {
+                close_files();
+            }
             if self.chance.once_in(6) {
                 self.medium.state().write_some_back();
             }
@@ -312,7 +332,7 @@ impl Stage {
             let plan = &self.current(plan);
             tenants::are_kept_to_their_caps(plan, &self.clients, &self.since, self.now)?;
         }
-        self.leave()?;
+        self.leave(plan)?;
         if has_ended {
             return Ok(());
         }
@@ -320,7 +340,7 @@ impl Stage {
     }
 
     /// L2.
-    fn leave(&mut self) -> Result<(), String> {
+    fn leave(&mut self, plan: &Plan) -> Result<(), String> {
         self.clients.iter_mut().for_each(Client::hang_up);
         self.medium.state().lets_go = true;
         for _ in 0..STILL {
@@ -331,6 +351,7 @@ impl Stage {
         }
         // What is looked after now and then is looked after.
         self.turn(TICK.0);
+        self.give_back(plan)?;
         let failed = self.house.device_loop.policy.words();
         if !failed.is_empty() {
             return Err(format!("P1: the scheduler {failed}"));
@@ -370,8 +391,11 @@ fn keep_memory(plan: &Plan, device_loop: &mut DeviceLoop) -> Vec<Block> {
     kept
 }
 
-fn volume_name(number: usize) -> String {
-    format!("v{number}")
+fn volume_name(number: usize, volume: &VolumePlan) -> String {
+    match volume.renamed {
+        0 => format!("v{number}"),
+        times => format!("v{number}n{times}"),
+    }
 }
 
 /// Bytes of the medium that no volume has.
@@ -394,18 +418,21 @@ fn config(plan: &Plan) -> (Config, Device) {
     let server = Server {
         connections: u32::try_from(16 + plan.clients.len()).unwrap(),
         handshake_timeout: Nanos::from_secs(3),
+        drain_timeout: Nanos(plan.drain_timeout),
         connection_memory: plan.connection_memory,
         // No client is late by the clock here.
         stall_timeout: Nanos::from_secs(1 << 20),
         ..Server::default()
     };
-    let volumes = plan.volumes.iter().enumerate().map(|(number, volume)| {
-        let path = format!("file{}", volume.file);
+    let there = plan.volumes.iter().enumerate().filter(|(_, volume)| !volume.is_out);
+    let volumes = there.map(|(number, volume)| {
+        let path = Names::path(volume.file, volume.path);
         Volume {
             start: (volume.start - plan.files[volume.file]) as u64,
             length: Some((volume.size + volume.odd) as u64),
             readonly: volume.readonly,
-            ..Volume::new(volume_name(number), path)
+            share: succession::is_shared(plan, volume.file),
+            ..Volume::new(volume_name(number, volume), path)
         }
     });
     let device = Device {

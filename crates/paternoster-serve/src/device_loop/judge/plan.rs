@@ -77,6 +77,11 @@ pub(super) struct VolumePlan {
     pub(super) readonly: bool,
     /// Where in it its clients meet.
     pub(super) reach: Range<u64>,
+    /// It is not configured now.
+    pub(super) is_out: bool,
+    /// How often its name has changed, and which name of its file it has.
+    pub(super) renamed: usize,
+    pub(super) path: usize,
 }
 
 /// One tenant.
@@ -145,6 +150,8 @@ pub(super) struct Plan {
     pub(super) orders: Vec<When<Order>>,
     pub(super) handovers: Vec<When<How>>,
     pub(super) reloads: Vec<When<Renewal>>,
+    /// Nanoseconds that a volume, or a server, has for what it has accepted.
+    pub(super) drain_timeout: u64,
     /// A reload has let the users of the first two tenants change places.
     pub(super) is_swapped: bool,
 }
@@ -237,7 +244,8 @@ impl Plan {
                 .collect(),
             orders: life::orders(chance),
             handovers: succession::handovers(&mut Chance::new(seed, 3)),
-            reloads: renewal::reloads(&mut Chance::new(seed, 4)),
+            reloads: renewal::reloads(&mut Chance::new(seed, 4), &mut Chance::new(seed, 5)),
+            drain_timeout: pick(&mut Chance::new(seed, 6), &[10_000_000_000, 5_000_000]),
             is_swapped: false,
             ends,
             tenants,
@@ -341,7 +349,8 @@ fn lay_out(chance: &mut Chance, block: usize) -> (Vec<usize>, Vec<VolumePlan>, u
         };
         let reach = reach.start as u64..reach.end as u64;
         let readonly = number > 0 && chance.once_in(8);
-        volumes.push(VolumePlan { file, start, size, odd, readonly, reach });
+        let (is_out, renamed, path) = (false, 0, 0);
+        volumes.push(VolumePlan { file, start, size, odd, readonly, reach, is_out, renamed, path });
     }
     (files, volumes, end + around)
 }

@@ -6,28 +6,37 @@
 //! negotiation                                                     ─▶ changed
 //! ```
 //!
-//! The two messages to the loop and the one to the negotiation are those of production; the thread
-//! that reads files and waits for the answers is not here. Volumes stay as they are. A server that
-//! takes over reads the configuration that is in force; one that starts again finds the first file.
+//! What is claimed and opened, the two messages to the loop and the one to the negotiation are
+//! production's; what reads files, and waits for the answers on a thread of its own, is not here.
+//! Volumes go, come, have another name, or another name of their file; meanwhile a file is renamed,
+//! a name means another file, or a call fails. A server that takes over reads what holds; one that
+//! begins again finds the first file.
 //!
-//! Laws: R1 after a reload that was taken everything is as it says, and after one that was refused
-//! nothing has changed; O1 a reload is answered; T2 holds from one reload to the next.
+//! Laws: N1 behind it another server is kept out, or let in (`succession`); R1 a reload that was taken leaves what it says, and one that was refused leaves what was
+//! there: nothing of it; O1 it is answered; T2 holds from one reload to the next.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use paternoster_sim::chance::Chance;
+use rustix::io::Errno;
 
+use super::engine::open_file;
 use super::life::When;
-use super::plan::{Plan, pick};
+use super::names::{NAMES, Names};
+use super::plan::{Plan, VolumePlan, pick};
 use super::tenants::{Since, are_kept_to_their_caps, name};
 use super::{Stage, config};
-use crate::config::{Caps, Config, Group};
+use crate::config::{Caps, Config, Group, Volume};
+use crate::device::NewFile;
+use crate::device::claim::{ClaimError, Claims};
 use crate::device_loop::DeviceLoop;
-use crate::device_loop::reload::{Reload, Step, Take};
-use crate::device_loop::{Message, attributes};
+use crate::device_loop::Message;
+use crate::device_loop::reload::{Reload, Seen, Step};
+use crate::device_loop::volumes::Going;
 use crate::export_table::ExportTable;
-use crate::reload::{Changed, Word};
+use crate::reload::{Changed, Word, differing, take};
 
 /// More groups than any loop has room for.
 const TOO_MANY: usize = 1_000;
@@ -42,10 +51,43 @@ pub(super) struct Renewal {
     swaps: bool,
     /// There is no room for all that it says.
     is_refused: bool,
+    /// Of each volume, if there are this many.
+    volumes: [Change; 3],
+    /// What happens to names meanwhile.
+    race: Race,
+    /// A call of names fails, after this many.
+    fails: Option<(u64, i32)>,
+    /// Another server tries to have a file behind it.
+    has_rival: bool,
 }
 
-/// In one case of four there are up to three reloads.
-pub(super) fn reloads(chance: &mut Chance) -> Vec<When<Renewal>> {
+/// What becomes of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Stays,
+    Goes,
+    Comes,
+    Renamed,
+    /// It has another name of its file.
+    Moves,
+}
+
+/// What becomes of names while a configuration is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Race {
+    None,
+    /// A file has another name, to which its own one leads.
+    Renames,
+    /// A name means another file when it is opened: nothing may be taken.
+    Replaces,
+}
+
+/// What is claimed and opened of a configuration.
+type Prepared = (Claims, Vec<(Volume, NewFile)>);
+
+/// In one case of four, up to three times; half of them change volumes, too.
+pub(super) fn reloads(chance: &mut Chance, volumes: &mut Chance) -> Vec<When<Renewal>> {
+    let changes = volumes.once_in(2);
     let count = if chance.once_in(4) { 1 + chance.below(3) } else { 0 };
     let each = (0..count).map(|_| {
         let round = 1 + chance.below(60);
@@ -57,11 +99,24 @@ pub(super) fn reloads(chance: &mut Chance) -> Vec<When<Renewal>> {
             weights: (0..4).map(|_| pick(chance, &[1, 100, 1000])).collect(),
             caps: (0..4).map(|_| caps(chance)).collect(),
             swaps: chance.once_in(3),
-            is_refused: chance.once_in(3),
+            is_refused: chance.once_in(3) && !(changes && volumes.once_in(2)),
+            volumes: if changes { [(); 3].map(|()| change(volumes)) } else { [Change::Stays; 3] },
+            race: match changes {
+                true => pick(volumes, &[Race::None, Race::None, Race::Renames, Race::Replaces]),
+                false => Race::None,
+            },
+            fails: (changes && volumes.once_in(6))
+                .then(|| (volumes.below(8), pick(volumes, &[libc::EMFILE, libc::EIO]))),
+            has_rival: changes,
         };
         When { round, what }
     });
     each.collect()
+}
+
+fn change(chance: &mut Chance) -> Change {
+    let all = [Change::Stays, Change::Goes, Change::Comes, Change::Renamed, Change::Moves];
+    pick(chance, &all)
 }
 
 impl Renewal {
@@ -84,6 +139,19 @@ impl Renewal {
             (tenant.weight, tenant.caps) = (weight, caps);
         }
         renewed.is_swapped ^= self.swaps;
+        for (volume, change) in renewed.volumes.iter_mut().zip(self.volumes) {
+            match change {
+                Change::Stays => {}
+                Change::Goes => volume.is_out = true,
+                Change::Comes => volume.is_out = false,
+                Change::Renamed => volume.renamed += 1,
+                Change::Moves => volume.path = (volume.path + 1) % NAMES,
+            }
+        }
+        // A device has a volume.
+        if renewed.volumes.iter().all(|volume| volume.is_out) {
+            renewed.volumes[0].is_out = false;
+        }
         renewed
     }
 }
@@ -98,7 +166,8 @@ fn has(it: &DeviceLoop) -> String {
     });
     let tenants: Vec<String> = tenants.collect();
     let (memory, times) = (it.connection_memory, [it.stall_timeout, it.drain_timeout]);
-    format!("{tenants:?} {:?} {} {memory} {times:?}", it.rules, it.capped)
+    let volumes: Vec<String> = it.exports().into_iter().map(|facts| facts.name).collect();
+    format!("{tenants:?} {:?} {} {memory} {times:?} {volumes:?}", it.rules, it.capped)
 }
 
 impl Stage {
@@ -116,7 +185,8 @@ impl Stage {
         }
         let now = self.current(plan);
         let renewed = renewal.of(&now);
-        let (mut asked, device) = config(&renewed);
+        let before = has(&self.house.device_loop);
+        let mut asked = config(&renewed).0;
         if renewal.is_refused {
             asked.groups.extend((0..TOO_MANY).map(|number| Group {
                 name: format!("more{number}"),
@@ -127,20 +197,25 @@ impl Stage {
             }));
         }
         let asked = Arc::new(asked);
-        let before = has(&self.house.device_loop);
-        let (answer, answers) = channel();
-        self.house.reload(Reload {
-            config: Arc::clone(&asked),
-            device: 0,
-            step: Step::Look { files: Vec::new(), answer },
-        });
-        self.turn(1);
-        let seen = answers.try_recv().map_err(|_| "O1: no answer to a reload")?;
-        let seen = match (seen, renewal.is_refused) {
-            (Ok(seen), false) => seen,
+        let running = config(&now).0;
+        let (prepared, may_fail) = self.prepare(renewal, &renewed, (&running, &asked));
+        let looked = match prepared {
+            Err(why) if may_fail => Err(why),
+            Err(why) => return Err(format!("R1: a reload was refused: {why}")),
+            Ok((claims, files)) => {
+                let coming = files.iter().map(|(_, file)| file.clone()).collect();
+                let seen = self.look(&asked, coming)?;
+                seen.map(|seen| (claims, files, seen))
+            }
+        };
+        let is_full = |why: &str| why.contains("cannot have");
+        let (mut claims, files, seen) = match (looked, renewal.is_refused) {
             (Ok(_), true) => return Err("R1: there is room for too many groups".to_owned()),
-            (Err(why), false) => return Err(format!("R1: a reload was refused: {why}")),
-            (Err(_), true) => {
+            (Ok(looked), false) => looked,
+            (Err(why), is_refused) => {
+                if !is_refused && !may_fail && !is_full(&why) {
+                    return Err(format!("R1: a reload was refused: {why}"));
+                }
                 let after = has(&self.house.device_loop);
                 return (before == after).then_some(()).ok_or_else(|| {
                     format!("R1: a refused reload has changed {before} to {after}")
@@ -148,14 +223,27 @@ impl Stage {
             }
         };
         are_kept_to_their_caps(&now, &self.clients, &self.since, self.now)?;
-        let attributes = attributes(&device, seen.facts, seen.limits)?;
-        let take = Take { attributes, line: seen.line, ..Take::default() };
+        let mut take = take(&asked.devices[0], files, seen)?;
+        let gone = differing(&asked, &running);
+        let all: Vec<&Volume> = gone.iter().map(|(_, volume)| *volume).collect();
+        let held = claims.keep(&asked.devices, &all);
+        let going = all.iter().zip(held);
+        take.going =
+            going.map(|(volume, held)| Going { name: volume.name.clone(), held }).collect();
+        let accepted = self.accepted_now();
         let (answer, answers) = channel();
         let step = Step::Take(Box::new(take), answer);
         self.house.reload(Reload { config: Arc::clone(&asked), device: 0, step });
         self.turn(1);
         let taken = answers.try_recv().map_err(|_| "O1: no answer to a reload")??;
         self.is_as_it_says(&asked)?;
+        let names: Vec<&str> = taken.exports.iter().map(|facts| &*facts.name).collect();
+        let wanted: Vec<&str> = asked.devices[0].volumes.iter().map(|it| &*it.name).collect();
+        if names != wanted || !taken.later.is_empty() {
+            return Err(format!("R1: {names:?} where {wanted:?} are; later {:?}", taken.later));
+        }
+        self.claims = Some(claims);
+        self.oust(plan, &now, &renewed, &accepted);
         self.since = Since::now(&self.clients, self.now);
         let mut export_table = ExportTable::default();
         export_table.add(taken.exports, self.house.messages());
@@ -165,10 +253,89 @@ impl Stage {
         self.turn(1);
         hears.try_recv().map_err(|_| "O1: a negotiation does not hear of a reload")?;
         self.renewed = Some(renewed);
+        if renewal.has_rival {
+            let plan = self.current(plan);
+            let served = (0..plan.volumes.len()).find(|&volume| !plan.volumes[volume].is_out);
+            self.is_kept_out(&plan, served.expect("one is always there"))?;
+        }
         Ok(())
     }
 
-    /// R1 for a reload that was taken.
+    /// Claims and opens what comes, while names change; and whether that may go wrong.
+    fn prepare(
+        &self,
+        renewal: &Renewal,
+        renewed: &Plan,
+        (running, asked): (&Config, &Config),
+    ) -> (Result<Prepared, String>, bool) {
+        let (names, device) = (&self.names, &asked.devices[0]);
+        if let Some((after, errno)) = renewal.fails {
+            names.fail(after, Errno::from_raw_os_error(errno));
+        }
+        let path = &device.volumes[0].path;
+        let file = renewed.volumes.iter().find(|volume| !volume.is_out).expect("one is there").file;
+        let put_back = names.keep(path);
+        let is_replaced = renewal.race == Race::Replaces && renewed.files.len() > 1;
+        let prepared = (|| {
+            let told = |error: ClaimError| error.to_string();
+            let has = self.claims.as_ref().expect("it serves");
+            let claims = has.more(&asked.devices, false).map_err(told)?;
+            match renewal.race {
+                Race::Renames => {
+                    let from = Names::path(file, 0);
+                    names.rename(&from, &from.with_extension(self.round.to_string()));
+                }
+                Race::Replaces if is_replaced => {
+                    names.repoint(path, (file + 1) % renewed.files.len());
+                }
+                _ => {}
+            }
+            let mut files = Vec::new();
+            for (_, volume) in differing(running, asked) {
+                let file = open_file(renewed, &self.house.own.system, device, volume);
+                files.push((volume.clone(), NewFile(file.map_err(|error| error.to_string())?)));
+            }
+            claims.confirm().map_err(told)?;
+            Ok((claims, files))
+        })();
+        if is_replaced {
+            put_back();
+        }
+        let has_failed = renewal.fails.is_some() && names.forgive();
+        (prepared, has_failed || is_replaced)
+    }
+
+    fn look(
+        &mut self,
+        asked: &Arc<Config>,
+        files: Vec<NewFile>,
+    ) -> Result<Result<Seen, String>, String> {
+        let (answer, answers) = channel();
+        let step = Step::Look { files, answer };
+        self.house.reload(Reload { config: Arc::clone(asked), device: 0, step });
+        self.turn(1);
+        answers.try_recv().map_err(|_| "O1: no answer to a reload".to_owned())
+    }
+
+    /// What is accepted and not answered, by cookie.
+    fn accepted_now(&self) -> BTreeSet<u64> {
+        let heard = self.house.device_loop.ios.iter().filter(|(_, io)| !io.silent);
+        heard.map(|(_, io)| io.request.cookie).collect()
+    }
+
+    /// Clients of volumes that go, or that are others from now on.
+    fn oust(&mut self, plan: &Plan, now: &Plan, renewed: &Plan, accepted: &BTreeSet<u64>) {
+        let by = self.now + self.house.device_loop.drain_timeout;
+        for (client, planned) in self.clients.iter_mut().zip(&plan.clients) {
+            let [before, after] = [now, renewed].map(|it| &it.volumes[planned.volume]);
+            let what = |it: &VolumePlan| (it.is_out, it.renamed, it.path);
+            if !before.is_out && what(before) != what(after) {
+                client.is_ousted(accepted, by, &mut self.book, self.beat);
+            }
+        }
+    }
+
+    /// R1, of what was taken.
     fn is_as_it_says(&self, asked: &Config) -> Result<(), String> {
         let it = &self.house.device_loop;
         if it.rules != asked.rules {

@@ -13,32 +13,30 @@
 //! anything waits for it. So the paused negotiation resumes at once, and does not run before the
 //! loop has answered.
 //!
-//! Names are in-memory files (memfd), opened and locked by system calls: a rival is another server
-//! of this process, which the kernel's locks keep out as they would one of another process. The
-//! bytes of the files are the medium's.
+//! Names are those of a name space in memory (`names`); a rival is another process there.
 //!
 //! Laws: N1 while a file is served, no other server may have it for writing, and a server that
 //! begins finds free what the one before had; N2 a server that has handed over gives its device no
 //! job. All laws of streams, disk and tenants hold across a handover: no client notices it, except
 //! for those in handshake.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use paternoster_core::Nanos;
 use paternoster_sim::chance::Chance;
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::engine::Given;
-use super::house::House;
+use super::house::{House, Own, close_files};
 use super::life::When;
+use super::medium::Gone;
+use super::names::{NAMES, Names};
 use super::plan::{Plan, pick};
 use super::{Stage, config, keep_memory};
-use crate::config::{Device, Volume};
+use crate::config::Volume;
 use crate::device::Giving;
 use crate::device::claim::Claims;
-use crate::device::system::System;
 use crate::device_loop::handover::{HandoverMessage, Leave, Leaving, Verdict};
 use crate::handover::record::HandedConnection;
 use crate::host::ours::Ours;
@@ -83,55 +81,16 @@ pub(super) fn handovers(chance: &mut Chance) -> Vec<When<How>> {
 /// What a server has claimed, until it goes.
 pub(super) type Claimed = Option<Claims>;
 
-/// The names of a plan's files.
-pub(super) struct Names(Vec<OwnedFd>);
-
-impl Names {
-    pub(super) fn new(plan: &Plan) -> Names {
-        let file = |_: &usize| memfd_create("volume", MemfdFlags::CLOEXEC).expect("a file");
-        Names(plan.files.iter().map(file).collect())
-    }
-
-    fn path(&self, file: usize) -> PathBuf {
-        format!("/proc/self/fd/{}", self.0[file].as_raw_fd()).into()
-    }
-
-    /// The configured device, with these names as its paths.
-    fn device(&self, plan: &Plan) -> Device {
-        let (_, mut device) = config(plan);
-        for (volume, planned) in device.volumes.iter_mut().zip(&plan.volumes) {
-            volume.path = self.path(planned.file);
-            volume.share = is_shared(plan, planned.file);
-        }
-        device
-    }
-
-    /// N1: files that no living server has are free.
-    pub(super) fn claim(&self, plan: &Plan) -> Claimed {
-        let claims = Claims::take(&[self.device(plan)], false);
-        let claims = claims.unwrap_or_else(|why| panic!("N1: no other serves it, but {why}"));
-        claims.confirm().unwrap_or_else(|why| panic!("N1: {why}"));
-        Some(claims)
-    }
-
-    /// N1: a rival that wants to be the only writer of a file that is served is refused.
-    fn keep_a_rival_out(&self, plan: &Plan) -> Result<(), String> {
-        let mut device = self.device(plan);
-        let file = plan.volumes[0].file;
-        let mut of_it = plan.volumes.iter().filter(|volume| volume.file == file);
-        if is_shared(plan, file) && of_it.all(|volume| volume.readonly) {
-            return Ok(());
-        }
-        device.volumes = vec![Volume::new("rival".to_owned(), self.path(file))];
-        match Claims::take(&[device], false) {
-            Ok(_) => Err(format!("N1: a rival may write to file {file}, which is served")),
-            Err(_) => Ok(()),
-        }
-    }
+/// N1: what no living server has is free.
+pub(super) fn claim(own: &Own, plan: &Plan) -> Claimed {
+    let claims = Claims::take_of(&own.system, &[config(plan).1], false);
+    let claims = claims.unwrap_or_else(|why| panic!("N1: no other serves it, but {why}"));
+    claims.confirm().unwrap_or_else(|why| panic!("N1: {why}"));
+    Some(claims)
 }
 
 /// Whether volumes of a file overlap, which they may where they are shared.
-fn is_shared(plan: &Plan, file: usize) -> bool {
+pub(super) fn is_shared(plan: &Plan, file: usize) -> bool {
     let volumes: Vec<_> = plan.volumes.iter().filter(|volume| volume.file == file).collect();
     let end = |volume: usize| volumes[volume].start + volumes[volume].size + volumes[volume].odd;
     (0..volumes.len()).any(|one| {
@@ -164,19 +123,25 @@ impl Passing {
 
 /// What the second server has so far.
 struct Heir {
+    own: Own,
     given: Vec<Given>,
     claims: Claims,
     ours: Ours,
 }
 
 impl Heir {
-    fn of(house: &House, claims: &Claimed, giving: &[Giving]) -> Heir {
-        let lost = giving.iter().map(|giving| giving.lost);
+    fn of(stage: &Stage, giving: &[Giving], plan: &Plan) -> Heir {
+        let opened = |giving: &Giving| {
+            let opened = stage.medium.state().opened(giving.raw());
+            (opened.expect("it is open"), giving.lost)
+        };
+        let own = Own::new(plan, &stage.medium, &stage.names);
         let ours = Ours::not_yet();
-        let claims = claims.as_ref().expect("it serves").to_hand_over().expect("descriptors");
+        let claims = stage.claims.as_ref().expect("it serves").to_hand_over().expect("descriptors");
         Heir {
-            given: house.opened.iter().cloned().zip(lost).collect(),
-            claims: Claims::taken(&System::default(), claims, &ours),
+            given: giving.iter().map(opened).collect(),
+            claims: Claims::taken(&own.system, claims, &ours),
+            own,
             ours,
         }
     }
@@ -194,14 +159,7 @@ impl Stage {
         }
     }
 
-    /// All servers have gone, and another one begins.
-    pub(super) fn claim_again(&mut self, plan: &Plan) {
-        (self.passing, self.claims) = (None, None);
-        self.elders.clear();
-        self.claims = self.names.claim(plan);
-    }
-
-    /// Begins a handover, takes its next step, or ends it.
+    /// A handover begins, goes on, or ends.
     pub(super) fn pass_on(&mut self, plan: &Plan) -> Result<(), String> {
         let Some(Passing { how, since, at }) = self.passing.take() else {
             let due = plan.handovers.iter().find(|due| due.round == self.round);
@@ -215,7 +173,12 @@ impl Stage {
         let at = match at {
             At::Files(answers) => {
                 let giving = answers.try_recv().map_err(|_| "O1: no answer: files")?;
-                At::Opens(Heir::of(&self.house, &self.claims, &giving?))
+                match giving {
+                    Ok(giving) => At::Opens(Heir::of(self, &giving, &self.current(plan))),
+                    // A volume goes.
+                    Err(_) if self.house.device_loop.ending > 0 => return Ok(()),
+                    Err(why) => return Err(why),
+                }
             }
             At::Opens(heir) if self.round < since + how.opens => At::Opens(heir),
             At::Opens(heir) => {
@@ -254,7 +217,52 @@ impl Stage {
     }
 
     fn keep_a_rival_out(&self, plan: &Plan, how: How) -> Result<(), String> {
-        if how.has_rival { self.names.keep_a_rival_out(plan) } else { Ok(()) }
+        if how.has_rival { self.is_kept_out(&self.current(plan), 0) } else { Ok(()) }
+    }
+
+    /// N1: one that would write alone to the file of a volume is kept out, and told by which server.
+    pub(super) fn is_kept_out(&self, plan: &Plan, volume: usize) -> Result<(), String> {
+        let file = plan.volumes[volume].file;
+        let mut of_it = plan.volumes.iter().filter(|it| it.file == file && !it.is_out);
+        if is_shared(plan, file) && of_it.all(|volume| volume.readonly) {
+            return Ok(());
+        }
+        let path = Names::path(file, volume % NAMES);
+        match self.claim_alone(plan, &path) {
+            Ok(()) => Err(format!("N1: a rival may write to file {file}, which is served")),
+            Err(why) => {
+                let server = self.house.own.server;
+                let names = [path.display().to_string(), format!("server {server} has")];
+                let is_named = names.iter().all(|name| why.contains(name));
+                is_named.then_some(()).ok_or_else(|| format!("N1: {names:?} is told as: {why}"))
+            }
+        }
+    }
+
+    /// Another server, which would write alone to a file, comes and goes.
+    fn claim_alone(&self, plan: &Plan, path: &Path) -> Result<(), String> {
+        let (_, mut device) = config(plan);
+        device.volumes = vec![Volume::new("rival".to_owned(), path.to_owned())];
+        let own = Own::new(plan, &self.medium, &self.names);
+        let claims = Claims::take_of(&own.system, &[device], false);
+        claims.map(drop).map_err(|why| why.to_string())
+    }
+
+    /// N1: what is served is kept, and what is not any more is given back.
+    pub(super) fn give_back(&self, plan: &Plan) -> Result<(), String> {
+        close_files();
+        let plan = &self.current(plan);
+        for file in 0..plan.files.len() {
+            let mut of_it = plan.volumes.iter().enumerate().filter(|(_, it)| it.file == file);
+            match of_it.clone().find(|(_, volume)| !volume.is_out) {
+                Some((served, _)) => self.is_kept_out(plan, served)?,
+                None if of_it.next().is_none() => {}
+                None => self.claim_alone(plan, &Names::path(file, 0)).map_err(|why| {
+                    format!("N1: file {file} is of no volume any more, but {why}")
+                })?,
+            }
+        }
+        Ok(())
     }
 
     fn ask_to_leave(&self, end: End) -> Receiver<Result<Leaving, String>> {
@@ -275,10 +283,11 @@ impl Stage {
     }
 
     fn succeed(&mut self, plan: &Plan, heir: Heir, leaving: Leaving) -> Result<(), String> {
-        let Heir { given, claims, ours } = heir;
-        self.medium.state().hand_over();
+        let Heir { own, given, claims, ours } = heir;
+        self.medium.state().goes(self.house.own.server, Gone::HandedOver);
+        self.names.hand_over(self.house.own.server, own.server);
         let plan = &self.current(plan);
-        let next = House::open(plan, &self.medium, &self.street, Some(&given));
+        let next = House::open(plan, &self.medium, &self.street, own, &given);
         let last = std::mem::replace(&mut self.house, next);
         self.kept = keep_memory(plan, &mut self.house.device_loop);
         let before = self.claims.replace(claims);
