@@ -85,6 +85,8 @@ impl Count {
 pub(super) struct Client {
     /// Which one; its cookies begin with it.
     number: u64,
+    /// Few answers fit into its socket.
+    is_narrow: bool,
     stream: Option<UnixStream>,
     wanted: Wanted,
     /// It has come, to this server.
@@ -146,9 +148,15 @@ struct Ousted {
 }
 
 impl Client {
-    pub(super) fn new(number: u64, plan: ClientPlan, base: u64, wanted: Wanted) -> Client {
+    pub(super) fn new(
+        (number, is_narrow): (u64, bool),
+        plan: ClientPlan,
+        base: u64,
+        wanted: Wanted,
+    ) -> Client {
         Client {
             number,
+            is_narrow,
             stream: None,
             wanted,
             came: false,
@@ -189,8 +197,8 @@ impl Client {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
-        if self.number.is_multiple_of(3) {
-            // Few answers fit: the server has sent some of one when others want to go.
+        if self.is_narrow {
+            // The server has sent some of an answer when others want to go.
             set_socket_send_buffer_size(&theirs, NARROW).expect("a socket");
         }
         let (shake, said) = Shake::begin(&self.plan.shake, self.wanted.clone());

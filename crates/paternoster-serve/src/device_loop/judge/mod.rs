@@ -30,7 +30,7 @@
 //! the disk; L1 while something is owed there is progress; L2 when all clients have gone nothing is
 //! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 counts
 //! are right, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same names
-//! (`succession`), N3 of their locks (`names`); R1 a reload leaves the state it reports (`renewal`); O1 an order is answered; P1
+//! (`succession`), N3 of their locks (`names`), N3 of their locks (`names`); R1 a reload leaves the state it reports (`renewal`); O1 an order is answered; P1
 //! no scheduler breaks the laws for external ones (`watchdog`); T1 and T2 of the tenants
 //! (`tenants`), T3 of their weights (`audit`).
 //!
@@ -157,7 +157,9 @@ impl Stage {
                 structured: client.structured,
                 knows_blocks: client.knows_blocks,
             };
-            Client::new(number, client.clone(), volume.start as u64, wanted)
+            let narrow =
+                u64::is_multiple_of(number, 3) || plan.reloads.iter().any(|it| it.what.changes());
+            Client::new((number, narrow), client.clone(), volume.start as u64, wanted)
         });
         Stage {
             kept: keep_memory(plan, &mut house.device_loop),
@@ -217,7 +219,7 @@ impl Stage {
     }
 
     /// Every client sends and takes something, `all` of it or as chance says; whether any did.
-    fn clients_move(&mut self, all: bool) -> Result<bool, String> {
+    fn clients_move(&mut self, plan: &Plan, all: bool) -> Result<bool, String> {
         let mut moved = false;
         // By client, and the least of them for each: of a thousand that is a million comparisons.
         let of = |client: &Client| client.oldest().unwrap_or(u64::MAX);
@@ -231,6 +233,7 @@ impl Stage {
                 (false, _) => 1 + self.chance.below(64 << 10),
             };
             let (send, take) = (most(), most());
+            let take = if !all && renewal::stalls(plan, self.round, which) { 0 } else { take };
             let send = usize::try_from(send).unwrap();
             let mut state = self.medium.state();
             state.beat = self.beat;
@@ -299,7 +302,7 @@ impl Stage {
             // A round is something to one that waits for its own.
             let mut moved = self.clients_come(plan) || self.clients.iter().any(Client::is_awaited);
             moved |= self.passing.as_ref().is_some_and(Passing::opens);
-            moved |= self.clients_move(all)?;
+            moved |= self.clients_move(plan, all)?;
             let passes = if all { long } else { self.chance.below(200_000) };
             self.turn(passes);
             if self.round.is_multiple_of(AUDITED) {

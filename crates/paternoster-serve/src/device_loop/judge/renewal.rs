@@ -89,8 +89,11 @@ type Prepared = (Claims, Vec<(Volume, NewFile)>);
 pub(super) fn reloads(chance: &mut Chance, volumes: &mut Chance) -> Vec<When<Renewal>> {
     let changes = volumes.once_in(2);
     let count = if chance.once_in(4) { 1 + chance.below(3) } else { 0 };
+    let mut round = 0;
     let each = (0..count).map(|_| {
-        let round = 1 + chance.below(60);
+        // A volume may come where one has just gone.
+        let soon = changes && volumes.once_in(2);
+        round = if soon { round + 1 + volumes.below(6) } else { 1 + chance.below(60) };
         let caps = |chance: &mut Chance| Caps {
             bytes: pick(chance, &[0, 0, 1 << 20]),
             requests: pick(chance, &[0, 0, 50]),
@@ -114,13 +117,26 @@ pub(super) fn reloads(chance: &mut Chance, volumes: &mut Chance) -> Vec<When<Ren
     each.collect()
 }
 
+/// Whether a client takes no answers: some do not around a reload that changes volumes, so that
+/// they have some left when these go.
+pub(super) fn stalls(plan: &Plan, round: u64, client: usize) -> bool {
+    let near = |due: &&When<Renewal>| due.round <= round + 8 && round < due.round + 12;
+    let mut near = plan.reloads.iter().filter(near).filter(|due| due.what.changes());
+    near.any(|due| (due.round + client as u64).is_multiple_of(2))
+}
+
 fn change(chance: &mut Chance) -> Change {
     let all = [Change::Stays, Change::Goes, Change::Comes, Change::Renamed, Change::Moves];
     pick(chance, &all)
 }
 
 impl Renewal {
-    /// Whether it caps a configured tenant.
+    /// Whether volumes may change.
+    pub(super) const fn changes(&self) -> bool {
+        self.has_rival
+    }
+
+    /// Whether it limits one that is configured.
     pub(super) fn is_capped(&self) -> bool {
         !self.is_refused && self.caps.iter().any(|caps| *caps != Caps::default())
     }
