@@ -12,6 +12,8 @@
 //! stop waits for accepted requests, as long as it has time; V1 so does the end of a volume that a
 //! reload takes out, and what is sent behind that is refused.
 
+mod causes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -20,14 +22,14 @@ use std::os::unix::net::UnixStream;
 use paternoster_core::Nanos;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
-use super::book::{Book, Leaves, bytes, zeroes};
+use super::book::{Book, Leaves, bytes};
 use super::medium::{Failure, Forgotten, State};
 use super::plan::{
-    Ask, CACHE, ClientPlan, DF, DISC, EXTENDED, FLUSH, FUA, LEAVE, READ, REQ_ONE, STATUS, TRIM,
-    WRITE, ZEROES,
+    Ask, ClientPlan, DF, DISC, EXTENDED, FLUSH, FUA, LEAVE, READ, STATUS, TRIM, WRITE, ZEROES,
 };
 use super::shake::{Lie, Shake, Wanted};
-use crate::nbd::reply::errno;
+use super::tenants::Count;
+use causes::{data, holes, is_due, is_durable};
 
 /// Bytes that are taken at a time, at most.
 const ROOM: usize = 256 << 10;
@@ -51,34 +53,6 @@ struct Open {
     got: BTreeMap<u64, u64>,
     told: u32,
     runs: Vec<(u32, u32)>,
-}
-
-/// What of requests a tenant is counted.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Count {
-    pub(super) reads: u64,
-    pub(super) read_bytes: u64,
-    pub(super) writes: u64,
-    pub(super) write_bytes: u64,
-    pub(super) flushes: u64,
-    pub(super) errors: u64,
-}
-
-impl Count {
-    fn add(&mut self, ask: Ask) {
-        match ask.kind {
-            READ | CACHE => {
-                self.reads += 1;
-                self.read_bytes += u64::from(ask.length);
-            }
-            WRITE | TRIM | ZEROES => {
-                self.writes += 1;
-                self.write_bytes += u64::from(ask.length);
-            }
-            FLUSH => self.flushes += 1,
-            _ => {}
-        }
-    }
 }
 
 /// A client.
@@ -593,69 +567,6 @@ impl Client {
         }
         Ok(())
     }
-}
-
-fn data(open: &mut Open, base: u64, payload: &[u8], world: &World<'_>) -> Result<(), String> {
-    let at = u64::from_be_bytes(payload[..8].try_into().unwrap());
-    let bytes = &payload[8..];
-    let (end, ask) = (at + bytes.len() as u64, open.ask);
-    let before = open.got.range(..end).next_back().map_or(0, |(&from, &length)| from + length);
-    if at < ask.at || end > ask.at + u64::from(ask.length) || before > at {
-        return Err(format!("S2: bytes {at} to {end} for {ask:?}"));
-    }
-    open.got.insert(at, bytes.len() as u64);
-    match world.book.wrong(base + at, bytes, Some(open.begin)) {
-        Some(wrong) => Err(format!("S5: {ask:?}: {wrong}")),
-        None => Ok(()),
-    }
-}
-
-/// S7.
-fn holes(open: &Open, runs: &[(u32, u32)], world: &World<'_>) -> Result<(), String> {
-    let (ask, mut at) = (open.ask, open.at);
-    let end = at + u64::from(ask.length);
-    if runs.is_empty() || (ask.flags & REQ_ONE != 0 && runs.len() != 1) {
-        return Err(format!("{} runs", runs.len()));
-    }
-    for &(length, flags) in runs {
-        if length == 0 || at + u64::from(length) > end || !matches!(flags, 0 | 3) {
-            return Err(format!("{length} bytes at {at} are {flags}"));
-        }
-        let nothing = zeroes(length as usize);
-        if flags == 3
-            && let Some(wrong) = world.book.wrong(at, nothing, Some(open.begin))
-        {
-            return Err(format!("a hole of {length} bytes at {at}, but {wrong}"));
-        }
-        at += u64::from(length);
-    }
-    Ok(())
-}
-
-/// S8. Discards cannot be matched to requests: one of this range has to be safe, if there are any.
-fn is_durable(Open { ask, at, begin, .. }: &Open, world: &World<'_>) -> bool {
-    let end = at + u64::from(ask.length);
-    let mut own = world
-        .forgotten
-        .iter()
-        .filter(|range| range.beat >= *begin && *at <= range.start && range.end <= end);
-    own.clone().next().is_none() || own.any(|range| range.is_durable)
-}
-
-/// S4: whether a reported error has a cause, with the same errno.
-fn is_due(open: &Open, world: &World<'_>, told: Option<u32>) -> bool {
-    let ask = open.ask;
-    let promises = ask.kind == FLUSH || ask.flags & FUA != 0;
-    // The rest of its blocks is read, too.
-    let (start, end) =
-        (open.at / 4096 * 4096, (open.at + u64::from(ask.length)).next_multiple_of(4096));
-    world.log.iter().any(|failure| {
-        let beside = failure.beat >= open.begin;
-        let touches = failure.start < end && start < failure.end;
-        // Losses of others are reported as EIO, or with the first report's errno.
-        let is_told = |told| told == errno(failure.errno) || (failure.durable && told == 5);
-        ((beside && touches) || (promises && failure.durable)) && told.is_none_or(is_told)
-    })
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

@@ -14,14 +14,14 @@
 //! job is reported as failed with the errno of its failed call, or because others' durability is
 //! lost; a job with a call that failed for good is never reported as done.
 
-use std::collections::VecDeque;
+mod disk_ring;
+
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::slice::from_raw_parts;
 use std::sync::Arc;
 
-use libc::{EAGAIN, EBADF, EBUSY, ECANCELED, EIO, iovec};
+use libc::EIO;
 use paternoster_core::{DeviceFacts, Nanos};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -29,20 +29,19 @@ use rustix::io::Errno;
 use super::calls::Opened;
 use super::config;
 use super::house::Own;
-use super::medium::{Doing, EINTR, Forgotten, Gone, Medium};
+use super::medium::{Doing, Forgotten, Gone, Medium};
 use super::plan::Plan;
 use crate::config::{Device, Volume};
-use crate::device::calls::Calls;
 use crate::device::event::Event;
 use crate::device::files::File;
 use crate::device::inline::Inline;
 use crate::device::open::{OpenError, open_one};
 use crate::device::system::System;
 use crate::device::uring::Uring;
-use crate::device::uring::ring::{Entry, NoRoom, Ring};
 use crate::device::{
     Backend, Extent, FileFacts, Finished, Full, Giving, Job, NewFile, Piece, Work, plain,
 };
+use disk_ring::DiskRing;
 
 /// Which backend it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,18 +86,7 @@ pub(super) fn open(plan: &Plan, medium: &Medium, own: &Own, handed: &[Given]) ->
             unseen: Vec::new(),
         }),
         Engine::Ring => {
-            let ring = DiskRing {
-                medium: medium.clone(),
-                server,
-                files: opened.clone(),
-                depth: depth as usize,
-                registers: plan.registers,
-                is_enabled: false,
-                waiting: VecDeque::new(),
-                held: Vec::new(),
-                done: VecDeque::new(),
-                unseen: Vec::new(),
-            };
+            let ring = DiskRing::new((&medium, server), opened.clone(), depth, plan.registers);
             Box::new(Uring::over(ring, Event::new().expect("an event"), files, depth))
         }
     };
@@ -390,7 +378,7 @@ unsafe impl Backend for Loose {
     fn kick(&mut self) {}
 
     fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
-        while !(self.held.is_empty() && self.unseen.is_empty()) && !self.medium.is_lazy() {
+        while (!self.held.is_empty() || !self.unseen.is_empty()) && !self.medium.is_lazy() {
             if let Some(seen) = self.medium.choose_seen(self.unseen.len(), self.held.is_empty()) {
                 finished.push(self.unseen.swap_remove(seen));
                 continue;
@@ -453,225 +441,5 @@ impl Drop for Loose {
                 let _unheard = self.perform(&held);
             }
         }
-    }
-}
-
-/// How far an entry is before its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Begun {
-    Not,
-    /// A sync has written back what it found.
-    Sync,
-    /// A durable write has moved this much, and written it back.
-    Moved(u64),
-}
-
-/// An entry that is handed over.
-struct Under {
-    number: u32,
-    entry: Entry,
-    /// Its file, which stays until it has ended.
-    of: Option<Arc<Opened>>,
-    hangs: bool,
-    begun: Begun,
-}
-
-/// A ring whose entries are calls of the medium, in any order.
-struct DiskRing {
-    medium: Medium,
-    server: usize,
-    files: Vec<Option<Arc<Opened>>>,
-    depth: usize,
-    registers: bool,
-    is_enabled: bool,
-    waiting: VecDeque<(u32, Entry)>,
-    held: Vec<Under>,
-    done: VecDeque<(u64, i32)>,
-    /// What has ended, and is not seen.
-    unseen: Vec<(u64, i32)>,
-}
-
-// SAFETY: everything happens in one thread; what entries point to stays as `push` has it.
-unsafe impl Send for DiskRing {}
-
-impl DiskRing {
-    /// Makes an entry's call, or what is left of it; its result, as a completion has it.
-    fn perform(&self, under: &Under) -> i32 {
-        let Under { number, entry, begun, .. } = *under;
-        let Some(of) = &under.of else { return -EBADF };
-        self.medium.state().at = Some((self.server, number));
-        let told = |ended: Result<(), Errno>| match ended {
-            Ok(()) => 0,
-            Err(errno) => -errno.raw_os_error(),
-        };
-        let result = match entry {
-            Entry::Fixed { offset, .. } | Entry::Move { offset, .. }
-                if let Begun::Moved(some) = begun =>
-            {
-                moved(of.end(some, offset, true))
-            }
-            Entry::Fixed { at, length, offset, to_file, durable, .. } => {
-                let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
-                // SAFETY: the promise of `push`.
-                moved(unsafe { of.transfer(&[vector], offset, to_file, durable) })
-            }
-            Entry::Move { all, count, offset, to_file, durable, .. } => {
-                // SAFETY: the promise of `push`.
-                let vectors = unsafe { from_raw_parts(all, count as usize) };
-                // SAFETY: the same.
-                moved(unsafe { of.transfer(vectors, offset, to_file, durable) })
-            }
-            Entry::Sync { of: which, .. } => told(of.sync_as(which, begun == Begun::Sync)),
-            Entry::Allocate { flags, offset, length, .. } => {
-                told(of.allocate(flags, offset, length))
-            }
-            Entry::WillNeed { .. } => 0,
-        };
-        self.medium.state().at = None;
-        result
-    }
-
-    /// A sync may write back what is dirty when it is given, and end later: what is written
-    /// meanwhile is not covered by it. So may a durable write, which is told at its end what was
-    /// not told to another.
-    fn begin(&self, number: u32, entry: Entry, of: &Opened) -> Begun {
-        match entry {
-            Entry::Sync { .. } if self.medium.state().chance.once_in(2) => {
-                of.begin_sync();
-                Begun::Sync
-            }
-            Entry::Fixed { at, length, offset, durable: true, .. }
-                if self.medium.writes_early() =>
-            {
-                let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
-                self.begin_write(number, of, &[vector], offset)
-            }
-            Entry::Move { all, count, offset, durable: true, .. } if self.medium.writes_early() => {
-                // SAFETY: the promise of `push`.
-                let vectors = unsafe { from_raw_parts(all, count as usize) };
-                self.begin_write(number, of, vectors, offset)
-            }
-            _ => Begun::Not,
-        }
-    }
-
-    /// One that fails at its beginning is made at its end.
-    fn begin_write(&self, number: u32, of: &Opened, vectors: &[iovec], offset: u64) -> Begun {
-        let before = self.medium.state().at.replace((self.server, number));
-        // SAFETY: the promise of `push`.
-        let begun = unsafe { of.begin(vectors, offset, true, true) };
-        self.medium.state().at = before;
-        begun.map_or(Begun::Not, Begun::Moved)
-    }
-
-    /// Its server has gone: everything ends, and something of it is done.
-    fn end_all(&mut self) {
-        for under in std::mem::take(&mut self.held) {
-            let is_read = matches!(
-                under.entry,
-                Entry::Fixed { to_file: false, .. } | Entry::Move { to_file: false, .. }
-            );
-            let is_left = under.begun == Begun::Not && !is_read;
-            if is_left && self.medium.is_done_unheard(self.server) {
-                let _unheard = self.perform(&under);
-            }
-            self.done.push_back((u64::from(under.number), -ECANCELED));
-        }
-        self.done.extend(self.unseen.drain(..));
-    }
-}
-
-fn moved(result: Result<u64, i32>) -> i32 {
-    result.map_or_else(|errno| -errno, |moved| i32::try_from(moved).unwrap())
-}
-
-impl Ring for DiskRing {
-    fn enable(&mut self) -> io::Result<()> {
-        assert!(!self.is_enabled, "E1: a ring is enabled once");
-        self.is_enabled = true;
-        Ok(())
-    }
-
-    fn room(&self) -> usize {
-        64
-    }
-
-    fn set_file(&mut self, number: u16, raw: [RawFd; 2]) -> io::Result<()> {
-        let place = usize::from(number);
-        self.files.resize(self.files.len().max(place + 1), None);
-        self.files[place] = self.medium.state().opened(raw[0]);
-        Ok(())
-    }
-
-    unsafe fn push(&mut self, number: u32, entry: Entry) -> Result<(), NoRoom> {
-        assert!(self.is_enabled, "E1: a ring is enabled before it is used");
-        if self.waiting.len() >= self.depth.next_power_of_two() {
-            return Err(NoRoom);
-        }
-        self.waiting.push_back((number, entry));
-        Ok(())
-    }
-
-    fn has_waiting(&mut self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    fn has_deferred(&mut self) -> bool {
-        false
-    }
-
-    fn submit(&mut self, wait_for: usize) -> io::Result<usize> {
-        let mut count = self.waiting.len();
-        if wait_for == 0 && self.medium.state().servers[self.server].is_none() {
-            let state = &mut *self.medium.state();
-            if let Some(errno) = state.draw(state.faults.refusals, &[EINTR, EAGAIN, EBUSY, 0]) {
-                if errno != 0 {
-                    return Err(io::Error::from_raw_os_error(errno));
-                }
-                count = count.div_ceil(2);
-            }
-        }
-        let given: Vec<_> = self.waiting.drain(..count).collect();
-        for (number, entry) in given {
-            let hangs = self.medium.hangs();
-            let file = usize::from(entry.file());
-            let of = self.files.get(file).and_then(Option::clone);
-            let begun = of.as_ref().map_or(Begun::Not, |of| self.begin(number, entry, of));
-            self.held.push(Under { number, entry, of, hangs, begun });
-        }
-        if wait_for > 0 {
-            self.end_all();
-        }
-        Ok(count)
-    }
-
-    fn next(&mut self) -> Option<(u64, i32)> {
-        if let Some(done) = self.done.pop_front() {
-            return Some(done);
-        }
-        if (self.held.is_empty() && self.unseen.is_empty()) || self.medium.is_lazy() {
-            return None;
-        }
-        loop {
-            if let Some(seen) = self.medium.choose_seen(self.unseen.len(), self.held.is_empty()) {
-                return Some(self.unseen.swap_remove(seen));
-            }
-            let hangs = self.held.iter().map(|under| under.hangs);
-            let Some(which) = self.medium.choose(hangs) else {
-                return self.unseen.pop();
-            };
-            let under = self.held.swap_remove(which);
-            // A job may need many, and moves with each.
-            self.medium.state().ended += 1;
-            let ended = (u64::from(under.number), self.perform(&under));
-            if !self.medium.is_unseen() {
-                return Some(ended);
-            }
-            self.unseen.push(ended);
-        }
-    }
-
-    unsafe fn register(&mut self, _: &[iovec]) -> io::Result<()> {
-        if self.registers { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOMEM)) }
     }
 }

@@ -30,9 +30,9 @@
 //! the disk; L1 while something is owed there is progress; L2 when all clients have gone nothing is
 //! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 counts
 //! are right, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same names
-//! (`succession`), N3 of their locks (`names`), N3 of their locks (`names`); R1 a reload leaves the state it reports (`renewal`); O1 an order is answered; P1
-//! no scheduler breaks the laws for external ones (`watchdog`); T1 and T2 of the tenants
-//! (`tenants`), T3 of their weights (`audit`).
+//! (`succession`), N3 of their locks (`names`); R1 a reload leaves the state it reports
+//! (`renewal`); O1 an order is answered; P1 no scheduler breaks the laws for external ones
+//! (`watchdog`); T1 and T2 of the tenants (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
 //! which seed on. Not judged here: TLS, calls of FUSE, block devices and what is below them, what
@@ -43,6 +43,7 @@ mod audit;
 mod book;
 mod calls;
 mod client;
+mod configured;
 mod engine;
 pub(super) mod house;
 mod life;
@@ -65,15 +66,15 @@ use paternoster_sim::chance::Chance;
 
 use super::planted::{Bug, plant};
 use super::{DeviceLoop, NO_TIME, TICK};
-use crate::config::{Config, Device, Direct, Engine, Server, Volume};
 use crate::control::order::Answer;
 use crate::device::arena::{Block, LARGEST, PAGE};
 use book::{Book, zeroes};
 use client::{Client, World};
+use configured::{beside, config, volume_name};
 use house::{House, Own, Street, close_files, forget_closing};
 use medium::{Flaw, Medium};
 use names::Names;
-use plan::{Plan, VolumePlan, pick};
+use plan::{Plan, pick};
 use shake::Wanted;
 use succession::{Claimed, Passing};
 use tenants::Since;
@@ -392,66 +393,6 @@ fn keep_memory(plan: &Plan, device_loop: &mut DeviceLoop) -> Vec<Block> {
         kept.extend(device_loop.arena.take(PAGE));
     }
     kept
-}
-
-fn volume_name(number: usize, volume: &VolumePlan) -> String {
-    match volume.renamed {
-        0 => format!("v{number}"),
-        times => format!("v{number}n{times}"),
-    }
-}
-
-/// Bytes of the medium that no volume has.
-fn beside(plan: &Plan) -> Vec<Range<usize>> {
-    let ranges = plan.volumes.iter().map(|volume| volume.start..volume.start + volume.size);
-    let mut volumes: Vec<Range<usize>> = ranges.collect();
-    volumes.push(plan.bytes..plan.bytes);
-    volumes.sort_by_key(|range| range.start);
-    let (mut end, mut beside) = (0, Vec::new());
-    for range in volumes {
-        if range.start > end {
-            beside.push(end..range.start);
-        }
-        end = end.max(range.end);
-    }
-    beside
-}
-
-fn config(plan: &Plan) -> (Config, Device) {
-    let server = Server {
-        connections: u32::try_from(16 + plan.clients.len()).unwrap(),
-        handshake_timeout: Nanos::from_secs(3),
-        drain_timeout: Nanos(plan.drain_timeout),
-        connection_memory: plan.connection_memory,
-        // No client is late by the clock here.
-        stall_timeout: Nanos::from_secs(1 << 20),
-        ..Server::default()
-    };
-    let there = plan.volumes.iter().enumerate().filter(|(_, volume)| !volume.is_out);
-    let volumes = there.map(|(number, volume)| {
-        let path = Names::path(volume.file, volume.path);
-        Volume {
-            start: (volume.start - plan.files[volume.file]) as u64,
-            length: Some((volume.size + volume.odd) as u64),
-            readonly: volume.readonly,
-            share: succession::is_shared(plan, volume.file),
-            ..Volume::new(volume_name(number, volume), path)
-        }
-    });
-    let device = Device {
-        name: "dev".to_owned(),
-        scheduler: plan.scheduler.to_owned(),
-        attributes: vec![("max_sectors_kb".to_owned(), plan.sectors_kb.to_string())],
-        depth: None,
-        memory: 4 << 20,
-        direct: Direct::Auto,
-        engine: Engine::Auto,
-        delay_bound: plan.delay_bound,
-        volumes: volumes.collect(),
-    };
-    let (groups, tenants) = (tenants::groups(plan), tenants::configured(plan));
-    let devices = vec![device.clone()];
-    (Config { server, devices, groups, tenants, rules: tenants::rules(plan) }, device)
 }
 
 /// Plays a case; which law it breaks.

@@ -6,14 +6,15 @@
 //! negotiation                                                     ─▶ changed
 //! ```
 //!
-//! What is claimed and opened, the two messages to the loop and the one to the negotiation are
-//! production's; what reads files, and waits for the answers on a thread of its own, is not here.
-//! Volumes go, come, have another name, or another name of their file; meanwhile a file is renamed,
-//! a name means another file, or a call fails. A server that takes over reads what holds; one that
-//! begins again finds the first file.
+//! Claiming, opening, the two messages to the loop and the one to the negotiation are those of
+//! production; the thread that reads files and waits for the answers is not here. Volumes go, come,
+//! and change their name or their path; meanwhile a file is renamed, a path leads to another file,
+//! or a call fails. A server that takes over reads the configuration that is in force; one that
+//! starts again finds the first file.
 //!
-//! Laws: N1 behind it another server is kept out, or let in (`succession`); R1 a reload that was taken leaves what it says, and one that was refused leaves what was
-//! there: nothing of it; O1 it is answered; T2 holds from one reload to the next.
+//! Laws: R1 after a reload that was taken everything is as it says, and after one that was refused
+//! nothing has changed; O1 a reload is answered; T2 holds from one reload to the next; N1 after it
+//! another server is kept out of what is served, and let into what is not (`succession`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,13 +52,13 @@ pub(super) struct Renewal {
     swaps: bool,
     /// There is no room for all that it says.
     is_refused: bool,
-    /// Of each volume, if there are this many.
+    /// What becomes of each volume; a plan may have fewer.
     volumes: [Change; 3],
-    /// What happens to names meanwhile.
+    /// What happens to the paths meanwhile.
     race: Race,
-    /// A call of names fails, after this many.
+    /// After how many calls on paths one fails, and its errno.
     fails: Option<(u64, i32)>,
-    /// Another server tries to have a file behind it.
+    /// Another server tries to open a served file afterwards.
     has_rival: bool,
 }
 
@@ -68,24 +69,24 @@ enum Change {
     Goes,
     Comes,
     Renamed,
-    /// It has another name of its file.
+    /// Its path is another link to the same file.
     Moves,
 }
 
-/// What becomes of names while a configuration is taken.
+/// What happens to paths while a configuration is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Race {
     None,
-    /// A file has another name, to which its own one leads.
+    /// A file is renamed, and its old name becomes a link to the new one.
     Renames,
-    /// A name means another file when it is opened: nothing may be taken.
+    /// A path leads to another file when it is opened: the reload must be refused.
     Replaces,
 }
 
-/// What is claimed and opened of a configuration.
+/// The claims and the opened files of a configuration.
 type Prepared = (Claims, Vec<(Volume, NewFile)>);
 
-/// In one case of four, up to three times; half of them change volumes, too.
+/// In one case of four there are up to three reloads; in half of these volumes change, too.
 pub(super) fn reloads(chance: &mut Chance, volumes: &mut Chance) -> Vec<When<Renewal>> {
     let changes = volumes.once_in(2);
     let count = if chance.once_in(4) { 1 + chance.below(3) } else { 0 };
@@ -117,8 +118,8 @@ pub(super) fn reloads(chance: &mut Chance, volumes: &mut Chance) -> Vec<When<Ren
     each.collect()
 }
 
-/// Whether a client takes no answers: some do not around a reload that changes volumes, so that
-/// they have some left when these go.
+/// Whether a client reads no answers: around a reload that changes volumes some clients do not, so
+/// that they have answers left when the volumes go.
 pub(super) fn stalls(plan: &Plan, round: u64, client: usize) -> bool {
     let near = |due: &&When<Renewal>| due.round <= round + 8 && round < due.round + 12;
     let mut near = plan.reloads.iter().filter(near).filter(|due| due.what.changes());
@@ -136,7 +137,7 @@ impl Renewal {
         self.has_rival
     }
 
-    /// Whether it limits one that is configured.
+    /// Whether it caps a configured tenant.
     pub(super) fn is_capped(&self) -> bool {
         !self.is_refused && self.caps.iter().any(|caps| *caps != Caps::default())
     }
@@ -164,7 +165,7 @@ impl Renewal {
                 Change::Moves => volume.path = (volume.path + 1) % NAMES,
             }
         }
-        // A device has a volume.
+        // A device has at least one volume.
         if renewed.volumes.iter().all(|volume| volume.is_out) {
             renewed.volumes[0].is_out = false;
         }
@@ -270,14 +271,12 @@ impl Stage {
         hears.try_recv().map_err(|_| "O1: a negotiation does not hear of a reload")?;
         self.renewed = Some(renewed);
         if renewal.has_rival {
-            let plan = self.current(plan);
-            let served = (0..plan.volumes.len()).find(|&volume| !plan.volumes[volume].is_out);
-            self.is_kept_out(&plan, served.expect("one is always there"))?;
+            self.is_any_kept_out(&self.current(plan))?;
         }
         Ok(())
     }
 
-    /// Claims and opens what comes, while names change; and whether that may go wrong.
+    /// Claims and opens the new volumes while paths change; the flag says whether that may fail.
     fn prepare(
         &self,
         renewal: &Renewal,
@@ -333,13 +332,13 @@ impl Stage {
         answers.try_recv().map_err(|_| "O1: no answer to a reload".to_owned())
     }
 
-    /// What is accepted and not answered, by cookie.
+    /// The cookies of requests that are accepted and not answered.
     fn accepted_now(&self) -> BTreeSet<u64> {
         let heard = self.house.device_loop.ios.iter().filter(|(_, io)| !io.silent);
         heard.map(|(_, io)| io.request.cookie).collect()
     }
 
-    /// Clients of volumes that go, or that are others from now on.
+    /// Tells the clients of volumes that go, or that change their name or path.
     fn oust(&mut self, plan: &Plan, now: &Plan, renewed: &Plan, accepted: &BTreeSet<u64>) {
         let by = self.now + self.house.device_loop.drain_timeout;
         for (client, planned) in self.clients.iter_mut().zip(&plan.clients) {
@@ -351,7 +350,7 @@ impl Stage {
         }
     }
 
-    /// R1, of what was taken.
+    /// R1 for a reload that was taken.
     fn is_as_it_says(&self, asked: &Config) -> Result<(), String> {
         let it = &self.house.device_loop;
         if it.rules != asked.rules {

@@ -217,10 +217,17 @@ impl Stage {
     }
 
     fn keep_a_rival_out(&self, plan: &Plan, how: How) -> Result<(), String> {
-        if how.has_rival { self.is_kept_out(&self.current(plan), 0) } else { Ok(()) }
+        if how.has_rival { self.is_any_kept_out(&self.current(plan)) } else { Ok(()) }
     }
 
-    /// N1: one that would write alone to the file of a volume is kept out, and told by which server.
+    /// N1 for the first volume that is served.
+    pub(super) fn is_any_kept_out(&self, plan: &Plan) -> Result<(), String> {
+        let served = plan.volumes.iter().position(|volume| !volume.is_out);
+        self.is_kept_out(plan, served.expect("a device has at least one volume"))
+    }
+
+    /// N1: a rival that wants to be the only writer of a volume's file is refused, and the message
+    /// names the server that has it.
     pub(super) fn is_kept_out(&self, plan: &Plan, volume: usize) -> Result<(), String> {
         let file = plan.volumes[volume].file;
         let mut of_it = plan.volumes.iter().filter(|it| it.file == file && !it.is_out);

@@ -13,12 +13,40 @@
 
 use paternoster_core::Nanos;
 
-use super::client::{Client, Count};
+use super::client::Client;
 use super::house::FIRST_USER;
-use super::plan::{ClientPlan, Plan, READ, WRITE};
+use super::plan::{Ask, CACHE, ClientPlan, FLUSH, Plan, READ, TRIM, WRITE, ZEROES};
 use super::renewal::{name_now, now_of};
 use crate::config::{Caps, Group, Rule, Tenant, Who};
 use crate::device_loop::tenants::Tenants;
+
+/// What is counted of requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Count {
+    pub(super) reads: u64,
+    pub(super) read_bytes: u64,
+    pub(super) writes: u64,
+    pub(super) write_bytes: u64,
+    pub(super) flushes: u64,
+    pub(super) errors: u64,
+}
+
+impl Count {
+    pub(super) fn add(&mut self, ask: Ask) {
+        match ask.kind {
+            READ | CACHE => {
+                self.reads += 1;
+                self.read_bytes += u64::from(ask.length);
+            }
+            WRITE | TRIM | ZEROES => {
+                self.writes += 1;
+                self.write_bytes += u64::from(ask.length);
+            }
+            FLUSH => self.flushes += 1,
+            _ => {}
+        }
+    }
+}
 
 pub(super) fn name(number: usize) -> String {
     format!("t{number}")
