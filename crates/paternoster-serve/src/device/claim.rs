@@ -73,6 +73,14 @@ pub enum ClaimError {
         /// By whom, and how.
         what: String,
     },
+    /// It could not be opened to be locked, although a second attempt, to use it, might succeed.
+    #[error("{}: opening it to lock it: {error}", path.display())]
+    Unlocked {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: Errno,
+    },
     /// A name means something else than it did a moment ago.
     #[error("{}: it was replaced while it was being opened", path.display())]
     Replaced {
@@ -176,11 +184,13 @@ impl Claims {
 
     /// Notes what each volume's path means.
     fn note(&mut self, devices: &[Device], all: &[Owned<'_>]) {
-        self.volumes = volumes_of(devices).map(|volume| (volume.path.clone(), None)).collect();
-        for one in all {
-            let same = |(path, _): &&mut (PathBuf, _)| *path == one.volume.path;
-            self.volumes.iter_mut().filter(same).for_each(|it| it.1 = Some(one.spans[0].thing));
-        }
+        // Not by its path: of two volumes with the same path, one may not have been found.
+        let thing = |volume: &Volume| {
+            let of_it = all.iter().find(|one| std::ptr::eq(one.volume, volume));
+            of_it.map(|one| one.spans[0].thing)
+        };
+        let each = volumes_of(devices).map(|volume| (volume.path.clone(), thing(volume)));
+        self.volumes = each.collect();
     }
 
     fn lock_all(
@@ -465,8 +475,25 @@ fn parts(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     parts
 }
 
-/// Opens a thing to lock it: `None` where that is not allowed or it has gone, which who opens it to
-/// use it tells better.
+/// Whether opening it to use it will fail, too. After an error that passes (too many open files,
+/// too little memory, a signal) that would succeed, and the image would be served without a lock.
+const fn is_lasting(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ACCESS
+            | Errno::PERM
+            | Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::NXIO
+            | Errno::NODEV
+            | Errno::NOMEDIUM
+            | Errno::ROFS
+    )
+}
+
+/// Opens a thing to lock it: `None` where that is not allowed or it has gone. Then opening it to
+/// use it fails as well, with a better message.
 fn open(places: &Places, span: &Span, alone: bool) -> Result<Option<Handle>, ClaimError> {
     let path = &span.path;
     let block = matches!(span.thing, Thing::Block(_));
@@ -481,7 +508,8 @@ fn open(places: &Places, span: &Span, alone: bool) -> Result<Option<Handle>, Cla
             let what = "the kernel has it mounted, or another program has it for itself (O_EXCL)";
             return Err(ClaimError::Taken { path: path.clone(), what: what.to_owned() });
         }
-        Err(_) => return Ok(None),
+        Err(errno) if is_lasting(errno) => return Ok(None),
+        Err(error) => return Err(ClaimError::Unlocked { path: path.clone(), error }),
     };
     match file.stat() {
         Ok(found) if thing(&found) == Some(span.thing) => Ok(Some(file)),

@@ -30,9 +30,9 @@
 //! the disk; L1 while something is owed there is progress; L2 when all clients have gone nothing is
 //! left: no memory, no fragment, no I/O, no connection, no client in handshake, no seat; L3 counts
 //! are right, L4 no lock overtakes another (`audit`); N1 and N2 of two servers over the same names
-//! (`succession`), N3 of their locks (`names`); R1 a reload leaves the state it reports
-//! (`renewal`); O1 an order is answered; P1 no scheduler breaks the laws for external ones
-//! (`watchdog`); T1 and T2 of the tenants (`tenants`), T3 of their weights (`audit`).
+//! (`succession`, `rivals`), N3 and N4 of their locks (`names`, `rivals`); R1 a reload leaves the
+//! state it reports (`renewal`); O1 an order is answered; P1 no scheduler breaks the laws for
+//! external ones (`watchdog`); T1 and T2 of the tenants (`tenants`), T3 of their weights (`audit`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
 //! which seed on. Not judged here: TLS, calls of FUSE, block devices and what is below them, what
@@ -51,6 +51,7 @@ mod medium;
 mod names;
 mod plan;
 mod renewal;
+mod rivals;
 mod shake;
 mod succession;
 mod tenants;
