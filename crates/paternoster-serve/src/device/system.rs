@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System: what is asked of names, and of a file on its way to be served, behind one seam.
+//! System: the system calls on paths, and on files before they are served, behind one seam.
 //!
 //! ```text
 //! identity ─stat─┐
@@ -7,9 +7,9 @@
 //! files ──open───┘                      └───▶ names and files in memory, with locks (judges)
 //! ```
 //!
-//! Which calls are made, in which order, and what their answers mean is production's on either
-//! side. Behind `open` the calls on a file are those of `calls`. Nothing here is on the way of a
-//! request: an indirect call is paid where a file is opened or locked.
+//! Which calls are made, in which order, and what their results mean is decided by the same code on
+//! both sides. Once a file is served, the calls on it are those of `calls`. No request comes
+//! through here: an indirect call is paid only where a file is opened or locked.
 
 pub(crate) mod kernel;
 
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::calls::Calls;
 
-/// What a name, or something open, is.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -34,87 +34,87 @@ pub(crate) enum Kind {
     Character,
 }
 
-/// What the system says of it.
+/// The result of stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) kind: Kind,
-    /// What it lies on, and which one it is there.
+    /// Device and inode number: together they identify a file.
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// Its own number, of a device.
+    /// For a device file: the number of the device that it stands for.
     pub(crate) number: u64,
     pub(crate) bytes: u64,
-    /// The size that it likes best.
+    /// The preferred size of I/O (`st_blksize`).
     pub(crate) preferred: u64,
 }
 
-/// Names.
+/// Paths, and what they lead to.
 pub(crate) trait FileSystem: Debug + Send + Sync {
-    /// What a name means, behind all links.
+    /// Stats the file that a path leads to; links are followed.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
 
-    /// Opens what a name means.
+    /// Opens the file that a path leads to.
     fn open(&self, path: &Path, flags: OFlags) -> Result<Handle, Errno>;
 
-    /// A number of a device's queue, 0 where there is none.
+    /// A number of a device's queue in sysfs, 0 if there is none.
     fn queue_attribute(&self, number: u64, name: &str) -> u64;
 }
 
 /// An open file that is not served yet, or only locked.
 pub(crate) type Handle = Box<dyn OpenFile>;
 
-/// One description of a file. Its locks are the description's.
+/// An open file description. Its locks belong to the description.
 pub(crate) trait OpenFile: Debug + Send + Sync {
-    /// What it is.
+    /// Stats the open file.
     fn stat(&self) -> io::Result<Stat>;
 
-    /// A lock of the open file (`F_OFD_SETLK`, `F_OFD_GETLK`) on bytes, 0 of them: to the end; the
-    /// kind of lock that was found or set.
+    /// Sets or looks for a lock of the open file description (`F_OFD_SETLK`, `F_OFD_GETLK`) on a
+    /// range of bytes; length 0 means to the end. Returns the kind of lock that was set or found.
     fn lock(&self, command: i32, kind: i32, start: i64, length: i64) -> Result<i32, Errno>;
 
     /// `flock`.
     fn lock_all(&self, how: FlockOperation) -> Result<(), Errno>;
 
-    /// Another process with a lock on the file, in words.
+    /// The name and number of another process that has a lock on the file.
     fn holder(&self) -> Option<String>;
 
-    /// The same description, once more.
+    /// A second handle of the same description.
     fn share(&self) -> io::Result<Handle>;
 
-    /// Another description of the file, to read and write; `None` where that cannot be.
+    /// Opens the same file again, to read and write; `None` where the system does not allow that.
     fn again(&self) -> Option<Handle>;
 
     /// Whether it is on a file system in memory.
     fn is_in_memory(&self) -> bool;
 
-    /// A block device's logical block.
+    /// The logical block size of a block device.
     fn logical_block(&self) -> Option<u32>;
 
-    /// Where it ends, of a block device.
+    /// The size of a block device.
     fn end(&self) -> io::Result<u64>;
 
     /// Turns O_DIRECT on or off.
     fn set_direct(&self, is_direct: bool) -> io::Result<()>;
 
-    /// The block that O_DIRECT wants of a regular file.
+    /// The block size that O_DIRECT needs for a regular file.
     fn direct_block(&self) -> io::Result<u32>;
 
-    /// Makes a hole where nothing is.
+    /// Punches a hole; the size of the file stays.
     fn punch(&self, offset: u64, length: u64) -> Result<(), Errno>;
 
-    /// What it is to a kernel, if it is one's.
+    /// Its descriptor; `None` for a file that is not of the operating system.
     fn descriptor(self: Box<Self>) -> Option<std::os::fd::OwnedFd>;
 
-    /// To be served; flushes go through the other description, where there is one.
+    /// Makes it a file to be served; flushes use the other description, if there is one.
     fn serve(self: Box<Self>, for_flushes: Option<Handle>) -> Arc<dyn Calls>;
 }
 
-/// Where names and files are. By default the operating system has them.
+/// The file system in use. By default it is the operating system's.
 #[derive(Debug, Clone)]
 pub struct System(Arc<dyn FileSystem>);
 
 impl System {
-    /// Names and files that are not the operating system's.
+    /// A file system other than the operating system's.
     #[cfg(test)]
     pub(crate) fn new(files: Arc<dyn FileSystem>) -> System {
         System(files)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Witnesses: a durable write is told as done when no other can still be told of its loss.
+//! Witnesses: a durable write is reported as done once no other job can still receive its error.
 //!
-//! The kernel reports a failed write-back once to each open description. Of two durable writes of
-//! one description that are under way together it gives one the error of both, and the end of the
-//! other may be seen first:
+//! The kernel reports a failed write-back once to each open description. If two durable writes of
+//! one description are under way together, it gives one of them the error of both, and the end of
+//! the other may be seen first:
 //!
 //! ```text
 //! kernel    A's data are lost     B is told: EIO     A is told: 0
@@ -11,31 +11,32 @@
 //!                                             └────── waits for B ─────┴▶ A: EIO, too
 //! ```
 //!
-//! So each end that is good waits for the ends of those that were under way by then: what it was
-//! not told, one of them was. It waits for no other, so for no longer than the device takes for
-//! what it has already. Flushes are witnesses of each other, and of durable writes where they have
-//! no description of their own.
+//! So a write that ended well waits for the ends of the jobs that were under way at that time, its
+//! witnesses: an error that it did not get, one of them did. It waits for no later job, so for no
+//! longer than the device takes for the work that it has already. Flushes are witnesses of each
+//! other, and of durable writes where they have no description of their own.
 //!
-//! Not concerned: what passes the page cache by, whose error is its own; what is done at once.
+//! Not concerned: jobs that bypass the page cache, whose errors are their own; jobs that end at
+//! once.
 //!
-//! Invariants: I1 a job is told once; I2 a job that has ended badly is told at once; I3 nothing is
-//! kept once the jobs that were under way at its end have ended.
+//! Invariants: I1 a job is reported once; I2 a job that has failed is reported at once; I3 no job
+//! is kept once the jobs that were under way at its end have ended.
 
 use super::{Finished, Work};
 
-/// A job that may be told of another's loss, or another of its.
+/// A job that may get the error of another, or another its error.
 #[derive(Debug, Clone, Copy)]
 struct Job {
-    /// In the order of beginnings.
+    /// Counts the jobs in the order in which they began.
     number: u64,
-    /// Which file it writes to; `None`: it is a flush.
+    /// The file that it writes to; `None` for a flush.
     file: Option<u16>,
-    /// Of a write: whether flushes use its description.
+    /// For a write: whether flushes use its description.
     with_flushes: bool,
 }
 
 impl Job {
-    /// Whether either may be told what the other should be.
+    /// Whether one may get the error that belongs to the other.
     fn shares_with(&self, other: &Job) -> bool {
         match (self.file, other.file) {
             (Some(one), Some(other)) => one == other,
@@ -51,11 +52,11 @@ impl Job {
 struct Kept {
     slot: u32,
     job: Job,
-    /// Those that had begun by then have smaller numbers.
+    /// The jobs that had begun before its end have smaller numbers.
     until: u64,
 }
 
-/// Jobs under way that may be told of others' losses.
+/// Jobs under way that may get the errors of others.
 #[derive(Debug)]
 pub(super) struct Witnesses {
     /// By slot.
@@ -79,8 +80,8 @@ impl Witnesses {
         }
     }
 
-    /// A job was taken; `shared`: whether the durable writes of its file are told of each other's
-    /// losses, and whether flushes are.
+    /// Notes that a job has begun; `shared`: whether the durable writes of its file may get each
+    /// other's errors, and whether flushes may.
     pub(super) fn begin(
         &mut self,
         slot: u32,
@@ -104,8 +105,8 @@ impl Witnesses {
         }
     }
 
-    /// Of what was reported, `from` a place on, keeps what has witnesses, and lets go what has none
-    /// left.
+    /// Looks at the reports from place `from` on: keeps back jobs that have witnesses under way,
+    /// and adds those that have none left.
     pub(super) fn hear(&mut self, finished: &mut Vec<Finished>, from: usize) {
         #[cfg(test)]
         if crate::device_loop::planted::has(crate::device_loop::planted::Bug::AsksNoWitness) {
@@ -133,7 +134,7 @@ impl Witnesses {
         self.ended.clear();
     }
 
-    /// Whether one that began before `until` is under way.
+    /// Whether a witness that began before `until` is under way.
     fn has_witness(&self, job: &Job, until: u64) -> bool {
         let mut begun = self.begun.iter().flatten();
         begun.any(|other| other.number < until && other.shares_with(job))
@@ -168,8 +169,8 @@ mod tests {
         finished.iter().map(|it| (it.slot, it.error)).collect()
     }
 
-    /// Does a write that ended well wait for those that were under way by then, and for no other;
-    /// and has it an error if one of these has?
+    /// Does a write that ended well wait for the jobs that were under way at that time, and for no
+    /// other; and does it fail if one of these fails?
     #[test]
     fn a_good_end_waits_for_its_witnesses() {
         let mut all = Witnesses::new(4);
@@ -186,8 +187,8 @@ mod tests {
         assert_eq!((all.under_way, all.kept.len()), (0, 0));
     }
 
-    /// Is a write of another file, one past the cache, and one that is not durable, left alone; and
-    /// is a flush a witness of flushes, and of writes whose description it has?
+    /// Does a write of another file, one that bypasses the cache, or one that is not durable wait
+    /// for nothing; and is a flush a witness of flushes, and of writes whose description it uses?
     #[test]
     fn others_are_no_witnesses() {
         let mut all = Witnesses::new(8);

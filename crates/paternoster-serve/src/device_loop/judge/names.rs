@@ -7,9 +7,9 @@
 //! /soft0 ──┘ (a link)
 //! ```
 //!
-//! It is what `device::system` asks a kernel. Locks are a description's: they go when they are
-//! given back, when the last one that shares it goes, or with the process that is killed, at once.
-//! Each call of a name may fail with an errno.
+//! It implements the seam of `device::system`. Locks belong to a description: they end when they
+//! are unlocked, when the last handle of the description is closed, or at once when their process
+//! is killed. Each call on a path may fail with an errno.
 //!
 //! Law N3: as long as a file is open to be written to, a living server has it locked.
 
@@ -30,12 +30,12 @@ use crate::device::calls::Calls;
 use crate::device::system::{FileSystem, Handle, Kind, OpenFile, Stat, System};
 use crate::locked::locked;
 
-/// The byte that one who writes has locked; see `device::lock`.
+/// The byte that a writer has locked; see `device::lock`.
 const WRITES: i64 = 101;
-/// Links that are followed, at most.
+/// The most links that are followed.
 const LINKS: usize = 8;
 
-/// What a name is.
+/// What a path is.
 #[derive(Debug, Clone)]
 enum Name {
     File(usize),
