@@ -212,7 +212,8 @@ impl Client {
         self.wanted.name = name;
     }
 
-    /// Its volume goes, and what was accepted by then is answered; one that shakes hands hangs up.
+    /// Its volume goes, and requests accepted by then are answered; a client in handshake hangs up,
+    /// also one that lies: its options would be told that there is no such volume.
     pub(super) fn is_ousted(
         &mut self,
         accepted: &BTreeSet<u64>,
@@ -220,7 +221,7 @@ impl Client {
         book: &mut Book,
         beat: u64,
     ) {
-        if self.shake.is_some() && self.plan.shake.lie.is_none() {
+        if self.shake.is_some() {
             self.lose_server(book, beat);
         } else if self.stream.is_some() {
             let accepted = self.open.keys().filter(|it| accepted.contains(it)).copied().collect();

@@ -195,6 +195,9 @@ impl Plan {
         let ends = life::ends(chance);
         let requests = pick(chance, &[4, 12, 40]);
         let (count, requests) = clients.map_or((count, requests), |clients| (clients, 4));
+        let reloads = renewal::reloads(&mut Chance::new(seed, 4), &mut Chance::new(seed, 5));
+        // What the kernel told a description of a file, one that is opened later does not know.
+        let changes = reloads.iter().any(|due| due.what.changes());
         Plan {
             seed,
             scheduler: pick(chance, &["noop", "bfq", "mq-deadline", "cfq", "deadline", "kyber"]),
@@ -228,7 +231,7 @@ impl Plan {
                 hangs: pick(chance, &[0, 0, 0, 0, 30]),
                 refusals: pick(chance, &[0, 0, 5]),
                 // The next server does not know which errors the one before was given.
-                write_backs: match fails && ends.is_empty() {
+                write_backs: match fails && ends.is_empty() && !changes {
                     true => pick(chance, &[0, 2, 2, 3]),
                     false => 0,
                 },
@@ -244,7 +247,7 @@ impl Plan {
                 .collect(),
             orders: life::orders(chance),
             handovers: succession::handovers(&mut Chance::new(seed, 3)),
-            reloads: renewal::reloads(&mut Chance::new(seed, 4), &mut Chance::new(seed, 5)),
+            reloads,
             drain_timeout: pick(&mut Chance::new(seed, 6), &[10_000_000_000, 5_000_000]),
             is_swapped: false,
             ends,

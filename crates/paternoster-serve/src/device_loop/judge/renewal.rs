@@ -221,8 +221,15 @@ impl Stage {
             Err(why) => return Err(format!("R1: a reload was refused: {why}")),
             Ok((claims, files)) => {
                 let coming = files.iter().map(|(_, file)| file.clone()).collect();
-                let seen = self.look(&asked, coming)?;
-                seen.map(|seen| (claims, files, seen))
+                match self.look(&asked, coming)? {
+                    Ok(seen) => Ok((claims, files, seen)),
+                    Err(why) => {
+                        // In production's order: a file is closed before its lock goes.
+                        drop(files);
+                        drop(claims);
+                        Err(why)
+                    }
+                }
             }
         };
         let is_full = |why: &str| why.contains("cannot have");

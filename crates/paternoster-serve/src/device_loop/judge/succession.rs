@@ -100,7 +100,8 @@ pub(super) fn is_shared(plan: &Plan, file: usize) -> bool {
 
 /// The stage of a handover.
 enum At {
-    Files(Receiver<Result<Vec<Giving>, String>>),
+    /// The files are asked for; and whether a volume was going then.
+    Files(Receiver<Result<Vec<Giving>, String>>, bool),
     /// The second server opens everything.
     Opens(Heir),
     Pauses(Heir, Receiver<u32>),
@@ -166,17 +167,17 @@ impl Stage {
             let Some(due) = due.filter(|_| self.stops.is_none()) else { return Ok(()) };
             let (answer, answers) = channel();
             self.house.tell(HandoverMessage::Files(answer));
-            let at = At::Files(answers);
+            let at = At::Files(answers, self.house.device_loop.ending > 0);
             self.passing = Some(Passing { how: due.what, since: self.round, at });
             return Ok(());
         };
         let at = match at {
-            At::Files(answers) => {
+            At::Files(answers, goes) => {
                 let giving = answers.try_recv().map_err(|_| "O1: no answer: files")?;
                 match giving {
                     Ok(giving) => At::Opens(Heir::of(self, &giving, &self.current(plan))),
-                    // A volume goes.
-                    Err(_) if self.house.device_loop.ending > 0 => return Ok(()),
+                    // It may have gone since the answer was given.
+                    Err(_) if goes || self.house.device_loop.ending > 0 => return Ok(()),
                     Err(why) => return Err(why),
                 }
             }
