@@ -150,23 +150,8 @@ impl Server {
         let sandbox = options.sandbox.as_ref();
         // What has to be looked at elsewhere is open; no thread is there yet.
         notes.extend(sandbox.iter().flat_map(|_| missing_image_folders(&config)));
-        let mut helper = None;
-        if let (Some(_), Some(settings)) = (sandbox, &config.server.fuse) {
-            let started = Helper::start(settings);
-            if let (Err(why), Some(_)) = (&started, &account) {
-                return Err(format!("no helper takes the files away behind another user: {why}"));
-            }
-            helper = started.inspect_err(|why| notes.push(not_bounded(why))).ok();
-        }
+        let helper = helper_of(&config, sandbox.is_some(), account.is_some(), &mut notes)?;
         let unmounts = config.server.fuse.is_some() && helper.is_none();
-        if unmounts && account.is_some() {
-            return Err(
-                "a server that becomes another user cannot take its files away at the end \
-                        without the sandbox's helper, and with --run there is none: leave out \
-                        `user` or [server.fuse]"
-                    .to_owned(),
-            );
-        }
         let decisions = options.decisions.as_deref();
         let bounded = sandbox.filter(|_| !unmounts);
         notes.extend(bounded.and_then(|it| it.bound_files(&config, decisions)));
@@ -507,6 +492,31 @@ fn fit_connections(config: &mut Config) -> Option<String> {
              open (ulimit -n)"
         )
     })
+}
+
+/// The helper that mounts the folder of files and takes it away, if one is asked for.
+///
+/// # Errors
+/// Without it a server that becomes another user could not take the folder away.
+fn helper_of(
+    config: &Config,
+    sandbox: bool,
+    other_user: bool,
+    notes: &mut Vec<String>,
+) -> Result<Option<Helper>, String> {
+    let Some(settings) = &config.server.fuse else { return Ok(None) };
+    let started = if sandbox {
+        Helper::start(settings).inspect_err(|why| notes.push(not_bounded(why)))
+    } else {
+        Err("only a sandbox has a helper that unmounts, and with --run there is none".to_owned())
+    };
+    match started {
+        Err(why) if other_user => Err(format!(
+            "a server that becomes another user cannot take its files away at the end: {why}; \
+             leave out `user` or [server.fuse]"
+        )),
+        started => Ok(started.ok()),
+    }
 }
 
 /// The volumes of a loop, as files.

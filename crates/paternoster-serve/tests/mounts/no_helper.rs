@@ -41,7 +41,10 @@ fn serves_as_a_child() {
     assert!(Account::of(&config.server).expect("a number").is_some());
     let sockets = listen::open(&config.server, &mut Inherited::default(), None);
     let refused = Server::start(config, in_sandbox(), sockets.expect("sockets")).unwrap_err();
-    let why = format!("no helper takes the files away behind another user: {WHY}");
+    let why = format!(
+        "a server that becomes another user cannot take its files away at the end: {WHY}; leave \
+         out `user` or [server.fuse]"
+    );
     assert_eq!(refused, why);
 
     let folder = Folder::in_memory("files-no-helper");
