@@ -209,7 +209,7 @@ impl Emulation {
             if !busy || Instant::now() >= until {
                 let shown = self.mount.display();
                 return Err(if busy {
-                    format!("{shown}: somebody still has {} open", self.file.display())
+                    format!("{shown}: a process still has {} open", self.file.display())
                 } else {
                     format!("{shown}: it cannot be unmounted: {error}")
                 });

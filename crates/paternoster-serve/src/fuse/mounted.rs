@@ -70,7 +70,7 @@ impl Mounted {
                 let gone = self.unmount(true);
                 std::mem::forget(session);
                 gone.map_err(|_| format!("{shown}: {error}"))?;
-                Err(format!("{shown}: somebody still uses its files, which fail from now on"))
+                Err(format!("{shown}: a process still uses its files, which fail from now on"))
             }
         }
     }
