@@ -10,16 +10,12 @@
 //! stop: another thread sets it ───────────────────────────────────┘ the present run ends early
 //! ```
 //!
-//! Nothing is printed, no signal is handled, and nothing ends the process.
-//!
-//! # Invariants
-//! I1  What a call was given (files, stop, threads) applies in its own thread and in those that it
-//!     starts; calls of other threads do not see it.
+//! Nothing is printed, no signal is handled, and nothing ends the process. What commands see of a
+//! call is in `context.rs`.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use paternoster_core::Observer;
 use paternoster_workload::fio::job::Job;
@@ -27,22 +23,12 @@ use paternoster_workload::outcome::Outcome;
 use serde_json::Value;
 
 use crate::arguments::Command;
-use crate::guard::within;
+use crate::context::Context;
 use crate::{Failure, advise, analyze, arguments_of, devices, help, replay, run, schedulers};
-
-thread_local! {
-    static PRESENT: RefCell<Option<Call>> = const { RefCell::new(None) };
-}
 
 /// What one call of a command is given besides its words.
 #[derive(Debug, Clone, Default)]
-pub struct Call {
-    files: Arc<BTreeMap<String, String>>,
-    threads: Option<usize>,
-    stop: Arc<AtomicBool>,
-    /// That of the call that it is part of.
-    whole: Option<Arc<AtomicBool>>,
-}
+pub struct Call(Context);
 
 /// What `run` found out.
 #[derive(Debug)]
@@ -59,25 +45,25 @@ impl Call {
     /// Commands that read a file of this name read this text.
     #[must_use]
     pub fn with_files(self, files: BTreeMap<String, String>) -> Call {
-        Call { files: Arc::new(files), ..self }
+        Call(self.0.with_files(files))
     }
 
     /// Work for several threads is done by at most this many.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Call {
-        Call { threads: Some(threads), ..self }
+        Call(self.0.with_threads(threads))
     }
 
     /// Once it is set, the call ends early, with [`Failure::Status`].
     #[must_use]
     pub fn stop(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
+        self.0.stop()
     }
 
     /// A part of this call: it ends when this one is stopped, and can be stopped by itself.
     #[must_use]
     pub fn part(&self) -> Call {
-        Call { stop: Arc::default(), whole: Some(self.stop()), ..self.clone() }
+        Call(self.0.part())
     }
 
     /// `run`, each run observed by what `observer` makes for its jobs; with digests of the events.
@@ -157,7 +143,7 @@ impl Call {
         words: Vec<String>,
         work: impl FnOnce(&Command, &[String]) -> Option<Result<R, Failure>>,
     ) -> Result<R, Failure> {
-        self.during(|| {
+        self.0.during(|| {
             let program = String::from("paternoster");
             let words: Vec<String> = std::iter::once(program).chain(words).collect();
             let other = words.get(1).cloned().unwrap_or_default();
@@ -166,42 +152,12 @@ impl Call {
                 .unwrap_or_else(|| Err(Failure::Request(format!("`{other}` cannot be called so"))))
         })
     }
-
-    /// Does `work` as this call.
-    pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        within(&PRESENT, Some(self.clone()), work).0
-    }
-}
-
-/// The call that this thread works for.
-pub(crate) fn present() -> Option<Call> {
-    PRESENT.with_borrow(Clone::clone)
-}
-
-/// Whether this thread works for a call.
-pub(crate) fn is_present() -> bool {
-    PRESENT.with_borrow(Option::is_some)
-}
-
-/// Whether the call of this thread is to end early.
-pub(crate) fn is_stopped() -> bool {
-    let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
-    let stopped = |call: &Call| is_set(&call.stop) || call.whole.as_ref().is_some_and(is_set);
-    PRESENT.with_borrow(|call| call.as_ref().is_some_and(stopped))
-}
-
-/// The text of a file that the call was given.
-pub(crate) fn file(name: &str) -> Option<String> {
-    PRESENT.with_borrow(|call| call.as_ref()?.files.get(name).cloned())
-}
-
-/// How many threads the call allows.
-pub(crate) fn threads() -> Option<usize> {
-    PRESENT.with_borrow(|call| call.as_ref()?.threads)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use paternoster_core::NoObserver;
 
     use super::*;
@@ -232,7 +188,7 @@ mod tests {
             assert_eq!(outcome.report.jobs[0].statistics.ios(), 256);
             assert!(outcome.event_hash.is_some());
         }
-        assert!(!is_present(), "the call has ended");
+        assert!(!crate::context::is_present(), "the call has ended");
     }
 
     /// Are the program's messages those of a call, and does none of them end the process?

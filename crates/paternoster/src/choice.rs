@@ -8,7 +8,7 @@ use paternoster_sim::{Description, catalog};
 
 use crate::Failure;
 #[cfg(feature = "instruments")]
-use crate::call;
+use crate::context;
 
 /// `NAME[:ATTRIBUTE=VALUE,…]`, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
             "there is no device `{name}`{hint}, or name a device file (FILE.toml)"
         )));
     }
-    if let Some(text) = call::file(name) {
+    if let Some(text) = context::file(name) {
         return Ok(Description::parse(name, &text)?);
     }
     // Others, like /dev/zero, have no end.

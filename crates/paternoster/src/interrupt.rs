@@ -6,8 +6,8 @@
 //! second ───────▶ status 130 at once
 //! ```
 //!
-//! Commands that do not call [`hear`] end by SIGINT as usual. A call (`call.rs`) handles no signal:
-//! the program around it does, and stops it.
+//! Commands that do not call [`hear`] end by SIGINT as usual. A call (`context.rs`) handles no
+//! signal: the program around it does, and stops it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,21 +15,7 @@ use std::sync::{Arc, OnceLock};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-use crate::Failure;
-#[cfg(feature = "instruments")]
-use crate::call;
-
-/// Without commands that can be called there are no calls.
-#[cfg(not(feature = "instruments"))]
-mod call {
-    pub(super) const fn is_present() -> bool {
-        false
-    }
-
-    pub(super) const fn is_stopped() -> bool {
-        false
-    }
-}
+use crate::{Failure, context};
 
 /// The exit status that a shell gives to a command that SIGINT ended.
 const STATUS: u8 = 130;
@@ -38,7 +24,7 @@ static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on SIGINT is handled.
 pub(crate) fn hear() -> Result<(), Failure> {
-    if call::is_present() {
+    if context::is_present() {
         return Ok(());
     }
     let heard = Arc::clone(HEARD.get_or_init(Arc::default));
@@ -50,7 +36,7 @@ pub(crate) fn hear() -> Result<(), Failure> {
 
 /// Whether there was one.
 pub(crate) fn heard() -> bool {
-    HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed)) || call::is_stopped()
+    HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed)) || context::is_stopped()
 }
 
 /// What results say that an interrupted command told, wherever they go; exit statuses get lost.
@@ -64,7 +50,7 @@ pub(crate) fn end(undone: impl FnOnce() -> String) -> Result<(), Failure> {
     if !heard() {
         return Ok(());
     }
-    if !call::is_present() {
+    if !context::is_present() {
         say!("paternoster: interrupted: {}", undone());
     }
     Err(Failure::Status(STATUS))

@@ -38,6 +38,7 @@ mod choice;
 #[cfg(feature = "instruments")]
 mod compare;
 mod complete;
+mod context;
 #[cfg(feature = "serve")]
 mod ctl;
 #[cfg(feature = "instruments")]

@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::{call, guard};
+use crate::{context, guard};
 
 /// As many threads as there are processors, or as a call allows.
 pub(crate) fn threads() -> usize {
     let all = thread::available_parallelism().map_or(2, NonZero::get);
-    call::threads().map_or(all, |most| most.min(all))
+    context::threads().map_or(all, |most| most.min(all))
 }
 
 /// Does all steps, on at most this many threads.
@@ -33,7 +33,7 @@ pub(crate) fn each<S: Sync, R: Send>(
         return steps.iter().map(work).collect();
     }
     let next = AtomicUsize::new(0);
-    let (call, heard) = (call::present(), guard::heard());
+    let (context, heard) = (context::present(), guard::heard());
     let done = Mutex::new(Vec::new());
     let task = || loop {
         let place = next.fetch_add(1, Ordering::Relaxed);
@@ -44,8 +44,8 @@ pub(crate) fn each<S: Sync, R: Send>(
     thread::scope(|scope| {
         let begin = |_| {
             scope.spawn(|| {
-                guard::during(heard.clone(), || match &call {
-                    Some(call) => call.during(task),
+                guard::during(heard.clone(), || match &context {
+                    Some(context) => context.during(task),
                     None => task(),
                 });
             })

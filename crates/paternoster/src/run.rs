@@ -33,7 +33,7 @@ use crate::real::RealFile;
 use crate::results::{Format, emit};
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
-use crate::{Failure, Ran, call, examples, interrupt};
+use crate::{Failure, Ran, context, examples, interrupt};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
@@ -176,7 +176,7 @@ pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
         };
         Failure::Request(format!("job file {name}: {error}{hint}"))
     };
-    if let Some(text) = call::file(name) {
+    if let Some(text) = context::file(name) {
         return in_fios_words(name.to_owned(), text);
     }
     let text = if name == "-" {

@@ -11,7 +11,7 @@ use paternoster_trace::formats::{Format, open_path};
 use paternoster_trace::{Entry, Problems, Source};
 
 use crate::progress::{Display, Whole};
-use crate::{Failure, call};
+use crate::{Failure, context};
 
 /// How a trace is read.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,7 +32,7 @@ impl InputOptions {
         let format = Format::ALL.into_iter().find(|format| Some(format.name()) == wanted);
         let source = open_path(Path::new(name), format);
         let source = source.map_err(|error| Failure::Request(error.to_string()))?;
-        let display = Display::new(call::is_present(), name, Whole::Unknown);
+        let display = Display::new(context::is_present(), name, Whole::Unknown);
         Ok(Box::new(Shown { source, display, events: 0 }))
     }
 }
@@ -109,7 +109,7 @@ impl Source for Rebased {
 
 /// Prints what was refused, on stderr.
 pub(crate) fn tell_problems(source: &dyn Source) {
-    if call::is_present() {
+    if context::is_present() {
         return;
     }
     let problems = source.problems();
