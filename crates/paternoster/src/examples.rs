@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use paternoster_core::near;
 
+use crate::job_files::{EXAMPLES, Example, short};
 use crate::results::{Format, Listed, emit};
 use crate::table::{plain_table, trimmed, wrap_last};
 use crate::{Failure, print};
@@ -52,43 +53,6 @@ pub(crate) struct ExamplesOptions {
     format: Format,
 }
 
-/// The path below the folder of job files, and the file's text.
-pub(crate) type Example = (&'static str, &'static str);
-
-macro_rules! examples {
-    ($($path:literal),* $(,)?) => {
-        [$(($path, include_str!(concat!("../jobs/", $path)))),*]
-    };
-}
-
-/// Recipes first, then the lessons of docs/learn.md; the others are experiments.
-pub(crate) const ALL: [Example; 24] = examples![
-    "recipes/database.fio",
-    "recipes/vms.fio",
-    "recipes/containers.fio",
-    "recipes/desktop.fio",
-    "recipes/nas.fio",
-    "recipes/ci.fio",
-    "recipes/logs.fio",
-    "learn/1-two-readers.fio",
-    "learn/2-small-and-large.fio",
-    "learn/3-one-beside-a-flood.fio",
-    "learn/4-weights.fio",
-    "learn/5-flush.fio",
-    "fair.fio",
-    "fair-warm.fio",
-    "ncq-readers.fio",
-    "array-readers.fio",
-    "array-readers-16k.fio",
-    "weighted-readers.fio",
-    "weighted-groups.fio",
-    "weighted-mix.fio",
-    "early-merge.fio",
-    "record-halves.fio",
-    "backlogged-readers.fio",
-    "flush-owner.fio",
-];
-
 pub(crate) fn examples(options: &ExamplesOptions) -> Result<(), Failure> {
     match (&options.name, &options.write) {
         (Some(name), _) => print(find(name)?.1),
@@ -103,24 +67,11 @@ pub(crate) fn examples(options: &ExamplesOptions) -> Result<(), Failure> {
 /// By its path, or its name with or without the ending.
 fn find(name: &str) -> Result<Example, Failure> {
     let wanted = name.strip_suffix(".fio").unwrap_or(name);
-    let found = ALL.into_iter().find(|&(path, _)| short(path) == wanted || path == name);
+    let found = EXAMPLES.into_iter().find(|&(path, _)| short(path) == wanted || path == name);
     found.ok_or_else(|| {
-        let hint = near::hint(name, ALL.iter().map(|&(path, _)| short(path)));
+        let hint = near::hint(name, EXAMPLES.iter().map(|&(path, _)| short(path)));
         Failure::Request(format!("there is no example `{name}`{hint}"))
     })
-}
-
-/// Whether one has the name of this file, in any folder.
-pub(crate) fn has(file: &str) -> bool {
-    let name = Path::new(file).file_name().and_then(|name| name.to_str());
-    let is = |path: &str| name.is_some() && Path::new(path).file_name() == name.map(str::as_ref);
-    ALL.iter().any(|&(path, _)| is(path))
-}
-
-/// Its name without folder and ending.
-pub(crate) fn short(path: &str) -> &str {
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    name.strip_suffix(".fio").unwrap_or(name)
 }
 
 /// The first sentence of its comment.
@@ -134,13 +85,13 @@ fn about(text: &str) -> String {
 /// The list for programs.
 fn listed() -> Listed<3> {
     let row = |(path, text)| [short(path).into(), path.into(), about(text).into()];
-    let rows = ALL.into_iter().map(row).collect();
+    let rows = EXAMPLES.into_iter().map(row).collect();
     Listed { kind: "examples", heads: ["name", "path", "about"], rows }
 }
 
 fn list() -> String {
     let mut table = plain_table();
-    for (path, text) in ALL {
+    for (path, text) in EXAMPLES {
         table.add_row([short(path).to_owned(), about(text)]);
     }
     wrap_last(&mut table, 2, 40);
@@ -154,7 +105,7 @@ fn write(folder: &Path, force: bool) -> Result<(), Failure> {
         Failure::Request(format!("{}: {why}", path.display()))
     };
     let mut missing = Vec::new();
-    for (name, text) in ALL {
+    for (name, text) in EXAMPLES {
         let path = folder.join(name);
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => missing.push((path, text)),
@@ -182,8 +133,8 @@ fn write(folder: &Path, force: bool) -> Result<(), Failure> {
         file.and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(|error| wrong(path, &error))?;
     }
-    let (new, all) = (missing.len(), ALL.len());
-    let first = folder.join(ALL[0].0);
+    let (new, all) = (missing.len(), EXAMPLES.len());
+    let first = folder.join(EXAMPLES[0].0);
     print(&format!(
         "{}: {new} files written, {} were there. Try:\n  paternoster compare {} --device \
          ssd-870evo --goal 'pg-read p99<5ms'\n",
@@ -205,11 +156,11 @@ mod tests {
             for entry in fs::read_dir(jobs).unwrap() {
                 let entry = entry.unwrap();
                 let name = format!("{folder}{}", entry.file_name().to_str().unwrap());
-                let known = ALL.iter().any(|&(path, _)| path == name);
+                let known = EXAMPLES.iter().any(|&(path, _)| path == name);
                 assert!(known || entry.file_type().unwrap().is_dir(), "{name}");
             }
         }
-        assert!(ALL.iter().all(|(_, text)| !about(text).is_empty()));
+        assert!(EXAMPLES.iter().all(|(_, text)| !about(text).is_empty()));
         let about = about(find("nas").expect("it is one").1);
         let whole = "A NAS on a disk: a film that is played, two copies over the network, and \
                      photographs that are looked at";

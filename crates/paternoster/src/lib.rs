@@ -65,6 +65,8 @@ mod help;
 #[cfg(feature = "instruments")]
 mod host;
 mod interrupt;
+#[cfg(feature = "instruments")]
+mod job_files;
 mod manual;
 #[cfg(feature = "instruments")]
 mod page;

@@ -18,7 +18,7 @@ use paternoster_core::DeviceFacts;
 use paternoster_sim::catalog;
 
 #[cfg(feature = "instruments")]
-use crate::examples;
+use crate::job_files;
 #[cfg(feature = "serve")]
 use crate::roff;
 use crate::schedulers::queue;
@@ -85,7 +85,7 @@ fn with_values(mut command: Command) -> Command {
             ("reproduce", "names") => experiments(),
             #[cfg(feature = "instruments")]
             ("examples", "name") => {
-                examples::ALL.map(|(path, _)| examples::short(path)).map(Into::into).to_vec()
+                job_files::EXAMPLES.map(|(path, _)| job_files::short(path)).map(Into::into).to_vec()
             }
             ("set", "assignments") | (_, "set") => assignments(),
             ("get", "attribute") => attributes().into_iter().map(PossibleValue::new).collect(),

@@ -5,8 +5,7 @@
 //! run of its own with a fresh device; results come in the order of the arguments.
 
 use std::fmt::Write as _;
-use std::io::{BufReader, Read as _};
-use std::path::Path;
+use std::io::BufReader;
 use std::sync::Arc;
 
 use paternoster_core::{Nanos, Observer};
@@ -19,7 +18,7 @@ use paternoster_workload::meter::{CommandHash, EventHash};
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
-use paternoster_workload::{Queue, io_tester, layout, report};
+use paternoster_workload::{Queue, layout, report};
 
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
@@ -27,13 +26,14 @@ use crate::compare::{self, Told};
 use crate::device_figures;
 use crate::entitled::{self, Entitled};
 use crate::evidence::{Evidence, Which};
+use crate::job_files::{include, read_file, refused};
 use crate::page::{self, Watched};
 use crate::plot::clients;
 use crate::real::RealFile;
 use crate::results::{Format, emit};
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
-use crate::{Failure, Ran, context, examples, interrupt};
+use crate::{Failure, Ran, interrupt};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
@@ -162,52 +162,6 @@ fn pair(option: &str) -> (String, String) {
     let option = option.trim_start_matches('-');
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     (name.to_owned(), value.to_owned())
-}
-
-pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
-    let wrong = |error: std::io::Error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::NotFound if examples::has(name) => {
-                "; `paternoster examples --write jobs` writes the documentation's jobs into the \
-                 folder jobs"
-            }
-            std::io::ErrorKind::NotFound => "; fio's options are written --option=value",
-            _ => "",
-        };
-        Failure::Request(format!("job file {name}: {error}{hint}"))
-    };
-    if let Some(text) = context::file(name) {
-        return in_fios_words(name.to_owned(), text);
-    }
-    let text = if name == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(wrong)?;
-        text
-    } else {
-        std::fs::read_to_string(name).map_err(wrong)?
-    };
-    in_fios_words(if name == "-" { "stdin".to_owned() } else { name.to_owned() }, text)
-}
-
-/// Another program's job file as one of fio's; fio's as it is.
-fn in_fios_words(name: String, text: String) -> Result<(String, String), Failure> {
-    if !io_tester::looks_like(&text) {
-        return Ok((name, text));
-    }
-    let text = io_tester::translate(&name, &text).map_err(|problems| refused(&problems))?;
-    Ok((name, text))
-}
-
-/// `include FILE`, relative to the including file.
-pub(crate) fn include(including: &str, named: &str) -> Result<(String, String), String> {
-    let path = Path::new(including).parent().unwrap_or(Path::new("")).join(named);
-    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-    Ok((path.display().to_string(), text))
-}
-
-pub(crate) fn refused(problems: &[Problem]) -> Failure {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    Failure::Request(lines.join("\npaternoster: "))
 }
 
 fn tell_notes(jobs: &JobFile) {

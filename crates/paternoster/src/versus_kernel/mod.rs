@@ -69,7 +69,7 @@ use crate::choice::{self, SchedulerChoice, assignment};
 use crate::format::{Format, emit};
 use crate::progress::Steps;
 use crate::setting::time;
-use crate::{Failure, print, run};
+use crate::{Failure, job_files, print};
 
 /// The kernel's names of its schedulers, which are also ours.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
@@ -333,14 +333,14 @@ impl<'a> Plan<'a> {
 
 /// A job file, with our runtime if there is one.
 fn read(name: &str, runtime: Option<Nanos>) -> Result<(String, JobFile), Failure> {
-    let (name, text) = run::read_file(name)?;
+    let (name, text) = job_files::read_file(name)?;
     let environment = |name: &str| std::env::var(name).ok();
     let source = Source { name: &name, text: &text };
-    let file = parse(&[source], &[], &[], &environment, &run::include);
-    let mut file = file.map_err(|problems| run::refused(&problems))?;
+    let file = parse(&[source], &[], &[], &environment, &job_files::include);
+    let mut file = file.map_err(|problems| job_files::refused(&problems))?;
     let unwired = unwired::problems(&file.jobs);
     if !unwired.is_empty() {
-        return Err(run::refused(&unwired));
+        return Err(job_files::refused(&unwired));
     }
     if file.jobs.is_empty() {
         return Err(Failure::Request(format!("{name}: there is no job")));
