@@ -170,7 +170,7 @@ pub(crate) fn check(command: &ArgMatches) -> Result<(), Failure> {
 
 /// Whether the results were asked for as Parquet, and no file for them. By the words, since the
 /// option's value is of another type, and its name another one, where a command has own formats.
-fn goes_to_stdout_as_parquet(command: &ArgMatches) -> bool {
+pub(crate) fn goes_to_stdout_as_parquet(command: &ArgMatches) -> bool {
     // Not every command knows all of these.
     let words = |id: &str| command.try_get_raw(id).ok().flatten();
     let asks = |id: &str| words(id).is_some_and(|mut words| words.any(|word| word == "parquet"));
@@ -206,95 +206,11 @@ pub(crate) fn emit(
 /// Lines of CSV as columns.
 #[cfg(feature = "parquet")]
 fn columns(csv: &str) -> Result<Vec<u8>, Failure> {
-    crate::sweep::columns_of(csv).map_err(|why| Failure::Job(format!("--format parquet: {why}")))
+    crate::cells::columns_of(csv).map_err(|why| Failure::Job(format!("--format parquet: {why}")))
 }
 
 /// The parser has refused it.
 #[cfg(not(feature = "parquet"))]
 fn columns(_: &str) -> Result<Vec<u8>, Failure> {
     Err(Failure::Request("--format parquet: this program was built without it".to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use crate::arguments::Program;
-
-    /// Does every option `--format` of every command take all shared formats, by one parser, and
-    /// refuse another word with the near one and the list?
-    #[test]
-    fn all_commands_take_all_formats() {
-        let mut seen = 0;
-        let program = Program::command();
-        for command in program.get_subcommands() {
-            let Some(format) =
-                command.get_arguments().find(|argument| argument.get_long() == Some("format"))
-            else {
-                continue;
-            };
-            seen += 1;
-            let names: Vec<String> = format
-                .get_possible_values()
-                .iter()
-                .map(|value| value.get_name().to_owned())
-                .collect();
-            for shared in ["table", "json", "csv", "html", "markdown", "parquet"] {
-                assert!(
-                    names.iter().any(|name| name == shared),
-                    "{}: {names:?}",
-                    command.get_name()
-                );
-            }
-            let words = ["paternoster", command.get_name(), "--format=jsn"];
-            let told = Program::command().try_get_matches_from(words).expect_err("it is wrong");
-            let told = told.to_string();
-            let expected = "--format jsn: there is no such format; did you mean `json`? Known are ";
-            assert!(told.contains(expected), "{told}");
-        }
-        let least = if cfg!(feature = "instruments") { 10 } else { 2 };
-        assert!(seen >= least, "{seen} commands have the option");
-    }
-
-    /// Is Parquet without a file for it seen with every command that has the option, whatever the
-    /// type of its value: so that it is refused on a terminal before anything runs?
-    #[test]
-    fn parquet_is_seen_before_anything_runs() {
-        // What a command requires beside its options.
-        let more = |name: &str| match name {
-            "analyze" | "replay" | "sysbench" | "disktest" | "ctl" | "reproduce" => Some("x"),
-            _ => None,
-        };
-        let mut seen = 0;
-        for command in Program::command().get_subcommands_mut() {
-            let arguments = || command.get_arguments();
-            let Some(format) = arguments().find(|it| it.get_long() == Some("format")) else {
-                continue;
-            };
-            let id = format.get_id().clone();
-            let output = arguments().find(|it| it.get_id() == "output");
-            let output = output.and_then(clap::Arg::get_long);
-            let asked = |words: &[&str]| {
-                let name = command.get_name();
-                // Any parser of the value would do, as the program may be without Parquet.
-                let plain =
-                    command.clone().mut_arg(&id, |it| it.value_parser(clap::value_parser!(String)));
-                let plain = plain.subcommand_required(false).ignore_errors(true);
-                let words = [name].into_iter().chain(words.iter().copied()).chain(more(name));
-                let matches = plain.try_get_matches_from(words).expect("errors are ignored");
-                super::goes_to_stdout_as_parquet(&matches)
-            };
-            let name = command.get_name();
-            assert!(asked(&["--format=parquet"]), "{name}");
-            assert!(!asked(&["--format=csv"]), "{name}");
-            if let Some(output) = output {
-                let output = format!("--{output}=x");
-                assert!(!asked(&["--format=parquet", &output]), "{name}");
-            }
-            seen += 1;
-        }
-        // The server alone: `top` and `ctl`.
-        let least = if cfg!(feature = "instruments") { 10 } else { 2 };
-        assert!(seen >= least, "{seen} commands have the option");
-    }
 }

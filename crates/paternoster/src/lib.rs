@@ -34,7 +34,11 @@ mod builtin;
 mod call;
 #[cfg(feature = "instruments")]
 mod capture;
+#[cfg(feature = "instruments")]
+mod cells;
 mod choice;
+#[cfg(feature = "parquet")]
+mod columns;
 #[cfg(feature = "instruments")]
 mod compare;
 mod complete;

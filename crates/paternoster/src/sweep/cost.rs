@@ -21,8 +21,9 @@ use paternoster_workload::fio::value::Amount;
 use paternoster_workload::outcome::Outcome;
 use serde_json::{Value, json};
 
-use super::plan::{self, Row};
+use super::plan;
 use super::rows;
+use crate::cells::Row;
 use crate::guard::guarded;
 use crate::setting::time;
 use crate::{Call, Failure};

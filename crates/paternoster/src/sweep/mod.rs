@@ -13,8 +13,6 @@
 //! I1  A file of results is written whole or not at all, and is named after its rows.
 //! I2  A plan that is run again runs what the results lack.
 
-#[cfg(feature = "parquet")]
-mod columns;
 mod cost;
 mod files;
 mod plan;
@@ -27,7 +25,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use self::plan::Row;
+use crate::cells::Row;
 use crate::format::Format;
 use crate::{Call, Failure, interrupt};
 
@@ -70,9 +68,6 @@ fn extension(format: Format) -> Result<&'static str, Failure> {
         )),
     }
 }
-
-#[cfg(feature = "parquet")]
-pub(crate) use files::columns_of;
 
 pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     let extension = extension(options.format)?;

@@ -7,23 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::Failure;
-
-pub(super) type Row = Map<String, Value>;
-
-/// What is in a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Unsigned,
-    Integer,
-    Real,
-}
-
-use Kind::{Integer, Real, Text, Unsigned};
+use crate::cells::Kind::{self, Integer, Real, Text, Unsigned};
+use crate::cells::Row;
 
 /// What a row of a plan may have: a job (a job file's text, or its path) or a trace (a path), each
 /// with its hash if it is to be checked, what it runs on, and its cost, in any unit: parts of a
@@ -63,38 +52,6 @@ pub(super) const FIGURES: [(&str, Kind); 15] = [
 /// The columns of results.
 pub(super) fn columns() -> impl Iterator<Item = (&'static str, Kind)> {
     [("row", Text)].into_iter().chain(PLAN).chain(FIGURES)
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Text => "string",
-            Unsigned => "uint64",
-            Integer => "int64",
-            Real => "double",
-        }
-    }
-
-    /// A cell as this type, if possible.
-    pub(super) fn of(self, cell: &Value) -> Option<Value> {
-        let whole = |value: f64| (value.fract() == 0.0).then_some(value);
-        match (self, cell) {
-            (Text, Value::String(text)) => Some(json!(text)),
-            (Text, Value::Number(number)) => Some(json!(number.to_string())),
-            // A library without other empty cells gives seeds as floating-point numbers.
-            (Unsigned, Value::Number(number)) => {
-                let real = || number.as_f64().and_then(whole).filter(|v| *v >= 0.0);
-                let exact = || real().map(|value| format!("{value:.0}"));
-                number.as_u64().or_else(|| exact()?.parse().ok()).map(Value::from)
-            }
-            (Unsigned, Value::String(text)) => text.parse::<u64>().ok().map(Value::from),
-            (Integer, Value::Number(number)) => number.as_i64().map(Value::from),
-            (Integer, Value::String(text)) => text.parse::<i64>().ok().map(Value::from),
-            (Real, Value::Number(number)) => number.as_f64().map(Value::from),
-            (Real, Value::String(text)) => text.parse::<f64>().ok().map(Value::from),
-            _ => None,
-        }
-    }
 }
 
 pub(super) fn is_empty(cell: &Value) -> bool {

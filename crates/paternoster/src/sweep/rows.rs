@@ -20,7 +20,8 @@ use paternoster_workload::outcome::Outcome;
 use paternoster_workload::statistics::Histogram;
 use serde_json::{Value, json};
 
-use super::plan::{self, Row};
+use super::plan;
+use crate::cells::Row;
 use crate::guard::guarded;
 use crate::{Call, Failure};
 

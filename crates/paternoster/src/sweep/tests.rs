@@ -232,3 +232,11 @@ fn costs_follow_requests_and_schedulers() {
     let each = (small - once[0]) / 64.0;
     assert!((600.0..1200.0).contains(&each), "{small} {once:?}");
 }
+
+/// Are the columns that are text whatever stands in them those of plans and results that are text?
+#[test]
+fn texts_are_those_of_the_plan() {
+    let texts = plan::columns().filter(|(_, kind)| *kind == crate::cells::Kind::Text);
+    let texts: BTreeSet<&str> = texts.map(|(name, _)| name).collect();
+    assert_eq!(texts, BTreeSet::from(crate::cells::TEXTS));
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Columns: plans and results as Parquet, each column optional, with the types of Python's tables.
+//! Columns: tables as Parquet, each column optional, with the types of Python's tables.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,10 +16,10 @@ use parquet::record::Field;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, Row};
+use crate::cells::{Kind, Row};
 
 /// The rows of a file.
-pub(super) fn read(path: &Path) -> Result<Vec<Row>, String> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Row>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
@@ -51,12 +51,12 @@ fn cell(field: &Field) -> Value {
 }
 
 /// Writes a file.
-pub(super) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result<(), String> {
+pub(crate) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result<(), String> {
     write_to(File::create(path).map_err(|error| error.to_string())?, kinds, rows)
 }
 
 /// Writes what a file has to this.
-pub(super) fn write_to<W: Write + Send>(
+pub(crate) fn write_to<W: Write + Send>(
     out: W,
     kinds: &[(&str, Kind)],
     rows: &[Row],
