@@ -122,6 +122,8 @@ mod top;
 mod torture;
 #[cfg(feature = "instruments")]
 mod trace_input;
+#[cfg(feature = "instruments")]
+mod tracefs;
 mod units;
 #[cfg(all(feature = "lab", feature = "serve"))]
 mod versus_kernel;

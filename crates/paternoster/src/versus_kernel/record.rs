@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 
 use super::undo::{Undo, tool};
 use crate::Failure;
-use crate::capture::stream::Stream;
-use crate::capture::tracefs::{Form, Tracing};
+use crate::tracefs::stream::Stream;
+use crate::tracefs::{Form, Tracing};
 
 /// KiB of the kernel's buffer, for each processor.
 const BUFFER_KIB: u32 = 16_384;

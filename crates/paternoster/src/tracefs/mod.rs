@@ -9,6 +9,8 @@
 //! end    tracing_on 0, current_tracer nop, enable 0, …, tracing_on 1
 //! ```
 
+pub(crate) mod stream;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;

@@ -13,9 +13,6 @@
 //!
 //! Source: TRACE-3, TRACE-13, TRACE-14; measured on Linux 6.18.
 
-pub(crate) mod stream;
-pub(crate) mod tracefs;
-
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -33,8 +30,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::Failure;
 use crate::evidence::remove_further;
-use stream::Stream;
-use tracefs::{Form, Names, Tracing};
+use crate::tracefs::stream::Stream;
+use crate::tracefs::{self, Form, Names, Tracing};
 
 /// How often it checks whether the end has come.
 const GLANCE: Duration = Duration::from_millis(20);
