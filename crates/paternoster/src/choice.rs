@@ -2,7 +2,9 @@
 //! Choice: a scheduler with its attributes and a device, from what a person writes.
 
 use paternoster_base::schedulers;
-use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, near};
+use paternoster_core::{
+    AttributeError, DeviceFacts, Elevator, Limits, Nanos, Observer, RequestQueue, near,
+};
 #[cfg(feature = "instruments")]
 use paternoster_sim::{Description, catalog};
 
@@ -69,6 +71,20 @@ impl SchedulerChoice {
         }
         Ok(())
     }
+}
+
+/// An idle queue, with these attributes (`NAME=VALUE`) and the scheduler's own.
+pub(crate) fn queue(
+    name: &str,
+    facts: DeviceFacts,
+    set: &[String],
+) -> Result<RequestQueue, Failure> {
+    let set = set.iter().map(|text| assignment("--set", text)).collect::<Result<Vec<_>, _>>()?;
+    let choice = SchedulerChoice::parse(name)?;
+    let limits = Limits { requests: 768, ..Limits::default() };
+    let mut queue = RequestQueue::builder(facts, choice.make()).limits(limits).build()?;
+    choice.prepare(&mut queue, &set)?;
+    Ok(queue)
 }
 
 /// What the error about an attribute does not say: the intended name, or the unit.
@@ -146,8 +162,6 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::DeviceFacts;
-
     use super::*;
 
     fn refusal(text: &str) -> String {

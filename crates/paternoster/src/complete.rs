@@ -17,7 +17,7 @@ use clap_complete::Shell;
 use paternoster_base::schedulers::choices;
 use paternoster_core::DeviceFacts;
 
-use crate::schedulers::queue;
+use crate::choice::queue;
 
 /// In bash a completed word is followed by a blank, unless its value is still to be written.
 const BASH: &str = r#"

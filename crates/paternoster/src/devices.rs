@@ -20,7 +20,7 @@ pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
         return emit(format, None, |format| one(&device).told(format));
     };
     let scheduler = options.scheduler.as_deref().unwrap_or(listing.scheduler());
-    let queue = schedulers::queue(scheduler, device.facts, &options.set)?;
+    let queue = choice::queue(scheduler, device.facts, &options.set)?;
     print(&match listing {
         Listing::All => schedulers::grep(&queue),
         Listing::Linux2634 => sysfs::listing(&queue)?,

@@ -17,11 +17,11 @@ use paternoster_core::DeviceFacts;
 #[cfg(feature = "instruments")]
 use paternoster_sim::catalog;
 
+use crate::choice::queue;
 #[cfg(feature = "instruments")]
 use crate::job_files;
 #[cfg(feature = "serve")]
 use crate::roff;
-use crate::schedulers::queue;
 use crate::{Failure, complete, help, synopsis};
 
 /// The documentation of the configuration; a link, so that the package has it too.

@@ -2,11 +2,11 @@
 //! `paternoster schedulers`: the schedulers there are, and every attribute with its meaning.
 
 use paternoster_base::schedulers;
-use paternoster_core::{Attribute, DeviceFacts, Limits, RequestQueue, Values};
+use paternoster_core::{Attribute, DeviceFacts, RequestQueue, Values};
 use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;
-use crate::choice::{SchedulerChoice, assignment};
+use crate::choice::queue;
 use crate::results::{Format, Results, document, emit, field};
 use crate::sheet::Sheet;
 use crate::table::{plain_table, terminal_width, trimmed, wrap_last};
@@ -64,20 +64,6 @@ pub(crate) fn found(options: &SchedulersOptions) -> Result<Value, Failure> {
         None => all().document,
         Some(name) => one(name, &queue(name, DeviceFacts::default(), &[])?).document,
     })
-}
-
-/// An idle queue, with these attributes (`NAME=VALUE`) and the scheduler's own.
-pub(crate) fn queue(
-    name: &str,
-    facts: DeviceFacts,
-    set: &[String],
-) -> Result<RequestQueue, Failure> {
-    let set = set.iter().map(|text| assignment("--set", text)).collect::<Result<Vec<_>, _>>()?;
-    let choice = SchedulerChoice::parse(name)?;
-    let limits = Limits { requests: 768, ..Limits::default() };
-    let mut queue = RequestQueue::builder(facts, choice.make()).limits(limits).build()?;
-    choice.prepare(&mut queue, &set)?;
-    Ok(queue)
 }
 
 /// As `grep -r . .` prints a queue folder of sysfs.

@@ -121,10 +121,10 @@ mod tests {
     use paternoster_core::DeviceFacts;
 
     use super::*;
-    use crate::schedulers;
+    use crate::choice;
 
     fn shown(scheduler: &str) -> Result<String, Failure> {
-        listing(&schedulers::queue(scheduler, DeviceFacts::default(), &[]).unwrap())
+        listing(&choice::queue(scheduler, DeviceFacts::default(), &[]).unwrap())
     }
 
     /// Is what the kernel has in its order, and what it lacks left out?

@@ -53,7 +53,7 @@ use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
 use crate::startup::{Figures, starts};
 use crate::target::Target;
-use crate::{Failure, choice, schedulers, sysfs};
+use crate::{Failure, choice, sysfs};
 
 /// Executes the run.
 ///
@@ -73,7 +73,7 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
     };
     let device = Target::from(device);
     if let Workload::Listing = run.workload {
-        let queue = schedulers::queue(&run.scheduler, device.facts, &run.set)?;
+        let queue = choice::queue(&run.scheduler, device.facts, &run.set)?;
         return Ok(lines(&sysfs::listing(&queue)?));
     }
     let setting = Setting::new(&options(run), None)?;

@@ -250,7 +250,7 @@ impl<'a> Plan<'a> {
             SchedulerChoice::parse(name)?;
         }
         for name in &options.beside {
-            crate::schedulers::queue(name, device.facts, &[]).map(drop)?;
+            choice::queue(name, device.facts, &[]).map(drop)?;
         }
         let wanted = options.kernel_attributes.iter();
         let wanted = wanted.map(|text| assignment("--kernel-attributes", text));

@@ -23,7 +23,7 @@ use super::fio::Got;
 use super::loop_device::Attributes;
 use super::way::{Behind, Costs};
 use crate::Failure;
-use crate::choice::SchedulerChoice;
+use crate::choice::{self, SchedulerChoice};
 use crate::setting::{START_JITTER, time};
 
 /// The settings of our run.
@@ -87,7 +87,7 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>,
 /// The kernel's numbers by our names.
 fn map(choice: &SchedulerChoice, device: &Description, same: &Same<'_>) -> Result<Mapped, Failure> {
     let mut known = Vec::new();
-    let queue = crate::schedulers::queue(&choice.name, device.facts, &[])?;
+    let queue = choice::queue(&choice.name, device.facts, &[])?;
     queue.for_each_attribute(|path, _, _| {
         known.extend(path.strip_prefix("iosched/").map(str::to_owned));
     });
