@@ -105,6 +105,8 @@ mod sheet;
 #[cfg(feature = "instruments")]
 mod split;
 #[cfg(feature = "instruments")]
+mod starts;
+#[cfg(feature = "instruments")]
 mod startup;
 #[cfg(feature = "instruments")]
 pub mod sweep;

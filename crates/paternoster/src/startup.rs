@@ -7,30 +7,25 @@
 //! ```
 //!
 //! Each start is a run of its own on a fresh device, with the others and alone, with the same
-//! requests. Experiments call [`starts`], with an observer of their own if they like.
+//! requests (`starts.rs`).
 
 use std::cell::RefCell;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
-use paternoster_core::{Nanos, Observer};
-use paternoster_workload::Queue;
+use paternoster_core::Nanos;
 use paternoster_workload::builtin::startup::profile::{self, PROFILES};
-use paternoster_workload::builtin::startup::{Start, StartWatch, Startup, Summary};
-use paternoster_workload::fio::job::Job;
-use paternoster_workload::layout;
-use paternoster_workload::run::Settings;
+use paternoster_workload::builtin::startup::{Startup, Summary};
 use serde_json::{Value, json};
 
 use crate::builtin::{FILE_MAX, size, some_time};
-use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::results::{Format, Listed, Results, document, emit, field};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::sheet::Sheet;
+use crate::starts::{Figures, Pair, starts};
 use crate::table::{align_right, plain_table, terminal_width, trimmed, wrap_last};
-use crate::target::Target;
 use crate::{Failure, units};
 
 /// The readers in the background read so much at once.
@@ -103,62 +98,6 @@ fn others() -> RangedI64ValueParser<u32> {
 
 fn starts_parser() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=10_000)
-}
-
-/// One start, with the others and alone.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pair {
-    pub(crate) seed: u64,
-    pub(crate) beside: Start,
-    pub(crate) alone: Start,
-}
-
-/// Starts a program `repeat` times under one scheduler on one device, with seeds counting up from
-/// the setting's. For each start, `observe` makes an observer for the run beside the others, and
-/// `keep` gets it back with the queue.
-///
-/// # Errors
-/// The files do not fit on the device, or a process fails.
-pub(crate) fn starts<O: Observer + 'static>(
-    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
-    startup: &Startup,
-    repeat: u32,
-    mut observe: impl FnMut(u64, &[Job]) -> Result<O, Failure>,
-    mut keep: impl FnMut(u64, O, &Queue) -> Result<(), Failure>,
-) -> Result<Vec<Pair>, Failure> {
-    let first = setting.on(device).seed;
-    let mut pairs = Vec::new();
-    for seed in (0..u64::from(repeat)).map(|nth| first.wrapping_add(nth)) {
-        let setting = setting.with_seed(seed);
-        let on = (&setting, device, scheduler);
-        let scene = startup.beside_others(&device.facts, seed);
-        let (beside, observer, queue) = one(on, startup, &scene, observe(seed, &scene.0)?)?;
-        keep(seed, observer, &queue)?;
-        let (alone, ..) =
-            one(on, startup, &startup.alone(&device.facts, seed), paternoster_core::NoObserver)?;
-        pairs.push(Pair { seed, beside, alone });
-    }
-    Ok(pairs)
-}
-
-/// One run.
-fn one<O: Observer + 'static>(
-    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
-    startup: &Startup,
-    (jobs, watch): &(Vec<Job>, StartWatch),
-    observer: O,
-) -> Result<(Start, O, Queue), Failure> {
-    let Settings { placement, seed, .. } = setting.on(device);
-    layout::plan(jobs, device.facts.capacity * 512, placement, seed)
-        .map_err(|problem| Failure::Request(problem.message))?;
-    let observer = (watch.clone(), observer);
-    let (result, (watch, observer), queue) =
-        setting.run(jobs, device, scheduler, observer, &mut |_| {})?;
-    if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
-        let name = &jobs[failed.job].name;
-        return Err(Failure::Job(format!("{name} failed with errno {}", failed.error)));
-    }
-    Ok((startup.outcome(&result, &watch), observer, queue))
 }
 
 /// The results of one scheduler on one device.
@@ -247,7 +186,6 @@ pub(crate) fn asked(options: &StartupOptions) -> Result<Startup, Failure> {
     })
 }
 
-/// The profiles.
 /// The profiles for programs.
 fn listed() -> Listed<7> {
     let row = |profile: &paternoster_workload::builtin::startup::Profile| {
@@ -374,37 +312,6 @@ fn csv(all: &[Told<'_>]) -> String {
     text
 }
 
-/// A summary of several starts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Figures {
-    pub(crate) alone: Summary,
-    pub(crate) beside: Summary,
-    /// The median with the others divided by the one alone.
-    pub(crate) slowdown: Option<f64>,
-    pub(crate) given_up: usize,
-    /// Bytes per second that others have read and written meanwhile.
-    pub(crate) others: [f64; 2],
-    /// Queues merged with the program's, in all starts.
-    pub(crate) merges: u64,
-}
-
-impl Figures {
-    pub(crate) fn of(pairs: &[Pair]) -> Figures {
-        let beside: Vec<Start> = pairs.iter().map(|pair| pair.beside).collect();
-        let alone: Vec<Start> = pairs.iter().map(|pair| pair.alone).collect();
-        let (summary, alone) = (Summary::of(&beside), Summary::of(&alone));
-        let by_alone = summary.median.zip(alone.median).filter(|(_, alone)| *alone > Nanos::ZERO);
-        Figures {
-            alone,
-            beside: summary,
-            slowdown: by_alone.map(|(beside, alone)| seconds(beside) / seconds(alone)),
-            given_up: beside.iter().filter(|start| start.time.is_none()).count(),
-            others: Start::others_per_second(&beside),
-            merges: beside.iter().map(|start| start.merges).sum(),
-        }
-    }
-}
-
 impl Told<'_> {
     fn figures(&self) -> Figures {
         Figures::of(&self.pairs)
@@ -477,10 +384,6 @@ impl Told<'_> {
             },
         })
     }
-}
-
-fn seconds(time: Nanos) -> f64 {
-    as_f64(time.0) / 1e9
 }
 
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]

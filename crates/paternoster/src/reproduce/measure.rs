@@ -51,7 +51,7 @@ use super::experiment::{Device, FioJobs, Measured, Run, Workload};
 use super::{doors, maxmin};
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
-use crate::startup::{Figures, starts};
+use crate::starts::{Figures, starts};
 use crate::target::Target;
 use crate::{Failure, choice, sysfs};
 
