@@ -35,6 +35,14 @@ impl Failure {
         }
     }
 
+    /// The refusal of `what`, which needs a program with `feature`.
+    pub(crate) fn left_out(what: &str, feature: &str) -> Failure {
+        Failure::Request(format!(
+            "{what}: this program was built without it; build it with `--features {feature}`, or \
+             with the default features"
+        ))
+    }
+
     /// The exit status, and what is still to be said.
     pub(crate) fn said(self) -> (u8, Option<String>) {
         match self {

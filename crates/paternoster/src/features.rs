@@ -52,7 +52,7 @@ const NEEDS: [(&str, &str, bool); 24] = [
 pub(crate) fn absent(words: &[String]) -> Option<Failure> {
     let command = words.get(1)?;
     let (name, feature, _) = NEEDS.iter().find(|(name, _, here)| name == command && !here)?;
-    Some(missing(name, feature))
+    Some(Failure::left_out(name, feature))
 }
 
 /// The refusal of a misspelt command.
@@ -67,14 +67,6 @@ pub(crate) fn misspelt(words: &[String]) -> Option<Failure> {
     Some(Failure::Request(format!(
         "there is no command `{wrong}`; did you mean `{near}`? `paternoster --help` lists them"
     )))
-}
-
-/// The refusal of `what`, which needs `feature`.
-pub(crate) fn missing(what: &str, feature: &str) -> Failure {
-    Failure::Request(format!(
-        "{what}: this program was built without it; build it with `--features {feature}`, or \
-         with the default features"
-    ))
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ mod real;
 #[cfg(all(feature = "instruments", not(feature = "serve")))]
 #[path = "without_real.rs"]
 mod real;
+#[cfg(all(test, feature = "lab"))]
+mod repeated;
 #[cfg(feature = "instruments")]
 mod replay;
 #[cfg(feature = "lab")]

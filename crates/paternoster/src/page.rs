@@ -22,10 +22,19 @@ use paternoster_trace::record::{ByClient, FoundTurns, Turn, Turns};
 use paternoster_trace::{Kind, Recorder, Run, picture};
 use serde_json::{Value, json};
 
-use crate::plot::apart;
 use crate::results::{Results, one_line};
 use crate::units::span;
 use crate::{Failure, interrupt, units};
+
+/// The recordings of each client of a run, as runs of their own: up to
+/// [`paternoster_trace::record::CLIENTS_APART`], then all others as one.
+pub(crate) fn apart(clients: ByClient, names: &[String]) -> Vec<Run> {
+    let (own, others) = clients.finish();
+    let named = |(client, recorder): (u32, Recorder)| (name(client, names), recorder);
+    let others = others.map(|recorder| ("others".to_owned(), recorder));
+    let all = own.into_iter().map(named).chain(others);
+    all.map(|(label, recorder)| Run { label, clients: Vec::new(), recorder }).collect()
+}
 
 /// Records a run for a page.
 #[derive(Debug, Default)]

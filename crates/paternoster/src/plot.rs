@@ -13,12 +13,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use paternoster_trace::html::name;
 use paternoster_trace::record::ByClient;
 use paternoster_trace::{Kind, Recorder, Run, draw};
 use paternoster_workload::fio::job::Job;
 
 use crate::Failure;
+use crate::page::apart;
 
 /// What a picture is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +44,6 @@ pub(crate) struct Plots {
     runs: Vec<Run>,
     /// Each process of each run.
     jobs: Vec<Run>,
-}
-
-/// The recordings of each client of a run, as runs of their own: up to
-/// [`paternoster_trace::record::CLIENTS_APART`], then all others as one.
-pub(crate) fn apart(clients: ByClient, names: &[String]) -> Vec<Run> {
-    let (own, others) = clients.finish();
-    let named = |(client, recorder): (u32, Recorder)| (name(client, names), recorder);
-    let others = others.map(|recorder| ("others".to_owned(), recorder));
-    let all = own.into_iter().map(named).chain(others);
-    all.map(|(label, recorder)| Run { label, clients: Vec::new(), recorder }).collect()
 }
 
 impl Plots {

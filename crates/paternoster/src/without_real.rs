@@ -5,7 +5,7 @@
 use paternoster_core::DeviceFacts;
 use paternoster_sim::{Model, Simulated};
 
-use crate::{Failure, features};
+use crate::Failure;
 
 /// A file or block device, which never exists.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl RealFile {
         _: bool,
         _: u64,
     ) -> Result<(RealFile, DeviceFacts), Failure> {
-        Err(features::missing(&format!("--device {name}, for real"), "serve"))
+        Err(Failure::left_out(&format!("--device {name}, for real"), "serve"))
     }
 
     pub(crate) fn open(&self, _: u64) -> Result<Simulated<Box<dyn Model>>, Failure> {

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
+use crate::Failure;
 use crate::setting::SettingOptions;
-use crate::{Failure, features};
 
 pub(super) fn replay(_: &str, _: Option<&Path>, _: &SettingOptions) -> Result<(), Failure> {
-    Err(features::missing("replay --decisions", "serve"))
+    Err(Failure::left_out("replay --decisions", "serve"))
 }
