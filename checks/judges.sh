@@ -46,7 +46,7 @@ step "features, each left out"
 for features in serve instruments lab; do
   cargo clippy --quiet -p paternoster --no-default-features --features $features --lib --bins -- -D warnings
 done
-run_tests features-serve cargo test -p paternoster --no-default-features --features serve --lib
+run_tests features-serve cargo test -p paternoster -p paternoster-frame --no-default-features --features serve --lib
 test_options=(features::)
 run_tests features-instruments cargo test -p paternoster --no-default-features --features instruments --lib
 test_options=()

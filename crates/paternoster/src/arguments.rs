@@ -9,6 +9,9 @@ use std::path::PathBuf;
 #[cfg(feature = "instruments")]
 use clap::ValueEnum;
 use clap::{Args, Parser, Subcommand};
+use paternoster_frame::results::Format;
+#[cfg(feature = "instruments")]
+use paternoster_frame::setting::{START_JITTER, SettingOptions};
 #[cfg(feature = "instruments")]
 use paternoster_workload::report::TerseVersion;
 
@@ -32,13 +35,10 @@ use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 #[cfg(feature = "lab")]
 use crate::reproduce::ReproduceOptions;
-use crate::results::Format;
 #[cfg(feature = "lab")]
 use crate::scoreboard::ScoreboardOptions;
 #[cfg(feature = "serve")]
 use crate::serve::ServeOptions;
-#[cfg(feature = "instruments")]
-use crate::setting::{START_JITTER, SettingOptions};
 #[cfg(feature = "instruments")]
 use crate::startup::StartupOptions;
 #[cfg(feature = "instruments")]
@@ -337,7 +337,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::format::goes_to_stdout_as_parquet;
+    use paternoster_frame::format::goes_to_stdout_as_parquet;
 
     /// Are the definitions sound by clap's own check?
     #[test]

@@ -8,6 +8,11 @@
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use paternoster_core::{Nanos, NoObserver, Observer};
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::results::{Format, emit};
+use paternoster_frame::setting::{Setting, SettingOptions, time};
+use paternoster_frame::target::Target;
+use paternoster_frame::{Failure, print};
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::{Disktest, Heartbeats};
 use paternoster_workload::builtin::iostest::{Iostest, Row, Workload};
@@ -21,14 +26,9 @@ use paternoster_workload::meter::CommandHash;
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::run::{RunResult, Settings};
 
-use crate::choice::SchedulerChoice;
 use crate::compare::{self, Told};
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
-use crate::results::{Format, emit};
-use crate::setting::{Setting, SettingOptions, time};
-use crate::target::Target;
-use crate::{Failure, print};
 
 /// The largest block and the largest file: larger ones would overflow sums.
 const BLOCK_MAX: u64 = 1 << 30;

@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use paternoster_core::Observer;
+use paternoster_frame::Failure;
+use paternoster_frame::context::Context;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::outcome::Outcome;
 use serde_json::Value;
 
 use crate::arguments::Command;
-use crate::context::Context;
-use crate::{Failure, advise, analyze, arguments_of, devices, help, replay, run, schedulers};
+use crate::{advise, analyze, arguments_of, devices, help, replay, run, schedulers};
 
 /// What one call of a command is given besides its words.
 #[derive(Debug, Clone, Default)]
@@ -188,7 +189,7 @@ mod tests {
             assert_eq!(outcome.report.jobs[0].statistics.ios(), 256);
             assert!(outcome.event_hash.is_some());
         }
-        assert!(!crate::context::is_present(), "the call has ended");
+        assert!(!paternoster_frame::context::is_present(), "the call has ended");
     }
 
     /// Are the program's messages those of a call, and does none of them end the process?

@@ -24,14 +24,15 @@ use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use clap::Args;
+use paternoster_frame::Failure;
+use paternoster_frame::say;
+use paternoster_frame::tracefs::stream::Stream;
+use paternoster_frame::tracefs::{self, Form, Names, Tracing};
 use paternoster_trace::blktrace::{Categories, Code, Ordered, PerCpu, Record};
 use paternoster_trace::{Entry, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::Failure;
 use crate::evidence::remove_further;
-use crate::tracefs::stream::Stream;
-use crate::tracefs::{self, Form, Names, Tracing};
 
 /// How often it checks whether the end has come.
 const GLANCE: Duration = Duration::from_millis(20);

@@ -13,18 +13,17 @@
 //! are fractions of what the device does when it is full of such requests; where that is not known
 //! there is Jain's index of device time.
 
+use paternoster_frame::page::{Watched, due, most};
+use paternoster_frame::results::{Results, alike, document, field, identical};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::wrapped;
+use paternoster_frame::units::{NONE, bandwidth, percent, rate, span, time};
 use paternoster_workload::Direction;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::report::JobReport;
 use paternoster_workload::shares::SectionShares;
 use paternoster_workload::statistics::{DirectionStatistics, Histogram, JobStatistics, Latency};
 use serde_json::{Map, Value, json};
-
-use crate::page::{Watched, due, most};
-use crate::results::{Results, alike, document, field, identical};
-use crate::sheet::Sheet;
-use crate::table::wrapped;
-use crate::units::{NONE, bandwidth, percent, rate, span, time};
 
 /// Percentiles of tables and documents.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)];

@@ -16,8 +16,7 @@ use clap::Command;
 use clap_complete::Shell;
 use paternoster_base::schedulers::choices;
 use paternoster_core::DeviceFacts;
-
-use crate::choice::queue;
+use paternoster_frame::choice::queue;
 
 /// In bash a completed word is followed by a blank, unless its value is still to be written.
 const BASH: &str = r#"

@@ -9,7 +9,7 @@
 //! Documents have the same figures as `device_figures`. A name says what its number is: bytes, a
 //! part of a whole, or a number.
 
-use crate::units;
+use paternoster_frame::units;
 
 /// The sentence, if the device told anything.
 pub(crate) fn sentence(run: &str, figures: &[(&'static str, f64)]) -> Option<String> {

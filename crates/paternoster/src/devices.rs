@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster devices`: the devices there are, and every number with its source.
 
+use paternoster_frame::results::{Results, document, emit, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::{Failure, choice, print, sysfs};
 use paternoster_sim::{Description, catalog};
 use serde_json::{Value, json};
 
 use crate::arguments::{DevicesOptions, Listing};
-use crate::results::{Results, document, emit, field};
-use crate::sheet::Sheet;
-use crate::{Failure, choice, print, schedulers, sysfs};
+use crate::schedulers;
 
 pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
     let format = options.format.or_json(options.json);

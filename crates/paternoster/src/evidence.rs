@@ -20,17 +20,18 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
 use paternoster_core::{Event, Nanos, Note, Observer};
+use paternoster_frame::Failure;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::page::{self, Watch, Watched};
+use paternoster_frame::say;
+use paternoster_frame::setting::{Setting, SettingOptions};
+use paternoster_frame::target::Target;
 use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
 use paternoster_trace::perfetto::{Perfetto, REQUESTS_MAX};
 use paternoster_trace::record::ByClient;
 use paternoster_trace::{Entry, Recorder, Run};
 
-use crate::Failure;
-use crate::choice::SchedulerChoice;
-use crate::page::{self, Watch, Watched};
 use crate::plot::Plots;
-use crate::setting::{Setting, SettingOptions};
-use crate::target::Target;
 
 /// Processors that the processes of a run are spread over.
 const CPUS: u32 = 4;

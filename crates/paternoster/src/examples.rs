@@ -18,11 +18,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use paternoster_core::near;
-
-use crate::job_files::{EXAMPLES, Example, short};
-use crate::results::{Format, Listed, emit};
-use crate::table::{plain_table, trimmed, wrap_last};
-use crate::{Failure, print};
+use paternoster_frame::job_files::{EXAMPLES, Example, short};
+use paternoster_frame::results::{Format, Listed, emit};
+use paternoster_frame::table::{plain_table, trimmed, wrap_last};
+use paternoster_frame::{Failure, print};
 
 /// List the job files that are built in, print one, or write all into a folder
 #[derive(Debug, Args)]

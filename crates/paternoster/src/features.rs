@@ -17,8 +17,7 @@
 //! misspelt one with the name that was probably meant.
 
 use paternoster_core::near;
-
-use crate::Failure;
+use paternoster_frame::Failure;
 
 /// Commands that need features.
 const NEEDS: [(&str, &str, bool); 24] = [

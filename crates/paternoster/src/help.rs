@@ -13,9 +13,10 @@ use std::io::ErrorKind;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use paternoster_frame::say;
+use paternoster_frame::{Failure, format};
 
 use crate::arguments::Program;
-use crate::{Failure, format};
 
 /// What `--help` begins and ends with; clap's own list of commands is replaced by the groups.
 const TEMPLATE: &str = "{about-with-newline}

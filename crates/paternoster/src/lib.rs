@@ -20,9 +20,6 @@
 #[cfg(not(any(feature = "instruments", feature = "serve")))]
 compile_error!("a program needs the feature `instruments`, or `serve`, or both");
 
-#[macro_use]
-mod say;
-
 #[cfg(feature = "instruments")]
 mod advise;
 #[cfg(feature = "instruments")]
@@ -35,14 +32,8 @@ mod call;
 #[cfg(feature = "instruments")]
 mod capture;
 #[cfg(feature = "instruments")]
-mod cells;
-mod choice;
-#[cfg(feature = "parquet")]
-mod columns;
-#[cfg(feature = "instruments")]
 mod compare;
 mod complete;
-mod context;
 #[cfg(feature = "serve")]
 mod ctl;
 #[cfg(feature = "instruments")]
@@ -52,46 +43,24 @@ mod devices;
 #[cfg(all(feature = "instruments", feature = "serve"))]
 mod emulate;
 #[cfg(feature = "instruments")]
-mod entitled;
-#[cfg(feature = "instruments")]
 mod evidence;
 #[cfg(feature = "instruments")]
 mod examples;
 #[cfg(feature = "lab")]
 mod experiments;
-mod failure;
 mod features;
-mod format;
 #[cfg(feature = "lab")]
 mod guarantees;
-pub mod guard;
 mod help;
-#[cfg(feature = "instruments")]
-mod host;
-mod interrupt;
-#[cfg(feature = "instruments")]
-mod job_files;
 mod manual;
 #[cfg(feature = "instruments")]
-mod page;
-#[cfg(feature = "instruments")]
-mod parallel;
-#[cfg(feature = "instruments")]
 mod plot;
-#[cfg(feature = "instruments")]
-mod progress;
-#[cfg(all(feature = "instruments", feature = "serve"))]
-mod real;
-#[cfg(all(feature = "instruments", not(feature = "serve")))]
-#[path = "without_real.rs"]
-mod real;
 #[cfg(all(test, feature = "lab"))]
 mod repeated;
 #[cfg(feature = "instruments")]
 mod replay;
 #[cfg(feature = "lab")]
 mod reproduce;
-mod results;
 #[cfg(feature = "serve")]
 mod roff;
 #[cfg(feature = "instruments")]
@@ -102,12 +71,7 @@ mod scoreboard;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "instruments")]
-mod setting;
-mod sheet;
-#[cfg(feature = "instruments")]
 mod split;
-#[cfg(feature = "instruments")]
-mod starts;
 #[cfg(feature = "instruments")]
 mod startup;
 #[cfg(feature = "instruments")]
@@ -115,33 +79,25 @@ pub mod sweep;
 mod synopsis;
 #[cfg(feature = "instruments")]
 mod sysbench;
-#[cfg(feature = "instruments")]
-mod sysfs;
-mod table;
-#[cfg(feature = "instruments")]
-mod target;
 #[cfg(feature = "serve")]
 mod top;
 #[cfg(feature = "lab")]
 mod torture;
 #[cfg(feature = "instruments")]
 mod trace_input;
-#[cfg(feature = "instruments")]
-mod tracefs;
-mod units;
 #[cfg(all(feature = "lab", feature = "serve"))]
 mod versus_kernel;
 
 use std::process::ExitCode;
 
 use paternoster_core::elevator::Entry;
+use paternoster_frame::say;
 
 #[cfg(feature = "instruments")]
 pub use crate::call::{Call, Ran};
-pub use crate::failure::Failure;
+pub use paternoster_frame::{Failure, guard};
 
 use crate::arguments::{Command, Program};
-pub(crate) use crate::failure::{print, print_bytes};
 
 /// The whole program, with these elevators added to its own: each can be chosen by name wherever
 /// ours can (`run --scheduler`, `compare`, `guarantees`, `torture`, `serve` …), and `schedulers`

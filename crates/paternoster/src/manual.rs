@@ -14,15 +14,16 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap_complete::Shell;
 use paternoster_base::schedulers::choices;
 use paternoster_core::DeviceFacts;
+use paternoster_frame::Failure;
+use paternoster_frame::choice::queue;
+#[cfg(feature = "instruments")]
+use paternoster_frame::job_files;
 #[cfg(feature = "instruments")]
 use paternoster_sim::catalog;
 
-use crate::choice::queue;
-#[cfg(feature = "instruments")]
-use crate::job_files;
 #[cfg(feature = "serve")]
 use crate::roff;
-use crate::{Failure, complete, help, synopsis};
+use crate::{complete, help, synopsis};
 
 /// The documentation of the configuration; a link, so that the package has it too.
 #[cfg(feature = "serve")]
@@ -33,7 +34,7 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut with_values(help::program()), "paternoster", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
-    crate::print(&complete::with_attributes(shell, script, &help::program()))
+    paternoster_frame::print(&complete::with_attributes(shell, script, &help::program()))
 }
 
 /// Writes a page for the program, one for each subcommand, and section 5.

@@ -13,12 +13,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use paternoster_frame::Failure;
+use paternoster_frame::page::apart;
 use paternoster_trace::record::ByClient;
 use paternoster_trace::{Kind, Recorder, Run, draw};
 use paternoster_workload::fio::job::Job;
-
-use crate::Failure;
-use crate::page::apart;
 
 /// What a picture is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,16 @@ use std::io::BufReader;
 use std::sync::Arc;
 
 use paternoster_core::{Nanos, Observer};
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::entitled::{self, Entitled};
+use paternoster_frame::job_files::{include, read_file, refused};
+use paternoster_frame::page::{self, Watched};
+use paternoster_frame::real::RealFile;
+use paternoster_frame::results::{Format, emit};
+use paternoster_frame::say;
+use paternoster_frame::setting::{Setting, time};
+use paternoster_frame::target::{self, Real, Target};
+use paternoster_frame::{Failure, interrupt};
 
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
@@ -20,20 +30,12 @@ use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
 use paternoster_workload::{Queue, layout, report};
 
+use crate::Ran;
 use crate::arguments::{Form, RunOptions};
-use crate::choice::SchedulerChoice;
 use crate::compare::{self, Told};
 use crate::device_figures;
-use crate::entitled::{self, Entitled};
 use crate::evidence::{Evidence, Which};
-use crate::job_files::{include, read_file, refused};
-use crate::page::{self, Watched};
 use crate::plot::clients;
-use crate::real::RealFile;
-use crate::results::{Format, emit};
-use crate::setting::{Setting, time};
-use crate::target::{self, Real, Target};
-use crate::{Failure, Ran, interrupt};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
@@ -244,7 +246,7 @@ impl<'a> Plan<'a> {
         // fio repeats its whole report during the run.
         let mut status = |result: &RunResult| {
             let text = report::normal(&Outcome::new(&subject, result, None).report);
-            let _closed = crate::print(&(text + "\n"));
+            let _closed = paternoster_frame::print(&(text + "\n"));
         };
         let which = Which { setting: &self.setting, device, scheduler, more: "" };
         let run_observer = evidence.run_observer(which, clients(&self.jobs.jobs))?;
@@ -391,7 +393,7 @@ fn tell(
         }
     }
     match &options.output {
-        None => crate::print(&text)?,
+        None => paternoster_frame::print(&text)?,
         Some(path) => std::fs::write(path, text)
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
     }

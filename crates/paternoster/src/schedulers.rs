@@ -3,14 +3,14 @@
 
 use paternoster_base::schedulers;
 use paternoster_core::{Attribute, DeviceFacts, RequestQueue, Values};
+use paternoster_frame::choice::queue;
+use paternoster_frame::results::{Format, Results, document, emit, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::{plain_table, terminal_width, trimmed, wrap_last};
+use paternoster_frame::{Failure, print};
 use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;
-use crate::choice::queue;
-use crate::results::{Format, Results, document, emit, field};
-use crate::sheet::Sheet;
-use crate::table::{plain_table, terminal_width, trimmed, wrap_last};
-use crate::{Failure, print};
 
 pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
     let format = options.format.or_json(options.json);

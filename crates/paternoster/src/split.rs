@@ -12,9 +12,9 @@
 
 use clap::{Command, CommandFactory};
 use paternoster_core::near;
+use paternoster_frame::Failure;
 use paternoster_workload::fio::option::{self, FioOption};
 
-use crate::Failure;
 use crate::arguments::Program;
 
 /// fio's options for its own screen, help and machinery.

@@ -14,6 +14,12 @@ use std::cell::RefCell;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
 use paternoster_core::Nanos;
+use paternoster_frame::results::{Format, Listed, Results, document, emit, field};
+use paternoster_frame::setting::{Setting, SettingOptions, time};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::starts::{Figures, Pair, starts};
+use paternoster_frame::table::{align_right, plain_table, terminal_width, trimmed, wrap_last};
+use paternoster_frame::{Failure, units};
 use paternoster_workload::builtin::startup::profile::{self, PROFILES};
 use paternoster_workload::builtin::startup::{Startup, Summary};
 use serde_json::{Value, json};
@@ -21,12 +27,6 @@ use serde_json::{Value, json};
 use crate::builtin::{FILE_MAX, size, some_time};
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
-use crate::results::{Format, Listed, Results, document, emit, field};
-use crate::setting::{Setting, SettingOptions, time};
-use crate::sheet::Sheet;
-use crate::starts::{Figures, Pair, starts};
-use crate::table::{align_right, plain_table, terminal_width, trimmed, wrap_last};
-use crate::{Failure, units};
 
 /// The readers in the background read so much at once.
 const FILE_MIN: u64 = 128 << 10;

@@ -16,6 +16,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use paternoster_core::{DeviceFacts, Limits, RequestQueue};
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::progress::Steps;
+use paternoster_frame::results::{self, Format, Results, emit, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::{Failure, interrupt};
 use paternoster_torture::bench::Bench;
 use paternoster_torture::bounds::bounds;
 use paternoster_torture::draw::any;
@@ -24,12 +29,6 @@ use paternoster_torture::laws::LAWS;
 use paternoster_torture::load::Load;
 use paternoster_torture::{Case, judge, shrink};
 use serde_json::{Value, json};
-
-use crate::choice::SchedulerChoice;
-use crate::progress::Steps;
-use crate::results::{self, Format, Results, emit, field};
-use crate::sheet::Sheet;
-use crate::{Failure, interrupt};
 
 /// All that are judged by default.
 const SCHEDULERS: [&str; 7] =

@@ -6,12 +6,12 @@ use std::path::Path;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use paternoster_core::Nanos;
+use paternoster_frame::progress::{Display, Whole};
+use paternoster_frame::say;
+use paternoster_frame::{Failure, context};
 use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::formats::{Format, open_path};
 use paternoster_trace::{Entry, Problems, Source};
-
-use crate::progress::{Display, Whole};
-use crate::{Failure, context};
 
 /// How a trace is read.
 #[derive(Debug, Clone, Default, Args)]

@@ -14,8 +14,7 @@
 //! G2  `miss` is above 1 exactly when the goal is not met.
 
 use paternoster_core::near::nearest;
-
-use crate::Failure;
+use paternoster_frame::Failure;
 
 /// What is measured of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use paternoster_core::{DeviceFacts, Nanos};
+use paternoster_frame::job_files::{include, read_file, refused};
+use paternoster_frame::page::{self, Watched};
+use paternoster_frame::results::{Format, emit};
+use paternoster_frame::say;
+use paternoster_frame::setting::{Setting, SettingOptions, time};
+use paternoster_frame::target::Target;
+use paternoster_frame::{Failure, choice, interrupt};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::fio::unwired;
@@ -31,12 +38,6 @@ use serde_json::Value;
 use self::goal::Goal;
 use self::trial::Trials;
 use self::verdict::{Advice, Question};
-use crate::job_files::{include, read_file, refused};
-use crate::page::{self, Watched};
-use crate::results::{Format, emit};
-use crate::setting::{Setting, SettingOptions, time};
-use crate::target::Target;
-use crate::{Failure, choice, interrupt};
 
 /// What is tried unless `--scheduler` says otherwise: the schedulers of current Linux and ours,
 /// with the attributes that change most (docs/which-scheduler.md says what each is for).

@@ -4,15 +4,15 @@
 //! Table and Markdown have the same cells. A figure is the median of the seeds; a goal's cell also
 //! has the worst. JSON has all three of each spread, in ns, bytes and I/Os a second.
 
+use paternoster_frame::page::{self, Watched};
+use paternoster_frame::results::{self, Results};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::{terminal_width, wrapped};
+use paternoster_frame::units;
 use serde_json::{Value, json};
 
 use super::goal::Metric;
 use super::verdict::{Advice, Row, Spread};
-use crate::page::{self, Watched};
-use crate::results::{self, Results};
-use crate::sheet::Sheet;
-use crate::table::{terminal_width, wrapped};
-use crate::units;
 
 /// What marks the best row.
 const MARK: &str = "*";

@@ -13,21 +13,21 @@
 //! Results are in the order of the steps (`parallel.rs`): equal arguments, equal bytes.
 
 use paternoster_core::Nanos;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::entitled::{self, full_depth};
+use paternoster_frame::page::{Watch, Watched};
+use paternoster_frame::parallel::{each, threads};
+use paternoster_frame::progress::Steps;
+use paternoster_frame::setting::Setting;
+use paternoster_frame::target::Target;
+use paternoster_frame::{Failure, interrupt};
 use paternoster_workload::entitlement::{self, Use, WEIGHT, tree};
 use paternoster_workload::fio::job::{Engine, Job, Priorities};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::meter::CommandHash;
 use paternoster_workload::run::RunResult;
 
-use crate::choice::SchedulerChoice;
-use crate::entitled::{self, full_depth};
-use crate::page::{Watch, Watched};
-use crate::parallel::{each, threads};
 use crate::plot::clients;
-use crate::progress::Steps;
-use crate::setting::Setting;
-use crate::target::Target;
-use crate::{Failure, interrupt};
 
 /// Each job begins up to this much later than the run, depending on the seed.
 const JITTER: u64 = 10_000_000;

@@ -10,9 +10,10 @@
 //! V1  The order is total and depends on nothing but the trials: ties go to the first.
 //! V2  A goal counts as met only if the worst of the seeds meets it.
 
+use paternoster_frame::results::{alike, identical};
+
 use super::goal::{Goal, Metric};
 use super::trial::{Figures, Trial};
-use crate::results::{alike, identical};
 
 /// A client with this much of its entitlement has its share.
 const FAIR: f64 = 0.9;

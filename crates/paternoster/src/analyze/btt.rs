@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use paternoster_frame::Failure;
+use paternoster_frame::say;
 use paternoster_trace::btt::{Analysis, Figures, Files, Folder, Options};
 
 use super::each;
 use super::letters::{Letter, read};
 use super::options::{AnalyzeOptions, Selection, device_number};
-use crate::Failure;
 use crate::trace_input::tell_problems;
 
 /// The known letters of btt, as getopt has them. `-i` is the trace that we are given.

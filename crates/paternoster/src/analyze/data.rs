@@ -5,11 +5,10 @@
 //! process (empty: all) and phase, with the same units, and a head line.
 
 use paternoster_core::Nanos;
+use paternoster_frame::results::field;
 use paternoster_trace::analysis::{Depth, DeviceFigures, Findings, Phase, ProcessFigures};
 use paternoster_trace::record::CoarseHistogram;
 use serde_json::{Value, json};
-
-use crate::results::field;
 
 /// The percentiles in the output, in permille, with their names.
 const PERCENTILES: [(u64, &str); 5] =

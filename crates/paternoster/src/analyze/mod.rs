@@ -20,6 +20,9 @@ mod page;
 mod parse;
 mod text;
 
+use paternoster_frame::Failure;
+use paternoster_frame::format::Form;
+use paternoster_frame::results::{Format, document, emit};
 use paternoster_trace::analysis::{Analysis, DeviceFigures, Findings};
 use paternoster_trace::filter::Position;
 use paternoster_trace::formats::processors_of;
@@ -27,10 +30,7 @@ use paternoster_trace::record::{Devices, FromTrace};
 use paternoster_trace::{Entry, Recorder, Run, Source};
 use serde_json::{Value, json};
 
-use crate::Failure;
-use crate::format::Form;
 use crate::plot::Plots;
-use crate::results::{Format, document, emit};
 use crate::trace_input::{Rebased, tell_problems};
 pub(crate) use options::AnalyzeOptions;
 use options::{Own, Selection};

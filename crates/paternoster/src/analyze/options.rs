@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use paternoster_frame::Failure;
+use paternoster_frame::format::{Form, Format};
 use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::filter::{Mask, Window};
 
-use crate::Failure;
-use crate::format::{Form, Format};
 use crate::trace_input::InputOptions;
 
 /// Show what block traces say: latencies by phase, merges, seeks, what each process got; as btt or

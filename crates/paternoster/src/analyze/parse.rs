@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
+use paternoster_frame::Failure;
 use paternoster_trace::Source;
 use paternoster_trace::blkparse::{Inputs, Options, Text};
 use paternoster_trace::blktrace::Writer;
@@ -11,7 +12,6 @@ use paternoster_trace::filter::{Mask, Window};
 
 use super::letters::{Letter, read};
 use super::options::{AnalyzeOptions, Selection};
-use crate::Failure;
 use crate::trace_input::tell_problems;
 
 /// The letters of blkparse that are known, as getopt has them.

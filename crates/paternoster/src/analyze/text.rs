@@ -5,12 +5,12 @@
 use std::fmt::Write as _;
 
 use paternoster_core::Nanos;
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::units;
 use paternoster_trace::analysis::{DeviceFigures, Findings, Phase, ProcessFigures};
 use paternoster_trace::record::CoarseHistogram;
 
 use super::Analysed;
-use crate::sheet::Sheet;
-use crate::units;
 
 /// With more devices there is an overview, and only this many in full.
 const DEVICES_SHOWN: usize = 4;

@@ -9,12 +9,12 @@
 //! The figures are the server's, with its names and units; `table` has them as people read them,
 //! `json` as they came. CSV is one table: that of what was asked about.
 
+use paternoster_frame::results::{Results, field};
+use paternoster_frame::sheet::Sheet;
 use serde_json::Value;
 
 use super::CtlOrder;
 use super::units::harmless;
-use crate::results::{Results, field};
-use crate::sheet::Sheet;
 
 /// The answers to one order, but for its tables and its JSON.
 pub(super) fn results(order: &CtlOrder, answers: &[Value]) -> Results {

@@ -4,12 +4,12 @@
 //! A `list` has no figures; fields that a newer server adds are skipped, fields that an older one
 //! omits are zero.
 
+use paternoster_frame::table::{align_right, plain_table, trimmed};
 use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};
 use serde_json::Value;
 
 use super::tree::tree;
 use super::units::{bytes, harmless, mean, millis, p99, percent};
-use crate::table::{align_right, plain_table, trimmed};
 
 /// A device's answer as a snapshot; missing fields have their defaults.
 pub(crate) fn snapshot(answer: &Value) -> Result<Snapshot, String> {

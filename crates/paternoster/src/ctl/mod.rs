@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use paternoster_frame::results::{Format, emit};
+use paternoster_frame::say;
+use paternoster_frame::{Failure, print};
 use paternoster_serve::config::quantity;
 use paternoster_serve::control::DEFAULT_SOCKET;
 use paternoster_serve::control::client::{Client, ClientError, PATIENCE, PATIENCE_TO_DRAIN};
 use serde_json::{Value, json};
-
-use crate::results::{Format, emit};
-use crate::{Failure, print};
 
 /// `raw` prints answers as they come.
 const JSON_OR_TABLE: [Format; 2] = [Format::Json, Format::Table];

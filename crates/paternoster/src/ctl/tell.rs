@@ -4,13 +4,13 @@
 //! An order that was carried out prints only what it changed; a query prints tables. Devices that
 //! could not answer become notes on standard error.
 
+use paternoster_frame::Failure;
+use paternoster_frame::table::{align_right, plain_table, trimmed, wrap_last};
 use serde_json::Value;
 
 use super::tree::tree;
 use super::units::harmless;
 use super::{CtlOrder, lines};
-use crate::Failure;
-use crate::table::{align_right, plain_table, trimmed, wrap_last};
 
 /// The text for standard output.
 pub(super) fn answer(order: &CtlOrder, answer: &Value) -> Result<String, Failure> {

@@ -14,11 +14,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::Args;
+use paternoster_frame::say;
+use paternoster_frame::{Failure, choice};
 use paternoster_serve::emulate::{self, Emulated, Emulation};
 use paternoster_serve::host::signals::{StopSignals, Supervised};
 
+use crate::builtin;
 use crate::serve::verdict;
-use crate::{Failure, builtin, choice};
 
 /// The exit status after a second signal: as a shell reports SIGINT.
 const AT_ONCE: i32 = 130;
@@ -107,7 +109,7 @@ pub(crate) fn emulate(options: &EmulateOptions) -> Result<(), Failure> {
     let so_far = emulation.precision();
     let ended = emulation.finish();
     let precision = ended.as_ref().unwrap_or(&so_far);
-    crate::print(&tell::table(precision))?;
+    paternoster_frame::print(&tell::table(precision))?;
     if let Some(file) = &options.report_json {
         let wrong = |error| Failure::Job(format!("{}: {error}", file.display()));
         std::fs::write(file, tell::json(&emulated, precision)).map_err(wrong)?;

@@ -13,11 +13,10 @@
 use std::fmt::Write as _;
 
 use paternoster_core::Nanos;
+use paternoster_frame::table::{align_right, plain_table, trimmed};
 use paternoster_serve::emulate::{Emulated, Emulation, Precision, Spread, Urgency};
 use paternoster_serve::emulate::{expected, typical_read};
 use serde_json::{Value, json};
-
-use crate::table::{align_right, plain_table, trimmed};
 
 /// What is emulated, where, and how precise it will be.
 pub(super) fn started(emulated: &Emulated, emulation: &Emulation) -> String {

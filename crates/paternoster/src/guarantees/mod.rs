@@ -13,17 +13,17 @@
 mod promises;
 
 use clap::Args;
+use paternoster_frame::Failure;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::results::{self, Format, Results, emit, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::wrapped;
 use paternoster_sim::schedulers;
 use serde_json::json;
 
-use crate::Failure;
-use crate::choice::SchedulerChoice;
 use crate::guarantees::promises::{ALL, Beside, Promise};
 use crate::reproduce::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::reproduce::measure_all;
-use crate::results::{self, Format, Results, emit, field};
-use crate::sheet::Sheet;
-use crate::table::wrapped;
 
 /// Find out which scheduler guarantees what, each answer by a run
 #[derive(Debug, Args)]

@@ -16,13 +16,13 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use paternoster_core::{Event, Nanos, Note, Observer};
+use paternoster_frame::setting::SettingOptions;
+use paternoster_frame::{Failure, print};
 use paternoster_serve::decisions::block::FileError;
 use paternoster_serve::decisions::{Dispatch, End, ReplayError, Replayed, Step, replay_with};
 use paternoster_trace::blktrace::Tracer;
 
 use crate::evidence::{Evidence, TraceFiles};
-use crate::setting::SettingOptions;
-use crate::{Failure, print};
 
 /// Repeats the record `name`.
 pub(super) fn replay(

@@ -17,9 +17,8 @@
 //! and -50 % is 2 times. At recorded times (`timed`) the rate says nothing of the device, and only
 //! latencies count.
 
+use paternoster_frame::table::wrapped;
 use paternoster_workload::replay::{Account, Figures, Manner};
-
-use crate::table::wrapped;
 
 /// A replay whose worst figure is further off than this factor does not fit.
 const FITS: f64 = 1.25;

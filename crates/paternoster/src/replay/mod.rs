@@ -22,19 +22,20 @@ mod tell;
 
 use std::ops::ControlFlow;
 
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::page::{self, Watched};
+use paternoster_frame::progress::Whole;
+use paternoster_frame::results::{Format, Results, emit};
+use paternoster_frame::say;
+use paternoster_frame::setting::Setting;
+use paternoster_frame::target::Target;
+use paternoster_frame::{Failure, interrupt};
 use paternoster_workload::replay::{
     self, Account, Fit, Manner, Mapping, RecordedProcess, Recording, Replay, Schedule,
 };
 use serde_json::Value;
 
-use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
-use crate::page::{self, Watched};
-use crate::progress::Whole;
-use crate::results::{Format, Results, emit};
-use crate::setting::Setting;
-use crate::target::Target;
-use crate::{Failure, interrupt};
 
 pub(crate) use options::ReplayOptions;
 use read::Read;

@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use paternoster_frame::Failure;
+use paternoster_frame::results::Format;
+use paternoster_frame::setting::SettingOptions;
 use paternoster_trace::filter::Window;
 use paternoster_workload::replay::{Fit, Manner, Speed};
 
 use super::read::Part;
-use crate::Failure;
-use crate::results::Format;
-use crate::setting::SettingOptions;
 use crate::trace_input::InputOptions;
 
 /// Replay a recorded trace under other schedulers, on other devices

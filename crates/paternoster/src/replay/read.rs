@@ -18,11 +18,10 @@
 use std::collections::BTreeMap;
 
 use paternoster_core::{Flags, Nanos, Op};
+use paternoster_frame::Failure;
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};
 use paternoster_trace::{Entry, Source};
 use paternoster_workload::replay::{Arrival, Matcher, Recording, RecordingError};
-
-use crate::Failure;
 
 /// Majors of drivers that pass requests on to the devices below: md, device-mapper.
 const REMAPPERS: [u32; 3] = [9, 253, 254];

@@ -6,18 +6,18 @@
 //! the figure. A figure that the trace does not have is `-`.
 
 use paternoster_core::Nanos;
+use paternoster_frame::page::{Watched, most};
+use paternoster_frame::results::{Results, document, field};
+use paternoster_frame::setting::Setting;
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::wrapped;
+use paternoster_frame::units;
 use paternoster_workload::replay::{Account, Figures, Manner, PERCENTILES, RecordedProcess, Speed};
 use serde_json::{Value, json};
 
 use super::likeness::{self, Likeness};
 use super::options::ReplayOptions;
 use super::read::Read;
-use crate::page::{Watched, most};
-use crate::results::{Results, document, field};
-use crate::setting::Setting;
-use crate::sheet::Sheet;
-use crate::table::wrapped;
-use crate::units;
 
 /// How the recording itself is called.
 const RECORDED: &str = "as recorded";

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use crate::Failure;
-use crate::setting::SettingOptions;
+use paternoster_frame::Failure;
+use paternoster_frame::setting::SettingOptions;
 
 pub(super) fn replay(_: &str, _: Option<&Path>, _: &SettingOptions) -> Result<(), Failure> {
     Err(Failure::left_out("replay --decisions", "serve"))

@@ -5,12 +5,12 @@
 //! `analyze --format btt` prints.
 
 use paternoster_core::{Event, Nanos, Note, Observer};
+use paternoster_frame::Failure;
 use paternoster_trace::Entry;
 use paternoster_trace::blktrace::{DeviceNumber, Record, Sink, Traced, Tracer};
 use paternoster_trace::btt::{Analysis, DeviceFigures, Interval, Nowhere, Options};
 
 use super::experiment::Measured;
-use crate::Failure;
 
 /// Observes a run whose block trace is wanted; otherwise it costs a branch.
 #[derive(Debug)]

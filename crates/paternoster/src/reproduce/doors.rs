@@ -17,11 +17,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use paternoster_disk::{Device as DiskDevice, Disk, Id, Next as DiskNext, Op as DiskOp};
+use paternoster_frame::Failure;
 use paternoster_gate::Nanos;
 
 use self::kinds::Lets;
 use super::experiment::{Device, Measured};
-use crate::Failure;
 
 mod kinds;
 

@@ -33,6 +33,11 @@
 //! requests, `flushes`, `flush ms` (mean device time), `refused flushes` and `refused` others.
 
 use paternoster_core::{Nanos, NoObserver, Values};
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::setting::{Setting, SettingOptions};
+use paternoster_frame::starts::{Figures, starts};
+use paternoster_frame::target::Target;
+use paternoster_frame::{Failure, choice, sysfs};
 use paternoster_sim::Description;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::startup::Startup;
@@ -49,11 +54,6 @@ use super::blocktrace::BlockTrace;
 use super::counts::Counts;
 use super::experiment::{Device, FioJobs, Measured, Run, Workload};
 use super::{doors, maxmin};
-use crate::choice::SchedulerChoice;
-use crate::setting::{Setting, SettingOptions};
-use crate::starts::{Figures, starts};
-use crate::target::Target;
-use crate::{Failure, choice, sysfs};
 
 /// Executes the run.
 ///

@@ -29,11 +29,12 @@ pub(crate) mod verdict;
 
 use clap::Args;
 use paternoster_core::near;
+use paternoster_frame::progress::Steps;
+use paternoster_frame::results::{Format, Listed, emit};
+use paternoster_frame::table::{plain_table, trimmed};
+use paternoster_frame::{Failure, parallel, print};
 
-use crate::progress::Steps;
-use crate::results::{Format, Listed, emit};
-use crate::table::{plain_table, trimmed};
-use crate::{Failure, experiments, parallel, print};
+use crate::experiments;
 use experiment::{Experiment, Measured, Results, Run};
 
 /// Repeat published experiments: published figures compared with what comes out

@@ -15,11 +15,11 @@
 //!
 //! For a published 0 or text there are no percentages: it is within all, or within none.
 
+use paternoster_frame::sheet::Sheet;
 use serde_json::{Value, json};
 
 use super::experiment::Reading;
 use super::verdict::{Row, Verdict};
-use crate::sheet::Sheet;
 
 /// The distances in the output, in per cent.
 const WITHIN: [f64; 3] = [5.0, 15.0, 50.0];

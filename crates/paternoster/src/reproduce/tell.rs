@@ -6,14 +6,14 @@
 //! cfq, 8 readers    kB/s     129807      128000          -1.4    ± 15 %   ok
 //! ```
 
+use paternoster_frame::results::{self, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::wrapped;
 use serde_json::{Value, json};
 
 use super::experiment::{Experiment, Judge, Reading, Results};
 use super::tally::{self, Tally};
 use super::verdict::{Row, rows};
-use crate::results::{self, field};
-use crate::sheet::Sheet;
-use crate::table::wrapped;
 
 /// Experiments with figures outside, for the last line.
 pub(crate) fn outside(experiment: &Experiment, results: &Results) -> Vec<String> {

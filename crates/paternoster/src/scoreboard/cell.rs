@@ -20,6 +20,11 @@
 //! each other.
 
 use paternoster_core::{DeviceFacts, Nanos};
+use paternoster_frame::Failure;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::entitled;
+use paternoster_frame::setting::{Setting, SettingOptions};
+use paternoster_frame::target::Target;
 use paternoster_workload::fio::changes::Changes;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
@@ -34,11 +39,6 @@ use super::reach::{Law, States};
 use super::tally::Tally;
 use super::windows::{Scale, Window};
 use super::workloads::{Workload, is_client};
-use crate::Failure;
-use crate::choice::SchedulerChoice;
-use crate::entitled;
-use crate::setting::{Setting, SettingOptions};
-use crate::target::Target;
 
 /// The device itself.
 const WHOLE: &str = "/dev/whole";

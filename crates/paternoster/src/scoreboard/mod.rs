@@ -40,6 +40,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use paternoster_core::Nanos;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::format::{Form, Format, emit};
+use paternoster_frame::progress::Steps;
+use paternoster_frame::setting::{self, Setting, time};
+use paternoster_frame::target::{Real, Target};
+use paternoster_frame::{Failure, interrupt, parallel, print};
 use paternoster_sim::schedulers;
 use paternoster_torture::draw;
 
@@ -47,12 +53,6 @@ use self::board::Board;
 use self::cell::{Process, Times};
 use self::steps::{Runs, Step, Subject};
 use self::workloads::Workload;
-use crate::choice::SchedulerChoice;
-use crate::format::{Form, Format, emit};
-use crate::progress::Steps;
-use crate::setting::{self, Setting, time};
-use crate::target::{Real, Target};
-use crate::{Failure, interrupt, parallel, print};
 
 /// One of each kind of device.
 const DEVICES: [&str; 10] = [

@@ -24,13 +24,13 @@
 //! Source: own; a clairvoyant scheduler on the model itself.
 
 use paternoster_core::{ClientId, Command, Device, Flags, Nanos, Op, Tag};
+use paternoster_frame::Failure;
+use paternoster_frame::target::Target;
 use paternoster_sim::chance::Chance;
 use paternoster_workload::fio::job::Job;
 
 use super::cell::as_f64;
 use super::owed;
-use crate::Failure;
-use crate::target::Target;
 
 /// Places that are drawn.
 const ROUNDS: u64 = 48;
@@ -152,7 +152,7 @@ pub(super) fn delays(jobs: &[Job], target: &Target) -> Result<Vec<Delay>, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Real;
+    use paternoster_frame::target::Real;
 
     fn drive(name: &str) -> Target {
         Target::find(name, Real::Refused, 0).expect("it is there")

@@ -256,7 +256,7 @@ mod tests {
     use super::super::windows::windows;
     use super::super::workloads::by_name;
     use super::*;
-    use crate::target::{Real, Target};
+    use paternoster_frame::target::{Real, Target};
 
     fn load(name: &str) -> (Vec<Job>, Vec<usize>, Vec<Window>) {
         let drive = Target::find("nvme-pm9a3", Real::Refused, 0).expect("it is there");

@@ -13,6 +13,10 @@
 use std::collections::BTreeMap;
 
 use paternoster_core::{DeviceFacts, Nanos};
+use paternoster_frame::Failure;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::entitled::key;
+use paternoster_frame::target::Target;
 use paternoster_workload::fio::job::Job;
 
 use super::board::Row;
@@ -22,10 +26,6 @@ use super::owed::{self, Kind};
 use super::rule::Curve;
 use super::windows::{Window, windows};
 use super::workloads::Workload;
-use crate::Failure;
-use crate::choice::SchedulerChoice;
-use crate::entitled::key;
-use crate::target::Target;
 
 /// The scheduler for runs alone.
 const NOOP: &str = "noop";

@@ -3,6 +3,9 @@
 
 use std::fmt::Write as _;
 
+use paternoster_frame::results::{self, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::{align_right, plain_table, trimmed, wrapped};
 use serde_json::{Value, json};
 
 use super::board::{Board, Row, Worst};
@@ -11,9 +14,6 @@ use super::owed::Owed;
 use super::reach::{self, States};
 use super::rule::{Curve, ERROR_COMPARED, ERROR_MOST, Misses};
 use super::workloads::family;
-use crate::results::{self, field};
-use crate::sheet::Sheet;
-use crate::table::{align_right, plain_table, trimmed, wrapped};
 
 /// What the figures of a cell mean.
 pub(super) const LEGEND: &str = "A cell: throughput, % of the lesser of what the device does at \

@@ -114,7 +114,7 @@ mod tests {
     use super::super::cell;
     use super::super::workloads::by_name;
     use super::*;
-    use crate::target::{Real, Target};
+    use paternoster_frame::target::{Real, Target};
 
     /// Are changes of weight and arriving clients cuts, each where the file says? W24 changes at 4
     /// and 7 s of 2 to 10: after 1 and 2.5 quarters of 20 s after 5, and a tenth of each span (7.5

@@ -17,12 +17,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use paternoster_frame::Failure;
 use paternoster_serve::config::TlsMode;
 use paternoster_serve::host::listen::Place;
 use paternoster_serve::host::uri;
 use paternoster_serve::host::{activation, notify};
-
-use crate::Failure;
 
 /// The shell, ready to be started.
 pub(super) fn shell(

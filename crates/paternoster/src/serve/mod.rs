@@ -16,6 +16,7 @@ mod tell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use paternoster_frame::Failure;
 use paternoster_serve::config::{Address, Config, Level, Listen, TlsMode};
 use paternoster_serve::device::claim;
 use paternoster_serve::device::content;
@@ -37,8 +38,6 @@ use paternoster_serve::server::{Options, Server};
 pub(crate) use arguments::ServeOptions;
 pub(crate) use command::verdict;
 
-use crate::Failure;
-
 /// The exit status after a second signal: as a shell reports SIGINT.
 const AT_ONCE: i32 = 130;
 
@@ -59,7 +58,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     }
     let left_out = leave_out(options, &mut config)?;
     if options.check {
-        crate::print(&tell::check(&config))?;
+        paternoster_frame::print(&tell::check(&config))?;
         return refuse_what_is_missing(&config, left_out);
     }
     let account = Account::of(&config.server).map_err(Failure::Request)?;

@@ -7,13 +7,13 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use paternoster_frame::Failure;
+use paternoster_frame::choice::SchedulerChoice;
 use paternoster_serve::config::{
     Address, Config, Device, Fuse, Listen, Rights, Server, Tenant, Tls, Volume, Who, quantity,
 };
 
 use super::arguments::ServeOptions;
-use crate::Failure;
-use crate::choice::SchedulerChoice;
 
 /// The one device's name.
 const DEVICE: &str = "disk";

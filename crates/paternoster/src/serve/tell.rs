@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
+use paternoster_frame::table::{plain_table, trimmed};
 use paternoster_serve::config::{
     Address, Caps, Config, Device, Fuse, Listen, Rights, Rule, ServiceClass, TlsMode, Volume, Who,
     quantity,
@@ -14,8 +15,6 @@ use paternoster_serve::control::snapshot::Snapshot;
 use paternoster_serve::host::listen::Place;
 use paternoster_serve::host::uri::uri;
 use paternoster_serve::server::Server;
-
-use crate::table::{plain_table, trimmed};
 
 /// Where a socket is, as far as that is known before it is open; with the kind of TLS.
 fn place(listen: &Listen) -> Option<Place> {

@@ -16,6 +16,10 @@
 use std::collections::HashMap;
 
 use paternoster_core::Nanos;
+use paternoster_frame::Failure;
+use paternoster_frame::cells::Row;
+use paternoster_frame::guard::guarded;
+use paternoster_frame::setting::time;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Amount;
 use paternoster_workload::outcome::Outcome;
@@ -23,10 +27,7 @@ use serde_json::{Value, json};
 
 use super::plan;
 use super::rows;
-use crate::cells::Row;
-use crate::guard::guarded;
-use crate::setting::time;
-use crate::{Call, Failure};
+use crate::Call;
 
 /// Virtual time of a pilot.
 const PILOT: Nanos = Nanos::from_millis(5);

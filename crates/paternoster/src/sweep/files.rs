@@ -6,13 +6,12 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
-use crate::Failure;
-use crate::cells::{Kind, Row, records};
+use paternoster_frame::Failure;
+use paternoster_frame::cells::{Kind, Row, records};
 #[cfg(feature = "parquet")]
-use crate::columns;
-use crate::results::field;
+use paternoster_frame::columns;
+use paternoster_frame::results::field;
+use serde_json::Value;
 
 fn said(path: &Path, message: impl std::fmt::Display) -> Failure {
     Failure::Request(format!("{}: {message}", path.display()))

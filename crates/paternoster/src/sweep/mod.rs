@@ -23,11 +23,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use paternoster_frame::cells::Row;
+use paternoster_frame::format::Format;
+use paternoster_frame::say;
+use paternoster_frame::{Failure, interrupt};
 use serde_json::{Map, Value, json};
 
-use crate::cells::Row;
-use crate::format::Format;
-use crate::{Call, Failure, interrupt};
+use crate::Call;
 
 /// Run the rows of a plan that the results lack: jobs or traces on devices under schedulers
 #[derive(Debug, Clone, Args)]

@@ -7,12 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use paternoster_frame::Failure;
+use paternoster_frame::cells::Kind::{self, Integer, Real, Text, Unsigned};
+use paternoster_frame::cells::Row;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use crate::Failure;
-use crate::cells::Kind::{self, Integer, Real, Text, Unsigned};
-use crate::cells::Row;
 
 /// What a row of a plan may have: a job (a job file's text, or its path) or a trace (a path), each
 /// with its hash if it is to be checked, what it runs on, and its cost, in any unit: parts of a

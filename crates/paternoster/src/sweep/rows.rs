@@ -14,6 +14,9 @@
 use std::time::Instant;
 
 use paternoster_core::NoObserver;
+use paternoster_frame::Failure;
+use paternoster_frame::cells::Row;
+use paternoster_frame::guard::guarded;
 use paternoster_workload::Direction;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::outcome::Outcome;
@@ -21,9 +24,7 @@ use paternoster_workload::statistics::Histogram;
 use serde_json::{Value, json};
 
 use super::plan;
-use crate::cells::Row;
-use crate::guard::guarded;
-use crate::{Call, Failure};
+use crate::Call;
 
 /// Runs a row; its result, or that it was stopped.
 pub(super) fn run(call: &Call, row: &Row) -> Result<Row, Failure> {

@@ -236,7 +236,7 @@ fn costs_follow_requests_and_schedulers() {
 /// Are the columns that are text whatever stands in them those of plans and results that are text?
 #[test]
 fn texts_are_those_of_the_plan() {
-    let texts = plan::columns().filter(|(_, kind)| *kind == crate::cells::Kind::Text);
+    let texts = plan::columns().filter(|(_, kind)| *kind == paternoster_frame::cells::Kind::Text);
     let texts: BTreeSet<&str> = texts.map(|(name, _)| name).collect();
-    assert_eq!(texts, BTreeSet::from(crate::cells::TEXTS));
+    assert_eq!(texts, BTreeSet::from(paternoster_frame::cells::TEXTS));
 }

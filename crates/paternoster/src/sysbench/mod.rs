@@ -14,17 +14,17 @@ mod options;
 mod tell;
 
 use paternoster_core::Observer;
+use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::setting::Setting;
+use paternoster_frame::target::Target;
+use paternoster_frame::{Failure, print};
 use paternoster_workload::builtin::sysbench::{Sysbench, Totals};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::layout;
 use paternoster_workload::run::{RunResult, Settings};
 
-use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
-use crate::setting::Setting;
-use crate::target::Target;
-use crate::{Failure, print};
 
 use options::{Command, LINES_MAX, command};
 pub(crate) use options::{SysbenchOptions, asked};

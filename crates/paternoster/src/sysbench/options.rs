@@ -7,13 +7,13 @@
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use paternoster_core::Nanos;
+use paternoster_frame::Failure;
+use paternoster_frame::format::Form;
+use paternoster_frame::setting::{SettingOptions, time};
 use paternoster_workload::builtin::sysbench::{IoMode, Mode, SyncCall, Sysbench};
 use paternoster_workload::fio::syncs::FileSync;
 
-use crate::Failure;
 use crate::builtin::{FILE_MAX, size};
-use crate::format::Form;
-use crate::setting::{SettingOptions, time};
 
 /// The largest request.
 const BLOCK_MAX: u64 = 1 << 30;

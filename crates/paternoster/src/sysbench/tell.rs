@@ -2,14 +2,14 @@
 //! Output: the results as sysbench prints them, as a table, as JSON.
 
 use paternoster_core::Nanos;
+use paternoster_frame::results::{Format, Results, document, emit, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::terminal_width;
+use paternoster_frame::{Failure, format, print, units};
 use paternoster_workload::builtin::sysbench::{Form, Sysbench, Totals};
 use serde_json::{Value, json};
 
 use super::options::Told;
-use crate::results::{Format, Results, document, emit, field};
-use crate::sheet::Sheet;
-use crate::table::terminal_width;
-use crate::{Failure, format, print, units};
 
 /// The results of one scheduler on one device.
 pub(super) struct Done<'a> {

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use paternoster_base::quantity;
 use paternoster_core::Nanos;
+use paternoster_frame::Failure;
 use paternoster_serve::control::client::{Client, PATIENCE};
 use paternoster_serve::control::snapshot::Snapshot;
 use serde_json::{Value, json};
 
-use crate::Failure;
 use crate::ctl::{ServerOptions, connect, failure};
 use frame::{Line, View, frame};
 use terminal::{Key, Terminal};

@@ -17,12 +17,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use paternoster_frame::{Failure, setting};
 use paternoster_torture::emulable::emulable;
 use paternoster_torture::load::Load;
 
 use super::tell::{NEAR, Row, Told};
 use super::{Plan, VersusOptions};
-use crate::{Failure, setting};
 
 /// The first line of a file of results.
 const HEAD: &str = "seed\tkernel\tlate_p99_us\tprocess\tclient\tscheduler\tkernel_median\t\

@@ -49,6 +49,12 @@ use std::time::SystemTime;
 
 use clap::Args;
 use paternoster_core::Nanos;
+use paternoster_frame::choice::{self, SchedulerChoice, assignment};
+use paternoster_frame::format::{Format, emit};
+use paternoster_frame::progress::Steps;
+use paternoster_frame::say;
+use paternoster_frame::setting::time;
+use paternoster_frame::{Failure, job_files, print};
 use paternoster_sim::Description;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
@@ -65,11 +71,6 @@ use self::stage::Stage;
 use self::tell::{Machine, Row, Table, Told};
 use self::undo::Undo;
 use self::way::Costs;
-use crate::choice::{self, SchedulerChoice, assignment};
-use crate::format::{Format, emit};
-use crate::progress::Steps;
-use crate::setting::time;
-use crate::{Failure, job_files, print};
 
 /// The kernel's names of its schedulers, which are also ours.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];

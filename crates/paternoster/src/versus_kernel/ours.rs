@@ -13,6 +13,9 @@
 //! Hz 125.
 
 use paternoster_core::{Nanos, NoObserver};
+use paternoster_frame::Failure;
+use paternoster_frame::choice::{self, SchedulerChoice};
+use paternoster_frame::setting::{START_JITTER, time};
 use paternoster_sim::{Description, Simulated};
 use paternoster_workload::Queue;
 use paternoster_workload::direction::Direction;
@@ -22,9 +25,6 @@ use paternoster_workload::run::{NoWatcher, RunResult, Settings};
 use super::fio::Got;
 use super::loop_device::Attributes;
 use super::way::{Behind, Costs};
-use crate::Failure;
-use crate::choice::{self, SchedulerChoice};
-use crate::setting::{START_JITTER, time};
 
 /// The settings of our run.
 #[derive(Debug, Clone)]

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use paternoster_frame::Failure;
+use paternoster_frame::tracefs::stream::Stream;
+use paternoster_frame::tracefs::{Form, Tracing};
+
 use super::undo::{Undo, tool};
-use crate::Failure;
-use crate::tracefs::stream::Stream;
-use crate::tracefs::{Form, Tracing};
 
 /// KiB of the kernel's buffer, for each processor.
 const BUFFER_KIB: u32 = 16_384;

@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use paternoster_core::Nanos;
+use paternoster_frame::results::{self, Format, Results, field};
+use paternoster_frame::sheet::Sheet;
+use paternoster_frame::table::{align_right, plain_table, trimmed};
 use paternoster_serve::emulate::Precision;
 use serde_json::{Value, json};
 
 use super::fio::Got;
 use super::way::Costs;
-use crate::results::{self, Format, Results, field};
-use crate::sheet::Sheet;
-use crate::table::{align_right, plain_table, trimmed};
 
 /// Differences up to this are the goal, in per cent.
 pub(super) const NEAR: f64 = 10.0;

@@ -20,6 +20,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use paternoster_frame::say;
+
 /// A folder or a device that is being released is free within this time, or not at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is tried meanwhile.

@@ -34,7 +34,7 @@ fn ours(features: &str) -> Vec<String> {
 /// and what reads traces, and is one without the server without TLS, FUSE and io_uring?
 #[test]
 fn a_server_alone_has_no_simulator_and_no_tracer() {
-    let server = ["", "-base", "-core", "-measure", "-schedulers", "-serve"];
+    let server = ["", "-base", "-core", "-frame", "-measure", "-schedulers", "-serve"];
     assert_eq!(ours("serve"), server.map(|name| format!("paternoster{name}")));
     let others = packages("serve");
     for absent in ["saphyr-parser", "resvg", "parquet", "ruzstd", "flate2", "libm"] {

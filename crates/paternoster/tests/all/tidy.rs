@@ -239,8 +239,18 @@ fn unsafe_code_gives_its_reason() {
         bad
     });
     assert!(found.is_empty(), "{found:#?}");
-    let names =
-        ["base", "core", "disk", "gate", "measure", "schedulers", "sim", "trace", "workload"];
+    let names = [
+        "base",
+        "core",
+        "disk",
+        "frame",
+        "gate",
+        "measure",
+        "schedulers",
+        "sim",
+        "trace",
+        "workload",
+    ];
     for name in names.map(|name| format!("paternoster-{name}")) {
         let file = Path::new(ROOT).join("crates").join(&name).join("src/lib.rs");
         let text = fs::read_to_string(file).unwrap();

@@ -10,10 +10,10 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use paternoster_frame::Failure;
 use paternoster_gate::{Ask, ClassId, ClassSpec, Core, Nanos, Next, Op, Rate, Settings, Ticket};
 
 use super::{Door, Io};
-use crate::Failure;
 
 /// A token bucket holds this much, in time.
 const BURST: u64 = 10_000_000;
