@@ -12,6 +12,10 @@ use clap::{Args, Parser, Subcommand};
 use paternoster_frame::results::Format;
 #[cfg(feature = "instruments")]
 use paternoster_frame::setting::{START_JITTER, SettingOptions};
+#[cfg(all(feature = "lab", feature = "serve"))]
+use paternoster_lab::VersusOptions;
+#[cfg(feature = "lab")]
+use paternoster_lab::{GuaranteesOptions, ReproduceOptions, ScoreboardOptions, TortureOptions};
 #[cfg(feature = "instruments")]
 use paternoster_workload::report::TerseVersion;
 
@@ -29,14 +33,8 @@ use crate::ctl::CtlOptions;
 use crate::emulate::EmulateOptions;
 #[cfg(feature = "instruments")]
 use crate::examples::ExamplesOptions;
-#[cfg(feature = "lab")]
-use crate::guarantees::GuaranteesOptions;
 #[cfg(feature = "instruments")]
 use crate::replay::ReplayOptions;
-#[cfg(feature = "lab")]
-use crate::reproduce::ReproduceOptions;
-#[cfg(feature = "lab")]
-use crate::scoreboard::ScoreboardOptions;
 #[cfg(feature = "serve")]
 use crate::serve::ServeOptions;
 #[cfg(feature = "instruments")]
@@ -47,10 +45,6 @@ use crate::sweep::SweepOptions;
 use crate::sysbench::SysbenchOptions;
 #[cfg(feature = "serve")]
 use crate::top::TopOptions;
-#[cfg(feature = "lab")]
-use crate::torture::TortureOptions;
-#[cfg(all(feature = "lab", feature = "serve"))]
-use crate::versus_kernel::VersusOptions;
 
 /// Linux's I/O schedulers: fio jobs in virtual time or for real, and a server that shares devices
 #[derive(Debug, Parser)]

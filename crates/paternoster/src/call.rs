@@ -122,7 +122,7 @@ impl Call {
     #[cfg(feature = "lab")]
     pub fn torture(&self, words: Vec<String>) -> Result<Value, Failure> {
         self.command(words, |command, _| match command {
-            Command::Torture(options) => Some(crate::torture::judgement(options)),
+            Command::Torture(options) => Some(paternoster_lab::judgement(options)),
             _ => None,
         })
     }

@@ -46,11 +46,7 @@ mod emulate;
 mod evidence;
 #[cfg(feature = "instruments")]
 mod examples;
-#[cfg(feature = "lab")]
-mod experiments;
 mod features;
-#[cfg(feature = "lab")]
-mod guarantees;
 mod help;
 mod manual;
 #[cfg(feature = "instruments")]
@@ -59,15 +55,11 @@ mod plot;
 mod repeated;
 #[cfg(feature = "instruments")]
 mod replay;
-#[cfg(feature = "lab")]
-mod reproduce;
 #[cfg(feature = "serve")]
 mod roff;
 #[cfg(feature = "instruments")]
 mod run;
 mod schedulers;
-#[cfg(feature = "lab")]
-mod scoreboard;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "instruments")]
@@ -81,12 +73,8 @@ mod synopsis;
 mod sysbench;
 #[cfg(feature = "serve")]
 mod top;
-#[cfg(feature = "lab")]
-mod torture;
 #[cfg(feature = "instruments")]
 mod trace_input;
-#[cfg(all(feature = "lab", feature = "serve"))]
-mod versus_kernel;
 
 use std::process::ExitCode;
 
@@ -179,15 +167,15 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         #[cfg(feature = "instruments")]
         Command::Sweep(options) => sweep::sweep(&options),
         #[cfg(feature = "lab")]
-        Command::Reproduce(options) => reproduce::reproduce(&options),
+        Command::Reproduce(options) => paternoster_lab::reproduce(&options),
         #[cfg(feature = "lab")]
-        Command::Guarantees(options) => guarantees::guarantees(&options),
+        Command::Guarantees(options) => paternoster_lab::guarantees(&options),
         #[cfg(feature = "lab")]
-        Command::Scoreboard(options) => scoreboard::scoreboard(&options),
+        Command::Scoreboard(options) => paternoster_lab::scoreboard(&options),
         #[cfg(feature = "lab")]
-        Command::Torture(options) => torture::torture(&options),
+        Command::Torture(options) => paternoster_lab::torture(&options),
         #[cfg(all(feature = "lab", feature = "serve"))]
-        Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
+        Command::VersusKernel(options) => paternoster_lab::versus_kernel(&options),
         #[cfg(feature = "instruments")]
         Command::Analyze(options) => analyze::analyze(&options),
         #[cfg(feature = "instruments")]

@@ -124,7 +124,7 @@ fn devices() -> Vec<PossibleValue> {
 
 #[cfg(feature = "lab")]
 fn experiments() -> Vec<PossibleValue> {
-    crate::experiments::all().into_iter().map(|one| PossibleValue::new(one.name)).collect()
+    paternoster_lab::experiments().into_iter().map(PossibleValue::new).collect()
 }
 
 #[cfg(not(feature = "lab"))]

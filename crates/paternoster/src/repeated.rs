@@ -4,13 +4,13 @@
 
 use clap::Parser;
 use paternoster_core::Nanos;
+use paternoster_lab::command;
 use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::startup::profile::by_name;
 use paternoster_workload::builtin::sysbench::{IoMode, Mode, SyncCall, Sysbench};
 use paternoster_workload::fio::syncs::FileSync;
 
 use crate::arguments::{Command, Program};
-use crate::reproduce::command;
 use crate::split::split_off_fio;
 
 /// A line's words, which begin with the program, as it reads them.

@@ -245,6 +245,7 @@ fn unsafe_code_gives_its_reason() {
         "disk",
         "frame",
         "gate",
+        "lab",
         "measure",
         "schedulers",
         "sim",

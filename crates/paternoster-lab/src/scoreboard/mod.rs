@@ -82,7 +82,7 @@ const SEEDS_MOST: u64 = 1000;
 
 Exit status: 0 done, whatever is kept; 1 a job failed; 2 the request was wrong; 130
 interrupted: the rows until then were printed.")]
-pub(crate) struct ScoreboardOptions {
+pub struct ScoreboardOptions {
     /// A device's name or device file; ten kinds of devices if none is named
     #[arg(long, value_name = "NAME|FILE.toml")]
     device: Vec<String>,
@@ -149,7 +149,11 @@ enum Own {
     Reach,
 }
 
-pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
+/// Carries it out, and prints the results.
+///
+/// # Errors
+/// The request is wrong, a job fails, or a verdict is not what it is to be.
+pub fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     let plan = Plan::new(options)?;
     interrupt::hear()?;
     let board = plan.run(options.quiet)?;

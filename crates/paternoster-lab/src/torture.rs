@@ -46,7 +46,7 @@ Each seed is a load: a device, of the catalog or drawn within what drives are, a
 Every scheduler gets the loads of the same seeds.
 
 Exit status: 0 done, 1 a law is broken without an excuse, 2 the request was wrong.")]
-pub(crate) struct TortureOptions {
+pub struct TortureOptions {
     /// Schedulers, with attributes if you like; seven of them if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
@@ -91,7 +91,10 @@ struct Found {
 }
 
 /// The judgement as JSON, for a call; a broken law is not a failure of it.
-pub(crate) fn judgement(options: &TortureOptions) -> Result<Value, Failure> {
+///
+/// # Errors
+/// There is no such scheduler, or the work was stopped.
+pub fn judgement(options: &TortureOptions) -> Result<Value, Failure> {
     let (rows, excused, found) = find(options, &schedulers(options)?);
     interrupt::end(String::new)?;
     Ok(results(options, &rows, &excused, &found).document)
@@ -114,7 +117,11 @@ fn schedulers(options: &TortureOptions) -> Result<Vec<String>, Failure> {
     Ok(schedulers)
 }
 
-pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
+/// Carries it out, and prints the results.
+///
+/// # Errors
+/// The request is wrong, or a law is broken without an excuse.
+pub fn torture(options: &TortureOptions) -> Result<(), Failure> {
     let (rows, excused, found) = find(options, &schedulers(options)?);
     emit(options.format, None, |format| results(options, &rows, &excused, &found).told(format))?;
     if let Some(folder) = &options.save {

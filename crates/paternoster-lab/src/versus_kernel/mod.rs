@@ -97,7 +97,7 @@ Examples:
 Exit status: 0 done, 1 a job failed or something could not be put back, 2 something is missing or \
      the request was wrong."
 )]
-pub(crate) struct VersusOptions {
+pub struct VersusOptions {
     /// Job files, one after the other; a table for each
     #[arg(value_name = "JOB.fio", required_unless_present = "results")]
     files: Vec<String>,
@@ -169,7 +169,12 @@ fn tags() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(TAGS_LEAST)..=i64::from(TAGS_MOST))
 }
 
-pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
+/// Carries it out, and prints the results.
+///
+/// # Errors
+/// Something that it needs is missing, the request is wrong, a job fails, or something could not be
+/// put back.
+pub fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
     if let Some(path) = &options.results {
         let mut failed = Vec::new();
         if let Some(seeds) = options.drawn {

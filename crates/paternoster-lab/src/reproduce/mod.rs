@@ -16,7 +16,7 @@
 //! * [`command`]: how to repeat a run by hand.
 
 mod blocktrace;
-pub(crate) mod command;
+pub mod command;
 mod counts;
 pub(crate) mod doors;
 pub(crate) mod experiment;
@@ -50,7 +50,7 @@ Verdicts: `ok` and `outside` are judged by the tolerance; `fitted` says that the
 to this figure; `shown` is only there to be seen.
 
 Exit status: 0 done, 1 a judged figure is outside its tolerance, 2 the request was wrong.")]
-pub(crate) struct ReproduceOptions {
+pub struct ReproduceOptions {
     /// Experiments; all of them if none is named
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -73,7 +73,11 @@ pub(crate) struct ReproduceOptions {
     quiet: bool,
 }
 
-pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
+/// Carries it out, and prints the results.
+///
+/// # Errors
+/// The request is wrong, a run fails, or a judged figure is outside its tolerance.
+pub fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
     let experiments = chosen(&options.names)?;
     if options.list {
         return emit(options.format, None, |format| match format {

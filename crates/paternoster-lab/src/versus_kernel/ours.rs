@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    const DEVICE: &str = include_str!("../../tests/millisecond.toml");
+    const DEVICE: &str = include_str!("../../../paternoster/tests/millisecond.toml");
 
     fn jobs(text: &str) -> Vec<Job> {
         let source = Source { name: "jobs", text };

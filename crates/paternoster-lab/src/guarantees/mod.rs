@@ -33,7 +33,7 @@ use crate::reproduce::measure_all;
   paternoster guarantees --format=json
 
 Exit status: 0 done, whatever is kept; 1 a job failed; 2 the request was wrong.")]
-pub(crate) struct GuaranteesOptions {
+pub struct GuaranteesOptions {
     /// Schedulers, with attributes if you like; all of them, and two ways to set bfq, if none is
     /// named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
@@ -59,7 +59,11 @@ struct Row {
     found: Vec<Option<f64>>,
 }
 
-pub(crate) fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
+/// Carries it out, and prints the results.
+///
+/// # Errors
+/// The request is wrong, or a run fails.
+pub fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
     let schedulers: Vec<String> = if options.scheduler.is_empty() {
         let all = schedulers::all().map(|entry| entry.name);
         all.chain(VARIANTS).map(str::to_owned).collect()

@@ -16,7 +16,6 @@ use paternoster_workload::builtin::tiotest::Tiotest;
 use paternoster_workload::fio::syncs::FileSync;
 
 use super::experiment::{Device, Experiment, FioJobs, Run, Workload};
-#[cfg(test)]
 use crate::experiments;
 
 /// The experiment's own device files, then a line for each run.
@@ -38,8 +37,8 @@ pub(crate) fn lines(experiment: &Experiment) -> String {
 }
 
 /// The lines of all experiments.
-#[cfg(test)]
-pub(crate) fn all_lines() -> Vec<String> {
+#[must_use]
+pub fn all_lines() -> Vec<String> {
     let runs = experiments::all().into_iter().flat_map(|experiment| experiment.runs);
     runs.map(|run| line(&run)).collect()
 }
@@ -106,7 +105,8 @@ fn dd(dd: &Dd) -> Vec<String> {
 }
 
 /// The command `startup` with all its settings, but for device and scheduler.
-pub(crate) fn startup(startup: &Startup, repeat: u32) -> Vec<String> {
+#[must_use]
+pub fn startup(startup: &Startup, repeat: u32) -> Vec<String> {
     let Startup { profile, readers, writers, random_readers, direct, .. } = startup;
     let (warmup, limit) = (startup.warmup.as_millis(), startup.limit.as_millis());
     let mut words = vec![
@@ -122,7 +122,8 @@ pub(crate) fn startup(startup: &Startup, repeat: u32) -> Vec<String> {
 }
 
 /// The command `sysbench` with the options that are not its defaults.
-pub(crate) fn sysbench(sysbench: &Sysbench) -> Vec<String> {
+#[must_use]
+pub fn sysbench(sysbench: &Sysbench) -> Vec<String> {
     let plain = Sysbench::new(sysbench.mode);
     let millis =
         |time: Option<Nanos>| time.map_or("0".to_owned(), |time| format!("{}ms", time.as_millis()));
