@@ -90,6 +90,11 @@ impl<T> Table<T> {
         self.len() >= self.most
     }
 
+    /// The numbers of those that are so.
+    pub(crate) fn which(&self, is_so: impl Fn(&T) -> bool) -> Vec<u32> {
+        self.iter().filter(|(_, thing)| is_so(thing)).map(|(index, _)| index).collect()
+    }
+
     /// All that are there, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.places).filter_map(|(index, place)| Some((index, place.as_ref()?)))

@@ -129,12 +129,12 @@ impl DeviceLoop {
     }
 
     fn of_volume(&self, place: u32) -> String {
-        self.places.get(place as usize).map_or(String::new(), |place| format!("{}: ", place.name))
+        if place == ALL { String::new() } else { format!("{}: ", self.volumes.at(place).name) }
     }
 
     fn error_of(&self, place: u32, errno: i32) -> Entry {
         let mut entry = Entry::new(Level::Error, "io-error").with("device", &*self.name);
-        if let Some(place) = self.places.get(place as usize) {
+        if let Some(place) = (place != ALL).then(|| self.volumes.at(place)) {
             entry = entry.with("volume", &*place.name);
         }
         entry.with("errno", errno.unsigned_abs())

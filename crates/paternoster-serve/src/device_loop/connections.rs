@@ -64,11 +64,10 @@ impl DeviceLoop {
         priority: Option<Priority>,
         process: Option<Process>,
     ) -> Option<u32> {
-        let place = self.volume(&newcomer.negotiated.export).ok()?;
-        let place = u32::try_from(place).ok()?;
+        let place = self.volumes.find(&newcomer.negotiated.export).ok()?;
         if self.stopping
             || self.connections.is_full()
-            || !self.is_told_right(place, &newcomer.negotiated.facts)
+            || !self.volumes.is_told_right(place, &newcomer.negotiated.facts)
         {
             return None;
         }
@@ -247,7 +246,7 @@ impl DeviceLoop {
 
     fn is_leaving(&self, index: u32) -> bool {
         let connection = self.connections.at(index);
-        let ends = self.stopping || self.drained[connection.place as usize].ends.is_some();
+        let ends = self.stopping || self.volumes.ends(connection.place);
         let is_over = connection.receiving == Receiving::Over || ends;
         is_over && connection.is_idle()
     }
@@ -287,7 +286,7 @@ impl DeviceLoop {
         let served = self.recorded_queue.queue().observer().served(connection.client.index());
         self.recorded_queue.observer_mut().forget(connection.client.index());
         self.count_served(connection.tenant, served.0 - connection.served_before);
-        let volume = &self.places[connection.place as usize].name;
+        let volume = &self.volumes.at(connection.place).name;
         self.tenants.at_mut(connection.tenant).volume.clone_from(volume);
         self.tenants.leave(self.now, &mut self.recorded_queue, connection.tenant);
         self.divide();

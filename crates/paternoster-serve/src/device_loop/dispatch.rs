@@ -130,7 +130,7 @@ impl DeviceLoop {
             let _known = self.recorded_queue.complete(self.now, tag, Outcome::OK);
             return 1;
         }
-        let place = place.map(|place| &self.places[place as usize]);
+        let place = place.map(|place| self.volumes.at(place));
         let job = Job {
             slot: tag.index(),
             work,

@@ -13,10 +13,13 @@
 
 use std::path::PathBuf;
 
+use paternoster_core::DeviceFacts;
+
 use crate::config;
 use crate::device::FileFacts;
 use crate::device::identity::is_one_thing;
 use crate::device::system::System;
+use crate::nbd::ExportFacts;
 
 /// Sectors of a line at most: 8 EiB. The queue's device has this many, so that volumes can come
 /// while it runs.
@@ -61,6 +64,27 @@ impl Place {
     /// The byte of the file at a sector of the line.
     pub(super) const fn file_offset(&self, sector: u64) -> u64 {
         (sector - self.base) * 512
+    }
+
+    /// Its facts for clients.
+    pub(super) fn export_facts(&self, facts: &DeviceFacts) -> ExportFacts {
+        ExportFacts {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            size: self.size,
+            readonly: self.readonly,
+            block: self.facts.block,
+            preferred: self.facts.preferred.max(self.facts.block),
+            most: 32 << 20,
+            flush: true,
+            fua: !self.readonly,
+            trim: self.facts.discards && !self.readonly,
+            zeroes: !self.readonly,
+            fast_zero: self.facts.zeroes_fast && !self.readonly,
+            cache: true,
+            multi_conn: true,
+            rotational: facts.rotational,
+        }
     }
 }
 

@@ -125,9 +125,7 @@ impl DeviceLoop {
 
     fn files_to_hand_over(&mut self) -> Result<Vec<Giving>, String> {
         // The drain would be forgotten: a volume that is being copied would be written to.
-        let is_drained = |place: &usize| self.drained[*place].is_drained();
-        if let Some(place) = (0..self.places.len()).find(is_drained) {
-            let name = &self.places[place].name;
+        if let Some(name) = self.volumes.any_drained() {
             return Err(format!("volume {name} is drained, or goes: resume it, or try again"));
         }
         let files = self.lender.backend().to_hand_over();
@@ -365,8 +363,7 @@ impl DeviceLoop {
             connection.brings = Pace::default();
             connection.brings.owes(self.now);
         }
-        let place = connection.place as usize;
-        self.drained[place].under_way += 1;
+        self.volumes.begins(connection.place);
         Ok(())
     }
 

@@ -27,7 +27,8 @@ impl DeviceLoop {
             connection.peer.origin,
             format_args!(
                 "{}: {}: connected, tenant {tenant}{readonly}",
-                self.places[connection.place as usize].name, connection.peer
+                self.volumes.at(connection.place).name,
+                connection.peer
             ),
         );
     }
@@ -58,7 +59,7 @@ impl DeviceLoop {
             "{}: {}: gone after {}.{:03} s: {reason}; tenant {tenant}, {reads} reads ({read_bytes} \
              bytes), {writes} writes ({write_bytes} bytes), {flushes} flushes, {errors} errors\
              {withdrawn}",
-            self.places[connection.place as usize].name,
+            self.volumes.at(connection.place).name,
             connection.peer,
             passed / 1000,
             passed % 1000,
@@ -79,7 +80,7 @@ impl DeviceLoop {
         let level = if connection.process.is_some() { Level::Debug } else { level };
         Entry::new(level, event)
             .with("device", &*self.name)
-            .with("volume", &*self.places[connection.place as usize].name)
+            .with("volume", &*self.volumes.at(connection.place).name)
             .with("tenant", &*self.tenants.at(connection.tenant).name)
             .with("peer", &*connection.peer.words)
             .with("connection", connection.id)

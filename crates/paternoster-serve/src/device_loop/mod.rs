@@ -92,9 +92,7 @@ use crate::clock::Clock;
 use crate::config::Rule;
 use crate::control::order::Asked;
 use crate::device::arena::Arena;
-use crate::device::claim::Claim;
 use crate::device::lender::{Lender, Loan};
-use crate::device::system::System;
 use crate::host::notify::Pulse;
 use crate::recorded_queue::RecordedQueue;
 use crate::stats::Stats;
@@ -102,7 +100,6 @@ use crate::wire::Wire;
 use busy_poll::BusyPoll;
 use complaints::Complaints;
 use connection::{Blocked, Connection};
-use geometry::Place;
 use inbox::Inbox;
 use io_fragment::{Fragment, Io};
 use policy::Policy;
@@ -113,6 +110,7 @@ use shared::Pools;
 use surveys::Surveys;
 use tenants::Tenants;
 use turns::Turns;
+use volumes::Volumes;
 
 /// Events fetched by one system call.
 const EVENTS: usize = 256;
@@ -123,55 +121,13 @@ const TOKEN_BACKEND: u64 = u64::MAX - 1;
 /// How often stalls and deadlines are checked.
 const TICK: Nanos = Nanos::from_millis(250);
 
-/// Whether a volume takes requests, and which orders wait for its last one.
-#[derive(Debug, Default)]
-struct Draining {
-    /// I/Os of the volume.
-    under_way: u32,
-    /// No new ones are taken; the orders to answer once none is left.
-    asked: Option<Vec<Asked>>,
-    /// Its place among those of the configuration.
-    rank: usize,
-    /// It was removed from the configuration: its connections must be gone by then.
-    ends: Option<Nanos>,
-    /// They are gone, and its file is closed.
-    is_gone: bool,
-    /// What no other volume may claim as long as its file is open.
-    held: Vec<Claim>,
-}
-
-impl Draining {
-    /// Of volumes in the order of the configuration.
-    fn of_all(volumes: usize) -> Vec<Draining> {
-        (0..volumes).map(|rank| Draining { rank, ..Draining::default() }).collect()
-    }
-
-    const fn is_drained(&self) -> bool {
-        self.asked.is_some() || self.ends.is_some()
-    }
-
-    /// Whether its name still refers to it.
-    const fn is_there(&self) -> bool {
-        self.ends.is_none() && !self.is_gone
-    }
-}
-
 /// The thread in front of a device.
 pub struct DeviceLoop {
     name: String,
     lender: Lender,
     arena: Arena,
     recorded_queue: RecordedQueue<Stats>,
-    places: Vec<Place>,
-    drained: Vec<Draining>,
-    /// Volumes that were removed and still have connections.
-    ending: usize,
-    /// Where the next file begins on the line.
-    line_end: u64,
-    /// Where names and files are.
-    system: System,
-    /// What closes files of volumes that have gone.
-    closer: volumes::Closer,
+    volumes: Volumes,
     tenants: Tenants,
     pools: Pools,
     queue_limit: QueueLimit,
@@ -318,7 +274,10 @@ impl DeviceLoop {
         self.send_all();
         self.close_finished();
         self.move_the_idle();
-        self.close_the_empty();
+        self.volumes.close_the_empty(
+            |place| self.connections.iter().any(|(_, connection)| connection.place == place),
+            |file| self.lender.remove(file),
+        );
         self.retry_blocked();
         self.run_timers();
         until
@@ -488,7 +447,10 @@ impl DeviceLoop {
         let now = self.now;
         self.close_slow();
         self.send_the_idle_away();
-        self.end_the_late();
+        let late = |connection: &Connection| self.volumes.is_late(connection.place, now);
+        for index in self.connections.which(late) {
+            self.close(index, "its volume was taken out");
+        }
         self.tell_complaints(false);
         if self.tenants.remove_late(now, &mut self.recorded_queue) {
             self.queue_limit.divide(&self.tenants);

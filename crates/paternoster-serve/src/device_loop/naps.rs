@@ -45,7 +45,7 @@ impl DeviceLoop {
     /// While a volume is drained, or the server stops, accepted requests do not wait.
     pub(super) fn is_within_caps(&mut self, index: u32, what: Passing) -> bool {
         let connection = self.connections.at(index);
-        let ends = self.stopping || self.drained[connection.place as usize].is_drained();
+        let ends = self.stopping || self.volumes.is_drained(connection.place);
         if !self.capped || ends {
             return true;
         }

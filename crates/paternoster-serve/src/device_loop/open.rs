@@ -35,9 +35,9 @@ use super::shared::Pools;
 use super::surveys::Surveys;
 use super::tenants::Tenants;
 use super::turns::Turns;
+use super::volumes::Volumes;
 use super::{
-    DeviceLoop, DeviceLoopHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, receive,
-    watch,
+    DeviceLoop, DeviceLoopHandle, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, receive, watch,
 };
 use crate::clock::Clock;
 use crate::config::{self, Config, Identity};
@@ -182,10 +182,10 @@ impl DeviceLoop {
         let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
         watch(&poll, surveys, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
         let exports: Vec<ExportFacts> =
-            places.iter().map(|place| export_facts(place, &facts)).collect();
+            places.iter().map(|place| place.export_facts(&facts)).collect();
         let processes = Processes::new(config, &exports);
-        let volumes = places.iter().map(|place| place.name.clone()).collect();
-        let handle = handle(device.name.clone(), volumes, slot.clone(), &config.server);
+        let names = places.iter().map(|place| place.name.clone()).collect();
+        let handle = handle(device.name.clone(), names, slot.clone(), &config.server);
         let mut queue_limit = QueueLimit::new(device.delay_bound, facts.depth);
         queue_limit.divide(&tenants);
         // A fragment is a request of the queue at most. In legacy pools each kind of I/O has a
@@ -198,12 +198,7 @@ impl DeviceLoop {
             lender,
             arena,
             recorded_queue,
-            drained: Draining::of_all(places.len()),
-            ending: 0,
-            places,
-            line_end,
-            system: options.system.clone(),
-            closer: super::volumes::close_on_a_thread,
+            volumes: Volumes::new(&device.name, places, line_end, &options.system),
             capped,
             at_once,
             tenants,
@@ -368,27 +363,6 @@ fn set_attributes<O: Observer>(
             .map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-/// A volume's facts for clients.
-pub(super) fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
-    ExportFacts {
-        name: place.name.clone(),
-        description: place.description.clone(),
-        size: place.size,
-        readonly: place.readonly,
-        block: place.facts.block,
-        preferred: place.facts.preferred.max(place.facts.block),
-        most: 32 << 20,
-        flush: true,
-        fua: !place.readonly,
-        trim: place.facts.discards && !place.readonly,
-        zeroes: !place.readonly,
-        fast_zero: place.facts.zeroes_fast && !place.readonly,
-        cache: true,
-        multi_conn: true,
-        rotational: facts.rotational,
-    }
 }
 
 fn handle(

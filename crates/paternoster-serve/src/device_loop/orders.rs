@@ -37,13 +37,15 @@ impl DeviceLoop {
                 Some(prefix) => self.begin_trace(prefix),
                 None => return self.end_trace(Some(asked)),
             },
-            Order::Resume { volume } => self.order_resume(volume),
-            Order::Drain { volume } => match self.volume(volume) {
+            Order::Resume { volume } => self.volumes.find(volume).map(|place| {
+                self.volumes.resume(place);
+                json!({ "ok": true })
+            }),
+            Order::Drain { volume } => match self.volumes.find(volume) {
                 Err(error) => Err(error),
                 Ok(place) => {
-                    self.drained[place].asked.get_or_insert_default().push(asked);
-                    self.wake_all_sleepers();
-                    return self.tell_the_drained(place);
+                    self.volumes.drain(place, asked);
+                    return self.wake_all_sleepers();
                 }
             },
             Order::Stop => {
@@ -53,12 +55,6 @@ impl DeviceLoop {
         };
         // The sender of the order may have gone.
         let _gone = asked.answer.send(answer);
-    }
-
-    pub(super) fn volume(&self, name: &str) -> Result<usize, String> {
-        let mut all = self.places.iter().zip(&self.drained);
-        all.position(|(place, draining)| draining.is_there() && place.name == name)
-            .ok_or_else(|| format!("device {} has no volume {name}", self.name))
     }
 
     fn tenant(&self, name: &str) -> Result<u32, String> {
@@ -198,25 +194,6 @@ impl DeviceLoop {
             all.push(json!({ "name": name, "value": value, "meaning": attribute.help }));
         });
         json!({ "elevator": self.recorded_queue.queue().elevator_name(), "attributes": all })
-    }
-
-    fn order_resume(&mut self, volume: &str) -> Answer {
-        let place = self.volume(volume)?;
-        for asked in self.drained[place].asked.take().into_iter().flatten() {
-            let _gone = asked.answer.send(Err("the volume was resumed meanwhile".to_owned()));
-        }
-        Ok(json!({ "ok": true }))
-    }
-
-    /// Answers the orders that wait for the last request of a volume.
-    pub(super) fn tell_the_drained(&mut self, place: usize) {
-        let draining = &mut self.drained[place];
-        if draining.under_way != 0 {
-            return;
-        }
-        for asked in draining.asked.iter_mut().flat_map(std::mem::take) {
-            let _gone = asked.answer.send(Ok(json!({ "drained": self.places[place].name })));
-        }
     }
 
     /// No new requests; connections finish, then the loop ends.

@@ -180,7 +180,7 @@ impl DeviceLoop {
     /// Which share it gets part of: that of a rule's tenant, its cgroup, or the root.
     fn standing(&self, place: u32, caller: &Arc<Caller>) -> Standing {
         let identity = Identity {
-            export: self.places[place as usize].name.clone(),
+            export: self.volumes.at(place).name.clone(),
             uid: Some(caller.uid),
             pid: Some(caller.pid),
             cgroup: (!caller.cgroup.is_empty()).then(|| caller.cgroup.clone()),

@@ -333,7 +333,7 @@ impl DeviceLoop {
     fn begin(&mut self, index: u32, request: Request) {
         let fragment_most = self.fragment_most(index);
         let connection = self.connections.at_mut(index);
-        let place = &self.places[connection.place as usize];
+        let place = self.volumes.at(connection.place);
         if self.verbose {
             Entry::new(Level::Debug, "request").tell(format_args!(
                 "{} {} {} {}+{} flags {:#x}",
@@ -351,7 +351,7 @@ impl DeviceLoop {
             connection.receiving = Receiving::Over;
             return self.leave_when_idle(index);
         }
-        let refusal = if self.drained[connection.place as usize].is_drained() {
+        let refusal = if self.volumes.is_drained(connection.place) {
             let text = "the volume is being drained".to_owned();
             Some(Refusal { errno: ESHUTDOWN, text })
         } else {
@@ -392,8 +392,8 @@ impl DeviceLoop {
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
         connection.reads += u32::from(request.kind == Kind::Read);
-        self.drained[self.connections.at(index).place as usize].under_way += 1;
-        self.connections.at_mut(index).receiving = match request.kind {
+        self.volumes.begins(connection.place);
+        connection.receiving = match request.kind {
             Kind::Write => Receiving::Payload { io, fragment: None },
             _ => Receiving::Splitting { io },
         };

@@ -105,7 +105,8 @@ impl DeviceLoop {
                 let room = self.tenants.has_room_for(&config).and_then(|()| self.has_room(&files));
                 let (facts, limits) =
                     (*self.recorded_queue.queue().facts(), *self.recorded_queue.limits());
-                let _gone = answer.send(room.map(|()| Seen { line: self.line(), facts, limits }));
+                let _gone =
+                    answer.send(room.map(|()| Seen { line: self.volumes.line(), facts, limits }));
             }
             Step::Take(take, answer) => {
                 let taken = self.tenants.has_room_for(&config);
@@ -142,7 +143,13 @@ impl DeviceLoop {
         }
         self.take_limits(&config.server, device);
         let mut later = self.take_attributes(device, &attributes);
-        let without = self.take_volumes(device, going, coming, &line);
+        for place in self.volumes.take_out(going, self.now + self.drain_timeout) {
+            // Those that have nothing under way go at once.
+            let of_it = self.connections.which(|connection| connection.place == place);
+            of_it.into_iter().for_each(|index| self.leave_when_idle(index));
+        }
+        let add = |file| self.lender.add(file);
+        let without = self.volumes.add(&device.volumes, coming, &line, add);
         later.extend(without.iter().map(|name| format!("volume.{name}")));
         for (place, rank) in ranks {
             if self.tenants.get_mut(place).is_some_and(|node| node.priority() != rank) {
@@ -155,7 +162,7 @@ impl DeviceLoop {
         // Their times are those of the old caps.
         self.wake_all_sleepers();
         self.divide();
-        Ok(Taken { later, exports: self.exports() })
+        Ok(Taken { later, exports: self.volumes.exports(self.recorded_queue.queue().facts()) })
     }
 
     fn take_limits(&mut self, server: &config::Server, device: &config::Device) {
@@ -303,13 +310,5 @@ impl DeviceLoop {
         self.tenants.leave(now, &mut self.recorded_queue, old);
         self.divide();
         self.unblock(index);
-    }
-
-    /// Whether what a new client was told still holds: a volume may have changed meanwhile.
-    pub(super) fn is_told_right(&self, place: u32, told: &ExportFacts) -> bool {
-        let place = &self.places[place as usize];
-        // A client that may only read is told that the volume is read-only, though others write it.
-        (place.size, place.facts.block) == (told.size, told.block)
-            && (told.readonly || !place.readonly)
     }
 }

@@ -93,11 +93,7 @@ impl DeviceLoop {
         }
         let io = self.ios.release(index);
         self.count_io(self.connections.at(connection).tenant, 1, 0);
-        let place = self.connections.at(connection).place as usize;
-        self.drained[place].under_way -= 1;
-        if self.drained[place].is_drained() {
-            self.tell_the_drained(place);
-        }
+        self.volumes.ended(self.connections.at(connection).place);
         self.count(&io);
         let now = self.connections.at_mut(connection);
         now.ios -= 1;
@@ -234,7 +230,7 @@ impl DeviceLoop {
             return;
         }
         io.silent = true;
-        let block = self.places[connection.place as usize].facts.block;
+        let block = self.volumes.at(connection.place).facts.block;
         let one = request.flags.req_one();
         let mut runs = Descriptors::new(request.offset, request.length, block, one);
         // There may be no room for the last runs.

@@ -201,8 +201,7 @@ impl DeviceLoop {
     /// Bytes, at most, of a fragment of this connection: what the queue takes at a time, in whole
     /// blocks.
     pub(super) fn fragment_most(&self, connection: u32) -> u64 {
-        let block =
-            u64::from(self.places[self.connections.at(connection).place as usize].facts.block);
+        let block = u64::from(self.volumes.at(self.connections.at(connection).place).facts.block);
         let queue = u64::from(self.recorded_queue.queue().max_sectors()) * 512;
         (MOST.min(queue) / block * block).max(block)
     }
@@ -223,7 +222,7 @@ impl DeviceLoop {
             _ if self.at_once => most.min(AT_ONCE),
             _ => most,
         };
-        let block = u64::from(self.places[connection.place as usize].facts.block).max(PAGE as u64);
+        let block = u64::from(self.volumes.at(connection.place).facts.block).max(PAGE as u64);
         let free = self.free_memory().min(self.may_get(io.connection));
         let fair = most.min((free / PIECES).max(1).next_power_of_two());
         let sure = connection.sure / block * block;
@@ -234,7 +233,7 @@ impl DeviceLoop {
     fn measure(&self, io: u32) -> Fragment {
         let now = self.ios.at(io);
         let request = &now.request;
-        let place = &self.places[self.connections.at(now.connection).place as usize];
+        let place = self.volumes.at(self.connections.at(now.connection).place);
         let block = u64::from(place.facts.block);
         let offset = request.offset + now.cut;
         let left = u64::from(request.length) - now.cut;
@@ -296,7 +295,7 @@ impl DeviceLoop {
     fn shrink(&mut self, index: u32) -> bool {
         let fragment = self.fragments.at_mut(index);
         let connection = self.ios.at(fragment.io).connection;
-        let place = &self.places[self.connections.at(connection).place as usize];
+        let place = self.volumes.at(self.connections.at(connection).place);
         let block = u64::from(place.facts.block);
         let start = fragment.offset.next_multiple_of(block);
         let end = (fragment.offset + u64::from(fragment.length)) / block * block;
@@ -317,7 +316,7 @@ impl DeviceLoop {
         if connection.wire.is_none() {
             return self.end_fragment(index, EIO);
         }
-        let place = &self.places[connection.place as usize];
+        let place = self.volumes.at(connection.place);
         let (op, flags) = match fragment.work {
             _ if fragment.reads_first => (Op::Read, Flags::NOMERGE),
             // Fragments that were cut keep their size.

@@ -13,7 +13,7 @@ use super::io_fragment::Step;
 use super::tenants::{Node, ROOT};
 use crate::config::ServiceClass;
 use crate::control::order::Answer;
-use crate::control::snapshot::{ConnectionLine, LastError, Snapshot, VolumeLine};
+use crate::control::snapshot::{ConnectionLine, LastError, Snapshot};
 
 /// Waiting requests, at most, in one answer.
 const TOLD: usize = 256;
@@ -42,7 +42,7 @@ impl DeviceLoop {
             memory: self.arena.length() as u64,
             memory_used: self.arena.used() as u64 + self.rests,
             tracing: stats.is_tracing(),
-            volumes: self.volume_lines(),
+            volumes: self.volumes.lines(),
             tenants,
             connections: self.connection_lines(),
             departed: self.tenants.departed.lines(),
@@ -84,17 +84,6 @@ impl DeviceLoop {
         self.tenants.at(place).figures.served_ns + present
     }
 
-    fn volume_lines(&self) -> Vec<VolumeLine> {
-        self.volumes()
-            .map(|(place, draining)| VolumeLine {
-                name: place.name.clone(),
-                size: place.size,
-                readonly: place.readonly,
-                drained: draining.is_drained(),
-            })
-            .collect()
-    }
-
     fn connection_lines(&self) -> Vec<ConnectionLine> {
         let stats = self.recorded_queue.queue().observer();
         self.connections
@@ -105,7 +94,7 @@ impl DeviceLoop {
                 ConnectionLine {
                     id: connection.id,
                     tenant: self.tenants.at(connection.tenant).name.clone(),
-                    volume: self.places[connection.place as usize].name.clone(),
+                    volume: self.volumes.at(connection.place).name.clone(),
                     peer: connection.peer.words.clone(),
                     under_way: connection.ios,
                     figures,

@@ -199,7 +199,7 @@ impl DeviceLoop {
         }
         let Some(fragment) = self.surveys.begin(self.now) else { return };
         let Io { connection, request, .. } = *self.ios.at(self.fragments.at(fragment).io);
-        let place = &self.places[self.connections.at(connection).place as usize];
+        let place = self.volumes.at(self.connections.at(connection).place);
         let range = (place.start + request.offset, u64::from(request.length));
         let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
         #[cfg(test)]

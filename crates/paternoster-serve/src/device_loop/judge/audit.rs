@@ -94,9 +94,9 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
         let there = tenants.get(&place).copied().unwrap_or_default();
         is_same(&format!("tenant {}", node.name), counted, there)?;
     }
-    for (place, draining) in (0..).zip(&it.drained) {
+    for (place, under_way) in it.volumes.under_way() {
         let there = volumes.get(&place).copied().unwrap_or(0);
-        is_same(&format!("requests of volume {place}"), draining.under_way.into(), there)?;
+        is_same(&format!("requests of volume {place}"), under_way.into(), there)?;
     }
     let is_capped = it.tenants.iter().any(|(_, node)| node.cap.limits());
     is_same("whether there are caps", it.capped, is_capped)?;

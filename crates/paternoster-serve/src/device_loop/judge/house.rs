@@ -169,7 +169,7 @@ impl House {
             Negotiation::new(Arc::new(config), export_table, vec![street.clone()], None, inbox);
         let negotiation = negotiation.expect("a negotiation");
         let (mut device_loop, messages) = (opened.device_loop, opened.slot);
-        device_loop.closer = |closes| CLOSES.with_borrow_mut(|all| all.push(closes));
+        device_loop.volumes.close_by(|closes| CLOSES.with_borrow_mut(|all| all.push(closes)));
         House { own, device_loop, negotiation, is_paused: false, messages, door }
     }
 

@@ -183,7 +183,7 @@ fn has(it: &DeviceLoop) -> String {
     });
     let tenants: Vec<String> = tenants.collect();
     let (memory, times) = (it.connection_memory, [it.stall_timeout, it.drain_timeout]);
-    let volumes: Vec<String> = it.exports().into_iter().map(|facts| facts.name).collect();
+    let volumes: Vec<String> = it.volumes.lines().into_iter().map(|line| line.name).collect();
     format!("{tenants:?} {:?} {} {memory} {times:?} {volumes:?}", it.rules, it.capped)
 }
 

@@ -167,7 +167,7 @@ impl Stage {
             let Some(due) = due.filter(|_| self.stops.is_none()) else { return Ok(()) };
             let (answer, answers) = channel();
             self.house.tell(HandoverMessage::Files(answer));
-            let at = At::Files(answers, self.house.device_loop.ending > 0);
+            let at = At::Files(answers, self.house.device_loop.volumes.ending() > 0);
             self.passing = Some(Passing { how: due.what, since: self.round, at });
             return Ok(());
         };
@@ -177,7 +177,7 @@ impl Stage {
                 match giving {
                     Ok(giving) => At::Opens(Heir::of(self, &giving, &self.current(plan))),
                     // It may have gone since the answer was given.
-                    Err(_) if goes || self.house.device_loop.ending > 0 => return Ok(()),
+                    Err(_) if goes || self.house.device_loop.volumes.ending() > 0 => return Ok(()),
                     Err(why) => return Err(why),
                 }
             }
