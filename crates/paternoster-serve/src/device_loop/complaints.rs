@@ -17,9 +17,8 @@ use std::collections::BTreeMap;
 
 use paternoster_core::Nanos;
 
-use super::DeviceLoop;
+use super::volumes::Volumes;
 use crate::config::Level;
-use crate::device::Work;
 use crate::log::Entry;
 
 const PERIOD: Nanos = Nanos::from_secs(10);
@@ -38,8 +37,9 @@ struct Window {
 }
 
 /// Commands that failed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Complaints {
+    device: String,
     /// `None`: all pairs without a window of their own.
     windows: BTreeMap<Option<Pair>, Window>,
     /// Failures since the start, by errno, and the last one.
@@ -49,6 +49,12 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
+    /// None yet, of this device.
+    pub(super) fn new(device: &str) -> Complaints {
+        let device = device.to_owned();
+        Complaints { device, windows: BTreeMap::new(), count: BTreeMap::new(), last: None }
+    }
+
     /// A command has failed; returns whether it gets a line of its own.
     fn add(&mut self, now: Nanos, pair: Pair) -> bool {
         *self.count.entry(pair.1).or_default() += 1;
@@ -77,68 +83,58 @@ impl Complaints {
         });
         told
     }
-}
 
-impl DeviceLoop {
-    /// The device has failed a command that is not complete yet; this is its first fragment.
-    pub(super) fn complain(&mut self, fragment: Option<u32>, errno: i32) {
-        let (place, what) = match fragment {
-            None => (ALL, "a flush".to_owned()),
-            Some(fragment) => {
-                let fragment = self.fragments.at(fragment);
-                let place = self.connections.at(self.ios.at(fragment.io).connection).place;
-                let work = match fragment.work {
-                    _ if fragment.reads_first => "read",
-                    Work::Read => "read",
-                    Work::Write { .. } => "write",
-                    Work::Discard => "trim",
-                    Work::Zero { .. } => "write of zeroes",
-                    Work::Prefetch => "read ahead",
-                    Work::Flush => "flush",
-                };
-                (place, format!("{work} of {} bytes at {}", fragment.length, fragment.offset))
-            }
-        };
-        let words = format!("{}{what} failed: {}", self.of_volume(place), in_words(errno));
-        if self.complaints.add(self.now, (place, errno)) {
-            self.error_of(place, errno).tell(format_args!("device {}: {words}", self.name));
+    /// The device has failed a command: what that was to do, and of which volume, if only one.
+    pub(super) fn complain(
+        &mut self,
+        now: Nanos,
+        volumes: &Volumes,
+        volume: Option<u32>,
+        what: &str,
+        errno: i32,
+    ) {
+        let place = volume.unwrap_or(ALL);
+        let words = format!("{}{what} failed: {}", of_volume(volumes, place), in_words(errno));
+        if self.add(now, (place, errno)) {
+            let entry = self.error_of(volumes, place, errno);
+            entry.tell(format_args!("device {}: {words}", self.device));
         }
-        self.complaints.last = Some((self.now, words));
+        self.last = Some((now, words));
     }
 
     /// Logs the counts of windows that are over, or of all.
-    pub(super) fn tell_complaints(&mut self, all: bool) {
-        for (pair, more) in self.complaints.counted(self.now, all) {
-            let name = &self.name;
+    pub(super) fn tell(&mut self, now: Nanos, volumes: &Volumes, all: bool) {
+        for (pair, more) in self.counted(now, all) {
+            let device = &self.device;
             match pair {
                 Some((place, errno)) => {
-                    let entry = self.error_of(place, errno).with("count", more);
-                    let (volume, why) = (self.of_volume(place), in_words(errno));
+                    let entry = self.error_of(volumes, place, errno).with("count", more);
+                    let (volume, why) = (of_volume(volumes, place), in_words(errno));
                     entry.tell(format_args!(
-                        "device {name}: {volume}{more} more commands failed within 10 s: {why}"
+                        "device {device}: {volume}{more} more commands failed within 10 s: {why}"
                     ));
                 }
                 None => Entry::new(Level::Error, "io-error")
-                    .with("device", &**name)
+                    .with("device", &**device)
                     .with("count", more)
                     .tell(format_args!(
-                        "device {name}: {more} more commands of further volumes failed"
+                        "device {device}: {more} more commands of further volumes failed"
                     )),
             }
         }
     }
 
-    fn of_volume(&self, place: u32) -> String {
-        if place == ALL { String::new() } else { format!("{}: ", self.volumes.at(place).name) }
-    }
-
-    fn error_of(&self, place: u32, errno: i32) -> Entry {
-        let mut entry = Entry::new(Level::Error, "io-error").with("device", &*self.name);
-        if let Some(place) = (place != ALL).then(|| self.volumes.at(place)) {
-            entry = entry.with("volume", &*place.name);
+    fn error_of(&self, volumes: &Volumes, place: u32, errno: i32) -> Entry {
+        let mut entry = Entry::new(Level::Error, "io-error").with("device", &*self.device);
+        if place != ALL {
+            entry = entry.with("volume", &*volumes.at(place).name);
         }
         entry.with("errno", errno.unsigned_abs())
     }
+}
+
+fn of_volume(volumes: &Volumes, place: u32) -> String {
+    if place == ALL { String::new() } else { format!("{}: ", volumes.at(place).name) }
 }
 
 fn in_words(errno: i32) -> std::io::Error {
@@ -153,7 +149,7 @@ mod tests {
     /// is each command logged or counted? 1 + 9,999 + 5,000.
     #[test]
     fn a_dying_disk_has_a_line_in_ten_seconds() {
-        let (mut complaints, mut told, mut counted) = (Complaints::default(), 0, Vec::new());
+        let (mut complaints, mut told, mut counted) = (Complaints::new("dev"), 0, Vec::new());
         for ms in 0..40_000 {
             let now = Nanos::from_millis(ms);
             if ms < 15_000 {
@@ -173,7 +169,7 @@ mod tests {
     /// Are volumes and errnos told apart, and pairs beyond 256 counted together?
     #[test]
     fn pairs_are_bounded() {
-        let mut complaints = Complaints::default();
+        let mut complaints = Complaints::new("dev");
         let told = (0..300).filter(|&place| complaints.add(Nanos::ZERO, (place, 5))).count();
         // And one for all others.
         assert_eq!((told, complaints.windows.len()), (256, 257));
@@ -184,7 +180,7 @@ mod tests {
     /// Are counts logged at the end, too?
     #[test]
     fn the_end_tells_all() {
-        let mut complaints = Complaints::default();
+        let mut complaints = Complaints::new("dev");
         assert!(complaints.add(Nanos::ZERO, (0, 5)));
         assert!(!complaints.add(Nanos::ZERO, (0, 5)));
         assert_eq!(complaints.counted(Nanos::ZERO, true), [(Some((0, 5)), 1)]);

@@ -13,13 +13,14 @@ use paternoster_core::{ClientSpec, Priority};
 
 use super::connection::{Blocked, Connection, PIECE, Pace, Receiving};
 use super::io_fragment::Step;
+use super::journal::Names;
 use super::outbox::Outbox;
 #[cfg(test)]
 use super::planted::{self, Bug};
 use super::processes::Process;
-use super::tenants::{BUCKETS, ROOT};
-use super::{DeviceLoop, Newcomer, connection_events, receive, watch};
-use crate::config::{Level, rules};
+use super::tenants::BUCKETS;
+use super::{DeviceLoop, Newcomer, receive};
+use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::fuse::callers::Caller;
 use crate::wire::Wire;
@@ -42,7 +43,7 @@ impl DeviceLoop {
     pub(super) fn welcome(&mut self, mut newcomer: Newcomer) {
         let tenant = match &newcomer.identity {
             // By the present rules: the negotiation may have used older ones.
-            Some(identity) => rules::tenant_of(&self.rules, identity),
+            Some(identity) => self.settings.tenant_of(identity),
             None => std::mem::take(&mut newcomer.tenant),
         };
         let handed = newcomer.handed.take().map(|handed| (handed, newcomer.peer.clone()));
@@ -65,7 +66,7 @@ impl DeviceLoop {
         process: Option<Process>,
     ) -> Option<u32> {
         let place = self.volumes.find(&newcomer.negotiated.export).ok()?;
-        if self.stopping
+        if self.stop.is_on()
             || self.connections.is_full()
             || !self.volumes.is_told_right(place, &newcomer.negotiated.facts)
         {
@@ -82,8 +83,9 @@ impl DeviceLoop {
             Some(_) => newcomer.peer.words.clone(),
             None => format!("{}#{}", node.name, newcomer.id),
         };
-        let Ok(client) = self.recorded_queue.attach(self.now, spec) else {
-            self.tenants.leave(self.now, &mut self.recorded_queue, tenant);
+        let Ok(client) = self.recorded_queue.attach(self.time.now, spec) else {
+            self.tenants.leave(self.time.now, &mut self.recorded_queue, tenant);
+            self.forget_the_gone();
             return None;
         };
         self.recorded_queue.observer_mut().name(client.index(), newcomer.pid, &name);
@@ -124,19 +126,16 @@ impl DeviceLoop {
             takes: Pace::default(),
             brings: Pace::default(),
             hunger: 0,
-            came: self.now,
+            came: self.time.now,
             figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
             _seat: newcomer.seat,
         };
         let (id, output) = (connection.id, newcomer.output);
-        let rest = connection.rest.len() as u64;
-        let index = self.connections.insert(connection).ok()?;
-        self.rests += rest;
-        self.by_client[client.index() as usize] = index;
-        let flags = connection_events(true);
+        let index = self.connections.add(connection)?;
+        self.shared.keeps(&self.connections.at(index).rest);
         let connection = self.connections.at_mut(index);
         if let Some(socket) = connection.wire.as_ref().and_then(Wire::socket)
-            && let Err(error) = watch(&self.poll, socket, id << 32 | u64::from(index), flags)
+            && let Err(error) = self.poller.add_socket(socket, id << 32 | u64::from(index))
         {
             self.close(index, &error.to_string());
             return None;
@@ -144,16 +143,21 @@ impl DeviceLoop {
         if !output.is_empty() {
             connection.out.whole(&output, None);
         }
-        self.tell_of_arrival(index);
+        self.names().tell_of_arrival(self.connections.at(index));
         // A TLS wire may still have to send data of the negotiation.
-        self.make_sending(index);
-        self.make_ready(index);
+        self.connections.make_sending(index);
+        self.connections.make_ready(index);
         Some(index)
+    }
+
+    /// What connections are named by.
+    pub(super) fn names(&self) -> Names<'_> {
+        Names { device: &self.name, volumes: &self.volumes, tenants: &self.tenants }
     }
 
     /// Counts a new client in its node.
     pub(super) fn enter(&mut self, standing: &Standing) -> u32 {
-        let (now, recorded_queue) = (self.now, &mut self.recorded_queue);
+        let (now, recorded_queue) = (self.time.now, &mut self.recorded_queue);
         match standing {
             Standing::Tenant(name) => self.tenants.enter(now, recorded_queue, name),
             Standing::Cgroup(caller) => {
@@ -163,6 +167,30 @@ impl DeviceLoop {
         }
     }
 
+    /// A connection has left its tenant, which may go.
+    pub(super) fn leave_tenant(&mut self, tenant: u32) {
+        self.tenants.leave(self.time.now, &mut self.recorded_queue, tenant);
+        self.forget_the_gone();
+        self.divide();
+    }
+
+    /// Tenants that have gone leave their places to others.
+    pub(super) fn forget_the_gone(&mut self) {
+        for tenant in self.tenants.take_gone() {
+            self.connections.forget_tenant(tenant);
+            self.naps.forget_tenant(tenant);
+        }
+    }
+
+    /// Divides everything among tenants again, after one has come or gone, or a weight has changed.
+    pub(super) fn divide(&mut self) {
+        self.shared.queue_limit.divide(&self.tenants);
+        let shares = self.tenants.shares();
+        self.surveys.divide(&shares);
+        self.connections.turns.divide(&shares);
+        self.shared.divide(&shares);
+    }
+
     /// Closes a connection's socket and withdraws what can be withdrawn. An empty reason: the
     /// client hung up.
     pub(super) fn close(&mut self, index: u32, reason: &str) {
@@ -170,29 +198,29 @@ impl DeviceLoop {
         if connection.wire.is_none() {
             return;
         }
-        let connection = self.connections.at(index);
-        match reason {
-            "" => self.tell_of_departure(connection, "it hung up", Level::Info),
-            reason => self.tell_of_departure(connection, reason, Level::Warning),
-        }
+        let (reason, level) = match reason {
+            "" => ("it hung up", Level::Info),
+            reason => (reason, Level::Warning),
+        };
+        self.names().tell_of_departure(self.time.now, self.connections.at(index), reason, level);
         self.hang_up(index);
     }
 
     /// Closes a connection's socket without a log line.
     pub(super) fn hang_up(&mut self, index: u32) {
         let connection = self.connections.at_mut(index);
-        self.rests -= connection.rest.len() as u64;
-        connection.hang_up(&mut self.arena);
+        self.shared.drops(&connection.rest);
+        connection.hang_up(self.shared.arena());
         connection.refused.clear();
-        self.count_memory(index);
+        self.shared.count(&mut self.connections, index);
         let connection = self.connections.at_mut(index);
         if connection.process.is_some() {
             self.processes.forget(index);
         }
         let connection = self.connections.at_mut(index);
         connection.blocked = Blocked::No;
-        self.forget_nap(index);
-        self.freed += 1;
+        self.naps.forget(self.connections.at_mut(index));
+        self.connections.freed(1);
         self.withdraw(index);
         self.leave_when_idle(index);
     }
@@ -202,51 +230,47 @@ impl DeviceLoop {
         if self.connections.at(index).ios == 0 {
             return;
         }
-        let fragments: Vec<u32> = self
-            .fragments
-            .iter()
-            .filter(|(_, fragment)| self.ios.at(fragment.io).connection == index)
-            .map(|(key, _)| key)
-            .collect();
-        for fragment in fragments {
+        for fragment in self.requests.fragments_of(index) {
             // Its I/O may have ended with another fragment.
-            if !self.fragments.is_live(fragment) {
+            if !self.requests.fragments().is_live(fragment) {
                 continue;
             }
-            match self.fragments.at(fragment).step {
+            match self.requests.fragment(fragment).step {
                 Step::Queued => {
-                    if let Some(ticket) = self.fragments.at(fragment).ticket {
+                    if let Some(ticket) = self.requests.fragment(fragment).ticket {
                         // A fragment that is in the device or shares a command ends by itself.
-                        let _ends_later = self.recorded_queue.cancel(self.now, ticket);
+                        let _ends_later = self.recorded_queue.cancel(self.time.now, ticket);
                     }
                 }
                 Step::Asking => self.withdraw_question(fragment),
                 _ => self.end_fragment(fragment, EIO),
             }
         }
-        let empty: Vec<u32> = self
-            .ios
-            .iter()
-            .filter(|(_, io)| io.connection == index && io.left == 0)
-            .map(|(key, _)| key)
-            .collect();
-        for io in empty {
-            if self.ios.is_live(io) {
+        for io in self.requests.empty_of(index) {
+            if self.requests.ios().is_live(io) {
                 self.end_io(io);
             }
+        }
+    }
+
+    /// Lets all that wait for caps go, whatever these say: connections whose volume ends pass them.
+    pub(super) fn pass_all_caps(&mut self) {
+        for index in self.connections.all() {
+            self.naps.forget(self.connections.at_mut(index));
+            self.connections.unblock_if(index, |why| matches!(why, Blocked::Cap(_)));
         }
     }
 
     /// Schedules the removal of a connection that is over and has no request under way.
     pub(super) fn leave_when_idle(&mut self, index: u32) {
         if self.is_leaving(index) {
-            self.leaving.push(index);
+            self.connections.leaves(index);
         }
     }
 
     fn is_leaving(&self, index: u32) -> bool {
         let connection = self.connections.at(index);
-        let ends = self.stopping || self.volumes.ends(connection.place);
+        let ends = self.stop.is_on() || self.volumes.ends(connection.place);
         let is_over = connection.receiving == Receiving::Over || ends;
         is_over && connection.is_idle()
     }
@@ -254,25 +278,31 @@ impl DeviceLoop {
     /// Removes connections that are over: between two rounds, so that none goes while it is being
     /// used.
     pub(super) fn close_finished(&mut self) {
-        let mut leaving = std::mem::take(&mut self.leaving);
-        for index in leaving.drain(..) {
+        let leaving = self.connections.next_leaving();
+        for &index in &leaving {
             if self.connections.is_live(index) && self.is_leaving(index) {
                 self.close_one(index);
             }
         }
-        self.leaving = leaving;
+        self.connections.left(leaving);
     }
 
     fn close_one(&mut self, index: u32) {
-        self.forget_nap(index);
+        self.naps.forget(self.connections.at_mut(index));
         let mut connection = self.connections.release(index);
         // Bytes after its last request are no longer parsed.
-        let left = connection.rest.len() as u64;
         #[cfg(test)]
-        let left = if planted::has(Bug::ForgetsRests) { 0 } else { left };
-        self.rests -= left;
+        if planted::has(Bug::ForgetsRests) {
+            connection.rest.clear();
+        }
+        self.shared.drops(&connection.rest);
         if connection.wire.is_some() {
-            self.tell_of_leave(&connection);
+            let reason = match connection.receiving {
+                Receiving::Over => "it said good-bye",
+                _ if self.stop.is_on() => "the server stops",
+                _ => "its volume was taken out",
+            };
+            self.names().tell_of_departure(self.time.now, &connection, reason, Level::Info);
         }
         if let Some(wire) = &mut connection.wire {
             wire.say_goodbye();
@@ -282,27 +312,12 @@ impl DeviceLoop {
         }
         debug_assert_eq!(connection.memory, 0, "a connection leaves memory behind");
         // Its client was made by this loop and is present.
-        let _known = self.recorded_queue.detach(self.now, connection.client);
+        let _known = self.recorded_queue.detach(self.time.now, connection.client);
         let served = self.recorded_queue.queue().observer().served(connection.client.index());
         self.recorded_queue.observer_mut().forget(connection.client.index());
-        self.count_served(connection.tenant, served.0 - connection.served_before);
+        self.tenants.count_served(connection.tenant, served.0 - connection.served_before);
         let volume = &self.volumes.at(connection.place).name;
         self.tenants.at_mut(connection.tenant).volume.clone_from(volume);
-        self.tenants.leave(self.now, &mut self.recorded_queue, connection.tenant);
-        self.divide();
-    }
-
-    /// A departed connection of a tenant has had this much device time, in nanoseconds.
-    pub(super) fn count_served(&mut self, tenant: u32, served: u64) {
-        let mut above = tenant;
-        loop {
-            if self.tenants.counts(above, tenant) {
-                self.tenants.at_mut(above).figures.served_ns += served;
-            }
-            if above == ROOT {
-                break;
-            }
-            above = self.tenants.at(above).parent;
-        }
+        self.leave_tenant(connection.tenant);
     }
 }

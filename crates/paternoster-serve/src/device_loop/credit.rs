@@ -19,72 +19,42 @@
 //! Invariant: a tenant that is short holds memory, so that some comes back or a client is
 //! disconnected for keeping it (`stall-timeout`).
 
-use super::DeviceLoop;
-use super::connection::Blocked;
-use super::io_fragment::{Fragment, Io};
+use super::connection::Connection;
+use super::io_fragment::Fragment;
 use crate::device::Work;
-use crate::nbd::transmission::Kind;
+use crate::nbd::transmission::{Kind, Request};
 
-/// A tenant is short when it may get less than what it holds divided by this.
-const HELD: u64 = 3;
+/// For how many bytes the next fragment of a request need not wait for the client of a short
+/// tenant. `there`: bytes of its payload that were read already.
+pub(super) fn sure(connection: &Connection, request: &Request, there: usize) -> u64 {
+    let sure = match (request.kind, &connection.wire) {
+        (Kind::Write, Some(wire)) => wire.arrived().map(|bytes| there as u64 + bytes),
+        (Kind::Read, Some(wire)) => wire.room().map(|room| room.saturating_sub(connection.memory)),
+        _ => None,
+    };
+    sure.unwrap_or(u64::MAX)
+}
 
-impl DeviceLoop {
-    /// Notes for how many bytes the next fragment of an I/O need not wait for the client. `there`:
-    /// bytes of its payload that were read already.
-    pub(super) fn look_at_credit(&mut self, io: u32, there: usize) {
-        let Io { connection: index, ref request, .. } = *self.ios.at(io);
-        let connection = self.connections.at(index);
-        let sure = match (request.kind, &connection.wire) {
-            (Kind::Read | Kind::Write, Some(wire)) if self.is_short(connection.tenant) => {
-                match request.kind {
-                    Kind::Write => wire.arrived().map(|bytes| there as u64 + bytes),
-                    _ => wire.room().map(|room| room.saturating_sub(connection.memory)),
-                }
-            }
-            _ => None,
-        };
-        self.connections.at_mut(index).sure = sure.unwrap_or(u64::MAX);
-    }
+/// Whether a fragment would wait for its client, that is `sure` for so many bytes.
+pub(super) fn is_beyond(fragment: &Fragment, sure: u64) -> bool {
+    let needed = match fragment.work {
+        Work::Read => fragment.span,
+        _ => fragment.length,
+    };
+    u64::from(needed) > sure
+}
 
-    /// Whether a tenant has so little left that its clients are no longer trusted.
-    pub(super) fn is_short(&self, tenant: u32) -> bool {
-        #[cfg(test)]
-        if super::planted::has(super::planted::Bug::LendsAll) {
-            return false;
-        }
-        let pools = [&self.pools.memory, &self.pools.fragments];
-        pools.iter().any(|pool| pool.may_get(tenant) < pool.held(tenant) / HELD)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Whether a fragment would wait for its client; checked again when the client makes progress.
-    pub(super) fn awaits_client(&mut self, index: u32, fragment: &Fragment) -> bool {
-        let needed = match fragment.work {
-            Work::Read => fragment.span,
-            _ => fragment.length,
-        };
-        let sure = self.connections.at(index).sure;
-        if u64::from(needed) <= sure {
-            return false;
-        }
-        self.block(index, Blocked::Client);
-        let now = self.now;
-        let connection = self.connections.at_mut(index);
-        if fragment.work == Work::Read {
-            connection.takes.owes(now);
-            // Otherwise it is looked at again when its memory comes back.
-            if connection.memory == 0 {
-                self.await_room(index);
-            }
-        } else {
-            connection.brings.owes(now);
-        }
-        true
-    }
-
-    /// A connection's socket has an event.
-    pub(super) fn client_moved(&mut self, index: u32) {
-        if self.connections.at(index).blocked == Blocked::Client {
-            self.unblock(index);
-        }
+    /// Does a read need its blocks in the answer's memory, and a write the bytes of its client
+    /// alone? Bytes 100 to 612 of blocks of 512 are two blocks.
+    #[test]
+    fn a_read_needs_whole_blocks() {
+        let of = |work| Fragment::new(0, work, (100, 512), (0, 1024), 0);
+        let (read, write) = (of(Work::Read), of(Work::Write { fua: false }));
+        assert!(is_beyond(&read, 1023) && !is_beyond(&read, 1024));
+        assert!(is_beyond(&write, 511) && !is_beyond(&write, 512));
     }
 }

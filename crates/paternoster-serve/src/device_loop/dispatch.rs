@@ -15,15 +15,13 @@
 use paternoster_core::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
 use super::DeviceLoop;
+use super::commands::Given;
 use crate::config::Level;
 use crate::device::lender::Loan;
-use crate::device::{Finished, Job, Work};
+use crate::device::{Job, Work};
 use crate::log::Entry;
 
 const EIO: i32 = 5;
-/// Bytes given to a device before it is asked what has ended: what was done at once is answered
-/// while it is in the cache, and its client goes on while the rest is done.
-const BURST: u64 = 128 << 10;
 /// Work of a round: commands, with one more for each 8 KiB beyond the first few; and ends, of which
 /// one command may have many.
 pub(super) const ROUND: u32 = 32;
@@ -44,16 +42,16 @@ impl DeviceLoop {
     /// the latest.
     pub(super) fn dispatch(&mut self) -> Option<Nanos> {
         let (mut work, mut ends) = (0, 0);
-        let began = self.now;
+        let began = self.time.now;
         loop {
             if work >= ROUND || ends >= ENDS || self.has_spent(began) {
-                self.lender.kick();
-                return Some(self.now);
+                self.commands.kick();
+                return Some(self.time.now);
             }
-            if self.unsent >= ENOUGH {
+            if self.replies.unsent() >= ENOUGH {
                 self.send_all();
             }
-            match self.recorded_queue.next(self.now) {
+            match self.recorded_queue.next(self.time.now) {
                 Output::Issue(command) => {
                     work += self.issue(command);
                 }
@@ -62,13 +60,12 @@ impl DeviceLoop {
                     self.bio_done(cookie, outcome);
                 }
                 Output::Wake(client) => {
-                    let connection = self.by_client[client.index() as usize];
-                    if self.connections.is_live(connection) {
+                    if let Some(connection) = self.connections.of_client(client) {
                         self.wake(connection);
                     }
                 }
                 Output::Wait { until, .. } => {
-                    self.lender.kick();
+                    self.commands.kick();
                     // What is done at once has ended by now.
                     if !self.reap() {
                         return until;
@@ -80,37 +77,43 @@ impl DeviceLoop {
 
     /// Whether a round has had its time.
     fn has_spent(&self, began: Nanos) -> bool {
-        self.at_once && self.in_device > 0 && self.clock.now() >= began + SPAN
+        self.commands.are_done_at_once()
+            && !self.commands.is_empty()
+            && self.time.clock.now() >= began + SPAN
     }
 
     /// Tells the queue what has ended; returns whether anything has.
     pub(super) fn reap(&mut self) -> bool {
-        if self.in_device == 0 {
+        if self.commands.is_empty() {
             return false;
         }
-        self.now = self.clock.now();
-        let any = self.lender.reap(self.now);
-        while let Some(Finished { slot, error }) = self.lender.ended(&mut self.loans) {
+        self.time.look();
+        let any = self.commands.reap(self.time.now);
+        while let Some((tag, error)) = self.commands.ended() {
             self.take_home();
-            let Some(tag) = self.tags[slot as usize].take() else { continue };
-            self.in_device -= 1;
+            let Some(tag) = tag else { continue };
             if error != 0 {
-                self.complain(self.fragment_of(tag), error);
-                self.tell_of_loss();
+                self.complain(tag, error);
             }
             let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
             // The tag was issued and has not been completed.
-            let _known = self.recorded_queue.complete(self.now, tag, outcome);
+            let _known = self.recorded_queue.complete(self.time.now, tag, outcome);
         }
         any
     }
 
-    /// Logs once that the device has lost data, if it has.
-    fn tell_of_loss(&mut self) {
-        let Some(errno) = self.lender.backend().lost().filter(|_| !self.told_of_loss) else {
-            return;
+    /// Logs that the device has failed a command, and once that it has lost data, if it has.
+    fn complain(&mut self, tag: Tag, errno: i32) {
+        let (volume, what) = match self.fragment_of(tag) {
+            None => (None, "a flush".to_owned()),
+            Some(fragment) => {
+                let fragment = self.requests.fragment(fragment);
+                let place = self.connections.at(self.requests.io(fragment.io).connection).place;
+                (Some(place), fragment.in_words())
+            }
         };
-        self.told_of_loss = true;
+        self.complaints.complain(self.time.now, &self.volumes, volume, &what, errno);
+        let Some(errno) = self.commands.loss() else { return };
         let error = std::io::Error::from_raw_os_error(errno);
         Entry::new(Level::Error, "loss").with("device", &*self.name).tell(format_args!(
             "device {}: a flush failed: {error}; data that were acknowledged may be lost, and \
@@ -124,10 +127,10 @@ impl DeviceLoop {
         let tag = command.tag;
         let (work, place) = self.gather(&command);
         if work == Work::Prefetch
-            && self.fragment_of(tag).is_some_and(|fragment| self.is_question(fragment))
+            && self.fragment_of(tag).is_some_and(|fragment| self.requests.is_question(fragment))
         {
             // The device has nothing to do for it: only its turn mattered.
-            let _known = self.recorded_queue.complete(self.now, tag, Outcome::OK);
+            let _known = self.recorded_queue.complete(self.time.now, tag, Outcome::OK);
             return 1;
         }
         let place = place.map(|place| self.volumes.at(place));
@@ -141,20 +144,16 @@ impl DeviceLoop {
             pieces: &[],
             sector: command.sector,
         };
-        let bytes = job.length;
-        if self.lender.submit(self.now, job, &mut self.loans).is_ok() {
-            self.tags[tag.index() as usize] = Some(tag);
-            self.given[tag.index() as usize] = self.now;
-            self.in_device += 1;
-            self.burst += bytes;
-            if self.burst >= BURST && self.lender.backend().deadline() == Some(Nanos::ZERO) {
-                self.burst = 0;
+        match self.commands.give(self.time.now, tag, job) {
+            Given::Taken => {}
+            Given::Burst => {
                 self.reap();
             }
-        } else {
-            self.take_home();
-            // Just issued.
-            let _known = self.recorded_queue.requeue(self.now, tag);
+            Given::Refused => {
+                self.take_home();
+                // Just issued.
+                let _known = self.recorded_queue.requeue(self.time.now, tag);
+            }
         }
         1 + command.sectors.saturating_sub(FEW) / SECTORS
     }
@@ -166,8 +165,8 @@ impl DeviceLoop {
 
     /// Memory that was or should have been lent goes back to its fragments.
     fn take_home(&mut self) {
-        while let Some(Loan { whose, block, .. }) = self.loans.pop() {
-            let fragment = self.fragments.at_mut(whose);
+        while let Some(Loan { whose, block, .. }) = self.commands.returned() {
+            let fragment = self.requests.fragment_mut(whose);
             let memory =
                 if fragment.reads_first { &mut fragment.edges } else { &mut fragment.block };
             *memory = Some(block);
@@ -182,14 +181,14 @@ impl DeviceLoop {
         let mut found = None;
         for cookie in self.recorded_queue.queue().cookies(command.tag) {
             let whose = index_of(cookie);
-            let fragment = self.fragments.at_mut(whose);
-            let place = self.connections.at(self.ios.at(fragment.io).connection).place;
+            let place = self.connections.at(self.requests.owner(whose)).place;
+            let fragment = self.requests.fragment_mut(whose);
             let work = if fragment.reads_first { Work::Read } else { fragment.work };
             found = Some((work, place));
             let memory =
                 if fragment.reads_first { &mut fragment.edges } else { &mut fragment.block };
             if let Some(block) = memory.take() {
-                self.loans.push(Loan { whose, length: fragment.span, block });
+                self.commands.lend(Loan { whose, length: fragment.span, block });
             }
         }
         let (work, place) = found.expect("a command carries bios");
@@ -214,15 +213,14 @@ impl DeviceLoop {
             Status::Failed(errno) => errno,
             Status::Cancelled => EIO,
         };
-        let fragment = self.fragments.at_mut(index);
-        fragment.ticket = None;
-        let connection = self.ios.at(fragment.io).connection;
+        self.requests.fragment_mut(index).ticket = None;
+        let connection = self.requests.owner(index);
         self.tenants.at_mut(self.connections.at(connection).tenant).under_way -= 1;
-        self.queue_limit.ended(self.now);
-        if self.fragments.at(index).reads_first && error == 0 {
+        self.shared.queue_limit.ended(self.time.now);
+        if self.requests.fragment(index).reads_first && error == 0 {
             self.mend_edges(index);
             self.submit(index);
-        } else if error == 0 && self.is_question(index) {
+        } else if error == 0 && self.requests.is_question(index) {
             self.await_survey(index);
         } else {
             self.end_fragment(index, error);
@@ -231,7 +229,7 @@ impl DeviceLoop {
 
     /// A ragged write has read its edges: fills them in.
     fn mend_edges(&mut self, index: u32) {
-        let fragment = self.fragments.at_mut(index);
+        let fragment = self.requests.fragment_mut(index);
         fragment.reads_first = false;
         let Some(edges) = fragment.edges.take() else { return };
         let (first, span) = (fragment.skew(), fragment.span as usize);
@@ -241,8 +239,8 @@ impl DeviceLoop {
             bytes[..first].copy_from_slice(&around[..first]);
             bytes[last..span].copy_from_slice(&around[last..span]);
         }
-        let connection = self.ios.at(self.fragments.at(index).io).connection;
-        self.give_back(connection, edges);
+        let connection = self.requests.owner(index);
+        self.shared.give_back(&mut self.connections, connection, edges);
     }
 }
 

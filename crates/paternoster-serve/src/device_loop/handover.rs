@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use paternoster_core::Nanos;
-use rustix::event::epoll;
 
 use super::DeviceLoop;
 use super::connection::{Connection, Pace, Receiving};
@@ -37,6 +36,7 @@ use super::io_fragment::{Io, Step};
 use super::outbox::Outbox;
 #[cfg(test)]
 use super::planted::{self, Bug};
+use super::requests::Requests;
 use super::tenants::BUCKETS;
 use crate::config::Level;
 use crate::control::snapshot::Figures;
@@ -105,6 +105,66 @@ pub(crate) struct Resumed {
     pub figures: Figures,
 }
 
+/// Whether a loop's connections are given away.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    /// Another process asks for the loop's connections.
+    leave: Option<Leave>,
+    /// It has them.
+    has_left: bool,
+    /// Files with a failed flush, as it was told.
+    told_lost: KnownLosses,
+}
+
+impl Handover {
+    /// Whether another process asks for the connections.
+    #[inline]
+    pub(super) const fn is_asked(&self) -> bool {
+        self.leave.is_some()
+    }
+
+    /// Whether another process has them.
+    pub(super) const fn is_done(&self) -> bool {
+        self.has_left
+    }
+
+    /// What is told of the files: until they are given, no other flush may fail.
+    fn tells(&mut self, files: &[Giving]) {
+        self.told_lost = KnownLosses::told(files);
+    }
+
+    /// Another process asks for the connections, and what is under way may take until then.
+    ///
+    /// # Errors
+    /// Another one does already.
+    fn asks(&mut self, leave: Leave, now: Nanos) -> Result<(), Leave> {
+        if self.is_asked() {
+            return Err(leave);
+        }
+        let by = Some(now + leave.patience);
+        self.leave = Some(Leave { by, ..leave });
+        Ok(())
+    }
+
+    /// When to give up, while another process asks.
+    fn by(&self) -> Option<Nanos> {
+        self.leave.as_ref().and_then(|leave| leave.by)
+    }
+
+    /// Answers the other process, and waits for its verdict if it gets something.
+    fn settle(&mut self, told: Result<Leaving, String>) -> Verdict {
+        let Some(leave) = self.leave.take() else { return Verdict::Resume };
+        let gives = told.is_ok();
+        let heard = leave.answer.send(told).is_ok();
+        let verdict = match gives && heard {
+            true => leave.verdict.recv().unwrap_or(Verdict::Resume),
+            false => Verdict::Resume,
+        };
+        self.has_left = verdict == Verdict::Gone;
+        verdict
+    }
+}
+
 impl DeviceLoop {
     pub(super) fn read_of_handover(&mut self, message: HandoverMessage) {
         match message {
@@ -112,13 +172,16 @@ impl DeviceLoop {
                 let _gone = answer.send(self.files_to_hand_over());
             }
             HandoverMessage::Tenants(all) => self.take_tenants(&all),
-            HandoverMessage::Leave(leave) if self.stopping || self.leave.is_some() => {
-                let _gone = leave.answer.send(Err("it is ending already".to_owned()));
-            }
-            HandoverMessage::Leave(mut leave) => {
-                self.now = self.clock.now();
-                leave.by = Some(self.now + leave.patience);
-                self.leave = Some(leave);
+            HandoverMessage::Leave(leave) => {
+                self.time.look();
+                let ends = if self.stop.is_on() {
+                    Some(leave)
+                } else {
+                    self.handover.asks(leave, self.time.now).err()
+                };
+                if let Some(leave) = ends {
+                    let _gone = leave.answer.send(Err("it is ending already".to_owned()));
+                }
             }
         }
     }
@@ -128,14 +191,14 @@ impl DeviceLoop {
         if let Some(name) = self.volumes.any_drained() {
             return Err(format!("volume {name} is drained, or goes: resume it, or try again"));
         }
-        let files = self.lender.backend().to_hand_over();
-        self.told_lost = KnownLosses::told(&files);
+        let files = self.commands.backend().to_hand_over();
+        self.handover.tells(&files);
         Ok(files)
     }
 
     /// Whether a connection must not be read from, because another process is to have it.
     pub(super) fn holds_back(&self, index: u32) -> bool {
-        if self.leave.is_none() {
+        if !self.handover.is_asked() {
             return false;
         }
         let connection = self.connections.at(index);
@@ -150,35 +213,29 @@ impl DeviceLoop {
         }
         let changes = |connection: &Connection| match connection.receiving {
             Receiving::Splitting { io } if connection.wire.is_some() && !is_given(connection) => {
-                self.ios.at(io).request.kind != Kind::Read
+                self.requests.io(io).request.kind != Kind::Read
             }
             _ => false,
         };
         !self.is_waited_for()
-            && self.fragments.iter().all(|(_, fragment)| fragment.step == Step::Filling)
+            && self.requests.fragments().iter().all(|(_, fragment)| fragment.step == Step::Filling)
             && !self.connections.iter().any(|(_, connection)| changes(connection))
     }
 
     /// Gives connections away as soon as possible, or gives up.
     pub(super) fn leave_if_quiet(&mut self) {
-        let Some(by) = self.leave.as_ref().and_then(|leave| leave.by) else { return };
+        let Some(by) = self.handover.by() else { return };
         let is_quiet = self.is_quiet();
-        if !is_quiet && !self.stopping && self.now < by {
+        if !is_quiet && !self.stop.is_on() && self.time.now < by {
             return;
         }
-        let Some(leave) = self.leave.take() else { return };
-        let told = match is_quiet && !self.stopping {
+        let told = match is_quiet && !self.stop.is_on() {
             true => self.leaving(),
-            false if self.stopping => Err("it is ending already".to_owned()),
+            false if self.stop.is_on() => Err("it is ending already".to_owned()),
             false => Err(format!("what is under way does not end: {}", self.under_way())),
         };
-        let gives = told.is_ok();
-        let heard = leave.answer.send(told).is_ok();
-        let verdict = match gives && heard {
-            true => leave.verdict.recv().unwrap_or(Verdict::Resume),
-            false => Verdict::Resume,
-        };
-        self.now = self.clock.now();
+        let verdict = self.handover.settle(told);
+        self.time.look();
         match verdict {
             Verdict::Resume => self.go_on(),
             Verdict::Gone => self.give_connections_away(),
@@ -188,89 +245,36 @@ impl DeviceLoop {
     fn leaving(&self) -> Result<Leaving, String> {
         // The kernel has reported it here, and will not there: the other's next flush would
         // succeed.
-        if !self.told_lost.are_all(&self.lender.backend().to_hand_over()) {
+        if !self.handover.told_lost.are_all(&self.commands.backend().to_hand_over()) {
             return Err("a flush has failed since it heard of the files: try again".to_owned());
         }
         let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
         for (_, connection) in self.connections.iter() {
             let Some(wire) = &connection.wire else { continue };
-            match self.leaving_connection(connection)? {
+            match leaving_connection(&self.requests, connection)? {
                 Some(given) => leaving.connections.push(given),
                 None => leaving.stay[usize::from(!wire.is_secure())] += 1,
             }
         }
-        let there = self.tenants.iter().skip(1).filter(|(_, node)| !node.is_gone);
+        let there = self.tenants.present();
         leaving.tenants.extend(there.map(|(_, node)| TenantState {
             device: self.name.clone(),
             name: node.name.clone(),
             figures: node.figures.clone(),
-            ahead: node.cap.ahead(self.now),
+            ahead: node.cap.ahead(self.time.now),
         }));
         Ok(leaving)
     }
 
-    fn leaving_connection(
-        &self,
-        connection: &Connection,
-    ) -> Result<Option<LeavingConnection>, String> {
-        let socket = connection.wire.as_ref().and_then(Wire::to_hand_over);
-        let (Some(socket), Some(identity)) = (socket, &connection.identity) else {
-            return Ok(None);
-        };
-        let Some((output, owed, behind)) = connection.out.to_hand_over() else {
-            return Err(format!("{}: a read of it waits for others", connection.peer));
-        };
-        let mut input = Vec::new();
-        let within = |io: u32, cut: u64| {
-            let Io { request, error, answered, .. } = self.ios.at(io);
-            let (asked, error, answered) = (Asked::of(request), *error, *answered);
-            Reading::Within { asked, cut, error, answered, owed }
-        };
-        let reading = match connection.receiving {
-            Receiving::Header => Reading::Header,
-            Receiving::Over => Reading::Over,
-            Receiving::Splitting { io } => within(io, self.ios.at(io).cut),
-            Receiving::Payload { io, fragment } => {
-                let mut cut = self.ios.at(io).cut;
-                if let Some(fragment) = fragment.map(|fragment| self.fragments.at(fragment)) {
-                    cut -= u64::from(fragment.length);
-                    let (from, to) = (fragment.skew(), fragment.skew() + fragment.filled as usize);
-                    let bytes = fragment.block.as_ref().map(|block| &block.bytes()[from..to]);
-                    #[cfg(test)]
-                    let bytes = bytes.filter(|_| !planted::has(Bug::ForgetsFilled));
-                    input.extend_from_slice(bytes.unwrap_or_default());
-                }
-                within(io, cut)
-            }
-            Receiving::Skipping { left } => match &connection.refusal {
-                Some((request, Refusal { errno, text })) => {
-                    let (asked, errno, text) = (Asked::of(request), *errno, text.clone());
-                    Reading::Skipping { left, asked, errno, text }
-                }
-                None => return Err(format!("{}: payload of no request", connection.peer)),
-            },
-        };
-        input.extend_from_slice(&connection.rest);
-        let state = ConnectionState {
-            words: connection.peer.words.clone(),
-            identity: identity.clone(),
-            negotiated: connection.negotiated.clone(),
-            reading,
-            figures: connection.figures.clone(),
-        };
-        Ok(Some(HandedConnection { socket, state, input, output, behind }))
-    }
-
     /// The handover is off: all connections are read from again.
     fn go_on(&mut self) {
-        let all: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
-        for index in all {
-            let (now, connection) = (self.now, self.connections.at_mut(index));
+        for index in self.connections.all() {
+            let (now, connection) = (self.time.now, self.connections.at_mut(index));
             connection.readable = true;
             // That nothing has moved was not the client's fault.
             connection.takes.begin_again(now);
             connection.brings.begin_again(now);
-            self.make_ready(index);
+            self.connections.make_ready(index);
         }
     }
 
@@ -282,11 +286,12 @@ impl DeviceLoop {
         for index in given {
             let socket = self.connections.at(index).wire.as_ref().and_then(Wire::socket);
             // The other process has it open: its events would still arrive here.
-            let _known = socket.map(|socket| epoll::delete(&self.poll, socket));
+            if let Some(socket) = socket {
+                self.poller.forget(socket);
+            }
             self.hang_up(index);
         }
-        self.has_left = true;
-        self.stop();
+        self.stop_soon();
     }
 
     /// A connection goes on where it was at another process.
@@ -303,7 +308,7 @@ impl DeviceLoop {
         };
         connection.out = Outbox::taken(output, owed, behind);
         if !connection.out.is_empty() {
-            connection.takes.owes(self.now);
+            connection.takes.owes(self.time.now);
         }
         let done = match reading {
             Reading::Header => Ok(()),
@@ -340,7 +345,7 @@ impl DeviceLoop {
         let made = Io {
             connection: index,
             request,
-            arrived: self.now,
+            arrived: self.time.now,
             cut,
             left: 0,
             answered,
@@ -348,10 +353,10 @@ impl DeviceLoop {
             then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
             silent: false,
         };
-        let Ok(io) = self.ios.insert(made) else {
+        let Some(io) = self.requests.begin(made) else {
             return Err("there is no room for its request".to_owned());
         };
-        self.count_io(self.connections.at(index).tenant, 0, 1);
+        self.shared.begin_io(self.connections.at(index).tenant);
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
         connection.reads += u32::from(request.kind == Kind::Read);
@@ -361,7 +366,7 @@ impl DeviceLoop {
         };
         if request.kind == Kind::Write {
             connection.brings = Pace::default();
-            connection.brings.owes(self.now);
+            connection.brings.owes(self.time.now);
         }
         self.volumes.begins(connection.place);
         Ok(())
@@ -369,10 +374,10 @@ impl DeviceLoop {
 
     /// Takes over what tenants got, and how long they must still wait.
     fn take_tenants(&mut self, all: &[TenantState]) {
-        self.now = self.clock.now();
+        self.time.look();
         for state in all.iter().filter(|state| state.device == self.name) {
             let Some(place) = self.tenants.find(&state.name) else { continue };
-            let now = self.now;
+            let now = self.time.now;
             let node = self.tenants.at_mut(place);
             if state.figures.latency_log2_us.len() == BUCKETS {
                 node.figures.add(&state.figures);
@@ -392,6 +397,59 @@ impl DeviceLoop {
             ),
         );
     }
+}
+
+/// A connection as it is given away; nothing: it stays here.
+fn leaving_connection(
+    requests: &Requests,
+    connection: &Connection,
+) -> Result<Option<LeavingConnection>, String> {
+    let socket = connection.wire.as_ref().and_then(Wire::to_hand_over);
+    let (Some(socket), Some(identity)) = (socket, &connection.identity) else {
+        return Ok(None);
+    };
+    let Some((output, owed, behind)) = connection.out.to_hand_over() else {
+        return Err(format!("{}: a read of it waits for others", connection.peer));
+    };
+    let mut input = Vec::new();
+    let within = |io: u32, cut: u64| {
+        let Io { request, error, answered, .. } = requests.io(io);
+        let (asked, error, answered) = (Asked::of(request), *error, *answered);
+        Reading::Within { asked, cut, error, answered, owed }
+    };
+    let reading = match connection.receiving {
+        Receiving::Header => Reading::Header,
+        Receiving::Over => Reading::Over,
+        Receiving::Splitting { io } => within(io, requests.io(io).cut),
+        Receiving::Payload { io, fragment } => {
+            let mut cut = requests.io(io).cut;
+            if let Some(fragment) = fragment.map(|fragment| requests.fragment(fragment)) {
+                cut -= u64::from(fragment.length);
+                let (from, to) = (fragment.skew(), fragment.skew() + fragment.filled as usize);
+                let bytes = fragment.block.as_ref().map(|block| &block.bytes()[from..to]);
+                #[cfg(test)]
+                let bytes = bytes.filter(|_| !planted::has(Bug::ForgetsFilled));
+                input.extend_from_slice(bytes.unwrap_or_default());
+            }
+            within(io, cut)
+        }
+        Receiving::Skipping { left } => match &connection.refusal {
+            Some((request, Refusal { errno, text })) => {
+                let (asked, errno, text) = (Asked::of(request), *errno, text.clone());
+                Reading::Skipping { left, asked, errno, text }
+            }
+            None => return Err(format!("{}: payload of no request", connection.peer)),
+        },
+    };
+    input.extend_from_slice(&connection.rest);
+    let state = ConnectionState {
+        words: connection.peer.words.clone(),
+        identity: identity.clone(),
+        negotiated: connection.negotiated.clone(),
+        reading,
+        figures: connection.figures.clone(),
+    };
+    Ok(Some(HandedConnection { socket, state, input, output, behind }))
 }
 
 /// Whether the connection can be given to another process.

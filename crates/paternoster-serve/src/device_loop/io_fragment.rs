@@ -132,6 +132,20 @@ impl Fragment {
         (self.offset - self.start) as usize
     }
 
+    /// What the device does for it now, in words.
+    pub(super) fn in_words(&self) -> String {
+        let work = match self.work {
+            _ if self.reads_first => "read",
+            Work::Read => "read",
+            Work::Write { .. } => "write",
+            Work::Discard => "trim",
+            Work::Zero { .. } => "write of zeroes",
+            Work::Prefetch => "read ahead",
+            Work::Flush => "flush",
+        };
+        format!("{work} of {} bytes at {}", self.length, self.offset)
+    }
+
     /// Whether it changes what is on the volume.
     pub(super) const fn is_change(&self) -> bool {
         matches!(self.work, Work::Write { .. } | Work::Discard | Work::Zero { .. })

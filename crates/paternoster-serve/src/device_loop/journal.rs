@@ -11,16 +11,29 @@
 //! Processes that use a file (FUSE) come and go with each shell command: they are logged at
 //! `debug`.
 
-use super::DeviceLoop;
-use super::connection::{Connection, Receiving};
+use paternoster_core::Nanos;
+
+use super::connection::Connection;
+use super::tenants::Tenants;
+use super::volumes::Volumes;
 use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::log::Entry;
 
-impl DeviceLoop {
+/// What connections are named by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names<'a> {
+    /// The device.
+    pub device: &'a str,
+    /// Its volumes.
+    pub volumes: &'a Volumes,
+    /// Its tenants.
+    pub tenants: &'a Tenants,
+}
+
+impl Names<'_> {
     /// Logs that a client has come.
-    pub(super) fn tell_of_arrival(&self, index: u32) {
-        let connection = self.connections.at(index);
+    pub(super) fn tell_of_arrival(&self, connection: &Connection) {
         let tenant = &self.tenants.at(connection.tenant).name;
         let readonly = if connection.negotiated.facts.readonly { ", read-only" } else { "" };
         self.entry_of(connection, Level::Info, "connect").tell_of(
@@ -33,21 +46,15 @@ impl DeviceLoop {
         );
     }
 
-    /// Logs that a client goes whose socket is still open.
-    pub(super) fn tell_of_leave(&self, connection: &Connection) {
-        let reason = if connection.receiving == Receiving::Over {
-            "it said good-bye"
-        } else if self.stopping {
-            "the server stops"
-        } else {
-            "its volume was taken out"
-        };
-        self.tell_of_departure(connection, reason, Level::Info);
-    }
-
     /// Logs that a client goes, and why.
-    pub(super) fn tell_of_departure(&self, connection: &Connection, reason: &str, level: Level) {
-        let passed = (self.now - connection.came).0 / 1_000_000;
+    pub(super) fn tell_of_departure(
+        &self,
+        now: Nanos,
+        connection: &Connection,
+        reason: &str,
+        level: Level,
+    ) {
+        let passed = (now - connection.came).0 / 1_000_000;
         let Figures { reads, read_bytes, writes, write_bytes, flushes, errors, .. } =
             connection.figures;
         let tenant = &self.tenants.at(connection.tenant).name;
@@ -79,7 +86,7 @@ impl DeviceLoop {
     fn entry_of(&self, connection: &Connection, level: Level, event: &'static str) -> Entry {
         let level = if connection.process.is_some() { Level::Debug } else { level };
         Entry::new(level, event)
-            .with("device", &*self.name)
+            .with("device", self.device)
             .with("volume", &*self.volumes.at(connection.place).name)
             .with("tenant", &*self.tenants.at(connection.tenant).name)
             .with("peer", &*connection.peer.words)

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! tenant    requests: 4, 7     data: 2, 5, 9        by number, the first asked first
-//! loop      (when, tenant, which line)              one time for each line that is not empty
+//! due       (when, tenant, which line)              one time for each line that is not empty
 //! ```
 //!
 //! When a line's time comes, its first connection is let go; the next one is considered once the
@@ -13,17 +13,19 @@
 //! Tenants of a group with a cap have lines of their own: at most one connection of each line tries
 //! the group's cap at a time.
 //!
-//! Invariants: I1 a line that is not empty has one time in `naps`; I2 a connection is in one line
+//! Invariants: I1 a line that is not empty has one time in `due`; I2 a connection is in one line
 //! at most, under the number of its `nap`.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use paternoster_core::Nanos;
 
-use super::DeviceLoop;
 use super::caps::Passing;
-use super::connection::Blocked;
+use super::connection::Connection;
+use super::tenants::Tenants;
 
 /// Lines of a tenant: for requests, and for data.
-pub(super) const LINES: usize = 2;
+const LINES: usize = 2;
 
 /// The line in which to wait for this.
 const fn line_of(what: Passing) -> usize {
@@ -38,104 +40,168 @@ const fn waits_for(line: usize) -> Passing {
     if line == 0 { Passing::Request } else { Passing::Data(0) }
 }
 
-impl DeviceLoop {
-    /// Whether the caps of a connection's tenant let something pass; otherwise the connection is
-    /// blocked.
+/// Connections that wait for the same cap.
+#[derive(Debug, Default)]
+struct Line {
+    /// By number.
+    connections: BTreeMap<u64, u32>,
+    /// When to look at it.
+    until: Option<Nanos>,
+}
+
+/// The connections that wait for caps.
+#[derive(Debug, Default)]
+pub(super) struct Naps {
+    /// Whether there is any cap.
+    capped: bool,
+    /// By tenant.
+    lines: Vec<[Line; LINES]>,
+    /// When to look at which line of which tenant.
+    due: BTreeSet<(Nanos, u32, usize)>,
+    /// The last number given in a line.
+    last: u64,
+    /// How often a cap was looked at.
+    #[cfg(test)]
+    looks: u64,
+}
+
+impl Naps {
+    /// Of tenants with these caps.
+    pub(super) fn new(tenants: &Tenants) -> Naps {
+        Naps { capped: has_caps(tenants), ..Naps::default() }
+    }
+
+    /// The caps have changed.
+    pub(super) fn caps_changed(&mut self, tenants: &Tenants) {
+        self.capped = has_caps(tenants);
+    }
+
+    /// Whether there is any cap.
+    pub(super) const fn is_capped(&self) -> bool {
+        self.capped
+    }
+
+    /// Whether the caps of a connection's tenant let something pass.
     ///
-    /// While a volume is drained, or the server stops, accepted requests do not wait.
-    pub(super) fn is_within_caps(&mut self, index: u32, what: Passing) -> bool {
-        let connection = self.connections.at(index);
-        let ends = self.stopping || self.volumes.is_drained(connection.place);
-        if !self.capped || ends {
-            return true;
-        }
+    /// # Errors
+    /// Until when they do not: it waits in line.
+    pub(super) fn is_within(
+        &mut self,
+        tenants: &Tenants,
+        now: Nanos,
+        (index, connection): (u32, &mut Connection),
+        what: Passing,
+    ) -> Result<(), Nanos> {
         #[cfg(test)]
         {
-            self.cap_looks += 1;
+            self.looks += 1;
         }
         crate::tally::looked(1);
         let (tenant, line) = (connection.tenant, line_of(what));
         let own = connection.nap.filter(|(of, _)| *of == line).map(|(_, number)| number);
-        let first = self.tenants.at(tenant).naps[line].first_key_value().map(|(first, _)| *first);
+        let first = self.line(tenant, line).connections.first_key_value().map(|(first, _)| *first);
         let is_behind = first.is_some_and(|first| own.is_none_or(|own| first < own));
-        let until = self.tenants.open_at(tenant, what);
-        self.forget_nap(index);
-        if until <= self.now && !is_behind {
-            return true;
+        let until = tenants.open_at(tenant, what);
+        self.forget(connection);
+        if until <= now && !is_behind {
+            return Ok(());
         }
         let number = own.unwrap_or_else(|| {
-            self.napped += 1;
-            self.napped
+            self.last += 1;
+            self.last
         });
-        self.connections.at_mut(index).nap = Some((line, number));
-        self.tenants.at_mut(tenant).naps[line].insert(number, index);
+        connection.nap = Some((line, number));
+        self.line(tenant, line).connections.insert(number, index);
         self.set_time(tenant, line, until);
-        self.block(index, Blocked::Cap(until));
-        false
-    }
-
-    /// Something passes the caps of a connection's tenant.
-    pub(super) fn charge(&mut self, index: u32, what: Passing) {
-        if self.capped {
-            self.tenants.charge(self.connections.at(index).tenant, self.now, what);
-        }
+        Err(until)
     }
 
     /// A connection no longer waits for a cap.
-    pub(super) fn forget_nap(&mut self, index: u32) {
-        let connection = self.connections.at_mut(index);
+    pub(super) fn forget(&mut self, connection: &mut Connection) {
         if let Some((line, number)) = connection.nap.take() {
-            self.tenants.at_mut(connection.tenant).naps[line].remove(&number);
+            self.line(connection.tenant, line).connections.remove(&number);
         }
     }
 
-    /// Sets when to look at a line, if it has no time yet.
-    fn set_time(&mut self, tenant: u32, line: usize, when: Nanos) {
-        let node = self.tenants.at_mut(tenant);
-        if node.nap_until[line].is_none() {
-            node.nap_until[line] = Some(when);
-            self.naps.insert((when, tenant, line));
+    /// A tenant has gone, and its lines with it.
+    pub(super) fn forget_tenant(&mut self, tenant: u32) {
+        if let Some(lines) = self.lines.get_mut(tenant as usize) {
+            *lines = Default::default();
         }
     }
 
-    /// Lets connections go whose time has come.
-    pub(super) fn wake_sleepers(&mut self) {
-        let now = self.now;
-        while let Some(&entry) = self.naps.first().filter(|(when, ..)| *when <= now) {
-            self.naps.remove(&entry);
+    /// When to look at the next line.
+    pub(super) fn next_at(&self) -> Option<Nanos> {
+        self.due.first().map(|&(until, ..)| until)
+    }
+
+    /// The next connection whose time has come.
+    pub(super) fn wake(&mut self, tenants: &Tenants, now: Nanos) -> Option<u32> {
+        while let Some(&entry) = self.due.first().filter(|(when, ..)| *when <= now) {
+            self.due.remove(&entry);
             let (_, tenant, line) = entry;
+            let is_empty = {
+                let line = self.line(tenant, line);
+                line.until = None;
+                line.connections.is_empty()
+            };
             // A tenant whose last connection has gone took its lines with it.
-            let Some(node) = self.tenants.get_mut(tenant) else { continue };
-            node.nap_until[line] = None;
-            if node.naps[line].is_empty() {
+            if is_empty {
                 continue;
             }
-            let until = self.tenants.open_at(tenant, waits_for(line));
+            let until = tenants.open_at(tenant, waits_for(line));
             if until > now {
                 self.set_time(tenant, line, until);
                 continue;
             }
-            let first = self.tenants.at_mut(tenant).naps[line].pop_first();
-            if !self.tenants.at(tenant).naps[line].is_empty() {
+            let first = self.line(tenant, line).connections.pop_first();
+            if !self.line(tenant, line).connections.is_empty() {
                 // Once this one has been charged.
                 self.set_time(tenant, line, Nanos(now.0 + 1));
             }
-            if let Some((_, index)) = first
-                && matches!(self.connections.at(index).blocked, Blocked::Cap(_))
-            {
-                self.unblock(index);
+            if let Some((_, index)) = first {
+                return Some(index);
             }
+        }
+        None
+    }
+
+    /// Sets when to look at a line, if it has no time yet.
+    fn set_time(&mut self, tenant: u32, line: usize, when: Nanos) {
+        let until = &mut self.line(tenant, line).until;
+        if until.is_none() {
+            *until = Some(when);
+            self.due.insert((when, tenant, line));
         }
     }
 
-    /// Lets all go, whatever their caps say: connections whose volume ends pass them.
-    pub(super) fn wake_all_sleepers(&mut self) {
-        let connections: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
-        for index in connections {
-            self.forget_nap(index);
-            if matches!(self.connections.at(index).blocked, Blocked::Cap(_)) {
-                self.unblock(index);
-            }
+    fn line(&mut self, tenant: u32, line: usize) -> &mut Line {
+        let place = tenant as usize;
+        if self.lines.len() <= place {
+            self.lines.resize_with(place + 1, Default::default);
         }
+        &mut self.lines[place][line]
     }
+
+    /// How often a cap was looked at.
+    #[cfg(test)]
+    pub(super) const fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// Whether no connection waits, and no line has a time.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty() && self.lines.iter().flatten().all(|line| line.connections.is_empty())
+    }
+
+    /// Whether there are caps is overlooked.
+    #[cfg(test)]
+    pub(super) const fn overlook(&mut self, capped: bool) {
+        self.capped = capped;
+    }
+}
+
+fn has_caps(tenants: &Tenants) -> bool {
+    tenants.iter().any(|(_, node)| node.cap.limits())
 }

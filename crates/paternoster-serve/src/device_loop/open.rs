@@ -9,44 +9,44 @@
 //! kernel's: `nr_requests` is as large as the queue, because what waits is bounded by memory; and
 //! bfq's `low_latency` is off, because it favours the latest client over the weights.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::table::Table;
 use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer, Values};
-use rustix::event::epoll;
 
-use super::busy_poll::BusyPoll;
+use super::commands::Commands;
 use super::complaints::Complaints;
+use super::connection_table::Connections;
 use super::geometry::{self, Place};
-use super::handover::{self, Resumed};
+use super::handover::{self, Handover, Resumed};
 use super::inbox::{Slot, inbox, unanswered};
+use super::naps::Naps;
 use super::policy::Policy;
+use super::poller::Poller;
 use super::processes::Processes;
 use super::queue_limit::QueueLimit;
-use super::range_lock::RangeLocks;
 use super::reload::Reload;
+use super::replies::Replies;
+use super::requests::Requests;
 use super::seats;
-use super::shared::Pools;
+use super::settings::Settings;
+use super::shared::Shared;
+use super::stop::Stop;
 use super::surveys::Surveys;
 use super::tenants::Tenants;
-use super::turns::Turns;
+use super::time::Time;
 use super::volumes::Volumes;
-use super::{
-    DeviceLoop, DeviceLoopHandle, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, receive, watch,
-};
-use crate::clock::Clock;
+use super::{DeviceLoop, DeviceLoopHandle, Seat, receive};
 use crate::config::{self, Config, Identity};
 use crate::control::order::{Asked, Order};
 use crate::device;
 use crate::device::arena::{Arena, LARGEST};
 use crate::device::lender::Lender;
 use crate::fuse::call::Call;
-use crate::host::notify::Pulse;
 use crate::host::peer::Peer;
 use crate::host::plain_file;
 use crate::nbd::{ExportFacts, Negotiated};
@@ -170,17 +170,13 @@ impl DeviceLoop {
         set_attributes(device, limits.requests, &mut recorded_queue)
             .map_err(|error| told(&error))?;
         let (slot, inbox) = inbox().map_err(|error| told(&error))?;
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told(&error))?;
-        watch(&poll, inbox.bell(), TOKEN_INBOX, epoll::EventFlags::IN).map_err(|e| told(&e))?;
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let poller = Poller::new(inbox, processors).map_err(|error| told(&error))?;
         if let Some(wakeup) = lender.backend().wakeup() {
-            // Edge-triggered: a ring's event for what was reaped already must not be reported over
-            // and over.
-            let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
+            poller.add_wakeup(wakeup).map_err(|error| told(&error))?;
         }
         let surveys = lender.survey_wakeup().ok_or_else(|| told(&"no more file descriptors"))?;
-        let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        watch(&poll, surveys, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
+        poller.add_wakeup(surveys).map_err(|error| told(&error))?;
         let exports: Vec<ExportFacts> =
             places.iter().map(|place| place.export_facts(&facts)).collect();
         let processes = Processes::new(config, &exports);
@@ -190,77 +186,30 @@ impl DeviceLoop {
         queue_limit.divide(&tenants);
         // A fragment is a request of the queue at most. In legacy pools each kind of I/O has a
         // third of them; beyond that sleepers are served in turn, without regard to the tenant.
-        let pools = Pools::new(arena.length() as u64, 2 * limits.bios, limits.requests);
-        let capped = tenants.iter().any(|(_, node)| node.cap.limits());
-        let at_once = lender.backend().does_at_once();
+        let of_one = share_of_one(&config.server, device);
+        let shared = Shared::new((arena, of_one), 2 * limits.bios, limits.requests, queue_limit);
+        let naps = Naps::new(&tenants);
         let device_loop = DeviceLoop {
             name: device.name.clone(),
-            lender,
-            arena,
+            commands: Commands::new(lender, &facts),
             recorded_queue,
             volumes: Volumes::new(&device.name, places, line_end, &options.system),
-            capped,
-            at_once,
             tenants,
-            pools,
-            queue_limit,
-            verbose: config.server.tells_requests(),
-            connection_memory: share_of_one(&config.server, device),
-            stall_timeout: config.server.stall_timeout,
-            drain_timeout: config.server.drain_timeout,
-            device_timeout: config.server.device_timeout,
-            clock: Clock::start(),
-            now: Nanos::ZERO,
-            next_tick: Nanos::ZERO,
-            poll,
-            inbox,
-            rung: false,
-            busy_poll: BusyPoll::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
-            events: Vec::with_capacity(EVENTS),
-            connections: Table::new(connections(config, device)),
+            shared,
+            settings: Settings::of(config),
+            time: Time::start(),
+            poller,
+            connections: Connections::new(connections(config, device), limits.clients),
             processes,
-            ios: Table::new(2 * limits.bios),
-            fragments: Table::new(limits.bios),
-            by_client: vec![0; limits.clients as usize],
-            tags: vec![None; facts.depth as usize],
-            given: vec![Nanos::ZERO; facts.depth as usize],
-            in_device: 0,
-            burst: 0,
-            unsent: 0,
-            told: None,
-            heard: 0,
-            #[cfg(test)]
-            looks: 0,
-            ready: VecDeque::new(),
-            turns: Turns::default(),
-            sending: Vec::new(),
-            hungry: VecDeque::new(),
-            naps: BTreeSet::new(),
-            napped: 0,
-            #[cfg(test)]
-            cap_looks: 0,
-            leaving: Vec::new(),
-            rules: config.rules.clone(),
-            movers: Vec::new(),
-            attributes_set: names_of(device),
+            requests: Requests::new(2 * limits.bios, limits.bios),
+            naps,
             surveys: Surveys::default(),
-            changes: RangeLocks::default(),
-            letting_go: false,
-            rests: 0,
-            freed: 0,
-            stopping: false,
-            leave: None,
-            has_left: false,
-            told_lost: device::KnownLosses::default(),
-            stop_by: None,
-            stop_asked: Vec::new(),
-            told_of_loss: false,
-            complaints: Complaints::default(),
-            pulse: Pulse::default(),
-            policy: Policy::default(),
+            handover: Handover::default(),
+            stop: Stop::default(),
+            complaints: Complaints::new(&device.name),
+            policy: Policy::new(&device.name, names_of(device)),
             buffer: vec![0; receive::BUFFER].into_boxed_slice(),
-            loans: Vec::with_capacity(usize::from(facts.max_segments)),
-            head: Vec::with_capacity(4096),
+            replies: Replies::new(),
         };
         Ok(Opened { device_loop, handle, slot, exports, notes })
     }

@@ -116,11 +116,11 @@ fn is_same(one: &Caller, other: &Caller) -> bool {
 impl DeviceLoop {
     /// A process makes a call.
     pub(super) fn take_call(&mut self, call: Call) {
-        if self.stopping {
+        if self.stop.is_on() {
             return call.answer.bad(libc::ESHUTDOWN);
         }
         let Some(index) = self.connection_of(&call) else { return call.answer.bad(libc::ENOMEM) };
-        let now = self.now;
+        let now = self.time.now;
         let connection = self.connections.at_mut(index);
         if let Some(process) = &mut connection.process {
             process.used = now;
@@ -130,7 +130,7 @@ impl DeviceLoop {
             calls.push(call);
         }
         connection.readable = true;
-        self.make_ready(index);
+        self.connections.make_ready(index);
     }
 
     /// The connection that a call belongs to.
@@ -171,7 +171,12 @@ impl DeviceLoop {
         let key = (place, Arc::as_ptr(caller).addr());
         self.processes.known.insert(key, (connection, Arc::clone(caller)));
         if weights_changed && matches!(self.standing(place, caller), Standing::Cgroup(_)) {
-            self.tenants.weigh(self.now, &mut self.recorded_queue, &caller.cgroup, &caller.weights);
+            self.tenants.weigh(
+                self.time.now,
+                &mut self.recorded_queue,
+                &caller.cgroup,
+                &caller.weights,
+            );
             self.divide();
         }
         Some(connection)
@@ -240,7 +245,7 @@ impl DeviceLoop {
             output: Vec::new(),
             seat,
         };
-        let process = Process { caller: caller.cloned(), used: self.now };
+        let process = Process { caller: caller.cloned(), used: self.time.now };
         self.take_in(newcomer, standing, Some(priority), Some(process))
     }
 
@@ -256,7 +261,7 @@ impl DeviceLoop {
 
     /// Removes processes that have been idle for long.
     pub(super) fn send_the_idle_away(&mut self) {
-        let Some(since) = self.now.0.checked_sub(LINGER.0) else { return };
+        let Some(since) = self.time.now.0.checked_sub(LINGER.0) else { return };
         let is_long = |connection: &Connection| {
             connection.process.as_ref().is_some_and(|it| it.used.0 < since)
         };
@@ -278,7 +283,7 @@ impl DeviceLoop {
             calls.leave();
         }
         connection.readable = true;
-        self.make_ready(index);
+        self.connections.make_ready(index);
     }
 }
 

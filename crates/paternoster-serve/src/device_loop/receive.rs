@@ -20,7 +20,6 @@ use super::DeviceLoop;
 use super::caps::Passing;
 use super::connection::{Blocked, IOS, Receiving, SAID};
 use super::io_fragment::Io;
-use super::turns::steps_of;
 use crate::config::Level;
 use crate::device::arena::{LARGEST, PAGE};
 use crate::log::Entry;
@@ -31,8 +30,6 @@ use crate::tally;
 pub(super) const BUFFER: usize = 256 << 10;
 /// Bytes that a connection reads ahead at first.
 pub(super) const AHEAD: usize = 4096;
-/// The part of the memory, one in this many, that bytes read but not parsed yet may take.
-const RESTS: u64 = 8;
 /// Bytes of buffer that a connection keeps for unparsed input, even when there is next to none.
 const REST: usize = 4096;
 /// Payloads from this size on are worth a call of their own.
@@ -68,7 +65,7 @@ impl DeviceLoop {
             return Ok(());
         }
         let rest = std::mem::take(&mut connection.rest);
-        self.rests -= rest.len() as u64;
+        self.shared.drops(&rest);
         let mut from = 0;
         let need = self.digest(index, &rest, &mut from)?;
         if !self.reads_on(index, &need, from, rest.len() - from) {
@@ -85,8 +82,7 @@ impl DeviceLoop {
             match self.read_more(index, buffer, &mut end)? {
                 0 => break,
                 read => {
-                    self.heard += read as u64;
-                    self.turns.take(steps_of(read));
+                    self.connections.turns.hear(read);
                 }
             }
             let mut from = 0;
@@ -117,9 +113,9 @@ impl DeviceLoop {
             Need::Bytes | Need::Patience | Need::Turn => {}
         }
         let has_more = connection.readable && connection.wire.is_some();
-        let is_over = self.turns.is_over();
+        let is_over = self.connections.turns.is_over();
         if matches!(need, Need::Turn) || (matches!(need, Need::Bytes) && has_more && is_over) {
-            self.make_ready(index);
+            self.connections.make_ready(index);
             return false;
         }
         has_more && matches!(need, Need::Bytes)
@@ -139,8 +135,40 @@ impl DeviceLoop {
         if rest.capacity() > REST.max(2 * rest.len()) {
             rest.shrink_to(REST.min(rest.len()));
         }
-        self.rests += rest.len() as u64;
+        self.shared.keeps(&rest);
         connection.rest = rest;
+    }
+
+    /// Reads from those that have something to be read, each tenant for its turn.
+    pub(super) fn hear_all(&mut self) {
+        let mut round = self.connections.turns.begin_round();
+        while let Some(mut visit) = self.connections.turns.begin(&mut round) {
+            while let Some(index) = self.connections.turns.next(&mut visit) {
+                tally::looked(1);
+                if self.connections.is_live(index) {
+                    self.connections.at_mut(index).is_ready = false;
+                    self.serve(index);
+                    self.connections.turns.take(1);
+                }
+            }
+            self.connections.turns.end(&visit);
+        }
+    }
+
+    /// Reads from a connection without an event, as if it were ready; returns whether there was
+    /// anything.
+    pub(super) fn listen(&mut self, index: u32) -> bool {
+        if !self.connections.is_live(index) {
+            return false;
+        }
+        let before = self.connections.turns.heard();
+        self.connections.at_mut(index).readable = true;
+        self.connections.turns.begin_alone();
+        self.serve(index);
+        // It may have ended.
+        self.connections.turns.heard() != before
+            || !self.connections.is_live(index)
+            || self.connections.at(index).wire.is_none()
     }
 
     /// Reads once: into the fragment that is being filled, or after what is in the buffer.
@@ -155,7 +183,7 @@ impl DeviceLoop {
         {
             return Ok(read);
         }
-        let room = (self.arena.length() as u64 / RESTS).saturating_sub(self.rests);
+        let room = self.shared.ahead();
         let connection = self.connections.at_mut(index);
         let Some(wire) = &mut connection.wire else { return Ok(0) };
         let straight = wire.reads_straight();
@@ -191,8 +219,8 @@ impl DeviceLoop {
         let Some(wire) = connection.wire.as_mut().filter(|wire| wire.reads_straight()) else {
             return Ok(None);
         };
-        let now = self.now;
-        let fragment = self.fragments.at_mut(fragment);
+        let now = self.time.now;
+        let fragment = self.requests.fragment_mut(fragment);
         let from = fragment.skew() + fragment.filled as usize;
         let to = fragment.skew() + fragment.length as usize;
         let Some(block) = &mut fragment.block else { return Ok(None) };
@@ -212,6 +240,7 @@ impl DeviceLoop {
     fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
         loop {
             let is_held_back = self.holds_back(index);
+            let is_over = self.connections.turns.is_over();
             let connection = self.connections.at_mut(index);
             if connection.blocked != Blocked::No || connection.wire.is_none() || is_held_back {
                 return Ok(Need::Patience);
@@ -230,7 +259,7 @@ impl DeviceLoop {
                         self.refuse(index, &request, refusal.errno, &refusal.text);
                     }
                 }
-                Receiving::Splitting { .. } | Receiving::Header if self.turns.is_over() => {
+                Receiving::Splitting { .. } | Receiving::Header if is_over => {
                     return Ok(Need::Turn);
                 }
                 Receiving::Splitting { io } => {
@@ -258,7 +287,7 @@ impl DeviceLoop {
                         return Ok(Need::Patience);
                     }
                     *from += HEADER;
-                    self.turns.take(1);
+                    self.connections.turns.take(1);
                     self.begin(index, request);
                 }
             }
@@ -277,7 +306,7 @@ impl DeviceLoop {
         let Some(place) = fragment.or_else(|| self.next_fragment(io, input.len() - *from)) else {
             return Some(Need::Patience);
         };
-        let fragment = self.fragments.at_mut(place);
+        let fragment = self.requests.fragment_mut(place);
         let wanted = (fragment.length - fragment.filled) as usize;
         let have = wanted.min(input.len() - *from);
         let to = fragment.skew() + fragment.filled as usize;
@@ -287,20 +316,20 @@ impl DeviceLoop {
         }
         *from += have;
         let connection = self.connections.at_mut(index);
-        connection.brings.moved(self.now, have, connection.memory);
+        connection.brings.moved(self.time.now, have, connection.memory);
         #[allow(clippy::cast_possible_truncation, reason = "at most the fragment's length")]
         {
             fragment.filled += have as u32;
         }
         if fragment.filled < fragment.length {
-            connection.brings.owes(self.now);
+            connection.brings.owes(self.time.now);
             connection.receiving = Receiving::Payload { io, fragment: Some(place) };
             return Some(Need::Bytes);
         }
         connection.brings.paid();
         // It sends what it announces: more memory at a time.
         connection.piece = (2 * connection.piece).min(LARGEST as u64);
-        let io_now = self.ios.at(io);
+        let io_now = self.requests.io(io);
         let is_last = io_now.cut == u64::from(io_now.request.length);
         self.connections.at_mut(index).receiving =
             if is_last { Receiving::Header } else { Receiving::Payload { io, fragment: None } };
@@ -312,21 +341,48 @@ impl DeviceLoop {
     fn admit(&mut self, index: u32) -> bool {
         let connection = self.connections.at_mut(index);
         if connection.out.said() >= SAID {
-            self.block(index, Blocked::Unsent);
+            self.connections.block(index, Blocked::Unsent);
             return false;
         }
         let tenant = connection.tenant;
         // What it waits for is held by itself, or by others of its tenant.
-        let has_room = connection.ios < IOS && self.queue_limit.has_room(self.tenants.at(tenant));
-        if !has_room || !self.pools.ios.has_one_for(tenant) {
-            self.block(index, Blocked::Tenant);
+        let has_room =
+            connection.ios < IOS && self.shared.queue_limit.has_room(self.tenants.at(tenant));
+        if !has_room || !self.shared.has_io(tenant) {
+            self.connections.block(index, Blocked::Tenant);
             return false;
         }
-        if self.ios.is_full() {
-            self.block(index, Blocked::Room);
+        if self.requests.ios().is_full() {
+            self.connections.block(index, Blocked::Room);
             return false;
         }
         self.is_within_caps(index, Passing::Request)
+    }
+
+    /// Whether the caps of a connection's tenant let something pass; otherwise the connection is
+    /// blocked.
+    ///
+    /// While a volume is drained, or the server stops, accepted requests do not wait.
+    pub(super) fn is_within_caps(&mut self, index: u32, what: Passing) -> bool {
+        let connection = self.connections.at_mut(index);
+        let ends = self.stop.is_on() || self.volumes.is_drained(connection.place);
+        if !self.naps.is_capped() || ends {
+            return true;
+        }
+        match self.naps.is_within(&self.tenants, self.time.now, (index, connection), what) {
+            Ok(()) => true,
+            Err(until) => {
+                self.connections.block(index, Blocked::Cap(until));
+                false
+            }
+        }
+    }
+
+    /// Something passes the caps of a connection's tenant.
+    pub(super) fn charge(&mut self, index: u32, what: Passing) {
+        if self.naps.is_capped() {
+            self.tenants.charge(self.connections.at(index).tenant, self.time.now, what);
+        }
     }
 
     /// Begins an I/O, or refuses it.
@@ -334,7 +390,7 @@ impl DeviceLoop {
         let fragment_most = self.fragment_most(index);
         let connection = self.connections.at_mut(index);
         let place = self.volumes.at(connection.place);
-        if self.verbose {
+        if self.settings.verbose {
             Entry::new(Level::Debug, "request").tell(format_args!(
                 "{} {} {} {}+{} flags {:#x}",
                 place.name,
@@ -347,7 +403,7 @@ impl DeviceLoop {
         }
         // A server that stops answers what it has accepted, and nothing else: a client that
         // reconnects sends the rest again. A refusal would be a disk error for it.
-        if request.kind == Kind::Disconnect || self.stopping {
+        if request.kind == Kind::Disconnect || self.stop.is_on() {
             connection.receiving = Receiving::Over;
             return self.leave_when_idle(index);
         }
@@ -377,7 +433,7 @@ impl DeviceLoop {
         let made = Io {
             connection: index,
             request,
-            arrived: self.now,
+            arrived: self.time.now,
             cut: 0,
             left: 0,
             answered: 0,
@@ -386,9 +442,8 @@ impl DeviceLoop {
             silent: false,
         };
         // There is room: that was checked before.
-        let Ok(key) = self.ios.insert(made) else { return };
-        self.count_io(self.connections.at(index).tenant, 0, 1);
-        let io = key;
+        let Some(io) = self.requests.begin(made) else { return };
+        self.shared.begin_io(self.connections.at(index).tenant);
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
         connection.reads += u32::from(request.kind == Kind::Read);
@@ -397,48 +452,6 @@ impl DeviceLoop {
             Kind::Write => Receiving::Payload { io, fragment: None },
             _ => Receiving::Splitting { io },
         };
-    }
-
-    /// A connection is not read from until something happens.
-    pub(super) fn block(&mut self, index: u32, why: Blocked) {
-        let connection = self.connections.at_mut(index);
-        connection.blocked = why;
-        match why {
-            Blocked::Room => self.hungry.push_back(index),
-            Blocked::Tenant | Blocked::Client if !connection.is_listed => {
-                connection.is_listed = true;
-                self.tenants.at_mut(connection.tenant).waiting.push_back(index);
-            }
-            Blocked::No
-            | Blocked::Cap(_)
-            | Blocked::Tenant
-            | Blocked::Client
-            | Blocked::Queue
-            | Blocked::Own
-            | Blocked::Share
-            | Blocked::Changes
-            | Blocked::Unsent
-            | Blocked::Moving => {}
-        }
-    }
-
-    /// What blocked a connection has gone.
-    pub(super) fn unblock(&mut self, index: u32) {
-        self.connections.at_mut(index).blocked = Blocked::No;
-        self.make_ready(index);
-    }
-
-    /// Ends make room: two waiting connections try again for each thing that was freed.
-    pub(super) fn retry_blocked(&mut self) {
-        let meals = std::mem::take(&mut self.freed).saturating_mul(2);
-        for _ in 0..meals.min(self.hungry.len()) {
-            let Some(index) = self.hungry.pop_front() else { return };
-            if self.connections.is_live(index)
-                && self.connections.at(index).blocked == Blocked::Room
-            {
-                self.unblock(index);
-            }
-        }
     }
 }
 

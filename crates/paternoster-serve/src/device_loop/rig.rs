@@ -37,12 +37,20 @@ pub(super) const MEMORY: u64 = 4 << 20;
 pub(super) const BLOCK: u64 = 4096;
 
 /// Ends each job when it is next asked, unless it holds back. Every second block is a hole.
-struct Prompt {
+#[derive(Default)]
+pub(super) struct Prompt {
     held: Vec<Finished>,
     holds: Arc<AtomicBool>,
     runs_told: Arc<AtomicU32>,
     commands: Arc<AtomicU32>,
     longest: Arc<AtomicU64>,
+}
+
+impl Prompt {
+    /// While it is set the device ends nothing.
+    pub(super) fn holds(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.holds)
+    }
 }
 
 // SAFETY: it never touches a piece.
@@ -157,7 +165,7 @@ impl Rig {
         let device = &config.devices[0];
         let opened = DeviceLoop::before(backend, Vec::new(), &config, device, &Options::default());
         let Opened { mut device_loop, exports, slot: messages, .. } = opened.expect("a loop");
-        device_loop.clock = Clock::Told(Nanos::ZERO);
+        device_loop.time.clock = Clock::Told(Nanos::ZERO);
         let seats = Arc::new(AtomicU32::new(0));
         Rig {
             device_loop,
@@ -211,14 +219,16 @@ impl Rig {
     /// As [`Rig::turn`]; whether there is more to do at once.
     fn turns_out(&mut self, passes: Nanos) -> bool {
         self.now += passes;
-        self.device_loop.clock = match self.work {
+        self.device_loop.time.clock = match self.work {
             None => Clock::Told(self.now),
             Some((clock, each)) => Clock::Passing(clock, each),
         };
-        self.device_loop.look(&NO_TIME);
+        let sockets = self.device_loop.connections.len();
+        self.device_loop.poller.look(sockets, &NO_TIME);
         self.device_loop.note_events();
         let until = self.device_loop.turn();
-        !self.device_loop.ready.is_empty() || until.is_some_and(|until| until <= self.now)
+        !self.device_loop.connections.turns.is_empty()
+            || until.is_some_and(|until| until <= self.now)
     }
 
     /// Turns at one instant: as many as a request takes from its header to its answer, and then

@@ -22,8 +22,8 @@ use paternoster_core::{Bio, Flags, Op, SubmitError};
 use super::DeviceLoop;
 use super::caps::Passing;
 use super::connection::Blocked;
+use super::credit;
 use super::io_fragment::{Fragment, Io, Step};
-use super::range_lock::Mode;
 use crate::device::Work;
 use crate::device::arena::{LARGEST, PAGE};
 use crate::nbd::transmission::Kind;
@@ -51,10 +51,10 @@ impl DeviceLoop {
     /// Makes fragments of an I/O without payload; returns whether all of it is fragments now.
     pub(super) fn split(&mut self, io: u32) -> bool {
         loop {
-            let now = self.ios.at(io);
+            let now = self.requests.io(io);
             if now.error != 0 && now.cut < u64::from(now.request.length) {
                 // The rest cannot succeed.
-                let now = self.ios.at_mut(io);
+                let now = self.requests.io_mut(io);
                 now.cut = u64::from(now.request.length);
                 continue;
             }
@@ -72,23 +72,24 @@ impl DeviceLoop {
                 && !connection.negotiated.structured
                 && (now.left != 0 || connection.out.is_holding())
             {
-                self.connections.at_mut(self.ios.at(io).connection).blocked = Blocked::Own;
+                self.connections.at_mut(self.requests.io(io).connection).blocked = Blocked::Own;
                 return false;
             }
             let Some(fragment) = self.next_fragment(io, 0) else { return false };
             self.enqueue(fragment);
             if whole {
-                if self.ios.at(io).left == 0 {
+                if self.requests.io(io).left == 0 {
                     self.end_io(io);
                 }
                 return true;
             }
-            let now = self.ios.at(io);
+            let now = self.requests.io(io);
             let is_all = now.cut == u64::from(now.request.length);
             let connection = now.connection;
-            self.turns.take(1);
+            self.connections.turns.take(1);
             if !is_all
-                && (self.turns.is_over() || self.connections.at(connection).blocked != Blocked::No)
+                && (self.connections.turns.is_over()
+                    || self.connections.at(connection).blocked != Blocked::No)
             {
                 return false;
             }
@@ -98,9 +99,13 @@ impl DeviceLoop {
     /// The next fragment of an I/O, with its memory; `None` when there is no room; the connection
     /// is then blocked. `there`: bytes of its payload already read.
     pub(super) fn next_fragment(&mut self, io: u32, there: usize) -> Option<u32> {
-        self.look_at_credit(io, there);
+        let Io { connection, ref request, .. } = *self.requests.io(io);
+        let client = self.connections.at(connection);
+        let is_short = self.shared.is_short(client.tenant);
+        let sure = if is_short { credit::sure(client, request, there) } else { u64::MAX };
+        self.connections.at_mut(connection).sure = sure;
         let fragment = self.measure(io);
-        let Io { connection, request, cut, .. } = *self.ios.at(io);
+        let Io { connection, request, cut, .. } = *self.requests.io(io);
         let data = Passing::Data(fragment.length.into());
         let moves_data = matches!(request.kind, Kind::Read | Kind::Write);
         // A read whose first data were sent is not held up: other replies wait for its last data.
@@ -112,7 +117,7 @@ impl DeviceLoop {
         if request.kind.modifies()
             && self.connections.at(connection).changes_waiting >= CHANGES_WAITING
         {
-            self.block(connection, Blocked::Changes);
+            self.connections.block(connection, Blocked::Changes);
             return None;
         }
         if moves_data && self.awaits_client(connection, &fragment) {
@@ -120,18 +125,18 @@ impl DeviceLoop {
         }
         let needs_memory = matches!(fragment.work, Work::Read | Work::Write { .. });
         let bytes = if needs_memory { fragment.span as usize } else { 0 };
-        let has_share = bytes as u64 <= self.allowance(connection);
+        let has_share = bytes as u64 <= self.shared.allowance(self.connections.at(connection));
         let tenant = self.connections.at(connection).tenant;
-        let has_place = self.pools.fragments.has_one_for(tenant);
-        if self.fragments.is_full() || !has_share || !has_place {
+        let has_place = self.shared.has_fragment(tenant);
+        if self.requests.fragments().is_full() || !has_share || !has_place {
             let has_memory = self.connections.at(connection).memory != 0;
             let why = match () {
-                () if self.fragments.is_full() => Blocked::Room,
+                () if self.requests.fragments().is_full() => Blocked::Room,
                 () if has_place && has_memory => Blocked::Share,
                 // Other connections of its tenant have the memory.
                 () => Blocked::Tenant,
             };
-            self.block(connection, why);
+            self.connections.block(connection, why);
             return None;
         }
         let mut fragment = fragment;
@@ -150,12 +155,9 @@ impl DeviceLoop {
         if moves_data {
             self.charge(connection, Passing::Data(fragment.length.into()));
         }
-        let made = self.ios.at_mut(io);
-        made.cut += u64::from(fragment.length);
-        made.left += 1;
-        let key =
-            self.fragments.insert(fragment).unwrap_or_else(|_| unreachable!("there was room"));
-        self.count_fragment(tenant, 0, 1);
+        self.requests.io_mut(io).cut += u64::from(fragment.length);
+        let key = self.requests.add(fragment).unwrap_or_else(|| unreachable!("there was room"));
+        self.shared.begin_fragment(tenant);
         Some(key)
     }
 
@@ -163,21 +165,21 @@ impl DeviceLoop {
     /// is free, and so is what may not wait for clients, but perhaps only in small pieces: then the
     /// fragment becomes smaller, and does not wait.
     fn give_memory(&mut self, io: u32, fragment: &mut Fragment) -> bool {
-        let connection = self.ios.at(io).connection;
+        let connection = self.requests.io(io).connection;
         loop {
             let bytes = fragment.span as usize;
-            if let Some(block) = self.take_memory(connection, bytes) {
+            if let Some(block) = self.shared.take(&mut self.connections, connection, bytes) {
                 if fragment.reads_first {
-                    fragment.edges = self.take_memory(connection, bytes);
+                    fragment.edges = self.shared.take(&mut self.connections, connection, bytes);
                 }
                 if !fragment.reads_first || fragment.edges.is_some() {
                     fragment.block = Some(block);
                     return true;
                 }
-                self.give_back(connection, block);
+                self.shared.give_back(&mut self.connections, connection, block);
             }
             let tenant = self.connections.at(connection).tenant;
-            let is_owed = self.pools.memory.owed_to(tenant) != 0 || self.is_short(tenant);
+            let is_owed = self.shared.is_owed(tenant);
             let hunger = &mut self.connections.at_mut(connection).hunger;
             if !is_owed || *hunger >= HUNGRIEST {
                 return false;
@@ -190,11 +192,30 @@ impl DeviceLoop {
         }
     }
 
+    /// Whether a fragment would wait for its client; checked again when the client makes progress.
+    fn awaits_client(&mut self, index: u32, fragment: &Fragment) -> bool {
+        let now = self.time.now;
+        let connection = self.connections.at_mut(index);
+        if !credit::is_beyond(fragment, connection.sure) {
+            return false;
+        }
+        let reads = fragment.work == Work::Read;
+        let pace = if reads { &mut connection.takes } else { &mut connection.brings };
+        pace.owes(now);
+        let has_memory = connection.memory != 0;
+        self.connections.block(index, Blocked::Client);
+        // A read with memory is looked at again when that comes back.
+        if reads && !has_memory {
+            self.await_room(index);
+        }
+        true
+    }
+
     /// There is no memory for a fragment: its connection waits for some, and asks for less if it
     /// waits often.
     fn starve(&mut self, connection: u32) -> Option<u32> {
         self.connections.at_mut(connection).hunger += 1;
-        self.block(connection, Blocked::Room);
+        self.connections.block(connection, Blocked::Room);
         None
     }
 
@@ -210,7 +231,7 @@ impl DeviceLoop {
     /// and for a connection that has waited often: small pieces of memory come back all the time,
     /// and small requests take them at once, so a large one might never be free.
     fn appetite(&self, io: u32) -> u64 {
-        let io = self.ios.at(io);
+        let io = self.requests.io(io);
         let connection = self.connections.at(io.connection);
         let most = self.fragment_most(io.connection);
         let in_one_piece = io.request.kind == Kind::Read && io.request.flags.df();
@@ -219,11 +240,11 @@ impl DeviceLoop {
         }
         let most = match io.request.kind {
             Kind::Write => most.min(connection.piece),
-            _ if self.at_once => most.min(AT_ONCE),
+            _ if self.commands.are_done_at_once() => most.min(AT_ONCE),
             _ => most,
         };
         let block = u64::from(self.volumes.at(connection.place).facts.block).max(PAGE as u64);
-        let free = self.free_memory().min(self.may_get(io.connection));
+        let free = self.shared.free().min(self.shared.may_get(connection.tenant));
         let fair = most.min((free / PIECES).max(1).next_power_of_two());
         let sure = connection.sure / block * block;
         (fair >> (connection.hunger / PATIENT).min(20)).min(sure).max(block).min(most)
@@ -231,7 +252,7 @@ impl DeviceLoop {
 
     /// The next fragment of an I/O, without memory.
     fn measure(&self, io: u32) -> Fragment {
-        let now = self.ios.at(io);
+        let now = self.requests.io(io);
         let request = &now.request;
         let place = self.volumes.at(self.connections.at(now.connection).place);
         let block = u64::from(place.facts.block);
@@ -272,30 +293,23 @@ impl DeviceLoop {
 
     /// Gives a fragment that is complete to the queue, or makes it wait for others of its blocks.
     pub(super) fn enqueue(&mut self, index: u32) {
-        let fragment = self.fragments.at(index);
+        let fragment = self.requests.fragment(index);
         // A discard is a hint: partial blocks at its ends are not discarded.
         if fragment.work == Work::Discard && fragment.is_ragged() && !self.shrink(index) {
             return self.end_fragment(index, 0);
         }
-        let fragment = self.fragments.at(index);
-        if fragment.is_change() {
-            let mode = if fragment.reads_first { Mode::Exclusive } else { Mode::Shared };
-            let range = fragment.on_line..fragment.on_line + u64::from(fragment.span);
-            if !self.changes.lock(index, range, mode) {
-                self.fragments.at_mut(index).step = Step::Excluded;
-                let connection = self.ios.at(self.fragments.at(index).io).connection;
-                self.connections.at_mut(connection).changes_waiting += 1;
-                return;
-            }
+        if !self.requests.lock(index) {
+            let owner = self.requests.owner(index);
+            self.connections.at_mut(owner).changes_waiting += 1;
+            return;
         }
         self.submit(index);
     }
 
     /// Reduces a fragment to its whole blocks; returns whether there are any.
     fn shrink(&mut self, index: u32) -> bool {
-        let fragment = self.fragments.at_mut(index);
-        let connection = self.ios.at(fragment.io).connection;
-        let place = self.volumes.at(self.connections.at(connection).place);
+        let place = self.volumes.at(self.connections.at(self.requests.owner(index)).place);
+        let fragment = self.requests.fragment_mut(index);
         let block = u64::from(place.facts.block);
         let start = fragment.offset.next_multiple_of(block);
         let end = (fragment.offset + u64::from(fragment.length)) / block * block;
@@ -310,8 +324,8 @@ impl DeviceLoop {
 
     /// Gives a fragment to the queue; if it takes no more, the connection waits for its wake.
     pub(super) fn submit(&mut self, index: u32) {
-        let fragment = self.fragments.at(index);
-        let Io { connection: connection_index, ref request, .. } = *self.ios.at(fragment.io);
+        let fragment = self.requests.fragment(index);
+        let Io { connection: connection_index, ref request, .. } = *self.requests.io(fragment.io);
         let connection = self.connections.at(connection_index);
         if connection.wire.is_none() {
             return self.end_fragment(index, EIO);
@@ -320,7 +334,9 @@ impl DeviceLoop {
         let (op, flags) = match fragment.work {
             _ if fragment.reads_first => (Op::Read, Flags::NOMERGE),
             // Fragments that were cut keep their size.
-            Work::Read if self.at_once && u64::from(fragment.span) >= AT_ONCE => {
+            Work::Read
+                if self.commands.are_done_at_once() && u64::from(fragment.span) >= AT_ONCE =>
+            {
                 (Op::Read, Flags::NOMERGE)
             }
             Work::Read => (Op::Read, Flags::NONE),
@@ -339,15 +355,15 @@ impl DeviceLoop {
         let bio = Bio::new(connection.client, op, sector, fragment.span / 512)
             .flags(flags)
             .cookie(u64::from(index));
-        match self.recorded_queue.submit(self.now, bio) {
+        match self.recorded_queue.submit(self.time.now, bio) {
             Ok(ticket) => {
-                let fragment = self.fragments.at_mut(index);
+                let fragment = self.requests.fragment_mut(index);
                 fragment.step = Step::Queued;
                 fragment.ticket = Some(ticket);
                 self.tenants.at_mut(self.connections.at(connection_index).tenant).under_way += 1;
             }
             Err(SubmitError::Busy) => {
-                self.fragments.at_mut(index).step = Step::Refused;
+                self.requests.fragment_mut(index).step = Step::Refused;
                 let connection = self.connections.at_mut(connection_index);
                 connection.refused.push_back(index);
                 connection.blocked = Blocked::Queue;
@@ -372,7 +388,7 @@ impl DeviceLoop {
                 return;
             }
         }
-        self.make_ready(connection);
+        self.connections.make_ready(connection);
     }
 
     /// A change has ended: those that waited for it, and for nothing else, go on.
@@ -380,25 +396,20 @@ impl DeviceLoop {
     /// Changes that end meanwhile do not call this recursively: a client could make the recursion
     /// as deep as it likes.
     pub(super) fn let_changes_go(&mut self) {
-        if std::mem::replace(&mut self.letting_go, true) {
+        if !self.requests.begin_release() {
             return;
         }
-        while let Some(fragment) = self.changes.next_granted() {
+        while let Some(fragment) = self.requests.next_granted() {
             self.waits_no_more(fragment);
             self.submit(fragment);
         }
-        self.letting_go = false;
     }
 
     /// A fragment no longer waits for any other change.
     pub(super) fn waits_no_more(&mut self, index: u32) {
-        let fragment = self.fragments.at_mut(index);
-        fragment.step = Step::Refused;
-        let owner = self.ios.at(fragment.io).connection;
-        let connection = self.connections.at_mut(owner);
-        connection.changes_waiting -= 1;
-        if connection.blocked == Blocked::Changes {
-            self.unblock(owner);
-        }
+        self.requests.fragment_mut(index).step = Step::Refused;
+        let owner = self.requests.owner(index);
+        self.connections.at_mut(owner).changes_waiting -= 1;
+        self.connections.unblock_if(owner, |why| why == Blocked::Changes);
     }
 }

@@ -25,7 +25,6 @@ use paternoster_core::Nanos;
 use super::DeviceLoop;
 use super::io_fragment::{Io, Step};
 use super::pool::{Shares, WHOLE};
-use crate::nbd::transmission::Kind;
 
 /// Runs of hole and data, at most, in one answer; its client asks again from where they end.
 const RUNS: usize = 256;
@@ -165,22 +164,17 @@ impl Surveys {
 }
 
 impl DeviceLoop {
-    /// Whether a fragment is a question for holes.
-    pub(super) fn is_question(&self, fragment: u32) -> bool {
-        self.ios.at(self.fragments.at(fragment).io).request.kind == Kind::BlockStatus
-    }
-
     /// A question has had its turn in the queue: it waits for the thread.
     pub(super) fn await_survey(&mut self, fragment: u32) {
-        self.fragments.at_mut(fragment).step = Step::Asking;
-        let connection = self.ios.at(self.fragments.at(fragment).io).connection;
+        self.requests.fragment_mut(fragment).step = Step::Asking;
+        let connection = self.requests.owner(fragment);
         self.surveys.wait(self.connections.at(connection).tenant, fragment);
     }
 
     /// Withdraws a question; if the thread has it, it ends later.
     pub(super) fn withdraw_question(&mut self, fragment: u32) {
         if !self.surveys.has_asked(fragment) {
-            let connection = self.ios.at(self.fragments.at(fragment).io).connection;
+            let connection = self.requests.owner(fragment);
             self.surveys.forget(self.connections.at(connection).tenant, fragment);
             self.end_fragment(fragment, EIO);
         }
@@ -189,22 +183,22 @@ impl DeviceLoop {
     /// Ends the question that was answered, and asks the next.
     pub(super) fn survey(&mut self) {
         if self.surveys.is_asking()
-            && let Some((error, runs)) = self.lender.surveyed()
+            && let Some((error, runs)) = self.commands.lender().surveyed()
         {
-            self.now = self.clock.now();
-            if let Some(fragment) = self.surveys.end(self.now) {
-                self.fragments.at_mut(fragment).runs = runs;
+            self.time.look();
+            if let Some(fragment) = self.surveys.end(self.time.now) {
+                self.requests.fragment_mut(fragment).runs = runs;
                 self.end_fragment(fragment, error);
             }
         }
-        let Some(fragment) = self.surveys.begin(self.now) else { return };
-        let Io { connection, request, .. } = *self.ios.at(self.fragments.at(fragment).io);
+        let Some(fragment) = self.surveys.begin(self.time.now) else { return };
+        let Io { connection, request, .. } = *self.requests.io_of(fragment);
         let place = self.volumes.at(self.connections.at(connection).place);
         let range = (place.start + request.offset, u64::from(request.length));
         let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
         #[cfg(test)]
         let most = if super::planted::has(super::planted::Bug::TellsAllRuns) { 2048 } else { most };
-        self.lender.survey(place.file, range, most);
+        self.commands.lender().survey(place.file, range, most);
     }
 }
 

@@ -20,15 +20,13 @@
 mod again;
 mod parts;
 
-use std::collections::{BTreeMap, VecDeque};
-
-use paternoster_core::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
+use paternoster_core::{Class, GroupId, GroupSpec, Nanos, Observer, Priority, near};
 
 use super::caps::{Cap, Passing};
 use super::departed::Departed;
-use super::naps;
 use super::weights::{self, Sibling};
 use crate::config::{self, ServiceClass};
+use crate::control::order::Setting;
 use crate::control::snapshot::{Figures, TenantLine};
 use crate::recorded_queue::RecordedQueue;
 
@@ -71,20 +69,6 @@ pub(super) struct Node {
     pub cap: Cap,
     /// Present connections.
     pub connections: u32,
-    /// Connections that wait for its caps, by number, in one line for requests and one for data;
-    /// when to look at each line.
-    pub naps: [BTreeMap<u64, u32>; naps::LINES],
-    /// See above.
-    pub nap_until: [Option<Nanos>; naps::LINES],
-    /// Connections that wait until others of the tenant free something.
-    pub waiting: VecDeque<u32>,
-    /// Connections to read from; whether the tenant waits for its turn; by how much it exceeded the
-    /// last.
-    pub ready: VecDeque<u32>,
-    /// See above.
-    pub is_in_turn: bool,
-    /// See above.
-    pub overdrawn: i64,
     /// Bios of it that the queue has.
     pub under_way: u32,
     /// What it got.
@@ -143,6 +127,8 @@ pub(super) struct Tenants {
     room: usize,
     /// The queue still had requests of a node that was to go.
     linger: bool,
+    /// Places of nodes that have gone, and whose tables by place are not empty yet.
+    gone: Vec<u32>,
     /// What departed tenants got.
     pub departed: Departed,
 }
@@ -171,6 +157,7 @@ impl Tenants {
             strangers: 0,
             room: room(config),
             linger: false,
+            gone: Vec::new(),
             departed: Departed::default(),
         };
         tenants.take(Nanos::ZERO, recorded_queue, config)?;
@@ -254,6 +241,40 @@ impl Tenants {
             .map(|(place, _)| place)
     }
 
+    /// By name, of this device.
+    ///
+    /// # Errors
+    /// There is none, in words.
+    pub(super) fn find_or_say(&self, name: &str, device: &str) -> Result<u32, String> {
+        self.find(name).ok_or_else(|| {
+            let names: Vec<&str> = self.present().map(|(_, node)| node.name.as_str()).collect();
+            let hint = near::hint(name, names.iter().copied());
+            format!("device {device} knows no tenant or group {name}{hint}")
+        })
+    }
+
+    /// Those that a name refers to.
+    pub(super) fn present(&self) -> impl Iterator<Item = (u32, &Node)> {
+        self.iter().skip(1).filter(|(_, node)| !node.is_gone)
+    }
+
+    /// What orders can change of them.
+    pub(super) fn settings(&self) -> Vec<Setting> {
+        let setting = |node: &Node| Setting {
+            name: node.name.clone(),
+            is_group: node.is_group,
+            is_at_the_root: node.parent == ROOT,
+            weight: node.weight,
+            class: class_name(node.class).to_owned(),
+            minimum: match node.class {
+                ServiceClass::Background { minimum } => minimum,
+                ServiceClass::Kernel(_) => 0,
+            },
+            level: node.level,
+        };
+        self.present().map(|(_, node)| setting(node)).collect()
+    }
+
     /// All, the root first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
         (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
@@ -309,6 +330,7 @@ impl Tenants {
             let above = self.at(place).parent;
             self.strangers -= 1;
             let gone = self.nodes[place as usize].take();
+            self.gone.push(place);
             self.keep(gone);
             self.settle_below(now, recorded_queue, above);
             place = above;
@@ -331,6 +353,11 @@ impl Tenants {
             }
         }
         true
+    }
+
+    /// Places of nodes that have gone since this was asked: other nodes may have them.
+    pub(super) fn take_gone(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Whether it is not configured, has no connection and nothing below it.
@@ -390,6 +417,20 @@ impl Tenants {
                 // The group is the node's own and there.
                 let _known = recorded_queue.set_group_weight(now, node.group, weight);
             }
+        }
+    }
+
+    /// A departed connection of a tenant has had this much device time, in nanoseconds.
+    pub(super) fn count_served(&mut self, tenant: u32, served: u64) {
+        let mut above = tenant;
+        loop {
+            if self.counts(above, tenant) {
+                self.at_mut(above).figures.served_ns += served;
+            }
+            if above == ROOT {
+                break;
+            }
+            above = self.at(above).parent;
         }
     }
 
@@ -468,7 +509,7 @@ impl Tenants {
 }
 
 /// As in configurations and listings.
-pub(super) const fn class_name(class: ServiceClass) -> &'static str {
+const fn class_name(class: ServiceClass) -> &'static str {
     match class {
         ServiceClass::Kernel(Class::Realtime) => "realtime",
         ServiceClass::Kernel(Class::BestEffort) => "best-effort",
@@ -492,12 +533,6 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         floor: 0,
         cap: Cap::new(config::Caps::default()),
         connections: 0,
-        naps: Default::default(),
-        nap_until: [None; naps::LINES],
-        waiting: VecDeque::new(),
-        ready: VecDeque::new(),
-        is_in_turn: false,
-        overdrawn: 0,
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
         volume: String::new(),

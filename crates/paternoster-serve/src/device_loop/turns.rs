@@ -17,10 +17,11 @@
 //! If a turn exceeds a tenant's steps (a payload is read with one call), the tenant has fewer in
 //! the next, if others want some then. Steps that were not used are not kept.
 //!
-//! Invariants: I1 a tenant is in `ready` once, while `is_in_turn`; I2 a ready connection is in its
-//! tenant's list.
+//! Invariants: I1 a tenant is in `in_turn` once, while `is_in_turn`; I2 a ready connection is in
+//! its tenant's list.
 
-use super::DeviceLoop;
+use std::collections::VecDeque;
+
 use super::pool::Shares;
 
 /// Steps of a turn for all tenants together.
@@ -35,13 +36,45 @@ pub(super) fn steps_of(bytes: usize) -> i64 {
     i64::try_from(bytes / BYTES).unwrap_or(i64::MAX)
 }
 
-/// How many steps tenants have.
+/// A tenant's connections to read from.
+#[derive(Debug, Default)]
+struct Line {
+    ready: VecDeque<u32>,
+    /// Whether the tenant waits for its turn.
+    is_in_turn: bool,
+    /// By how many steps it exceeded the last.
+    overdrawn: i64,
+}
+
+/// Whose connections are read from, and for how many steps.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     /// By tenant.
     shares: Vec<u64>,
+    /// See there.
+    lines: Vec<Line>,
+    /// Tenants with connections to read from.
+    in_turn: VecDeque<u32>,
     /// Steps left to the tenant whose turn it is.
     left: i64,
+    /// Bytes that were read from connections.
+    heard: u64,
+}
+
+/// A turn of each tenant that has something to be read.
+#[derive(Debug)]
+pub(super) struct Round {
+    tenants: usize,
+    /// Their shares together.
+    all: u128,
+    is_alone: bool,
+}
+
+/// A tenant's turn.
+#[derive(Debug)]
+pub(super) struct Visit {
+    tenant: u32,
+    connections: usize,
 }
 
 impl Turns {
@@ -62,91 +95,172 @@ impl Turns {
     }
 
     /// Counts steps of the tenant whose turn it is.
+    #[inline]
     pub(super) const fn take(&mut self, steps: i64) {
         self.left = self.left.saturating_sub(steps);
     }
 
+    /// Counts bytes that were read, and the steps that they are.
+    pub(super) fn hear(&mut self, bytes: usize) {
+        self.heard += bytes as u64;
+        self.take(steps_of(bytes));
+    }
+
+    /// How many bytes were read.
+    pub(super) const fn heard(&self) -> u64 {
+        self.heard
+    }
+
     /// Whether the present turn is over.
+    #[inline]
     pub(super) const fn is_over(&self) -> bool {
         self.left <= 0
     }
-}
 
-impl DeviceLoop {
-    /// Reads from those that have something to be read, each tenant for its turn.
-    pub(super) fn hear_all(&mut self) {
-        let all = self.ready.iter().map(|&tenant| u128::from(self.turns.share(tenant))).sum();
-        let is_alone = self.ready.len() == 1;
-        for _ in 0..self.ready.len() {
-            let Some(tenant) = self.ready.pop_front() else { break };
-            let steps = self.turns.steps(tenant, all);
-            self.hear(tenant, steps, is_alone);
-        }
+    /// Whether no connection is to be read from.
+    pub(super) fn is_empty(&self) -> bool {
+        self.in_turn.is_empty()
     }
 
-    /// Reads from a tenant's connections, for this many steps. A tenant that is alone carries no
-    /// debt.
-    fn hear(&mut self, tenant: u32, steps: i64, is_alone: bool) {
-        // One that has gone took its list with it.
-        let Some(node) = self.tenants.get_mut(tenant).filter(|node| node.is_in_turn) else {
-            return;
-        };
-        node.is_in_turn = false;
-        let owed = std::mem::take(&mut node.overdrawn);
-        self.turns.left = if is_alone { steps } else { steps - owed };
-        for _ in 0..node.ready.len() {
-            if self.turns.is_over() {
-                break;
-            }
-            let Some(index) = self.tenants.at_mut(tenant).ready.pop_front() else { break };
-            crate::tally::looked(1);
-            if self.connections.is_live(index) {
-                self.connections.at_mut(index).is_ready = false;
-                self.serve(index);
-                self.turns.take(1);
-            }
+    /// A connection of a tenant is to be read from, and in no list yet.
+    pub(super) fn put(&mut self, tenant: u32, index: u32) {
+        let place = tenant as usize;
+        if self.lines.len() <= place {
+            self.lines.resize_with(place + 1, Line::default);
         }
-        let overdrawn = (-self.turns.left).max(0);
-        let node = self.tenants.at_mut(tenant);
-        node.overdrawn = overdrawn;
-        if !node.ready.is_empty() {
-            self.put_in_turn(tenant);
-        }
-    }
-
-    /// Reads from a connection without an event, as if it were ready; returns whether there was
-    /// anything.
-    pub(super) fn listen(&mut self, index: u32) -> bool {
-        if !self.connections.is_live(index) {
-            return false;
-        }
-        let before = self.heard;
-        self.connections.at_mut(index).readable = true;
-        self.turns.left = LEAST;
-        self.serve(index);
-        // It may have ended.
-        self.heard != before
-            || !self.connections.is_live(index)
-            || self.connections.at(index).wire.is_none()
+        self.lines[place].ready.push_back(index);
+        self.put_in_turn(tenant);
     }
 
     /// A tenant has connections that are ready.
     fn put_in_turn(&mut self, tenant: u32) {
-        let node = self.tenants.at_mut(tenant);
-        if !node.is_in_turn {
-            node.is_in_turn = true;
-            self.ready.push_back(tenant);
+        let line = &mut self.lines[tenant as usize];
+        if !line.is_in_turn {
+            line.is_in_turn = true;
+            self.in_turn.push_back(tenant);
         }
     }
 
-    /// Puts a connection into the list of those to be read from.
-    pub(super) fn make_ready(&mut self, index: u32) {
-        let connection = self.connections.at_mut(index);
-        if !connection.is_ready && connection.wire.is_some() {
-            connection.is_ready = true;
-            let tenant = connection.tenant;
-            self.tenants.at_mut(tenant).ready.push_back(index);
-            self.put_in_turn(tenant);
+    /// Begins a round: each tenant that has something to be read has a turn.
+    pub(super) fn begin_round(&self) -> Round {
+        Round {
+            tenants: self.in_turn.len(),
+            all: self.in_turn.iter().map(|&tenant| u128::from(self.share(tenant))).sum(),
+            is_alone: self.in_turn.len() == 1,
         }
+    }
+
+    /// Begins the next turn of a round. A tenant that is alone carries no debt.
+    pub(super) fn begin(&mut self, round: &mut Round) -> Option<Visit> {
+        while round.tenants > 0 {
+            round.tenants -= 1;
+            let tenant = self.in_turn.pop_front()?;
+            let steps = self.steps(tenant, round.all);
+            let line = &mut self.lines[tenant as usize];
+            // One that has gone left its number.
+            if std::mem::take(&mut line.is_in_turn) {
+                let owed = std::mem::take(&mut line.overdrawn);
+                self.left = if round.is_alone { steps } else { steps - owed };
+                return Some(Visit { tenant, connections: line.ready.len() });
+            }
+        }
+        None
+    }
+
+    /// The next connection of a turn.
+    pub(super) fn next(&mut self, visit: &mut Visit) -> Option<u32> {
+        if visit.connections == 0 || self.is_over() {
+            return None;
+        }
+        visit.connections -= 1;
+        self.lines[visit.tenant as usize].ready.pop_front()
+    }
+
+    /// Ends a turn: the tenant has another if it has more to be read.
+    pub(super) fn end(&mut self, visit: &Visit) {
+        let line = &mut self.lines[visit.tenant as usize];
+        line.overdrawn = (-self.left).max(0);
+        if !line.ready.is_empty() {
+            self.put_in_turn(visit.tenant);
+        }
+    }
+
+    /// A turn for one connection, out of order.
+    pub(super) const fn begin_alone(&mut self) {
+        self.left = LEAST;
+    }
+
+    /// A connection leaves its tenant.
+    pub(super) fn remove(&mut self, tenant: u32, index: u32) {
+        if let Some(line) = self.lines.get_mut(tenant as usize) {
+            line.ready.retain(|other| *other != index);
+        }
+    }
+
+    /// A tenant has gone, and with it its list and its debt.
+    pub(super) fn forget(&mut self, tenant: u32) {
+        if let Some(line) = self.lines.get_mut(tenant as usize) {
+            *line = Line::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round in which each connection takes `takes` steps: which were read from.
+    fn round(turns: &mut Turns, takes: i64) -> Vec<u32> {
+        let (mut round, mut read) = (turns.begin_round(), Vec::new());
+        while let Some(mut visit) = turns.begin(&mut round) {
+            while let Some(index) = turns.next(&mut visit) {
+                turns.take(takes);
+                read.push(index);
+            }
+            turns.end(&visit);
+        }
+        read
+    }
+
+    fn of_equals(tenants: usize) -> Turns {
+        Turns { shares: vec![1; tenants], ..Turns::default() }
+    }
+
+    /// Have two equal tenants 32 steps each, whatever the number of their connections? Of 8 steps
+    /// each: four connections of the first, and the second's one.
+    #[test]
+    fn tenants_share_a_round() {
+        let mut turns = of_equals(2);
+        (0..9).for_each(|index| turns.put(0, index));
+        turns.put(1, 100);
+        assert_eq!(round(&mut turns, 8), [0, 1, 2, 3, 100]);
+        // Alone it has all 64 steps.
+        assert_eq!(round(&mut turns, 8), [4, 5, 6, 7, 8]);
+        assert!(turns.is_empty() && round(&mut turns, 8).is_empty());
+    }
+
+    /// Does a tenant that has exceeded its turn have fewer steps in the next, if others want some?
+    /// 40 of 32 steps leave 24 of the next.
+    #[test]
+    fn what_was_exceeded_is_owed() {
+        let mut turns = of_equals(2);
+        (0..9).for_each(|index| turns.put(0, index));
+        turns.put(1, 100);
+        assert_eq!(round(&mut turns, 40), [0, 100]);
+        turns.put(1, 100);
+        assert_eq!(round(&mut turns, 8), [1, 2, 3, 100]);
+    }
+
+    /// Is a tenant that has gone forgotten, though its number is in the list, and its number free
+    /// for another?
+    #[test]
+    fn a_tenant_that_has_gone_is_not_read() {
+        let mut turns = of_equals(2);
+        turns.put(1, 7);
+        turns.forget(1);
+        assert!(round(&mut turns, 1).is_empty());
+        turns.put(1, 8);
+        turns.remove(1, 8);
+        assert!(round(&mut turns, 1).is_empty());
     }
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use super::super::io_fragment::Step;
 use super::super::tenants::ROOT;
 use super::super::weights::{self, Sibling};
-use crate::config::{ServiceClass, rules};
+use crate::config::ServiceClass;
 use crate::device_loop::DeviceLoop;
 use crate::nbd::transmission::Kind;
 
@@ -40,13 +40,13 @@ struct There {
 /// L3, L4 and T3, between two rounds. `kept`: bytes of the arena that are not the loop's.
 pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
     let mut connections: BTreeMap<u32, There> = BTreeMap::new();
-    for (_, io) in it.ios.iter() {
+    for (_, io) in it.requests.ios().iter() {
         let there = connections.entry(io.connection).or_default();
         there.ios += 1;
         there.reads += u64::from(io.request.kind == Kind::Read);
     }
-    for (_, fragment) in it.fragments.iter() {
-        let there = connections.entry(it.ios.at(fragment.io).connection).or_default();
+    for (_, fragment) in it.requests.fragments().iter() {
+        let there = connections.entry(it.requests.io(fragment.io).connection).or_default();
         there.fragments += 1;
         there.in_queue += u64::from(fragment.step == Step::Queued);
         there.changes_waiting += u64::from(fragment.step == Step::Excluded);
@@ -82,14 +82,15 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
         rests += connection.rest.len() as u64;
     }
     for (place, node) in it.tenants.iter() {
+        let [held, ios, fragments] = it.shared.held(place);
         let counted = There {
             connections: node.connections.into(),
-            ios: it.pools.ios.held(place),
+            ios,
             reads: 0,
-            fragments: it.pools.fragments.held(place),
+            fragments,
             in_queue: node.under_way.into(),
             changes_waiting: 0,
-            memory: it.pools.memory.held(place),
+            memory: held,
         };
         let there = tenants.get(&place).copied().unwrap_or_default();
         is_same(&format!("tenant {}", node.name), counted, there)?;
@@ -99,11 +100,11 @@ pub(super) fn is_sound(it: &DeviceLoop, kept: u64) -> Result<(), String> {
         is_same(&format!("requests of volume {place}"), under_way.into(), there)?;
     }
     let is_capped = it.tenants.iter().any(|(_, node)| node.cap.limits());
-    is_same("whether there are caps", it.capped, is_capped)?;
-    is_same("bytes of memory", it.arena.used() as u64, memory)?;
-    is_same("bytes read ahead", it.rests, rests)?;
-    is_same("commands", it.in_device as usize, it.tags.iter().flatten().count())?;
-    it.changes.is_in_turn().map_err(|why| format!("L4: {why}"))?;
+    is_same("whether there are caps", it.naps.is_capped(), is_capped)?;
+    is_same("bytes of memory", it.shared.used().0 as u64, memory)?;
+    is_same("bytes read ahead", it.shared.used().1, rests)?;
+    is_same("commands", it.commands.len() as usize, it.commands.tags())?;
+    it.requests.changes().is_in_turn().map_err(|why| format!("L4: {why}"))?;
     weigh_as_told(it)
 }
 
@@ -121,8 +122,9 @@ pub(super) fn standing(it: &DeviceLoop) -> String {
         .iter()
         .map(|(_, it)| (it.tenant, it.blocked, it.receiving, it.ios, it.memory, it.rest.len()))
         .collect();
-    let fragments: Vec<_> = it.fragments.iter().map(|(_, it)| (it.work, it.step)).collect();
-    let (in_device, now) = (it.in_device, it.now);
+    let fragments: Vec<_> =
+        it.requests.fragments().iter().map(|(_, it)| (it.work, it.step)).collect();
+    let (in_device, now) = (it.commands.len(), it.time.now);
     format!(
         "connections {connections:?}, fragments {fragments:?}, {in_device} in the device, {now:?}"
     )
@@ -160,7 +162,7 @@ fn weigh_as_told(it: &DeviceLoop) -> Result<(), String> {
         else {
             continue;
         };
-        let (due, node) = (rules::tenant_of(&it.rules, identity), it.tenants.at(connection.tenant));
+        let (due, node) = (it.settings.tenant_of(identity), it.tenants.at(connection.tenant));
         let is_there = !node.is_gone && node.name == due;
         // Where there is no place for another tenant, clients are the root's.
         if !is_there && connection.tenant != ROOT && connection.moves_to.as_ref() != Some(&due) {

@@ -176,11 +176,12 @@ impl House {
     /// A round of the negotiation, and one of the loop.
     pub(super) fn turn(&mut self, now: Nanos) {
         self.negotiation.clock = Clock::Told(now);
-        self.device_loop.clock = Clock::Told(now);
+        self.device_loop.time.clock = Clock::Told(now);
         if !self.is_paused {
             self.negotiation.round(&NO_TIME);
         }
-        self.device_loop.look(&NO_TIME);
+        let sockets = self.device_loop.connections.len();
+        self.device_loop.poller.look(sockets, &NO_TIME);
         self.device_loop.note_events();
         self.device_loop.round();
     }

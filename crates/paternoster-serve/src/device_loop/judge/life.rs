@@ -89,9 +89,9 @@ impl Stage {
             Some(End::Stop) => {
                 self.stops = Some(self.house.ask(Order::Stop));
                 let device_loop = &self.house.device_loop;
-                let heard = device_loop.ios.iter().filter(|(_, io)| !io.silent);
+                let heard = device_loop.requests.ios().iter().filter(|(_, io)| !io.silent);
                 self.accepted = heard.map(|(_, io)| io.request.cookie).collect();
-                self.stop_by = self.now + device_loop.drain_timeout;
+                self.stop_by = self.now + device_loop.settings.drain_timeout;
                 Ok(())
             }
             Some(End::Kill) => {
@@ -140,7 +140,7 @@ impl Stage {
     /// D4, once a server that was asked to stop has nothing left to do.
     pub(super) fn stop(&mut self, plan: &Plan) -> Result<(), String> {
         let device_loop = &self.house.device_loop;
-        if !(self.stops.is_some() && device_loop.stopping && device_loop.is_done()) {
+        if !(self.stops.is_some() && device_loop.stop.is_on() && device_loop.is_done()) {
             return Ok(());
         }
         let Some(answer) = self.stops.take() else { return Ok(()) };

@@ -66,7 +66,8 @@ use paternoster_core::Nanos;
 use paternoster_sim::chance::Chance;
 
 use super::planted::{Bug, plant};
-use super::{DeviceLoop, NO_TIME, TICK};
+use super::time::TICK;
+use super::{DeviceLoop, NO_TIME};
 use crate::control::order::Answer;
 use crate::device::arena::{Block, LARGEST, PAGE};
 use book::{Book, zeroes};
@@ -364,14 +365,14 @@ impl Stage {
         self.cut()?;
         self.is_sound()?;
         for block in self.kept.drain(..) {
-            self.house.device_loop.arena.give_back(block);
+            self.house.device_loop.shared.arena().give_back(block);
         }
         let device_loop = &self.house.device_loop;
         let left = (
             device_loop.connections.len() + self.house.in_handshake(),
-            device_loop.ios.len(),
-            device_loop.fragments.len(),
-            device_loop.arena.used(),
+            device_loop.requests.ios().len(),
+            device_loop.requests.fragments().len(),
+            device_loop.shared.used().0,
         );
         if (left.0 as u64, left.1 as u64, left.2 as u64, left.3 as u64) == (0, 0, 0, 0) {
             let seats = self.house.negotiation.seats_taken();
@@ -387,11 +388,11 @@ impl Stage {
 /// Takes memory until the loop has as much as the plan leaves it.
 fn keep_memory(plan: &Plan, device_loop: &mut DeviceLoop) -> Vec<Block> {
     let mut kept = Vec::new();
-    while device_loop.free_memory() > (plan.memory + LARGEST) as u64 {
-        kept.extend(device_loop.arena.take(LARGEST));
+    while device_loop.shared.free() > (plan.memory + LARGEST) as u64 {
+        kept.extend(device_loop.shared.arena().take(LARGEST));
     }
-    while device_loop.free_memory() > plan.memory as u64 {
-        kept.extend(device_loop.arena.take(PAGE));
+    while device_loop.shared.free() > plan.memory as u64 {
+        kept.extend(device_loop.shared.arena().take(PAGE));
     }
     kept
 }

@@ -182,9 +182,14 @@ fn has(it: &DeviceLoop) -> String {
         format!("{} {weight} {floor} {caps:?} {:?} {}", node.name, node.class, node.level)
     });
     let tenants: Vec<String> = tenants.collect();
-    let (memory, times) = (it.connection_memory, [it.stall_timeout, it.drain_timeout]);
+    let (memory, times) =
+        (it.shared.of_one(), [it.settings.stall_timeout, it.settings.drain_timeout]);
     let volumes: Vec<String> = it.volumes.lines().into_iter().map(|line| line.name).collect();
-    format!("{tenants:?} {:?} {} {memory} {times:?} {volumes:?}", it.rules, it.capped)
+    format!(
+        "{tenants:?} {:?} {} {memory} {times:?} {volumes:?}",
+        it.settings.rules(),
+        it.naps.is_capped()
+    )
 }
 
 impl Stage {
@@ -341,13 +346,13 @@ impl Stage {
 
     /// The cookies of requests that are accepted and not answered.
     fn accepted_now(&self) -> BTreeSet<u64> {
-        let heard = self.house.device_loop.ios.iter().filter(|(_, io)| !io.silent);
+        let heard = self.house.device_loop.requests.ios().iter().filter(|(_, io)| !io.silent);
         heard.map(|(_, io)| io.request.cookie).collect()
     }
 
     /// Tells the clients of volumes that go, or that change their name or path.
     fn oust(&mut self, plan: &Plan, now: &Plan, renewed: &Plan, accepted: &BTreeSet<u64>) {
-        let by = self.now + self.house.device_loop.drain_timeout;
+        let by = self.now + self.house.device_loop.settings.drain_timeout;
         for (client, planned) in self.clients.iter_mut().zip(&plan.clients) {
             let [before, after] = [now, renewed].map(|it| &it.volumes[planned.volume]);
             let what = |it: &VolumePlan| (it.is_out, it.renamed, it.path);
@@ -360,8 +365,8 @@ impl Stage {
     /// R1 for a reload that was taken.
     fn is_as_it_says(&self, asked: &Config) -> Result<(), String> {
         let it = &self.house.device_loop;
-        if it.rules != asked.rules {
-            return Err(format!("R1: the rules are {:?}", it.rules));
+        if it.settings.rules() != asked.rules {
+            return Err(format!("R1: the rules are {:?}", it.settings.rules()));
         }
         for (number, tenant) in asked.tenants.iter().enumerate() {
             let node = it.tenants.find(&tenant.name).map(|place| it.tenants.at(place));

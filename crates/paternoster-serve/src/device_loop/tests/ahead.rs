@@ -41,7 +41,7 @@ fn who_is_blocked_is_read_one_header_ahead() {
     let kept: usize =
         rig.device_loop.connections.iter().map(|(_, connection)| connection.rest.len()).sum();
     assert!(kept as u64 <= most, "{kept} bytes of {most}");
-    assert_eq!(rig.device_loop.rests, kept as u64);
+    assert_eq!(rig.device_loop.shared.used().1, kept as u64);
     // Of each twice what is kept at most, or a page.
     let held: usize =
         rig.device_loop.connections.iter().map(|(_, connection)| connection.rest.capacity()).sum();
@@ -53,7 +53,7 @@ fn who_is_blocked_is_read_one_header_ahead() {
     );
     drop(floods);
     rig.settle();
-    assert_eq!(rig.device_loop.rests, 0);
+    assert_eq!(rig.device_loop.shared.used().1, 0);
 }
 
 /// Does a client that is always understood at once read more and more at a time? 200 reads in one

@@ -180,7 +180,12 @@ impl Town {
         let moved =
             device_loop.connections.iter().map(|(_, connection)| bytes_of(connection)).sum();
         let sent = attackers.iter().map(|(one, _)| one.bytes).sum();
-        [device_loop.changes.steps(), commands.load(Ordering::SeqCst).into(), moved, sent]
+        [
+            device_loop.requests.changes().steps(),
+            commands.load(Ordering::SeqCst).into(),
+            moved,
+            sent,
+        ]
     }
 
     /// A client that connects and sends this.

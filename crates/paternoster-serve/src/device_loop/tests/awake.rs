@@ -12,38 +12,38 @@ use crate::device_loop::rig::{BLOCK, READ, Rig};
 #[test]
 fn a_lone_client_is_read_from_at_once() {
     let mut rig = Rig::new("noop", |_| ());
-    rig.device_loop.busy_poll = BusyPoll::new(2);
+    rig.device_loop.poller.busy_poll = BusyPoll::new(2);
     let (mut one, mut other) = (rig.connect("one"), rig.connect("other"));
     rig.settle();
     one.send(READ, 0, BLOCK, &[]);
     rig.settle();
     assert_eq!(one.answers().len(), 1);
-    rig.device_loop.busy_poll.ended(true);
-    let looks = rig.device_loop.looks;
+    rig.device_loop.poller.busy_poll.ended(true);
+    let looks = rig.device_loop.poller.looks();
     for at in 0..100 {
         one.send(READ, at * BLOCK, BLOCK, &[]);
         rig.device_loop.sleep(Some(Nanos(u64::MAX)));
         rig.device_loop.turn();
         assert_eq!(one.answers().len(), 1, "request {at}");
     }
-    assert_eq!(rig.device_loop.looks, looks);
+    assert_eq!(rig.device_loop.poller.looks(), looks);
     other.send(READ, 0, BLOCK, &[]);
     rig.device_loop.sleep(Some(Nanos(u64::MAX)));
     rig.device_loop.turn();
     assert_eq!(other.answers().len(), 1);
-    assert_eq!(rig.device_loop.looks, looks + 1);
+    assert_eq!(rig.device_loop.poller.looks(), looks + 1);
 }
 
 /// Is a client that has gone found, and forgotten?
 #[test]
 fn a_lone_client_may_go() {
     let mut rig = Rig::new("bfq", |_| ());
-    rig.device_loop.busy_poll = BusyPoll::new(2);
+    rig.device_loop.poller.busy_poll = BusyPoll::new(2);
     let mut one = rig.connect("one");
     one.send(READ, 0, BLOCK, &[]);
     rig.settle();
     drop(one);
-    rig.device_loop.busy_poll.ended(true);
+    rig.device_loop.poller.busy_poll.ended(true);
     rig.device_loop.sleep(Some(Nanos(u64::MAX)));
     rig.device_loop.turn();
     rig.settle();

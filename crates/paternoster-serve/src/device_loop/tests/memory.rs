@@ -39,7 +39,7 @@ fn begun_writes_leave_memory_to_others() {
         rig.settle();
         let mut victim = victim.take().unwrap_or_else(|| rig.connect("victim"));
         rig.settle();
-        let held = rig.device_loop.arena.used() as u64;
+        let held = rig.device_loop.shared.used().0 as u64;
         assert!(held < MEMORY, "{held} bytes are held");
         assert_eq!(reads(&mut rig, &mut victim), 100, "the victim comes first: {first}");
     }
@@ -70,7 +70,7 @@ fn answers_that_are_not_taken_leave_memory_to_others() {
     for _ in 0..10 {
         rig.settle();
     }
-    assert_eq!((rig.device_loop.arena.used(), rig.device_loop.pools.memory.lent()), (0, 0));
+    assert_eq!((rig.device_loop.shared.used().0, rig.device_loop.shared.lent()), (0, [0; 3]));
 }
 
 /// Does a payload get memory in pieces, as it arrives: 64 KiB before anything has come, and more
@@ -81,7 +81,7 @@ fn a_payload_is_given_memory_as_it_arrives() {
     let mut client = rig.connect("one");
     client.send(WRITE, 0, 1 << 20, &[7; 1000]);
     rig.settle();
-    assert_eq!(rig.device_loop.arena.used(), 64 << 10);
+    assert_eq!(rig.device_loop.shared.used().0, 64 << 10);
     let (mut left, bytes) = ((1 << 20) - 1000, [7; 32 << 10]);
     while left != 0 {
         let sent = bytes.len().min(left);
@@ -94,7 +94,7 @@ fn a_payload_is_given_memory_as_it_arrives() {
     rig.settle();
     // 64 + 128 + 256 + 512 KiB and the rest, 64, were five pieces: the next one is of the largest
     // size.
-    assert_eq!(rig.device_loop.arena.used(), 1 << 20);
+    assert_eq!(rig.device_loop.shared.used().0, 1 << 20);
 }
 
 /// Do all connections of a tenant make progress, although its memory suffices only for some of them
@@ -127,9 +127,9 @@ fn a_guarantee_in_small_pieces() {
     let mut rig = Rig::new("noop", |_| ());
     let mut client = rig.connect("one");
     rig.settle();
-    let pages = std::iter::from_fn(|| rig.device_loop.arena.take(4096));
+    let pages = std::iter::from_fn(|| rig.device_loop.shared.arena().take(4096));
     let (kept, free): (Vec<_>, Vec<_>) = pages.enumerate().partition(|(which, _)| which % 2 == 0);
-    free.into_iter().for_each(|(_, block)| rig.device_loop.arena.give_back(block));
+    free.into_iter().for_each(|(_, block)| rig.device_loop.shared.arena().give_back(block));
     let read = client.send(READ, 0, 64 << 10, &[]);
     rig.settle();
     assert_eq!(client.answers(), [(read, 0)]);
@@ -137,8 +137,8 @@ fn a_guarantee_in_small_pieces() {
     rig.settle();
     rig.settle();
     assert_eq!(client.answers(), [(write, 0)]);
-    kept.into_iter().for_each(|(_, block)| rig.device_loop.arena.give_back(block));
-    assert_eq!(rig.device_loop.arena.used(), 0);
+    kept.into_iter().for_each(|(_, block)| rig.device_loop.shared.arena().give_back(block));
+    assert_eq!(rig.device_loop.shared.used().0, 0);
 }
 
 /// How many of 100 reads a connection gets while 240 others of the same tenant wait for their
@@ -159,7 +159,7 @@ fn reads_beside_siblings(attack: impl Fn(&mut Client)) -> u32 {
     for _ in 0..10 {
         rig.settle();
     }
-    assert_eq!((rig.device_loop.arena.used(), rig.device_loop.pools.memory.lent()), (0, 0));
+    assert_eq!((rig.device_loop.shared.used().0, rig.device_loop.shared.lent()), (0, [0; 3]));
     done
 }
 

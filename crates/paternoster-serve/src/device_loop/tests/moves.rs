@@ -52,6 +52,5 @@ fn a_client_moves_between_requests() {
     let tenant = rig.device_loop.connections.at(index).tenant;
     assert_eq!(rig.device_loop.tenants.at(tenant).name, "new");
     assert!(rig.device_loop.tenants.find("old").is_none(), "nobody is there any more");
-    let pools = &rig.device_loop.pools;
-    assert_eq!([&pools.memory, &pools.ios, &pools.fragments].map(|pool| pool.held(old)), [0; 3]);
+    assert_eq!(rig.device_loop.shared.held(old), [0; 3]);
 }

@@ -26,7 +26,7 @@ fn a_flood_of_requests_leaves_places_to_others() {
             rig.settle();
         }
     }
-    let flooded = rig.device_loop.fragments.len() as usize;
+    let flooded = rig.device_loop.requests.fragments().len() as usize;
     let mut victim = rig.connect("victim");
     for at in 0..8 {
         victim.send(READ, at << 29, 4096, &[]);
@@ -34,7 +34,8 @@ fn a_flood_of_requests_leaves_places_to_others() {
     rig.settle();
     let with_queue = rig
         .device_loop
-        .fragments
+        .requests
+        .fragments()
         .iter()
         .filter(|(_, fragment)| fragment.step == Step::Queued)
         .count();
@@ -48,6 +49,5 @@ fn a_flood_of_requests_leaves_places_to_others() {
         of_flood += floods.iter_mut().map(|flood| flood.answers().len()).sum::<usize>();
     }
     assert_eq!((done, of_flood), (8, 30 * 300), "and all are answered at last");
-    let pools = &rig.device_loop.pools;
-    assert_eq!((pools.fragments.lent(), pools.ios.lent()), (0, 0));
+    assert_eq!(rig.device_loop.shared.lent(), [0; 3]);
 }

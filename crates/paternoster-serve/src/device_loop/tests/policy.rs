@@ -199,7 +199,9 @@ fn serve(flaw: Flaw, after: u32, seed: u64) -> (u64, String) {
         now += passes;
         rig.turn(passes);
         if flaw == Flaw::KeepsInDrain && more == 10 {
-            rig.device_loop.change_scheduler("noop").unwrap();
+            let it = &mut rig.device_loop;
+            crate::device_loop::policy::change(it.time.now, &mut it.recorded_queue, "noop")
+                .unwrap();
         }
         let before = answered;
         for (client, asked) in clients.iter_mut().zip(&mut asked) {

@@ -31,11 +31,11 @@ fn a_flood_within_a_block_leaves_places() {
         .map(|(_, connection)| connection.changes_waiting)
         .collect();
     assert_eq!(waiting, [CHANGES_WAITING, 0]);
-    assert_eq!(rig.device_loop.fragments.len(), CHANGES_WAITING + 1);
+    assert_eq!(rig.device_loop.requests.fragments().len(), CHANGES_WAITING + 1);
     let cookie = victim.send(READ, 1 << 20, 4096, &[]);
     rig.settle();
     assert_eq!(
-        rig.device_loop.fragments.len(),
+        rig.device_loop.requests.fragments().len(),
         CHANGES_WAITING + 2,
         "the victim's read has a place"
     );
@@ -48,7 +48,7 @@ fn a_flood_within_a_block_leaves_places() {
         answers += flood.answers().iter().filter(|(_, errno)| *errno == 0).count();
     }
     assert_eq!(answers, 300);
-    assert!(rig.device_loop.changes.is_empty());
+    assert!(rig.device_loop.requests.changes().is_empty());
 }
 
 /// Is the work of a turn bounded, however much one end lets go? 129 writes within one block are 258

@@ -21,7 +21,7 @@ fn a_question_has_a_turn() {
         reader.send(READ, at << 24, BLOCK, &[]);
     }
     rig.settle();
-    assert_eq!(rig.device_loop.in_device, 32);
+    assert_eq!(rig.device_loop.commands.len(), 32);
     let cookie = asker.send(STATUS, 0, 1 << 30, &[]);
     rig.settle();
     assert_eq!(rig.runs_told.load(Ordering::SeqCst), 0, "it is not its turn");
@@ -58,7 +58,7 @@ fn questions_leave_the_device_to_others() {
     // 33 requests, at 64 steps a turn.
     rig.turn(Nanos::from_micros(10));
     rig.turn(Nanos::from_micros(10));
-    assert_eq!(rig.device_loop.in_device, 32);
+    assert_eq!(rig.device_loop.commands.len(), 32);
     rig.holds.store(false, Ordering::SeqCst);
     let mut told = Vec::new();
     for _ in 0..5 {
@@ -85,7 +85,7 @@ fn who_asks_may_go() {
     rig.settle();
     assert!(
         rig.device_loop.connections.is_empty()
-            && rig.device_loop.fragments.is_empty()
-            && rig.device_loop.ios.is_empty()
+            && rig.device_loop.requests.fragments().is_empty()
+            && rig.device_loop.requests.ios().is_empty()
     );
 }

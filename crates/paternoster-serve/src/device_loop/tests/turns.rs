@@ -62,7 +62,10 @@ fn long_requests_are_cut_in_turns() {
         }
         for turn in 1..=3 {
             rig.turn(Nanos::ZERO);
-            assert!((1..=64 * turn).contains(&rig.device_loop.fragments.len()), "turn {turn}");
+            assert!(
+                (1..=64 * turn).contains(&rig.device_loop.requests.fragments().len()),
+                "turn {turn}"
+            );
         }
     }
 }
@@ -79,7 +82,12 @@ fn payloads_have_a_turn() {
         flood.send(WRITE, at << 20, 128 << 10, &payload);
     }
     let read = |rig: &Rig| {
-        rig.device_loop.fragments.iter().map(|(_, fragment)| fragment.filled).sum::<u32>()
+        rig.device_loop
+            .requests
+            .fragments()
+            .iter()
+            .map(|(_, fragment)| fragment.filled)
+            .sum::<u32>()
     };
     for turn in 1..=4 {
         victim.send(READ, 0, BLOCK, &[]);
@@ -98,7 +106,7 @@ fn payloads_have_a_turn() {
 fn what_is_done_at_once_is_cut() {
     for kind in [READ, TRIM, ZEROES] {
         let (mut rig, mut floods, mut victim) = rig();
-        rig.device_loop.at_once = true;
+        rig.device_loop.commands.do_at_once();
         floods[0].send(kind, 0, 8 << 20, &[]);
         for turn in 0..40 {
             let before = rig.commands.load(Ordering::SeqCst);
@@ -120,7 +128,7 @@ fn what_is_done_at_once_is_cut() {
 #[test]
 fn a_round_of_what_is_done_at_once_ends_in_time() {
     let (mut rig, mut floods, _victim) = rig();
-    rig.device_loop.at_once = true;
+    rig.device_loop.commands.do_at_once();
     rig.work = Some((Box::leak(Box::default()), 10_000));
     for (at, flood) in (0..).zip(&mut floods) {
         flood.send(READ, at << 20, BLOCK, &[]);

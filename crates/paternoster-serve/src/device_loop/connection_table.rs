@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connection table: a loop's connections, and the lists of those that something is to be done for.
+//!
+//! ```text
+//! event ─▶ make_ready ─▶ turns ─▶ read ─▶ blocked? ─▶ waiting (room, tenant) ─▶ unblock ─▶ turns
+//! reply ─▶ make_sending ─▶ sending ─▶ sent        over ─▶ leaving ─▶ gone
+//! ```
+//!
+//! A connection is in a list once, and knows by a flag that it is. What is to be done the loop
+//! does: the table says for which.
+//!
+//! Invariants: I1 a connection that is read from and has something to be read is in `turns`; I2 a
+//! connection that waits for room, or for something of its tenant, is in `waiting`.
+
+use std::ops::{Deref, DerefMut};
+
+use paternoster_core::ClientId;
+
+use super::connection::{Blocked, Connection, Receiving};
+use super::turns::Turns;
+use super::waiting::Waiting;
+use crate::table::Table;
+
+/// The connections of a loop.
+#[derive(Debug)]
+pub(super) struct Connections {
+    table: Table<Connection>,
+    /// By index of the queue's client.
+    by_client: Vec<u32>,
+    /// Whose are read from next, and how much.
+    pub turns: Turns,
+    waiting: Waiting,
+    /// To be sent to.
+    sending: Vec<u32>,
+    /// The connection that was answered in the last round, if it was only one.
+    told: Option<u32>,
+    /// That may be about to go.
+    leaving: Vec<u32>,
+    /// That are to move to another tenant.
+    movers: Vec<u32>,
+}
+
+impl Deref for Connections {
+    type Target = Table<Connection>;
+
+    #[inline]
+    fn deref(&self) -> &Table<Connection> {
+        &self.table
+    }
+}
+
+impl DerefMut for Connections {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Table<Connection> {
+        &mut self.table
+    }
+}
+
+impl Connections {
+    /// At most so many, of a queue with so many clients.
+    pub(super) fn new(most: u32, clients: u32) -> Connections {
+        Connections {
+            table: Table::new(most),
+            by_client: vec![0; clients as usize],
+            turns: Turns::default(),
+            waiting: Waiting::default(),
+            sending: Vec::new(),
+            told: None,
+            leaving: Vec::new(),
+            movers: Vec::new(),
+        }
+    }
+
+    /// Adds one; `None`: there are too many.
+    pub(super) fn add(&mut self, connection: Connection) -> Option<u32> {
+        let client = connection.client.index() as usize;
+        let index = self.table.insert(connection).ok()?;
+        self.by_client[client] = index;
+        Some(index)
+    }
+
+    /// The one that is this client of the queue, if it is there still.
+    pub(super) fn of_client(&self, client: ClientId) -> Option<u32> {
+        let index = self.by_client[client.index() as usize];
+        self.table.is_live(index).then_some(index)
+    }
+
+    /// The one whose client of the queue has this number.
+    pub(super) fn numbered(&self, client: u32) -> Option<&Connection> {
+        let index = *self.by_client.get(client as usize)?;
+        let connection = self.table.is_live(index).then(|| self.table.at(index))?;
+        (connection.client.index() == client).then_some(connection)
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<u32> {
+        self.table.which(|_| true)
+    }
+
+    /// Puts one into the list of those to be read from.
+    pub(super) fn make_ready(&mut self, index: u32) {
+        let connection = self.table.at_mut(index);
+        if !connection.is_ready && connection.wire.is_some() {
+            connection.is_ready = true;
+            self.turns.put(connection.tenant, index);
+        }
+    }
+
+    /// Puts one into the list of those to be sent to.
+    pub(super) fn make_sending(&mut self, index: u32) {
+        let connection = self.table.at_mut(index);
+        if !connection.is_sending && connection.wire.is_some() {
+            connection.is_sending = true;
+            self.sending.push(index);
+        }
+    }
+
+    /// Whether there are any to be sent to.
+    pub(super) const fn has_sending(&self) -> bool {
+        !self.sending.is_empty()
+    }
+
+    /// Takes the list of those to be sent to.
+    pub(super) fn take_sending(&mut self) -> Vec<u32> {
+        let sending = std::mem::take(&mut self.sending);
+        if let [first, others @ ..] = &sending[..] {
+            self.told = others.is_empty().then_some(*first);
+        }
+        sending
+    }
+
+    /// The list's memory, to be used again.
+    pub(super) fn sent(&mut self, sending: Vec<u32>) {
+        // Only closing ran meanwhile, and closing adds no connection.
+        if self.sending.is_empty() {
+            self.sending = sending;
+        }
+    }
+
+    /// The one that was answered in the last round, if it was only one.
+    pub(super) const fn told(&self) -> Option<u32> {
+        self.told
+    }
+
+    /// One is not read from until something happens.
+    pub(super) fn block(&mut self, index: u32, why: Blocked) {
+        let connection = self.table.at_mut(index);
+        connection.blocked = why;
+        match why {
+            Blocked::Room => self.waiting.for_room(index),
+            Blocked::Tenant | Blocked::Client if !connection.is_listed => {
+                connection.is_listed = true;
+                self.waiting.for_tenant(connection.tenant, index);
+            }
+            _ => {}
+        }
+    }
+
+    /// What blocked one has gone.
+    pub(super) fn unblock(&mut self, index: u32) {
+        self.table.at_mut(index).blocked = Blocked::No;
+        self.make_ready(index);
+    }
+
+    /// As [`Connections::unblock`], if it is that which blocks it.
+    pub(super) fn unblock_if(&mut self, index: u32, is_it: impl Fn(Blocked) -> bool) {
+        if is_it(self.table.at(index).blocked) {
+            self.unblock(index);
+        }
+    }
+
+    /// Some memory of one has come back: if it waits for that, it goes on.
+    pub(super) fn share_again(&mut self, index: u32) {
+        self.unblock_if(index, |why| matches!(why, Blocked::Share | Blocked::Client));
+    }
+
+    /// So many things that any connection may wait for have come back.
+    pub(super) const fn freed(&mut self, things: usize) {
+        self.waiting.freed(things);
+    }
+
+    /// Whether some have, and connections that wait for room have not looked again since.
+    pub(super) const fn has_freed(&self) -> bool {
+        self.waiting.has_freed()
+    }
+
+    /// Two of those that wait for room try again for each thing that has come back.
+    pub(super) fn retry_blocked(&mut self) {
+        for _ in 0..self.waiting.tries() {
+            let Some(index) = self.waiting.next_for_room() else { return };
+            if self.table.is_live(index) {
+                self.unblock_if(index, |why| why == Blocked::Room);
+            }
+        }
+    }
+
+    /// Something of a tenant has come back: two of those that wait for that look again, as what
+    /// comes back may suffice for two.
+    pub(super) fn feed(&mut self, tenant: u32) {
+        for _ in 0..2 {
+            let Some(index) = self.waiting.next_of_tenant(tenant) else { return };
+            crate::tally::looked(1);
+            if !self.table.is_live(index) {
+                continue;
+            }
+            self.table.at_mut(index).is_listed = false;
+            self.unblock_if(index, |why| matches!(why, Blocked::Tenant | Blocked::Client));
+        }
+    }
+
+    /// As [`Connections::feed`], for each tenant some of whose connections wait.
+    pub(super) fn feed_all(&mut self) {
+        for tenant in self.waiting.tenants() {
+            self.feed(tenant);
+        }
+    }
+
+    /// One may be about to go.
+    pub(super) fn leaves(&mut self, index: u32) {
+        self.leaving.push(index);
+    }
+
+    /// Takes those that may be about to go and are there.
+    pub(super) fn next_leaving(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.leaving)
+    }
+
+    /// The list's memory, to be used again.
+    pub(super) fn left(&mut self, mut leaving: Vec<u32>) {
+        leaving.clear();
+        self.leaving = leaving;
+    }
+
+    /// One is to move to another tenant, or is not.
+    pub(super) fn is_to_move(&mut self, index: u32, to: Option<String>) {
+        if to.is_some() && !self.movers.contains(&index) {
+            self.movers.push(index);
+        }
+        self.table.at_mut(index).moves_to = to;
+        // It looks again: it may have to wait no more.
+        self.unblock_if(index, |why| why == Blocked::Moving);
+    }
+
+    /// Those that can move now, and where to: at a request boundary a connection holds nothing.
+    pub(super) fn can_move(&mut self) -> Vec<(u32, String)> {
+        let (table, mut can) = (&self.table, Vec::new());
+        self.movers.retain(|&index| {
+            let connection = Some(index).filter(|&index| table.is_live(index));
+            let Some(connection) = connection.map(|index| table.at(index)) else { return false };
+            let is_over = connection.wire.is_none() || connection.receiving == Receiving::Over;
+            let Some(name) = connection.moves_to.as_ref().filter(|_| !is_over) else {
+                return false;
+            };
+            let is_idle = connection.receiving == Receiving::Header
+                && connection.ios == 0
+                && connection.memory == 0;
+            if is_idle {
+                can.push((index, name.clone()));
+            }
+            !is_idle
+        });
+        can
+    }
+
+    /// One moves to another tenant: it is in no list of the old one.
+    pub(super) fn moves(&mut self, index: u32, tenant: u32) {
+        let connection = self.table.at_mut(index);
+        let old = std::mem::replace(&mut connection.tenant, tenant);
+        connection.moves_to = None;
+        (connection.is_listed, connection.is_ready) = (false, false);
+        self.waiting.remove(old, index);
+        self.turns.remove(old, index);
+    }
+
+    /// A tenant has gone: another may have its number.
+    pub(super) fn forget_tenant(&mut self, tenant: u32) {
+        self.waiting.forget(tenant);
+        self.turns.forget(tenant);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting: which connections look again when something that they lacked has come back.
+//!
+//! ```text
+//! room      any of the device's memory or places     one line, two tries for each thing freed
+//! tenant    what others of the same tenant hold     a line for each tenant, the same
+//! ```
+//!
+//! Two look again for each thing, as what comes back may suffice for two. No other tenant's line is
+//! looked at.
+//!
+//! Invariant: a connection that is in a line need not wait any more: it is asked when its turn
+//! comes.
+
+use std::collections::VecDeque;
+
+/// The lines of a loop.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    for_room: VecDeque<u32>,
+    /// Things that have come back since connections last tried again.
+    freed: usize,
+    by_tenant: Vec<VecDeque<u32>>,
+}
+
+impl Waiting {
+    /// A connection waits for room.
+    pub(super) fn for_room(&mut self, index: u32) {
+        self.for_room.push_back(index);
+    }
+
+    /// A connection waits for something that others of its tenant hold.
+    pub(super) fn for_tenant(&mut self, tenant: u32, index: u32) {
+        let place = tenant as usize;
+        if self.by_tenant.len() <= place {
+            self.by_tenant.resize_with(place + 1, VecDeque::new);
+        }
+        self.by_tenant[place].push_back(index);
+    }
+
+    /// So many things have come back.
+    #[inline]
+    pub(super) const fn freed(&mut self, things: usize) {
+        self.freed += things;
+    }
+
+    /// Whether anything has, since connections last tried again.
+    pub(super) const fn has_freed(&self) -> bool {
+        self.freed != 0
+    }
+
+    /// How many connections try again now: two for each thing that has come back.
+    pub(super) fn tries(&mut self) -> usize {
+        std::mem::take(&mut self.freed).saturating_mul(2).min(self.for_room.len())
+    }
+
+    /// The next that tries again.
+    pub(super) fn next_for_room(&mut self) -> Option<u32> {
+        self.for_room.pop_front()
+    }
+
+    /// The next of a tenant that looks again.
+    pub(super) fn next_of_tenant(&mut self, tenant: u32) -> Option<u32> {
+        self.by_tenant.get_mut(tenant as usize)?.pop_front()
+    }
+
+    /// The tenants of which connections wait.
+    pub(super) fn tenants(&self) -> Vec<u32> {
+        let waits = (0..).zip(&self.by_tenant).filter(|(_, line)| !line.is_empty());
+        waits.map(|(tenant, _)| tenant).collect()
+    }
+
+    /// A connection waits for nothing of a tenant any more.
+    pub(super) fn remove(&mut self, tenant: u32, index: u32) {
+        if let Some(line) = self.by_tenant.get_mut(tenant as usize) {
+            line.retain(|other| *other != index);
+        }
+    }
+
+    /// A tenant has gone.
+    pub(super) fn forget(&mut self, tenant: u32) {
+        if let Some(line) = self.by_tenant.get_mut(tenant as usize) {
+            line.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Do two try again for each thing, no more than wait, and none twice for one thing?
+    #[test]
+    fn two_try_for_each_thing() {
+        let mut waiting = Waiting::default();
+        (0..5).for_each(|index| waiting.for_room(index));
+        assert_eq!(waiting.tries(), 0, "nothing has come back");
+        waiting.freed(2);
+        assert!(waiting.has_freed());
+        assert_eq!((waiting.tries(), waiting.tries()), (4, 0));
+        assert_eq!([0; 5].map(|_| waiting.next_for_room()), [0, 1, 2, 3, 4].map(Some));
+        waiting.freed(9);
+        assert_eq!(waiting.tries(), 0, "none waits");
+    }
+
+    /// Has each tenant a line of its own, which one that moves leaves, and which goes with it?
+    #[test]
+    fn tenants_have_lines_of_their_own() {
+        let mut waiting = Waiting::default();
+        for (tenant, index) in [(3, 10), (1, 11), (3, 12), (3, 13)] {
+            waiting.for_tenant(tenant, index);
+        }
+        assert_eq!(waiting.tenants(), [1, 3]);
+        waiting.remove(3, 12);
+        assert_eq!((waiting.next_of_tenant(3), waiting.next_of_tenant(3)), (Some(10), Some(13)));
+        assert_eq!((waiting.next_of_tenant(3), waiting.next_of_tenant(9)), (None, None));
+        waiting.forget(1);
+        assert!(waiting.tenants().is_empty());
+    }
+}
