@@ -210,10 +210,16 @@ impl DeviceLoop {
 
     /// Sleeps until something happens, at most until `until`, and notes what happened.
     fn sleep(&mut self, until: Option<Nanos>) {
-        let timeout = self.timeout(until);
+        let now = self.time.clock.now();
+        let timeout = self.timeout(now, until);
         let clients_alone =
             self.commands.is_empty() && !self.connections.is_empty() && timeout != NO_TIME;
-        if !(clients_alone && self.poller.busy_poll.is_worth_it() && self.stay_awake()) {
+        let begun = self.requests.begun();
+        let looks = clients_alone && self.poller.busy_poll.is_worth_it(now, begun);
+        if !clients_alone {
+            self.poller.busy_poll.forget();
+        }
+        if !(looks && self.stay_awake(now)) {
             self.poller.sleep(self.connections.len(), &timeout);
         }
         self.note_events();
@@ -230,8 +236,8 @@ impl DeviceLoop {
     }
 
     /// Polls for a moment; returns whether anything has happened.
-    fn stay_awake(&mut self) -> bool {
-        let limit = self.time.clock.now() + busy_poll::LONGEST;
+    fn stay_awake(&mut self, begin: Nanos) -> bool {
+        let limit = begin + busy_poll::LONGEST;
         let mut found = false;
         for attempt in 1u32.. {
             self.time.look();
@@ -249,12 +255,11 @@ impl DeviceLoop {
             }
             (0..busy_poll::PAUSES).for_each(|_| std::hint::spin_loop());
         }
-        self.poller.busy_poll.ended(found);
         found
     }
 
     /// How long to sleep.
-    fn timeout(&self, until: Option<Nanos>) -> Timespec {
+    fn timeout(&self, now: Nanos, until: Option<Nanos>) -> Timespec {
         let busy = !self.connections.turns.is_empty()
             || self.connections.has_sending()
             || self.connections.has_freed()
@@ -269,7 +274,7 @@ impl DeviceLoop {
         for wish in wishes.into_iter().flatten() {
             at = at.min(wish);
         }
-        let left = at.0.saturating_sub(self.time.clock.now().0);
+        let left = at.0.saturating_sub(now.0);
         Timespec {
             tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(1),
             tv_nsec: i64::try_from(left % 1_000_000_000).unwrap_or(0),

@@ -24,6 +24,8 @@ pub(super) struct Requests {
     changes: RangeLocks,
     /// Fragments that waited are being released.
     is_releasing: bool,
+    /// How many I/Os have begun.
+    begun: u64,
 }
 
 impl Requests {
@@ -34,6 +36,7 @@ impl Requests {
             fragments: Table::new(fragments),
             changes: RangeLocks::default(),
             is_releasing: false,
+            begun: 0,
         }
     }
 
@@ -96,7 +99,13 @@ impl Requests {
 
     /// An I/O begins; `None`: there are too many.
     pub(super) fn begin(&mut self, io: Io) -> Option<u32> {
+        self.begun += 1;
         self.ios.insert(io).ok()
+    }
+
+    /// How many I/Os have begun since the loop began.
+    pub(super) const fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// An I/O has ended.

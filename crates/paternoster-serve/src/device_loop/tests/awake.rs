@@ -5,6 +5,7 @@ use paternoster_core::Nanos;
 
 use crate::device_loop::busy_poll::BusyPoll;
 use crate::device_loop::rig::{BLOCK, READ, Rig};
+use crate::tally;
 
 /// Does a loop that is awake get the next request of a client of depth 1 by reading at once?
 /// Without asking which sockets have data, 100 requests are 100 calls that read them. A request of
@@ -12,13 +13,12 @@ use crate::device_loop::rig::{BLOCK, READ, Rig};
 #[test]
 fn a_lone_client_is_read_from_at_once() {
     let mut rig = Rig::new("noop", |_| ());
-    rig.device_loop.poller.busy_poll = BusyPoll::new(2);
+    rig.device_loop.poller.busy_poll = BusyPoll::always();
     let (mut one, mut other) = (rig.connect("one"), rig.connect("other"));
     rig.settle();
     one.send(READ, 0, BLOCK, &[]);
     rig.settle();
     assert_eq!(one.answers().len(), 1);
-    rig.device_loop.poller.busy_poll.ended(true);
     let looks = rig.device_loop.poller.looks();
     for at in 0..100 {
         one.send(READ, at * BLOCK, BLOCK, &[]);
@@ -34,16 +34,59 @@ fn a_lone_client_is_read_from_at_once() {
     assert_eq!(rig.device_loop.poller.looks(), looks + 1);
 }
 
-/// Is a client that has gone found, and forgotten?
+/// How many system calls of the loop does a request of depth 1 take? If it sleeps three: which
+/// socket has something, the request, the answer; if it is awake the last two. The file's own call
+/// comes to these.
 #[test]
-fn a_lone_client_may_go() {
-    let mut rig = Rig::new("bfq", |_| ());
+fn a_request_of_depth_one_takes_three_calls_or_two() {
+    for (busy_poll, calls) in [(BusyPoll::new(1), 3), (BusyPoll::always(), 2)] {
+        let mut rig = Rig::new("bfq", |_| ());
+        rig.device_loop.poller.busy_poll = busy_poll;
+        let mut one = rig.connect("one");
+        one.send(READ, 0, BLOCK, &[]);
+        rig.settle();
+        assert_eq!(one.answers().len(), 1);
+        tally::take();
+        for at in 0..100 {
+            one.send(READ, at * BLOCK, BLOCK, &[]);
+            rig.device_loop.sleep(Some(Nanos(u64::MAX)));
+            rig.device_loop.turn();
+            assert_eq!(one.answers().len(), 1, "request {at}");
+        }
+        assert_eq!(tally::take().calls, 100 * calls);
+    }
+}
+
+/// Does a loop for which looking and sleeping are alike, as time stands still, sleep for all
+/// requests but those of its trials? Of 1000 these are 16 behind each of 3 pauses: 64 + 128 + 256,
+/// and 32 that are measured with each make 544; the next trial would begin behind 544 + 512 + 16.
+#[test]
+fn a_loop_looks_for_few_where_it_gains_nothing() {
+    let mut rig = Rig::new("noop", |_| ());
     rig.device_loop.poller.busy_poll = BusyPoll::new(2);
     let mut one = rig.connect("one");
     one.send(READ, 0, BLOCK, &[]);
     rig.settle();
+    assert_eq!(one.answers().len(), 1);
+    let looks = rig.device_loop.poller.looks();
+    for at in 0..1000 {
+        one.send(READ, at * BLOCK, BLOCK, &[]);
+        rig.device_loop.sleep(Some(Nanos(u64::MAX)));
+        rig.device_loop.turn();
+        assert_eq!(one.answers().len(), 1, "request {at}");
+    }
+    assert_eq!(rig.device_loop.poller.looks() - looks, 1000 - 3 * 16);
+}
+
+/// Is a client that has gone found, and forgotten?
+#[test]
+fn a_lone_client_may_go() {
+    let mut rig = Rig::new("bfq", |_| ());
+    rig.device_loop.busy_poll = BusyPoll::always();
+    let mut one = rig.connect("one");
+    one.send(READ, 0, BLOCK, &[]);
+    rig.settle();
     drop(one);
-    rig.device_loop.poller.busy_poll.ended(true);
     rig.device_loop.sleep(Some(Nanos(u64::MAX)));
     rig.device_loop.turn();
     rig.settle();
