@@ -90,6 +90,7 @@ extern crate std;
 
 mod adaptive;
 mod bfq;
+mod bypass;
 mod cfq;
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -43,7 +43,6 @@ mod audit;
 mod budgets;
 mod burst;
 mod busy;
-mod bypass;
 mod charge;
 mod context;
 mod cooperate;
@@ -101,9 +100,9 @@ use paternoster_core::time::Nanos;
 use paternoster_core::{Bio, Flags, Op, RequestId, is_sync};
 use paternoster_core::{ClientId, GroupId};
 
+use crate::bypass::Bypass;
 use budgets::Budgets;
 use burst::Bursts;
-use bypass::Bypass;
 use context::{Context, Contexts};
 use cooperate::Cooperation;
 use device::Device;

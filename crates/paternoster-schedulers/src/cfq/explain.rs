@@ -19,7 +19,7 @@ impl Cfq {
         let own = self.queues.at(queue);
         let others = own.lane.len().saturating_sub(1);
         match self.active {
-            _ if self.is_pushed(request) => out.write_str("it goes next"),
+            _ if self.bypass.contains(request) => out.write_str("it goes next"),
             None => out.write_str("no queue has the device yet"),
             Some(active) if active == queue => {
                 write!(out, "its queue has the device, with {others} others waiting in it")

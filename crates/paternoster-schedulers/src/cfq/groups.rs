@@ -23,9 +23,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
+use crate::cfq::kind::{KINDS, Kind, TREES, tree_of};
 use crate::cfq::probe_points::{Decision, replace};
-use crate::cfq::service::{KINDS, Kind, TREES, tree_of};
-use crate::cfq::workload::Saved;
 use paternoster_core::elevator::Fault;
 use paternoster_core::observe::think_time::ThinkTime;
 use paternoster_core::ratio::Ratio;
@@ -49,6 +48,14 @@ const AVERAGE_PARTS: u32 = 4;
 const VIRTUAL_LIMIT: u64 = 1 << 60;
 /// The most that one turn costs.
 const MOST_CHARGED: u64 = 1 << 58;
+
+/// What a group was serving when its turn ended, and how much of its time was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Saved {
+    pub(super) left: Nanos,
+    pub(super) class: Class,
+    pub(super) kind: Kind,
+}
 
 /// What CFQ knows of a group.
 #[derive(Debug, Clone, Default)]

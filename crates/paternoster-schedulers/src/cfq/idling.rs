@@ -19,8 +19,8 @@
 //! Source: CFQ-26 to CFQ-31, CFQ-38, CFQ-65, CFQ-67.
 
 use crate::cfq::Cfq;
+use crate::cfq::kind::Kind;
 use crate::cfq::probe_points::{Decision, replace};
-use crate::cfq::service::Kind;
 use crate::cfq::slice::{jiffy, signed};
 use crate::cfq::version::TreeIdling;
 use paternoster_core::event::Note;

@@ -13,8 +13,8 @@
 
 use crate::cfq::Cfq;
 use crate::cfq::groups::Group;
+use crate::cfq::kind::{Kind, Stand, tree_of};
 use crate::cfq::queue::Queue;
-use crate::cfq::service::{Kind, Stand, tree_of};
 use crate::cfq::slice::jiffy;
 use paternoster_core::time::Nanos;
 use paternoster_core::{Class, QueueView};

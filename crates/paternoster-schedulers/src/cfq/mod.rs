@@ -35,6 +35,8 @@ mod explain;
 mod flush_share;
 mod groups;
 mod idling;
+mod kind;
+mod knobs;
 mod membership;
 mod preempt;
 #[cfg(feature = "conformance")]
@@ -57,12 +59,9 @@ mod workload;
 use alloc::vec::Vec;
 use core::fmt;
 
-use paternoster_core::attribute::{Attribute, AttributeError};
 use paternoster_core::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
-use paternoster_core::knob::Knob;
-use paternoster_core::list::{Links, List};
 use paternoster_core::observe::queue_depth::QueueDepth;
 use paternoster_core::pick::home::{home, is_in_flight, settle};
 use paternoster_core::pick::lane::LaneSpace;
@@ -73,6 +72,7 @@ use paternoster_core::time::Nanos;
 use paternoster_core::tree::Nodes;
 use paternoster_core::{Bio, ClientId, Flags, GroupId, Ncq, Op, QueueView, RequestId, is_sync};
 
+use crate::bypass::Bypass;
 use bandwidth::Bandwidth;
 use climb::Climber;
 use context::Context;
@@ -80,7 +80,7 @@ use groups::Groups;
 use queue::Queue;
 use select::Selection;
 use slice::signed;
-use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, KNOBS_2_6_34, KNOBS_3_6, Tunables};
+use tunables::Tunables;
 use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
 use workload::Serving;
 
@@ -102,8 +102,7 @@ pub struct Cfq {
     shared: Vec<[Option<u32>; SHARED]>,
     lanes: LaneSpace,
     /// Already dispatched; handed out before anything else is chosen.
-    pushed: List,
-    pushed_links: Links,
+    bypass: Bypass,
     service: Nodes<i64>,
     positions: Positions,
 
@@ -172,8 +171,7 @@ impl Cfq {
             groups: Groups::with_capacity(0, version.nests_groups),
             shared: Vec::new(),
             lanes: LaneSpace::with_capacity(0),
-            pushed: List::new(),
-            pushed_links: Links::with_capacity(0),
+            bypass: Bypass::with_capacity(0),
             service: Nodes::with_capacity(0),
             positions: Positions::new(0, 0),
             active: None,
@@ -204,11 +202,6 @@ impl Cfq {
         }
     }
 
-    /// The row of the listing at `place`.
-    fn knob(&self, place: usize) -> &'static Knob<Cfq> {
-        if self.version.idles_for_groups { &KNOBS_3_6[place] } else { &KNOBS_2_6_34[place] }
-    }
-
     /// The most requests that the device takes at a time, as far as known.
     fn estimated_depth(&self, view: &QueueView) -> u32 {
         match view.ncq() {
@@ -229,10 +222,6 @@ impl Cfq {
     /// Whether a request in the device is this elevator's.
     fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
         Some(view.request(request).epoch()) == self.epoch && is_in_flight(view, request)
-    }
-
-    fn is_pushed(&self, request: RequestId) -> bool {
-        self.pushed_links.contains(request.index())
     }
 }
 
@@ -256,7 +245,7 @@ impl Elevator for Cfq {
             groups: Groups::with_capacity(limits.groups, self.version.nests_groups),
             shared: (0..tables).map(|_| [None; SHARED]).collect(),
             lanes: LaneSpace::with_capacity(requests),
-            pushed_links: Links::with_capacity(requests),
+            bypass: Bypass::with_capacity(requests),
             service: Nodes::with_capacity(queues),
             positions: Positions::new(queues, LEVELS),
             last_delayed_sync: signed(now) - signed(LATE_AT_FIRST),
@@ -289,7 +278,7 @@ impl Elevator for Cfq {
     fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
         home(view, request) == home(view, next)
             && self.lanes.contains(request)
-            && !self.is_pushed(next)
+            && !self.bypass.contains(next)
     }
 
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
@@ -305,7 +294,7 @@ impl Elevator for Cfq {
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
         if position == Position::Head {
             // It was dispatched already, and refused: it keeps its precedence.
-            self.pushed.push_front(&mut self.pushed_links, request.index());
+            self.bypass.push(request);
             return;
         }
         let queue = home(view, request);
@@ -356,8 +345,8 @@ impl Elevator for Cfq {
     }
 
     fn pick(&mut self, view: &mut QueueView) -> Pick {
-        if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
-            return Pick::Dispatch(RequestId::from_index(index), Place::Sorted);
+        if let Some(request) = self.bypass.pop() {
+            return Pick::Dispatch(request, Place::Sorted);
         }
         match self.select(view) {
             Selection::Serve(queue) => match self.dispatch_next(view, queue) {
@@ -386,8 +375,7 @@ impl Elevator for Cfq {
 
     fn removed(&mut self, view: &mut QueueView, request: RequestId) {
         let queue = home(view, request);
-        if self.is_pushed(request) {
-            self.pushed.remove(&mut self.pushed_links, request.index());
+        if self.bypass.remove(request) {
             self.count_in_flight(view, queue, request, false);
         } else {
             self.withdraw(view, queue, request);
@@ -419,8 +407,8 @@ impl Elevator for Cfq {
     }
 
     fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
-        if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
-            return Some(RequestId::from_index(index));
+        if let Some(request) = self.bypass.pop() {
+            return Some(request);
         }
         if self.waiting == 0 {
             return None;
@@ -444,7 +432,7 @@ impl Elevator for Cfq {
     }
 
     fn waiting(&self) -> u32 {
-        self.waiting + self.pushed.len()
+        self.waiting + self.bypass.len()
     }
 
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
@@ -484,30 +472,5 @@ impl Members for Cfq {
     fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {
         self.give_up_shared(view, group.index());
         self.dissolve_group(view, group.index());
-    }
-}
-
-impl Knobs for Cfq {
-    fn attributes(&self) -> &'static [Attribute] {
-        if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
-    }
-
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        self.knob(place).get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        self.knob(place).set(self, view, value)?;
-        self.climber = Climber::new(view.now(), self.tunables.slice_idle);
-        Ok(())
-    }
-
-    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.knob(place).show(self, view, out)
     }
 }

@@ -14,8 +14,8 @@
 //! Source: CFQ-62 and CFQ-32 to CFQ-34; CFQ-63, CFQ-68.
 
 use crate::cfq::Cfq;
+use crate::cfq::kind::Kind;
 use crate::cfq::probe_points::{Decision, replace};
-use crate::cfq::service::Kind;
 use paternoster_core::event::{Note, Preemption};
 use paternoster_core::{QueueView, RequestId};
 

@@ -22,8 +22,8 @@
 //! Source: CFQ-9 to CFQ-12, CFQ-54.
 
 use crate::cfq::Cfq;
+use crate::cfq::kind::{Kind, Stand, tree_of};
 use crate::cfq::probe_points::{Decision, replace};
-use crate::cfq::service::{Kind, Stand, tree_of};
 use crate::cfq::slice::Slice;
 use paternoster_core::observe::seek::SeekHistory;
 use paternoster_core::pick::back_seek::BackSeek;
@@ -191,7 +191,7 @@ impl Cfq {
         let there = self.queues.at(queue).lane.from_sector(&self.lanes, sector);
         if let Some(alias) = there.filter(|&alias| view.request(alias).sector() == sector) {
             self.dispatch(view, queue, alias);
-            self.pushed.push_back(&mut self.pushed_links, alias.index());
+            self.bypass.push_last(alias);
         }
     }
 

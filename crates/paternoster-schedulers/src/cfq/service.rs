@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Service: the order in which queues have their turn.
 //!
-//! Each group has seven service trees: for each of the classes RT and BE one for async queues, one
-//! for sync queues that are not idled for, and one for those that are; and one for the idle class.
-//! A tree is served from its lowest key up:
+//! Each group has seven service trees (`kind.rs`). A tree is served from its lowest key up:
 //!
 //! ```text
 //! key = now + (busy queues - 1) * (longest slice - own slice) - residual
@@ -23,51 +21,17 @@
 //! Source: CFQ-5, CFQ-7, CFQ-63.
 
 use crate::cfq::Cfq;
+use crate::cfq::kind::{IDLE_TREE, Stand};
 use crate::cfq::probe_points::{Decision, replace};
 use crate::cfq::queue::Queue;
 use crate::cfq::slice::signed;
+use paternoster_core::QueueView;
 use paternoster_core::time::Nanos;
-use paternoster_core::{Class, QueueView};
-
-/// Service trees of a group.
-pub(super) const TREES: usize = 7;
-/// The tree of the idle class.
-pub(super) const IDLE_TREE: usize = 6;
 
 /// A queue that is put in front comes this far before the first.
 const FRONT: Nanos = Nanos::from_millis(1000);
 /// Queues of the idle class come this far after each other.
 const IDLE_DELAY: Nanos = Nanos::from_millis(200);
-
-/// How a queue is treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum Kind {
-    /// No process waits for it.
-    #[default]
-    Async = 0,
-    /// Sync, but not idled for singly: served in turns.
-    NoIdle = 1,
-    /// Sync, and idled for: served in slices.
-    Sync = 2,
-}
-
-pub(super) const KINDS: [Kind; 3] = [Kind::Async, Kind::NoIdle, Kind::Sync];
-
-/// The place of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stand {
-    pub(super) group: u32,
-    pub(super) tree: usize,
-}
-
-/// The tree of a class and kind.
-pub(super) const fn tree_of(class: Class, kind: Kind) -> usize {
-    match class {
-        Class::Realtime => 3 + kind as usize,
-        Class::BestEffort => kind as usize,
-        Class::Idle => IDLE_TREE,
-    }
-}
 
 impl Cfq {
     /// A queue joins the queues to be served.

@@ -18,8 +18,9 @@
 //! Source: CFQ-17 to CFQ-19, CFQ-64, CFQ-71.
 
 use crate::cfq::Cfq;
+use crate::cfq::groups::Saved;
+use crate::cfq::kind::{KINDS, Kind, tree_of};
 use crate::cfq::probe_points::{Decision, replace};
-use crate::cfq::service::{KINDS, Kind, tree_of};
 use crate::cfq::slice::jiffy;
 use paternoster_core::time::{Nanos, scale};
 use paternoster_core::{Class, QueueView};
@@ -35,14 +36,6 @@ pub(super) struct Serving {
     pub(super) kind: Kind,
     /// When it ends; `None` if it is over.
     pub(super) expires: Option<Nanos>,
-}
-
-/// What a group was serving when its turn ended, and how much of its time was left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Saved {
-    left: Nanos,
-    class: Class,
-    kind: Kind,
 }
 
 impl Cfq {

@@ -13,7 +13,7 @@
 //!
 //! Source: ours.
 
-use crate::cfq::service::{KINDS, Kind};
+use crate::cfq::kind::{KINDS, Kind};
 use paternoster_core::RequestId;
 use paternoster_core::event::Preemption;
 use paternoster_core::time::Nanos;

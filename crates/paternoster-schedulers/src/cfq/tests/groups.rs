@@ -3,7 +3,7 @@
 //! go; what CFQ-46 and 47 rest on.
 
 use super::*;
-use crate::cfq::service::Kind;
+use crate::cfq::kind::Kind;
 
 /// Is a weight brought into 100 to 1000 in 2.6.34, and 10 to 1000 later?
 #[test]

@@ -3,7 +3,7 @@
 //! 5, 7, 8, 19; CFQ-63; the restart of workloads.
 
 use super::*;
-use crate::cfq::service::{IDLE_TREE, Kind, tree_of};
+use crate::cfq::kind::{IDLE_TREE, Kind, tree_of};
 
 const FAR: u64 = 1 << 24;
 

@@ -3,7 +3,7 @@
 //! that are slow; what must be dispatched.
 
 use super::*;
-use crate::cfq::service::{Kind, tree_of};
+use crate::cfq::kind::{Kind, tree_of};
 
 const FAR: u64 = 1 << 24;
 
