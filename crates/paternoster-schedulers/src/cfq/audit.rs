@@ -25,7 +25,7 @@ impl Cfq {
     /// Verifies all invariants; the time grows with everything there is.
     pub(super) fn audit_all(&self, view: &QueueView) -> Result<(), Fault> {
         let mut counted = self.count_requests(view);
-        self.count_processes(view, &mut counted);
+        self.count_processes(&mut counted);
         let (mut waiting, mut busy, mut busy_sync, mut flying_sync) = (0, 0, 0, 0);
         let mut in_flight = [0; 2];
         for (key, queue) in self.queues.iter() {
@@ -38,7 +38,8 @@ impl Cfq {
             in_flight[usize::from(queue.is_sync)] += queue.dispatched;
         }
         let seen = (waiting, busy, busy_sync, flying_sync, in_flight);
-        let known = (self.waiting, self.busy, self.busy_sync, self.flying_sync, self.in_flight);
+        let known =
+            (self.queues.waiting(), self.busy, self.busy_sync, self.flying_sync, self.in_flight);
         if seen != known {
             return Err(format!(
                 "cfq I2: {seen:?} wait, are busy, are in flight; counted {known:?}"
@@ -73,9 +74,9 @@ impl Cfq {
         counted
     }
 
-    fn count_processes(&self, view: &QueueView, counted: &mut [Counted]) {
-        for index in 0..view.limits().clients {
-            for slot in self.contexts[index as usize].slots {
+    fn count_processes(&self, counted: &mut [Counted]) {
+        for context in self.contexts.iter() {
+            for slot in context.slots {
                 let mut at = slot;
                 while let Some(queue) = at {
                     counted[queue as usize].others += 1;
@@ -83,8 +84,8 @@ impl Cfq {
                 }
             }
         }
-        for queue in self.shared.iter().flatten().flatten() {
-            counted[*queue as usize].others += 1;
+        for queue in self.shared.iter() {
+            counted[queue as usize].others += 1;
         }
     }
 
@@ -95,7 +96,7 @@ impl Cfq {
         queue: &Queue,
         counted: Counted,
     ) -> Result<(), Fault> {
-        queue.lane.check(&self.lanes, view).map_err(|fault| format!("cfq: {fault}"))?;
+        queue.lane.check(self.queues.lanes(), view).map_err(|fault| format!("cfq: {fault}"))?;
         let Counted { allocated, others } = counted;
         if (queue.allocated, queue.refs) != (allocated, allocated + others) {
             let (has, refs) = (queue.allocated, queue.refs);
@@ -104,7 +105,8 @@ impl Cfq {
                  counted {allocated} and {others} beside them"
             ));
         }
-        let waits = |next: RequestId| self.lanes.contains(next) && home(view, next) == number;
+        let waits =
+            |next: RequestId| self.queues.lanes().contains(next) && home(view, next) == number;
         if queue.next.is_some() == queue.is_empty() || !queue.next.is_none_or(waits) {
             return Err(format!("queue I2: the next of queue {number} is {:?}", queue.next));
         }

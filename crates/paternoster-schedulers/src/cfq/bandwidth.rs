@@ -24,7 +24,6 @@
 //! Source: seed 001; CFQ-48 to CFQ-51.
 
 use crate::cfq::Cfq;
-use crate::cfq::context::Context;
 use crate::cfq::queue::Queue;
 use crate::cfq::slice::jiffy;
 use crate::cfq::tunables::OptimisticMerge;
@@ -80,8 +79,7 @@ impl Cfq {
         if !home.is_shared || self.tunables.optimistic_merge != OptimisticMerge::Corrected {
             return;
         }
-        let client = view.request(request).client().index();
-        if let Some(context) = self.contexts.get_mut(client as usize) {
+        if let Some(context) = self.contexts.get_mut(view.request(request).client()) {
             context.sectors += sectors;
         }
     }
@@ -143,38 +141,20 @@ impl Cfq {
         let [single, merged] = self.bandwidth.most;
         if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
             if is_behind(bandwidth, single) {
-                self.part_with_the_slow(queue);
+                // If there are none, the merge itself does not pay, and all part.
+                let slow = self.contexts.part_with_the_slow(queue);
+                self.queues.at_mut(queue).is_to_split = !slow;
             }
         } else if is_behind(bandwidth, merged) {
             self.queues.at_mut(queue).is_to_split = true;
         }
     }
 
-    /// Processes that got less than half of an equal share leave; if there are none, the merge
-    /// itself does not pay, and all part.
-    fn part_with_the_slow(&mut self, queue: u32) {
-        let (count, sum) = self
-            .sharers(queue)
-            .fold((0, 0), |(count, sum), context| (count + 1, sum + context.sectors));
-        let mut slow = false;
-        for context in self.sharers(queue) {
-            context.is_to_part = context.sectors.saturating_mul(2 * count) < sum;
-            slow |= context.is_to_part;
-        }
-        self.queues.at_mut(queue).is_to_split = !slow;
-    }
-
     /// The slice of a shared queue has ended: each process's part of it is counted afresh.
     pub(super) fn forget_shares(&mut self, queue: u32) {
         if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
-            self.sharers(queue).for_each(|context| context.sectors = 0);
+            self.contexts.forget_shares(queue);
         }
-    }
-
-    /// The processes that use this queue. Scans all contexts, once per slice of a shared queue, in
-    /// one mode of an experiment.
-    fn sharers(&mut self, queue: u32) -> impl Iterator<Item = &mut Context> {
-        self.contexts.iter_mut().filter(move |context| context.slots[1] == Some(queue))
     }
 }
 

@@ -18,12 +18,14 @@
 //!
 //! Source: CFQ-2 to CFQ-4, CFQ-54.
 
-use crate::cfq::Cfq;
+use alloc::vec::Vec;
+
 use crate::cfq::queue::Queue;
+use crate::cfq::queues::Queues;
 use paternoster_core::observe::think_time::ThinkTime;
-use paternoster_core::pick::shared::{SHARED, effective_priority, place_of};
+use paternoster_core::pick::shared::{effective_priority, rather_sync};
 use paternoster_core::time::Nanos;
-use paternoster_core::{Class, ClientId, QueueView};
+use paternoster_core::{Class, ClientId, GroupId, QueueView};
 
 /// What CFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
@@ -43,135 +45,152 @@ impl Context {
     }
 }
 
-impl Cfq {
-    /// The queue that a request of `client` belongs to.
-    pub(super) fn queue_for(&mut self, view: &mut QueueView, client: ClientId, sync: bool) -> u32 {
-        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
-        let slot = slot.and_then(|queue| self.stay_or_split(view, client, queue));
-        match slot {
-            None => self.take_queue(view, client, sync),
-            Some(queue) if self.queues.at(queue).merge_into.is_some() => {
-                self.move_on(view, client, queue)
-            }
-            Some(queue) => queue,
-        }
+/// Of all processes.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    of: Vec<Context>,
+}
+
+impl Contexts {
+    pub(super) fn with_capacity(clients: u32) -> Contexts {
+        Contexts { of: (0..clients).map(|_| Context::default()).collect() }
     }
 
-    fn take_queue(&mut self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
-        let made =
-            if sync { self.new_sync_queue(view, client) } else { self.shared_queue(view, client) };
-        let queue = made.unwrap_or_else(|| self.borrowed_queue(view, client, sync));
-        self.queues.at_mut(queue).refs += 1;
-        self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
-        queue
+    #[inline]
+    pub(super) fn at(&self, client: ClientId) -> &Context {
+        &self.of[client.index() as usize]
     }
 
-    /// Without room for another queue: the existing one that fits a client best. Not one that is to
-    /// be merged, because its end would have to account for another process.
-    fn borrowed_queue(&self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
-        let (group, class) =
-            (view.group_of(client).index(), effective_priority(view, client).class);
-        let fits = |queue: &Queue| {
-            let stays = queue.merge_into.is_none();
-            (stays, queue.is_sync == sync, queue.group == group, queue.priority.class == class)
-        };
-        let best = self.queues.iter().max_by_key(|(_, queue)| fits(queue));
-        best.map_or(0, |(key, _)| key.index())
+    #[inline]
+    pub(super) fn at_mut(&mut self, client: ClientId) -> &mut Context {
+        &mut self.of[client.index() as usize]
     }
 
-    fn new_sync_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
-        let priority = effective_priority(view, client);
-        self.new_queue(Queue {
-            client: Some(client),
-            is_sync: true,
-            priority,
-            group: view.group_of(client).index(),
-            idle_window: priority.class != Class::Idle,
-            ..Queue::default()
-        })
+    /// The same, for a client that need not be known.
+    #[inline]
+    pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Context> {
+        self.of.get_mut(client.index() as usize)
     }
 
-    /// The async queue of a client's class and level, made on first use (CFQ-3).
-    fn shared_queue(&mut self, view: &QueueView, client: ClientId) -> Option<u32> {
-        let group = if self.version.nests_groups { view.group_of(client) } else { view.root() };
-        let group = group.index();
-        let priority = effective_priority(view, client);
-        let place = place_of(priority);
-        let table = if self.version.nests_groups { group as usize } else { 0 };
-        if self.shared[table][place].is_none() {
-            // The device's own reference keeps it.
-            let queue = Queue { refs: 1, priority, group, ..Queue::default() };
-            self.shared[table][place] = self.new_queue(queue);
-        }
-        self.shared[table][place]
+    /// The queue of a process's sync or async requests, if it has one.
+    #[inline]
+    pub(super) fn slot(&self, client: ClientId, sync: bool) -> Option<u32> {
+        self.at(client).slots[usize::from(sync)]
     }
 
-    /// A queue takes over its process's class and level, if they have changed.
-    pub(super) fn refresh_priority(&mut self, view: &QueueView, queue: u32, client: ClientId) {
-        let home = self.queues.at_mut(queue);
-        if !core::mem::replace(&mut home.priority_changed, false) {
-            return;
-        }
-        home.priority = effective_priority(view, client);
-        if home.is_idle_class() {
-            home.idle_window = false;
-        }
+    /// One of its queues, rather the sync one.
+    pub(super) fn any_slot(&self, client: ClientId) -> Option<u32> {
+        rather_sync(self.at(client).slots)
     }
 
-    /// A client's class, level or group changed. Its sync queue follows with the next request; in
-    /// another group it gets a new one. The async slot follows at once.
-    pub(super) fn client_has_changed(&mut self, view: &mut QueueView, client: ClientId) {
-        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
-        if let Some(queue) = of_async {
-            self.take_queue(view, client, false);
-            self.put_queue(view, queue);
-        }
-        let Some(queue) = of_sync else { return };
-        let home = self.queues.at_mut(queue);
-        home.priority_changed = true;
-        if home.own_group.unwrap_or(home.group) != view.group_of(client).index() {
-            self.leave_queue(view, client, queue);
-        }
+    /// The mean think time of a process, if it is known.
+    #[inline]
+    pub(super) fn think_time(&self, view: &QueueView, client: Option<ClientId>) -> Option<Nanos> {
+        let context = self.of.get(client?.index() as usize)?;
+        context.think_time.mean(view.hz().tick())
     }
 
-    /// A client ends.
-    pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
-        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
-        if self.active_client == Some(client) {
-            self.active_client = None;
-        }
-        if let Some(queue) = of_async {
-            self.put_queue(view, queue);
-        }
-        if let Some(queue) = of_sync {
-            if self.active == Some(queue) {
-                self.expire(view, false);
-            }
-            self.leave_queue(view, client, queue);
-        }
-        self.contexts[client.index() as usize] = Context::default();
+    /// The processes that use this sync queue. Scans all contexts, once per slice of a shared
+    /// queue, in one mode of an experiment.
+    fn sharers(&mut self, queue: u32) -> impl Iterator<Item = &mut Context> {
+        self.of.iter_mut().filter(move |context| context.slots[1] == Some(queue))
     }
 
-    /// A process leaves its sync queue, and the queues that it was to move to.
-    pub(super) fn leave_queue(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
-        self.contexts[client.index() as usize].slots[1] = None;
-        let mut next = self.queues.at(queue).merge_into;
-        while let Some(target) = next {
-            next = self.queues.at(target).merge_into;
-            self.put_queue(view, target);
+    /// Processes that got less than half of an equal share of a queue's slice are to leave it.
+    /// Returns whether there are any.
+    pub(super) fn part_with_the_slow(&mut self, queue: u32) -> bool {
+        let (count, sum) = self
+            .sharers(queue)
+            .fold((0, 0), |(count, sum), context| (count + 1, sum + context.sectors));
+        let mut slow = false;
+        for context in self.sharers(queue) {
+            context.is_to_part = context.sectors.saturating_mul(2 * count) < sum;
+            slow |= context.is_to_part;
         }
-        self.put_queue(view, queue);
+        slow
     }
 
-    /// Gives up the shared queues of a group that is removed.
-    pub(super) fn give_up_shared(&mut self, view: &mut QueueView, group: u32) {
-        if !self.version.nests_groups {
-            return;
+    /// The slice of a shared queue has ended: each process's part of it is counted afresh.
+    pub(super) fn forget_shares(&mut self, queue: u32) {
+        self.sharers(queue).for_each(|context| context.sectors = 0);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
+        self.of.iter()
+    }
+}
+
+/// The queue that a client's sync requests will wait in.
+pub(super) fn sync_queue(view: &QueueView, client: ClientId) -> Queue {
+    let priority = effective_priority(view, client);
+    Queue {
+        client: Some(client),
+        is_sync: true,
+        priority,
+        group: view.group_of(client).index(),
+        idle_window: priority.class != Class::Idle,
+        ..Queue::default()
+    }
+}
+
+/// The queue for async requests of a client's class and level, in `group`. The device's own
+/// reference keeps it.
+pub(super) fn shared_queue(view: &QueueView, client: ClientId, group: GroupId) -> Queue {
+    let priority = effective_priority(view, client);
+    Queue { refs: 1, priority, group: group.index(), ..Queue::default() }
+}
+
+/// Without room for another queue: the existing one that fits a client best. Not one that is to be
+/// merged, because its end would have to account for another process.
+pub(super) fn fallback(view: &QueueView, queues: &Queues, client: ClientId, sync: bool) -> u32 {
+    let (group, class) = (view.group_of(client).index(), effective_priority(view, client).class);
+    let fits = |queue: &Queue| {
+        let stays = queue.merge_into.is_none();
+        (stays, queue.is_sync == sync, queue.group == group, queue.priority.class == class)
+    };
+    let best = queues.iter().max_by_key(|(_, queue)| fits(queue));
+    best.map_or(0, |(key, _)| key.index())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paternoster_core::device::DeviceFacts;
+    use paternoster_core::{ClientSpec, Flags, Limits};
+
+    /// Is a client without room given a queue of the same nature, and none that moves on?
+    #[test]
+    fn the_queue_that_fits_best() {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let client = view.add_client(ClientSpec::new());
+        let mut queues = Queues::new(3, 0, Flags::META);
+        for (is_sync, merge_into) in [(true, Some(1)), (true, None), (false, None)] {
+            let queue = Queue { is_sync, merge_into, ..Queue::default() };
+            queues.add(queue).expect("room for it");
         }
-        for place in 0..SHARED {
-            if let Some(queue) = self.shared[group as usize][place].take() {
-                self.put_queue(view, queue);
-            }
+        let found = |sync| fallback(&view, &queues, client, sync);
+        assert_eq!((found(true), found(false)), (1, 2));
+    }
+
+    /// Three processes on queue 0 with these sectors, a fourth on another: who is to leave?
+    fn leave(sectors: [u64; 3]) -> (bool, Vec<bool>) {
+        let mut contexts = Contexts::with_capacity(4);
+        for (context, sectors) in contexts.of.iter_mut().zip(sectors) {
+            (context.slots[1], context.sectors) = (Some(0), sectors);
         }
+        contexts.of[3].slots[1] = Some(1);
+        let any = contexts.part_with_the_slow(0);
+        let who = contexts.iter().map(|context| context.is_to_part).collect();
+        contexts.forget_shares(0);
+        assert!(contexts.iter().all(|context| context.sectors == 0));
+        (any, who)
+    }
+
+    /// Is a process to leave that had less than half of a third? Of 600 sectors a third is 200: 99
+    /// are too few, 100 are not.
+    #[test]
+    fn the_slow_are_those_below_half_a_share() {
+        assert_eq!(leave([99, 301, 200]), (true, [true, false, false, false].into()));
+        assert_eq!(leave([100, 300, 200]), (false, [false; 4].into()));
     }
 }

@@ -27,8 +27,8 @@
 use crate::cfq::Cfq;
 use crate::cfq::preempt::CLOSE_SECTORS;
 use crate::cfq::tunables::OptimisticMerge;
+use paternoster_core::QueueView;
 use paternoster_core::event::Note;
-use paternoster_core::{ClientId, QueueView};
 
 impl Cfq {
     /// A queue whose next request is close to where the active one has just been.
@@ -82,41 +82,6 @@ impl Cfq {
             end = next;
         }
         (end != queue).then_some(end)
-    }
-
-    /// A process moves to the queue that its own is to be merged into.
-    pub(super) fn move_on(&mut self, view: &mut QueueView, client: ClientId, queue: u32) -> u32 {
-        let Some(target) = self.queues.at(queue).merge_into else { return queue };
-        self.contexts[client.index() as usize].slots[1] = Some(target);
-        self.queues.at_mut(target).is_shared = true;
-        self.put_queue(view, queue);
-        target
-    }
-
-    /// The queue that a process uses, unless it is to leave it.
-    pub(super) fn stay_or_split(
-        &mut self,
-        view: &mut QueueView,
-        client: ClientId,
-        queue: u32,
-    ) -> Option<u32> {
-        let context = &mut self.contexts[client.index() as usize];
-        let parts = core::mem::replace(&mut context.is_to_part, false);
-        let home = self.queues.at_mut(queue);
-        if !home.is_sync || !home.is_shared || !(home.is_to_split || parts) {
-            return Some(queue);
-        }
-        if home.processes() == 1 {
-            home.is_shared = false;
-            home.is_to_split = false;
-            home.client = Some(client);
-            return Some(queue);
-        }
-        if let Some(from) = home.client {
-            view.note(Note::QueuesParted { client, from });
-        }
-        self.leave_queue(view, client, queue);
-        None
     }
 
     /// At the end of a slice: whether the processes that share the queue should part.

@@ -35,7 +35,7 @@ impl Cfq {
     pub(super) fn dispatch_next(&mut self, view: &mut QueueView, queue: u32) -> Option<RequestId> {
         let mut expired = None;
         if self.version.lets_expired_through {
-            expired = self.expired_request(view, queue);
+            expired = self.queues.at_mut(queue).expired_request(view);
             self.queues.at_mut(queue).must_dispatch |= expired.is_some();
         }
         let may = self.may_dispatch(view, queue);
@@ -43,7 +43,7 @@ impl Cfq {
             return None;
         }
         if !self.version.lets_expired_through {
-            expired = self.expired_request(view, queue);
+            expired = self.queues.at_mut(queue).expired_request(view);
         }
         let waiting = self.queues.at(queue).lane.len();
         let request = expired.or(self.queues.at(queue).next)?;
@@ -156,8 +156,7 @@ impl Cfq {
     /// Think times start from here; a request that took too long holds async ones back.
     fn sync_ended(&mut self, view: &QueueView, queue: u32, request: RequestId) {
         let now = view.now();
-        let client = view.request(request).client().index();
-        if let Some(context) = self.contexts.get_mut(client as usize) {
+        if let Some(context) = self.contexts.get_mut(view.request(request).client()) {
             context.think_time.ended(now);
         }
         let home = self.queues.at(queue);
@@ -181,7 +180,7 @@ impl Cfq {
             let home = self.queues.at(active);
             home.idle_window && home.dispatched + home.lane.len() < 5
         });
-        let loaded = self.waiting.max(self.in_driver) > LOAD;
+        let loaded = self.queues.waiting().max(self.in_driver) > LOAD;
         let counts = loaded && !(starved && self.in_driver < Probing::CFQ.queueing);
         self.depth.sample(&Probing::CFQ, self.in_driver, counts);
     }

@@ -20,7 +20,6 @@
 
 use crate::cfq::Cfq;
 use crate::cfq::slice::MIDDLE_LEVEL;
-use paternoster_core::pick::shared::rather_sync;
 use paternoster_core::ratio::{ONE, Ratio};
 use paternoster_core::time::Nanos;
 use paternoster_core::{ClientId, QueueView};
@@ -34,7 +33,7 @@ impl Cfq {
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
-        let Some(queue) = self.any_queue_of(client) else { return Nanos::ZERO };
+        let Some(queue) = self.contexts.any_slot(client) else { return Nanos::ZERO };
         let own = self.queues.at(queue);
         let group = &self.groups[own.group];
         let busy = group.busy_of(own.priority.class);
@@ -43,7 +42,7 @@ impl Cfq {
         let slice = self.tunables.level_slice(view, true, own.priority.level).0;
         let mut whole = ONE.times(slice + u64::from(others) * middle.0, slice);
         whole = self.groups.one_over_share(own.group, whole);
-        if let Some(other) = beside.and_then(|other| self.any_queue_of(other))
+        if let Some(other) = beside.and_then(|other| self.contexts.any_slot(other))
             && (whole == ONE || other == queue)
         {
             whole = self.only_beside(view, queue, other);
@@ -63,9 +62,5 @@ impl Cfq {
             (weight(own.group), weight(other.group))
         };
         ONE.times(own + other, own)
-    }
-
-    fn any_queue_of(&self, client: ClientId) -> Option<u32> {
-        rather_sync(self.contexts[client.index() as usize].slots)
     }
 }

@@ -48,7 +48,7 @@ impl Cfq {
         let home = self.queues.at(queue);
         let (sync, stand, group) = (home.is_sync, home.stand, home.group);
         if sync || self.version.tree_idling == TreeIdling::Unflagged {
-            self.contexts[client.index() as usize].think_time.sample(now, longest, tick);
+            self.contexts.at_mut(client).think_time.sample(now, longest, tick);
         }
         if self.version.tree_idling != TreeIdling::ThinkTime {
             return;
@@ -70,7 +70,7 @@ impl Cfq {
         let slice_idle = self.tunables.slice_idle_in(view);
         let flagged = |next: RequestId| view.request(next).flags().contains(Flags::NOIDLE);
         let seeky = home.seek.is_seeky(self.tunables.seek_detection);
-        let think_time = self.think_time_of(view, Some(client));
+        let think_time = self.contexts.think_time(view, Some(client));
         let last_of_its_kind = self.version.heeds_no_idle && home.next.is_some_and(flagged);
         let hopeless = slice_idle == Nanos::ZERO || (!deep && seeky);
         let window = !last_of_its_kind
@@ -79,12 +79,6 @@ impl Cfq {
         let window = replace(Decision::IdleWindow { before: home.idle_window }, window);
         let home = self.queues.at_mut(queue);
         (home.is_deep, home.idle_window) = (deep, window);
-    }
-
-    /// The mean think time of a process, if it is known.
-    fn think_time_of(&self, view: &QueueView, client: Option<ClientId>) -> Option<Nanos> {
-        let context = self.contexts.get(client?.index() as usize)?;
-        context.think_time.mean(view.hz().tick())
     }
 
     /// Whether the device may be kept free for the queue (CFQ-65).
@@ -186,7 +180,7 @@ impl Cfq {
             return false;
         }
         let left = home.slice.left(now);
-        let mean = self.think_time_of(view, self.active_client);
+        let mean = self.contexts.think_time(view, self.active_client);
         home.slice.is_used(now)
             || mean.is_some_and(|mean| left < signed(mean))
             || left <= signed(jiffy(view))
@@ -201,7 +195,7 @@ impl Cfq {
             }
         }
         let left = self.queues.at(queue).slice.left(view.now());
-        let mean = self.think_time_of(view, self.active_client).map_or(0, signed);
+        let mean = self.contexts.think_time(view, self.active_client).map_or(0, signed);
         let time = replace(Decision::Arm { left, mean }, self.idle_time(view, queue));
         let Some(time) = time else { return };
         let until = view.now() + time;
@@ -231,7 +225,7 @@ impl Cfq {
         });
         let for_group = !for_queue && group_idle.0 > 0 && alone && !thinks_long;
         let client = self.active_client?;
-        let mean = self.think_time_of(view, Some(client));
+        let mean = self.contexts.think_time(view, Some(client));
         let too_late = mean.is_some_and(|mean| home.slice.left(view.now()) < signed(mean));
         if home.dispatched > 0 || too_late {
             return None;

@@ -25,6 +25,7 @@
 //!
 //! Source: `docs/rules/cfq.md`; seeds 000 and 001.
 
+mod arrive;
 mod audit;
 mod bandwidth;
 mod climb;
@@ -37,6 +38,7 @@ mod groups;
 mod idling;
 mod kind;
 mod knobs;
+mod members;
 mod membership;
 mod preempt;
 #[cfg(feature = "conformance")]
@@ -47,8 +49,10 @@ pub(crate) mod probe;
 )]
 mod probe_points;
 mod queue;
+mod queues;
 mod select;
 mod service;
+mod shared;
 mod slice;
 #[cfg(test)]
 mod tests;
@@ -56,7 +60,6 @@ mod tunables;
 mod version;
 mod workload;
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use paternoster_core::elevator::{
@@ -64,10 +67,8 @@ use paternoster_core::elevator::{
 };
 use paternoster_core::observe::queue_depth::QueueDepth;
 use paternoster_core::pick::home::{home, is_in_flight, settle};
-use paternoster_core::pick::lane::LaneSpace;
 use paternoster_core::pick::positions::Positions;
 use paternoster_core::pick::shared::SHARED;
-use paternoster_core::slab::Slab;
 use paternoster_core::time::Nanos;
 use paternoster_core::tree::Nodes;
 use paternoster_core::{Bio, ClientId, Flags, GroupId, Ncq, Op, QueueView, RequestId, is_sync};
@@ -75,10 +76,11 @@ use paternoster_core::{Bio, ClientId, Flags, GroupId, Ncq, Op, QueueView, Reques
 use crate::bypass::Bypass;
 use bandwidth::Bandwidth;
 use climb::Climber;
-use context::Context;
+use context::{Context, Contexts};
 use groups::Groups;
-use queue::Queue;
+use queues::Queues;
 use select::Selection;
+use shared::SharedQueues;
 use slice::signed;
 use tunables::Tunables;
 use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
@@ -95,12 +97,10 @@ pub struct Cfq {
     version: Version,
     tunables: Tunables,
 
-    contexts: Vec<Context>,
-    queues: Slab<Queue>,
+    contexts: Contexts,
+    shared: SharedQueues,
+    queues: Queues,
     groups: Groups,
-    /// Async queues by group (only the first entry where they all belong to the root) and priority.
-    shared: Vec<[Option<u32>; SHARED]>,
-    lanes: LaneSpace,
     /// Already dispatched; handed out before anything else is chosen.
     bypass: Bypass,
     service: Nodes<i64>,
@@ -119,8 +119,6 @@ pub struct Cfq {
     busy_sync: u32,
     /// Sync queues with requests in flight.
     flying_sync: u32,
-    /// Requests that wait in queues.
-    waiting: u32,
     /// Dispatched but not ended, by the kind of their queue: async, sync.
     in_flight: [u32; 2],
     /// Those of them in the device.
@@ -166,11 +164,10 @@ impl Cfq {
         Cfq {
             version,
             tunables: Tunables::default(),
-            contexts: Vec::new(),
-            queues: Slab::with_capacity(0),
+            contexts: Contexts::with_capacity(0),
+            shared: SharedQueues::new(0, version.nests_groups),
+            queues: Queues::new(0, 0, version.urgent),
             groups: Groups::with_capacity(0, version.nests_groups),
-            shared: Vec::new(),
-            lanes: LaneSpace::with_capacity(0),
             bypass: Bypass::with_capacity(0),
             service: Nodes::with_capacity(0),
             positions: Positions::new(0, 0),
@@ -182,7 +179,6 @@ impl Cfq {
             busy: 0,
             busy_sync: 0,
             flying_sync: 0,
-            waiting: 0,
             in_flight: [0; 2],
             in_driver: 0,
             last_position: 0,
@@ -240,11 +236,10 @@ impl Elevator for Cfq {
         let tunables = self.default_tunables(view);
         *self = Cfq {
             tunables,
-            contexts: (0..limits.clients).map(|_| Context::default()).collect(),
-            queues: Slab::with_capacity(queues),
+            contexts: Contexts::with_capacity(limits.clients),
+            shared: SharedQueues::new(tables, self.version.nests_groups),
+            queues: Queues::new(queues, requests, self.version.urgent),
             groups: Groups::with_capacity(limits.groups, self.version.nests_groups),
-            shared: (0..tables).map(|_| [None; SHARED]).collect(),
-            lanes: LaneSpace::with_capacity(requests),
             bypass: Bypass::with_capacity(requests),
             service: Nodes::with_capacity(queues),
             positions: Positions::new(queues, LEVELS),
@@ -256,10 +251,9 @@ impl Elevator for Cfq {
 
     fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
         let sync = is_sync(op, flags);
-        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
-        let Some(queue) = slot else { return Admission::Normal };
-        self.refresh_priority(view, queue, client);
+        let Some(queue) = self.contexts.slot(client, sync) else { return Admission::Normal };
         let home = self.queues.at_mut(queue);
+        home.refresh_priority(view, client);
         if home.wait_request && !home.had_permit {
             // The device idles for this very process.
             home.had_permit = true;
@@ -271,22 +265,20 @@ impl Elevator for Cfq {
 
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
         let sync = bio.is_sync();
-        let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
+        let slot = self.contexts.slot(bio.client, sync);
         (view.request(request).is_sync() || !sync) && slot == Some(home(view, request))
     }
 
     fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
         home(view, request) == home(view, next)
-            && self.lanes.contains(request)
+            && self.queues.lanes().contains(request)
             && !self.bypass.contains(next)
     }
 
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
         let (client, sync) = (view.request(request).client(), view.request(request).is_sync());
         let queue = self.queue_for(view, client, sync);
-        let home = self.queues.at_mut(queue);
-        home.allocated += 1;
-        home.refs += 1;
+        self.queues.at_mut(queue).allocate();
         settle(view, request, queue);
         self.epoch = Some(view.request(request).epoch());
     }
@@ -298,7 +290,7 @@ impl Elevator for Cfq {
             return;
         }
         let queue = home(view, request);
-        self.refresh_priority(view, queue, view.request(request).client());
+        self.queues.at_mut(queue).refresh_priority(view, view.request(request).client());
         self.add_request(view, queue, request);
         self.learn(view, queue, request);
         if self.active == Some(queue) {
@@ -309,11 +301,11 @@ impl Elevator for Cfq {
     }
 
     fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
-        if side == Side::Back || !self.lanes.contains(request) {
+        if side == Side::Back || !self.queues.lanes().contains(request) {
             return;
         }
         let queue = home(view, request);
-        self.queues.at_mut(queue).lane.resort(&mut self.lanes, view, request);
+        self.queues.resort(view, queue, request);
         self.reconsider_next(view, queue, request);
     }
 
@@ -324,14 +316,7 @@ impl Elevator for Cfq {
 
     fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
         let queue = home(view, gone);
-        if self.queues.at(queue).next == Some(gone) {
-            self.queues.at_mut(queue).next = Some(survivor);
-        }
-        let urgent = self.is_urgent(view, gone);
-        let home = self.queues.at_mut(queue);
-        home.lane.absorb(&mut self.lanes, view, survivor, gone);
-        home.urgent -= u32::from(urgent);
-        self.waiting -= 1;
+        self.queues.absorb(view, queue, survivor, gone);
         if self.active != Some(queue) {
             self.update_position(view, queue);
         }
@@ -339,8 +324,8 @@ impl Elevator for Cfq {
 
     fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
         match side {
-            Side::Front => self.lanes.former(request),
-            Side::Back => self.lanes.latter(request),
+            Side::Front => self.queues.lanes().former(request),
+            Side::Back => self.queues.lanes().latter(request),
         }
     }
 
@@ -410,7 +395,7 @@ impl Elevator for Cfq {
         if let Some(request) = self.bypass.pop() {
             return Some(request);
         }
-        if self.waiting == 0 {
+        if self.queues.waiting() == 0 {
             return None;
         }
         self.expire(view, false);
@@ -432,7 +417,7 @@ impl Elevator for Cfq {
     }
 
     fn waiting(&self) -> u32 {
-        self.waiting + self.bypass.len()
+        self.queues.waiting() + self.bypass.len()
     }
 
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
@@ -454,7 +439,7 @@ impl Elevator for Cfq {
 
 impl Members for Cfq {
     fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
-        self.contexts[client.index() as usize] = Context::new(view.now());
+        *self.contexts.at_mut(client) = Context::new(view.now());
     }
 
     fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {

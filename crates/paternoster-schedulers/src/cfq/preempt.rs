@@ -54,7 +54,7 @@ impl Cfq {
         if self.is_next_in_turn(active, queue) {
             return Some(Preemption::NextInTurn);
         }
-        if self.is_urgent(view, request) && running.urgent == 0 {
+        if self.queues.is_urgent(view, request) && running.urgent == 0 {
             return Some(Preemption::Urgent);
         }
         if realtime {

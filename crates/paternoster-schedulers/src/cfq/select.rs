@@ -37,7 +37,7 @@ pub(super) enum Selection {
 impl Cfq {
     /// The queue to serve now, or what to wait for.
     pub(super) fn select(&mut self, view: &mut QueueView) -> Selection {
-        if self.waiting == 0 {
+        if self.queues.waiting() == 0 {
             return Selection::Nothing;
         }
         let Some(queue) = self.active else { return self.select_new(view, None) };

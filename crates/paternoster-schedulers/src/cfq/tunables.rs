@@ -16,9 +16,10 @@
 
 use crate::cfq::slice::MIDDLE_LEVEL;
 use crate::cfq::version::Version;
-use paternoster_core::QueueView;
 use paternoster_core::observe::seek::SeekDetection;
+use paternoster_core::pick::back_seek::BackSeek;
 use paternoster_core::time::Nanos;
+use paternoster_core::{Flags, QueueView};
 
 /// Seed 001's experiment: queues that share the device may be merged, if that pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -85,6 +86,18 @@ impl Tunables {
     /// How many async requests a slice may hold: 16 at level 4.
     pub(super) fn async_limit(&self, level: u8) -> u32 {
         self.slice_async_rq.saturating_mul(2 * (8 - u32::from(level)))
+    }
+}
+
+impl Tunables {
+    /// What a queue's next request is chosen by; those with the flag `urgent` go first.
+    #[inline]
+    pub(super) fn back_seek(&self, urgent: Flags) -> BackSeek {
+        BackSeek {
+            most: self.back_seek_max.saturating_mul(2),
+            penalty: self.back_seek_penalty.into(),
+            urgent,
+        }
     }
 }
 

@@ -125,7 +125,7 @@ impl CfqProbe for Probe<Cfq> {
     }
 
     fn waiting(&self) -> u32 {
-        self.elevator.waiting
+        self.elevator.queues.waiting()
     }
 
     fn in_driver(&self) -> u32 {
@@ -175,16 +175,16 @@ impl CfqProbe for Probe<Cfq> {
     }
 
     fn queue_of_client(&self, client: ClientId, sync: bool) -> Option<u32> {
-        self.elevator.contexts[client.index() as usize].slots[usize::from(sync)]
+        self.elevator.contexts.slot(client, sync)
     }
 
     fn think_time(&self, request: RequestId) -> (u64, u64) {
         let client = self.view.request(request).client();
-        self.elevator.contexts[client.index() as usize].think_time.parts()
+        self.elevator.contexts.at(client).think_time.parts()
     }
 
     fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64) {
         let client = self.view.request(request).client();
-        self.elevator.contexts[client.index() as usize].think_time.set_parts(mean, samples);
+        self.elevator.contexts.at_mut(client).think_time.set_parts(mean, samples);
     }
 }

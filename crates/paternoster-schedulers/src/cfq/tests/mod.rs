@@ -5,7 +5,9 @@
 //! directly, in a view of its own: a [`Bench`] binds, inserts, picks and ends requests as a queue
 //! would, and audits after each step.
 
+use super::queue::Queue;
 use super::*;
+use alloc::vec::Vec;
 use paternoster_core::device::DeviceFacts;
 use paternoster_core::event::Note;
 use paternoster_core::{Bio, Class, ClientSpec, GroupSpec, Limits, Priority, Stage};
@@ -151,7 +153,7 @@ impl Bench {
 
     /// The number of a client's sync queue.
     fn number(&self, client: ClientId) -> u32 {
-        self.cfq.contexts[client.index() as usize].slots[1].expect("it has a sync queue")
+        self.cfq.contexts.slot(client, true).expect("it has a sync queue")
     }
 
     fn queue(&self, client: ClientId) -> &Queue {
@@ -160,7 +162,7 @@ impl Bench {
 
     /// The async queue of a client.
     fn shared(&self, client: ClientId) -> u32 {
-        self.cfq.contexts[client.index() as usize].slots[0].expect("it has an async queue")
+        self.cfq.contexts.slot(client, false).expect("it has an async queue")
     }
 
     /// The key of a queue, in nanoseconds.
