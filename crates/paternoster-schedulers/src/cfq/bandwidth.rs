@@ -23,13 +23,14 @@
 //!
 //! Source: seed 001; CFQ-48 to CFQ-51.
 
-use crate::cfq::Cfq;
+use crate::cfq::context::Context;
 use crate::cfq::queue::Queue;
+use crate::cfq::queues::Queues;
 use crate::cfq::slice::jiffy;
-use crate::cfq::tunables::OptimisticMerge;
+use crate::cfq::tunables::{OptimisticMerge, Tunables};
+use paternoster_core::QueueView;
 use paternoster_core::pick::positions::Neighbours;
 use paternoster_core::time::Nanos;
-use paternoster_core::{QueueView, RequestId};
 
 /// Shorter slices are not measured.
 const LEAST_SLICE: Nanos = Nanos::from_millis(10);
@@ -49,9 +50,63 @@ pub(super) struct Bandwidth {
     pub(super) tries: u32,
 }
 
+/// Which processes are to leave a queue that they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parting {
+    No,
+    All,
+    /// Those that got less than half of an equal share.
+    Slow,
+}
+
 impl Bandwidth {
+    /// A request of a queue has ended: its sectors count for the slice, and for its client.
+    #[inline]
+    pub(super) fn count_sectors(
+        mode: OptimisticMerge,
+        home: &mut Queue,
+        context: Option<&mut Context>,
+        sectors: u64,
+    ) {
+        if home.slice.start.is_none() || mode == OptimisticMerge::Off {
+            return;
+        }
+        home.slice.sectors += sectors;
+        if let Some(context) = context
+            && home.is_shared
+            && mode == OptimisticMerge::Corrected
+        {
+            context.sectors += sectors;
+        }
+    }
+
+    /// The slice of a queue ends: records what it moved. Returns whether it was long enough to
+    /// measure.
+    #[inline]
+    pub(super) fn measure(
+        &mut self,
+        view: &QueueView,
+        tunables: &Tunables,
+        home: &mut Queue,
+    ) -> bool {
+        let least = LEAST_SLICE.max(Nanos(2 * tunables.slice_idle_in(view).0));
+        let Some(start) = home.slice.start.filter(|_| home.is_sync) else { return false };
+        let time = view.now() - start;
+        if time < least {
+            return false;
+        }
+        home.bandwidth = home.slice.sectors / (time.0 / jiffy(view).0).max(1);
+        let most = &mut self.most[usize::from(home.is_shared)];
+        *most = home.bandwidth.max(*most);
+        true
+    }
+
     /// Whether distant queues may be merged now.
-    fn allows(&self, mode: OptimisticMerge, worth: u64) -> bool {
+    pub(super) fn allows(&self, view: &QueueView, mode: OptimisticMerge) -> bool {
+        self.pays(mode, worth_trying(1_000_000_000 / jiffy(view).0))
+    }
+
+    fn pays(&self, mode: OptimisticMerge, worth: u64) -> bool {
         let [single, merged] = self.most;
         let pays = merged > single;
         match mode {
@@ -60,102 +115,46 @@ impl Bandwidth {
             _ => pays || (single > worth && self.tries <= TRIES),
         }
     }
+
+    /// Of the queues `near` the head the one with fewer requests, if it and `home` together have at
+    /// most `half` of what the device takes, and their bandwidths are alike.
+    pub(super) fn partner(
+        &mut self,
+        queues: &Queues,
+        home: &Queue,
+        near: Neighbours,
+        half: u32,
+    ) -> Option<u32> {
+        let requests = home.allocated;
+        if requests >= half {
+            return None;
+        }
+        let Neighbours { ahead, behind } = near;
+        let of = |queue: Option<u32>| queue.map(|queue| (queues.at(queue).allocated, queue));
+        let (theirs, found) = [of(ahead), of(behind)].into_iter().flatten().min_by_key(|x| x.0)?;
+        if theirs + requests > half {
+            return None;
+        }
+        self.tries = self.tries.saturating_add(1);
+        let apart = queues.at(found).bandwidth.abs_diff(home.bandwidth);
+        (apart.saturating_mul(4) < self.most[0]).then_some(found)
+    }
+
+    /// A merged queue's slice was measured: it stays merged if that pays.
+    pub(super) const fn parting(&self, mode: OptimisticMerge, home: &Queue) -> Parting {
+        let [single, merged] = self.most;
+        match mode {
+            OptimisticMerge::Corrected if is_behind(home.bandwidth, single) => Parting::Slow,
+            OptimisticMerge::Corrected => Parting::No,
+            _ if is_behind(home.bandwidth, merged) => Parting::All,
+            _ => Parting::No,
+        }
+    }
 }
 
 /// The bandwidth from which merging is tried, in sectors per tick, at this many ticks per second.
 const fn worth_trying(ticks_per_second: u64) -> u64 {
     if ticks_per_second == 1000 { WORTH_TRYING } else { WORTH_TRYING_PER_SECOND / ticks_per_second }
-}
-
-impl Cfq {
-    /// A request of `queue` has ended: its sectors count for the slice, and for its client.
-    pub(super) fn count_sectors(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        let sectors = u64::from(view.request(request).sectors());
-        let home = self.queues.at_mut(queue);
-        if home.slice.start.is_none() || self.tunables.optimistic_merge == OptimisticMerge::Off {
-            return;
-        }
-        home.slice.sectors += sectors;
-        if !home.is_shared || self.tunables.optimistic_merge != OptimisticMerge::Corrected {
-            return;
-        }
-        if let Some(context) = self.contexts.get_mut(view.request(request).client()) {
-            context.sectors += sectors;
-        }
-    }
-
-    /// The slice of `queue` ends: records what it moved. Returns whether it was long enough to
-    /// measure.
-    pub(super) fn measure_bandwidth(&mut self, view: &QueueView, queue: u32) -> bool {
-        if self.tunables.optimistic_merge == OptimisticMerge::Off {
-            return false;
-        }
-        let least = LEAST_SLICE.max(Nanos(2 * self.tunables.slice_idle_in(view).0));
-        let Queue { slice, is_sync, is_shared, .. } = *self.queues.at(queue);
-        let Some(start) = slice.start.filter(|_| is_sync) else { return false };
-        let time = view.now() - start;
-        if time < least {
-            return false;
-        }
-        let bandwidth = slice.sectors / (time.0 / jiffy(view).0).max(1);
-        self.queues.at_mut(queue).bandwidth = bandwidth;
-        let most = &mut self.bandwidth.most[usize::from(is_shared)];
-        *most = bandwidth.max(*most);
-        true
-    }
-
-    /// A distant queue that would share the device well with the active one.
-    pub(super) fn optimistic_cooperator(&mut self, view: &QueueView, active: u32) -> Option<u32> {
-        let mode = self.tunables.optimistic_merge;
-        // This runs at each completion: costs nothing while the experiment is off.
-        if mode <= OptimisticMerge::Measure {
-            return None;
-        }
-        let ticks_per_second = 1_000_000_000 / jiffy(view).0;
-        if !self.bandwidth.allows(mode, worth_trying(ticks_per_second))
-            || !self.may_queue_commands(view)
-        {
-            return None;
-        }
-        let own = self.queues.at(active);
-        let (level, requests, bandwidth) =
-            (u32::from(own.priority.level), own.allocated, own.bandwidth);
-        let half = self.estimated_depth(view) / 2;
-        if requests >= half {
-            return None;
-        }
-        let Neighbours { ahead, behind } = self.positions.neighbours(level, self.last_position);
-        let of = |queue: Option<u32>| queue.map(|queue| (self.queues.at(queue).allocated, queue));
-        let (theirs, found) = [of(ahead), of(behind)].into_iter().flatten().min_by_key(|x| x.0)?;
-        if theirs + requests > half {
-            return None;
-        }
-        self.bandwidth.tries = self.bandwidth.tries.saturating_add(1);
-        let apart = self.queues.at(found).bandwidth.abs_diff(bandwidth);
-        (apart.saturating_mul(4) < self.bandwidth.most[0]).then_some(found)
-    }
-
-    /// A merged queue's slice was measured: it stays merged if that pays.
-    pub(super) fn split_by_bandwidth(&mut self, queue: u32) {
-        let bandwidth = self.queues.at(queue).bandwidth;
-        let [single, merged] = self.bandwidth.most;
-        if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
-            if is_behind(bandwidth, single) {
-                // If there are none, the merge itself does not pay, and all part.
-                let slow = self.contexts.part_with_the_slow(queue);
-                self.queues.at_mut(queue).is_to_split = !slow;
-            }
-        } else if is_behind(bandwidth, merged) {
-            self.queues.at_mut(queue).is_to_split = true;
-        }
-    }
-
-    /// The slice of a shared queue has ended: each process's part of it is counted afresh.
-    pub(super) fn forget_shares(&mut self, queue: u32) {
-        if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
-            self.contexts.forget_shares(queue);
-        }
-    }
 }
 
 /// Whether it is at most nine tenths of the best.
@@ -166,6 +165,9 @@ const fn is_behind(bandwidth: u64, best: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cfq::slice::Slice;
+    use paternoster_core::Limits;
+    use paternoster_core::device::DeviceFacts;
 
     /// Does a merged queue at 350 sectors per tick stay merged, if the best unmerged one had 300
     /// and the best merged one 400? 400 * 9/10 = 360, 300 * 9/10 = 270.
@@ -185,24 +187,52 @@ mod tests {
     /// never begins; sampled may try 81 times, then only if merging has paid.
     #[test]
     fn cfq_49_merging_is_tried_81_times() {
-        assert!(!known(300, 0, 0).allows(OptimisticMerge::Plain, 204));
-        assert!(known(300, 301, 0).allows(OptimisticMerge::Plain, 204));
-        let tried = (0..100).take_while(|&tries| known(300, 0, tries).allows(SAMPLED, 204));
+        assert!(!known(300, 0, 0).pays(OptimisticMerge::Plain, 204));
+        assert!(known(300, 301, 0).pays(OptimisticMerge::Plain, 204));
+        let tried = (0..100).take_while(|&tries| known(300, 0, tries).pays(SAMPLED, 204));
         assert_eq!(tried.count(), 81);
-        assert!(!known(300, 300, 81).allows(SAMPLED, 204));
-        assert!(known(300, 301, 81).allows(SAMPLED, 204));
+        assert!(!known(300, 300, 81).pays(SAMPLED, 204));
+        assert!(known(300, 301, 81).pays(SAMPLED, 204));
     }
 
     /// Is it tried only on a device of more than 204 sectors per tick?
     #[test]
     fn cfq_50_slow_devices_are_left_alone() {
-        assert!(!known(204, 0, 0).allows(SAMPLED, 204));
-        assert!(known(205, 0, 0).allows(SAMPLED, 204));
+        assert!(!known(204, 0, 0).pays(SAMPLED, 204));
+        assert!(known(205, 0, 0).pays(SAMPLED, 204));
     }
 
     /// Is 100 MB/s the same at every HZ? 204,800 sectors a second: 819 in 4 ms, 2048 in 10 ms.
     #[test]
     fn cfq_50_worth_is_scaled_to_ticks() {
         assert_eq!((worth_trying(1000), worth_trying(250), worth_trying(100)), (204, 819, 2048));
+    }
+
+    /// Is a slice of 20 ms measured that moved 4000 sectors, 200 a tick, and one of 15 ms not,
+    /// which is shorter than two slice_idles?
+    #[test]
+    fn cfq_48_short_slices_are_not_measured() {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        for (ms, is_shared, most) in
+            [(15, true, [0, 0]), (20, false, [200, 0]), (20, true, [0, 200])]
+        {
+            view.turn_clock(Nanos::from_millis(ms));
+            let slice = Slice { start: Some(Nanos::ZERO), sectors: 4000, ..Slice::default() };
+            let mut home = Queue { is_sync: true, is_shared, slice, ..Queue::default() };
+            let mut bandwidth = Bandwidth::default();
+            let measured = bandwidth.measure(&view, &Tunables::default(), &mut home);
+            assert_eq!((measured, bandwidth.most), (most != [0, 0], most), "{ms} {is_shared}");
+        }
+    }
+
+    /// Who parts, if a merged queue had 350 sectors per tick, the best merged one 400, the best
+    /// unmerged one 300 or 400?
+    #[test]
+    fn cfq_51_who_parts() {
+        let home = Queue { bandwidth: 350, ..Queue::default() };
+        let parting = |single, mode| known(single, 400, 0).parting(mode, &home);
+        assert_eq!(parting(300, SAMPLED), Parting::All);
+        assert_eq!(parting(300, OptimisticMerge::Corrected), Parting::No);
+        assert_eq!(parting(400, OptimisticMerge::Corrected), Parting::Slow);
     }
 }

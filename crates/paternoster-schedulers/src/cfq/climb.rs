@@ -19,9 +19,7 @@
 //!
 //! Source: seed 001 (Kara, 22 April 2010); CFQ-53. Its form, above all the jump, is ours.
 
-use crate::cfq::Cfq;
 use paternoster_core::time::Nanos;
-use paternoster_core::{QueueView, RequestId};
 
 const WINDOW: Nanos = Nanos::from_secs(1);
 const COMPLETIONS: u32 = 100;
@@ -66,6 +64,22 @@ impl Climber {
             jumped_from: None,
             resting: 0,
         }
+    }
+
+    /// A request of so many sectors has ended, with so many sync queues at work, and perhaps a
+    /// window. Returns the `slice_idle` of the next one.
+    pub(super) fn ended(&mut self, now: Nanos, sectors: u32, busy: u32) -> Option<Nanos> {
+        self.completions = self.completions.saturating_add(1);
+        self.sectors += u64::from(sectors);
+        // Without idling all their requests may be in the device, so that no queue is busy.
+        self.busy = self.busy.max(busy);
+        if now < self.began + WINDOW {
+            return None;
+        }
+        self.judge();
+        self.began = now;
+        (self.completions, self.sectors, self.busy) = (0, 0, 0);
+        Some(self.slice_idle())
     }
 
     fn slice_idle(&self) -> Nanos {
@@ -127,24 +141,43 @@ impl Climber {
     }
 }
 
-impl Cfq {
-    /// A request has ended, and perhaps a window.
-    pub(super) fn climb(&mut self, view: &QueueView, request: RequestId) {
-        if !self.tunables.slice_idle_tuning {
-            return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of `sectors` by 100 requests of two queues, which ends at `second`.
+    fn window(climber: &mut Climber, second: u64, sectors: u32) -> u64 {
+        for _ in 0..99 {
+            let at = Nanos::from_millis(1000 * second - 1);
+            assert_eq!(climber.ended(at, sectors / 100, 2), None);
         }
-        let now = view.now();
-        let climber = &mut self.climber;
-        climber.completions = climber.completions.saturating_add(1);
-        climber.sectors += u64::from(view.request(request).sectors());
-        // Without idling all their requests may be in the device, so that no queue is busy.
-        climber.busy = climber.busy.max(self.busy_sync).max(self.flying_sync);
-        if now < climber.began + WINDOW {
-            return;
+        let next = climber.ended(Nanos::from_secs(second), sectors / 100, 2);
+        next.expect("a window has ended").as_millis()
+    }
+
+    /// Does it go on while a window is more than 5 % better, turn round when it is 5 % worse, and
+    /// jump to the other end of a plateau? From 8 ms down: 1000, 1100 sectors, then 1000; the way
+    /// back finds 1000 again.
+    #[test]
+    fn cfq_53_it_climbs_to_where_most_is_moved() {
+        let mut climber = Climber::new(Nanos::ZERO, Nanos::from_millis(8));
+        let moved = [1000, 1100, 1000, 1000];
+        let steps = [1, 2, 3, 4].map(|second| {
+            window(&mut climber, second, moved[usize::try_from(second).unwrap() - 1])
+        });
+        assert_eq!(steps, [4, 2, 4, 0]);
+    }
+
+    /// Does a window with fewer than 100 completions, or of one queue, change nothing?
+    #[test]
+    fn cfq_53_small_windows_do_not_count() {
+        for (count, busy) in [(99, 2), (150, 1)] {
+            let mut climber = Climber::new(Nanos::ZERO, Nanos::from_millis(8));
+            for _ in 1..count {
+                climber.ended(Nanos::ZERO, 8, busy);
+            }
+            let next = climber.ended(Nanos::from_secs(1), 8, busy);
+            assert_eq!(next, Some(Nanos::from_millis(8)), "{count} {busy}");
         }
-        climber.judge();
-        climber.began = now;
-        (climber.completions, climber.sectors, climber.busy) = (0, 0, 0);
-        self.tunables.slice_idle = self.climber.slice_idle();
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dispatch: how many requests of a queue may be in flight, and which goes next.
+//! Dispatch: how many requests of a queue may be in flight.
 //!
 //! A device with command queueing orders its commands itself, so too much of one queue in it delays
 //! the next one's turn. A queue may have half the quantum in flight at any time, the whole quantum
@@ -14,174 +14,208 @@
 //! Async requests wait until no sync one is in flight. With `low_latency`, after a late sync
 //! request they start again with one at a time, and get one more for each `slice_sync` since.
 //!
-//! # Invariants
-//! I1  `in_flight` counts dispatched requests by the kind of their queue, `in_driver` those of them
-//!     in the device.
-//!
 //! Source: CFQ-61 and CFQ-20 to CFQ-25; CFQ-67, CFQ-69.
 
-use crate::cfq::Cfq;
+use crate::cfq::device::Device;
 use crate::cfq::probe_points::{Decision, replace};
-use crate::cfq::slice::signed;
-use paternoster_core::observe::queue_depth::Probing;
-use paternoster_core::pick::home::home;
-use paternoster_core::{QueueView, RequestId};
+use crate::cfq::queue::Queue;
+use crate::cfq::schedule::Schedule;
+use crate::cfq::tunables::Tunables;
+use crate::cfq::version::Version;
+use paternoster_core::QueueView;
+use paternoster_core::time::Nanos;
 
-/// With more than this many requests waiting or in flight, the device's depth can be probed.
-const LOAD: u32 = 5;
+/// Whether one more request of a queue may be in flight. `is_idled_for`: the device may be kept
+/// free for it.
+#[inline]
+pub(super) fn may_dispatch(
+    view: &QueueView,
+    version: &Version,
+    tunables: &Tunables,
+    device: &Device,
+    schedule: &Schedule,
+    home: &Queue,
+    is_idled_for: impl FnOnce() -> bool,
+) -> bool {
+    if version.lets_expired_through && home.must_dispatch {
+        return true;
+    }
+    let [async_in_flight, sync_in_flight] = device.in_flight();
+    if async_in_flight > 0 && is_idled_for() {
+        return false;
+    }
+    if !home.is_sync && sync_in_flight > 0 {
+        return false;
+    }
+    let Some(most) = most_in_flight(view, version, tunables, schedule, home) else { return false };
+    let most = most.min(most_async(view, tunables, device, home));
+    home.dispatched < replace(Decision::Most, most)
+}
 
-impl Cfq {
-    /// The next request of `queue`, if one more of it may be in flight.
-    pub(super) fn dispatch_next(&mut self, view: &mut QueueView, queue: u32) -> Option<RequestId> {
-        let mut expired = None;
-        if self.version.lets_expired_through {
-            expired = self.queues.at_mut(queue).expired_request(view);
-            self.queues.at_mut(queue).must_dispatch |= expired.is_some();
-        }
-        let may = self.may_dispatch(view, queue);
-        if !replace(Decision::MayDispatch, may) {
-            return None;
-        }
-        if !self.version.lets_expired_through {
-            expired = self.queues.at_mut(queue).expired_request(view);
-        }
-        let waiting = self.queues.at(queue).lane.len();
-        let request = expired.or(self.queues.at(queue).next)?;
-        let request = replace(Decision::Request { waiting }, request);
-        self.dispatch(view, queue, request);
-        if self.active_client.is_none() {
-            self.active_client = Some(view.request(request).client());
-        }
-        self.after_dispatch(view, queue);
-        Some(request)
+/// The limit by the quantum; `None` if not even one more.
+#[inline]
+fn most_in_flight(
+    view: &QueueView,
+    version: &Version,
+    tunables: &Tunables,
+    schedule: &Schedule,
+    home: &Queue,
+) -> Option<u32> {
+    let quantum = tunables.quantum;
+    let most = if home.is_idle_class() { 1 } else { (quantum / 2).max(1) };
+    if home.dispatched < most {
+        return Some(most);
+    }
+    if home.is_idle_class() {
+        return None;
+    }
+    let promoted = version.promotes_sole_sync && home.is_sync && schedule.busy_sync() == 1;
+    if schedule.busy() == 1 || promoted {
+        return Some(u32::MAX);
+    }
+    (!is_used_soon(view, tunables, home)).then_some(quantum)
+}
+
+/// Whether a queue may use up its slice before its requests in flight have been served: a rough
+/// guess, a `slice_idle` for each.
+fn is_used_soon(view: &QueueView, tunables: &Tunables, home: &Queue) -> bool {
+    let each = tunables.slice_idle_in(view).0;
+    let served = Nanos(each.saturating_mul(home.dispatched.into()));
+    home.slice.is_new || view.now() + served > home.slice.end
+}
+
+/// With `low_latency`, the limit by the time since a sync request was last late (CFQ-23).
+#[inline]
+fn most_async(view: &QueueView, tunables: &Tunables, device: &Device, home: &Queue) -> u32 {
+    if home.is_sync || !tunables.low_latency {
+        return u32::MAX;
+    }
+    let slice = view.hz().floor(tunables.slice[1]).0.max(1);
+    let depth = u32::try_from(device.since_late(view.now()).0 / slice).unwrap_or(u32::MAX);
+    if depth == 0 && home.dispatched == 0 { 1 } else { depth }
+}
+
+/// Whether a queue's slice ends with what was dispatched in it: an async one with its last request,
+/// an idle-class one with each; not that of the only busy queue.
+#[inline]
+pub(super) fn ends_slice(tunables: &Tunables, home: &Queue, busy: u32) -> bool {
+    let full = !home.is_sync && home.slice.dispatched >= tunables.async_limit(home.priority.level);
+    busy > 1 && (full || home.is_idle_class())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cfq::schedule::Charging;
+    use crate::cfq::version::{LINUX_2_6_34, LINUX_4_19};
+    use paternoster_core::device::DeviceFacts;
+    use paternoster_core::{Class, Limits, Priority};
+
+    fn view_at(ms: u64) -> QueueView {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        view.turn_clock(Nanos::from_millis(ms));
+        view
     }
 
-    /// A request leaves its queue for the device.
-    pub(super) fn dispatch(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
-        // It may have come here because of its age, with another one next: the queue continues from
-        // where the device goes.
-        self.queues.at_mut(queue).next = Some(request);
-        self.take_request(view, queue, request);
-        self.count_in_flight(view, queue, request, true);
+    /// A schedule in which so many sync queues are busy.
+    fn busy(queues: u32) -> Schedule {
+        let mut schedule = Schedule::new(queues, 1, &LINUX_4_19);
+        schedule.groups[0].new_weight = 500;
+        for queue in 0..queues {
+            let mut home = Queue { is_sync: true, ..Queue::default() };
+            let tunables = Tunables::default();
+            schedule.join_busy(&view_at(0), &tunables, Charging::Time, queue, &mut home);
+        }
+        schedule
     }
 
-    /// An async slice ends with its last request, an idle-class slice with each.
-    fn after_dispatch(&mut self, view: &mut QueueView, queue: u32) {
-        let home = self.queues.at_mut(queue);
-        home.slice.dispatched += 1;
-        home.must_dispatch = false;
-        let (dispatched, level) = (home.slice.dispatched, home.priority.level);
-        let (sync, idle) = (home.is_sync, home.is_idle_class());
-        let full = !sync && dispatched >= self.tunables.async_limit(level);
-        if replace(Decision::EndsWithDispatch, self.busy > 1 && (full || idle)) {
-            let soon = view.now() + view.hz().tick();
-            self.queues.at_mut(queue).slice.end = soon;
-            self.expire(view, false);
+    /// How many requests may go at 10 ms, of this many queues, in a slice that ends then or has not
+    /// begun.
+    fn most(queues: u32, class: Class, end: Option<u64>) -> u32 {
+        let (view, schedule, device) = (view_at(10), busy(queues), Device::new(Nanos::ZERO));
+        let priority = Priority { class, level: 4 };
+        let mut home = Queue { is_sync: true, priority, ..Queue::default() };
+        home.slice.is_new = end.is_none();
+        home.slice.end = Nanos::from_millis(end.unwrap_or(0));
+        let tunables = Tunables::default();
+        while home.dispatched < 100
+            && may_dispatch(&view, &LINUX_4_19, &tunables, &device, &schedule, &home, || true)
+        {
+            home.dispatched += 1;
         }
+        home.dispatched
     }
 
-    /// Whether one more request of `queue` may be in flight.
-    fn may_dispatch(&self, view: &QueueView, queue: u32) -> bool {
-        let home = self.queues.at(queue);
-        if self.version.lets_expired_through && home.must_dispatch {
-            return true;
-        }
-        let [async_in_flight, sync_in_flight] = self.in_flight;
-        if async_in_flight > 0 && self.should_idle(view, queue) {
-            return false;
-        }
-        if !home.is_sync && sync_in_flight > 0 {
-            return false;
-        }
-        let Some(most) = self.most_in_flight(view, queue) else { return false };
-        let most = most.min(self.most_async(view, queue));
-        home.dispatched < replace(Decision::Most, most)
+    /// Are half the quantum, the quantum while the slice lasts for it, and any number of a sole
+    /// queue in flight? Seven take 56 ms: at 10 ms, 66 is just in time for an eighth, 65 is not.
+    /// The idle class has one.
+    #[test]
+    fn cfq_20_how_many_of_a_sync_queue() {
+        let best = Class::BestEffort;
+        assert_eq!(
+            [most(2, best, None), most(2, best, Some(66)), most(2, best, Some(65))],
+            [4, 8, 7]
+        );
+        assert_eq!([most(1, best, None), most(2, Class::Idle, Some(66))], [100, 1]);
     }
 
-    /// The limit by the quantum; `None` if not even one more.
-    fn most_in_flight(&self, view: &QueueView, queue: u32) -> Option<u32> {
-        let home = self.queues.at(queue);
-        let quantum = self.tunables.quantum;
-        let most = if home.is_idle_class() { 1 } else { (quantum / 2).max(1) };
-        if home.dispatched < most {
-            return Some(most);
+    /// Does an async queue start with one after a late sync request, and get one more for each 100
+    /// ms; without low_latency not?
+    #[test]
+    fn cfq_23_async_requests_start_again() {
+        let mut device = Device::new(Nanos::ZERO);
+        device.was_late(Nanos::from_millis(1000));
+        let mut tunables = Tunables::default();
+        let mut home = Queue::default();
+        for (ms, dispatched, most) in [(1099, 0, 1), (1099, 1, 0), (1100, 1, 1), (1350, 1, 3)] {
+            home.dispatched = dispatched;
+            assert_eq!(most_async(&view_at(ms), &tunables, &device, &home), most, "{ms}");
         }
-        if home.is_idle_class() {
-            return None;
-        }
-        let promoted = self.version.promotes_sole_sync && home.is_sync && self.busy_sync == 1;
-        if self.busy == 1 || promoted {
-            return Some(u32::MAX);
-        }
-        (!self.is_slice_used_soon(view, queue)).then_some(quantum)
+        tunables.low_latency = false;
+        assert_eq!(most_async(&view_at(1099), &tunables, &device, &home), u32::MAX);
     }
 
-    /// With `low_latency`, the limit by the time since a sync request was last late (CFQ-23).
-    fn most_async(&self, view: &QueueView, queue: u32) -> u32 {
-        let home = self.queues.at(queue);
-        if home.is_sync || !self.tunables.low_latency {
-            return u32::MAX;
-        }
-        let slice = view.hz().floor(self.tunables.slice[1]).0.max(1);
-        let since = signed(view.now()).saturating_sub(self.last_delayed_sync);
-        let depth = u64::try_from(since).unwrap_or(0) / slice;
-        let depth = u32::try_from(depth).unwrap_or(u32::MAX);
-        if depth == 0 && home.dispatched == 0 { 1 } else { depth }
-    }
-
-    /// The device has a request.
-    pub(super) fn request_started(&mut self, view: &QueueView, request: RequestId) {
-        self.in_driver += 1;
-        self.last_position = view.request(request).end();
-    }
-
-    /// A request has ended.
-    pub(super) fn request_ended(&mut self, view: &mut QueueView, request: RequestId) {
-        let queue = home(view, request);
-        self.sample_depth();
-        self.in_driver -= 1;
-        self.count_in_flight(view, queue, request, false);
-        if view.request(request).is_sync() {
-            self.sync_ended(view, queue, request);
-        }
-        let group = self.queues.at(queue).group;
-        self.groups[group].think_time.ended(view.now());
-        self.count_sectors(view, queue, request);
-        if self.active == Some(queue) {
-            self.active_ended_one(view, queue, request);
-        }
-        self.climb(view, request);
-    }
-
-    /// Think times start from here; a request that took too long holds async ones back.
-    fn sync_ended(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        let now = view.now();
-        if let Some(context) = self.contexts.get_mut(view.request(request).client()) {
-            context.think_time.ended(now);
-        }
-        let home = self.queues.at(queue);
-        // A queue that has left its tree would return to the one of its present kind.
-        let stand = home.stand.filter(|_| home.is_busy).unwrap_or_else(|| home.place());
-        self.groups[stand.group].tree_think_times[stand.tree].ended(now);
-        let began = view.hz().floor(view.request(request).start());
-        let late = now >= began + view.hz().floor(self.tunables.fifo_expire[1]);
-        if replace(Decision::Late, late) {
-            self.last_delayed_sync = signed(now);
+    /// Does a queue wait while an async request is in flight and the device may be kept for it, or
+    /// an async one while a sync one is; and does an expired request go anyway in 4.19?
+    #[test]
+    fn cfq_69_what_is_in_flight_holds_others_back() {
+        use paternoster_core::{Bio, ClientSpec, Op};
+        for flying_sync in [false, true] {
+            let mut view = view_at(0);
+            let client = view.add_client(ClientSpec::new());
+            let id = view.add_request(&Bio::new(client, Op::Write, 0, 8), Nanos::ZERO);
+            let mut device = Device::new(Nanos::ZERO);
+            let mut other = Queue { is_sync: flying_sync, ..Queue::default() };
+            device.count(&mut view, &mut other, id, true);
+            for (is_sync, idled_for, may) in
+                [(true, true, flying_sync), (true, false, true), (false, false, !flying_sync)]
+            {
+                for must_dispatch in [false, true] {
+                    let home = Queue { is_sync, must_dispatch, ..Queue::default() };
+                    let of = |version| {
+                        let (tunables, schedule) = (Tunables::default(), busy(2));
+                        let idled = || idled_for;
+                        may_dispatch(&view, version, &tunables, &device, &schedule, &home, idled)
+                    };
+                    assert_eq!((of(&LINUX_2_6_34), of(&LINUX_4_19)), (may, may || must_dispatch));
+                }
+            }
         }
     }
 
-    /// Whether the device is taken to queue commands: yes until the contrary is known.
-    pub(super) fn may_queue_commands(&self, view: &QueueView) -> bool {
-        self.queues_commands(view) != Some(false)
-    }
-
-    fn sample_depth(&mut self) {
-        let starved = self.active.is_some_and(|active| {
-            let home = self.queues.at(active);
-            home.idle_window && home.dispatched + home.lane.len() < 5
-        });
-        let loaded = self.queues.waiting().max(self.in_driver) > LOAD;
-        let counts = loaded && !(starved && self.in_driver < Probing::CFQ.queueing);
-        self.depth.sample(&Probing::CFQ, self.in_driver, counts);
+    /// Does an async slice of level 4 end with its 16th request, and one of the idle class with
+    /// each, but none of a sole queue?
+    #[test]
+    fn slices_that_end_with_a_dispatch() {
+        for (class, dispatched, busy, ends) in [
+            (Class::BestEffort, 15, 2, false),
+            (Class::BestEffort, 16, 2, true),
+            (Class::BestEffort, 16, 1, false),
+            (Class::Idle, 1, 2, true),
+        ] {
+            let mut home = Queue { priority: Priority { class, level: 4 }, ..Queue::default() };
+            home.slice.dispatched = dispatched;
+            assert_eq!(ends_slice(&Tunables::default(), &home, busy), ends, "{dispatched} {busy}");
+        }
     }
 }

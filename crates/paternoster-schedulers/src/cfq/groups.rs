@@ -290,6 +290,23 @@ impl Groups {
         whole
     }
 
+    /// Whether `group` is `of`, or an ancestor of it where groups nest.
+    pub(super) fn is_at_or_above(&self, group: u32, of: u32) -> bool {
+        let mut at = Some(of);
+        while let Some(found) = at {
+            if found == group {
+                return true;
+            }
+            at = self.known[found as usize].parent.filter(|_| self.nests);
+        }
+        false
+    }
+
+    /// A group is removed, with nothing left in it.
+    pub(super) fn forget(&mut self, group: u32) {
+        self.known[group as usize] = Group::default();
+    }
+
     /// The group's part of `target_latency`.
     pub(super) fn slice(&self, group: u32, target_latency: Nanos, tick: Nanos) -> Nanos {
         let target = target_latency.0 / tick.0;

@@ -179,21 +179,21 @@ const TAG: Row = Row::text(
     "hw_tag",
     "",
     "1 if the device is taken to queue commands, 0 if not, -1 if not known",
-    |cfq, view, out| knob::show_if_known(cfq.queues_commands(view), out),
+    |cfq, view, out| knob::show_if_known(cfq.device.queues_commands(view), out),
 );
 const DEPTH: Row = Row::figure(
     "hw_tag_est_depth",
     "requests",
     "the most requests that have been in the device at a time",
-    |cfq, view| cfq.estimated_depth(view).into(),
+    |cfq, view| cfq.device.estimated_depth(view).into(),
 );
 const RATE: Row = Row::text(
     "bandwidth",
     "sectors/tick",
     "of the active queue, the best of unmerged and of merged queues (with optimistic_merge)",
     |cfq, _, out| {
-        let [single, merged] = cfq.bandwidth.most;
-        let active = cfq.active.map_or(0, |active| cfq.queues.at(active).bandwidth);
+        let [single, merged] = cfq.cooperation.bandwidth.most;
+        let active = cfq.service.queue().map_or(0, |active| cfq.queues.at(active).bandwidth);
         write!(out, "{active}\t{single}\t{merged}")
     },
 );

@@ -15,7 +15,7 @@
 //! I1  A process's slot and the queue's reference for it come and go together.
 //! I2  A queue without a reference left is gone from all parts that name queues.
 //!
-//! Source: CFQ-2 to CFQ-4, CFQ-41 to CFQ-44, CFQ-54.
+//! Source: CFQ-2 to CFQ-4, CFQ-41 to CFQ-45, CFQ-54.
 
 use crate::cfq::Cfq;
 use crate::cfq::context::{self, Context};
@@ -108,14 +108,12 @@ impl Cfq {
     /// A client ends.
     pub(super) fn client_goes(&mut self, view: &mut QueueView, client: ClientId) {
         let [of_async, of_sync] = self.contexts.at(client).slots;
-        if self.active_client == Some(client) {
-            self.active_client = None;
-        }
+        self.service.forget(client);
         if let Some(queue) = of_async {
             self.put_queue(view, queue);
         }
         if let Some(queue) = of_sync {
-            if self.active == Some(queue) {
+            if self.service.is(queue) {
                 self.expire(view, false);
             }
             self.leave_queue(view, client, queue);
@@ -143,6 +141,22 @@ impl Cfq {
         }
     }
 
+    /// A group is removed: what is left in it, requests of clients that moved, goes to the root.
+    pub(super) fn dissolve_group(&mut self, view: &mut QueueView, group: u32) {
+        if self.service.queue().is_some_and(|active| self.queues.at(active).group == group) {
+            self.expire(view, false);
+        }
+        let charging = self.charging(view);
+        for queue in 0..self.queues.capacity() {
+            if self.queues.is_live(queue) {
+                let own = (queue, self.queues.at_mut(queue));
+                self.schedule.leave_group(view, &self.tunables, charging, group, own);
+            }
+        }
+        self.workload.forget_group(group);
+        self.schedule.groups.forget(group);
+    }
+
     /// Drops a reference to `queue`.
     pub(super) fn put_queue(&mut self, view: &mut QueueView, queue: u32) {
         let home = self.queues.at_mut(queue);
@@ -151,13 +165,14 @@ impl Cfq {
             return;
         }
         debug_assert!(home.is_empty() && home.dispatched == 0, "cfq: {home:?} is given up");
-        if self.active == Some(queue) {
+        if self.service.is(queue) {
             self.expire(view, false);
         }
-        if self.queues.at(queue).is_busy {
-            self.make_idle(queue);
+        let home = self.queues.at_mut(queue);
+        if home.is_busy {
+            self.schedule.leave_busy(queue, home);
         }
-        self.positions.remove(queue);
+        self.cooperation.remove(queue);
         self.queues.free(queue);
     }
 }

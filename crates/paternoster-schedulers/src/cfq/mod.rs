@@ -12,11 +12,23 @@
 //!        └─  500 …            IDLE └─ async ─── all writes, 40 ms
 //! ```
 //!
-//! Each concept has its own file: `select` (whose turn it is), `workload` (which kind), `service`
-//! (in which order), `slice` (how long), `dispatch` (how many in flight), `idling`, `preempt`,
-//! `cooperate` (queues that merge), `groups` (shares between cgroups), `membership` (a queue's
-//! group), `context` (what is kept per process), `queue`; `bandwidth` and `climb` are seed 001's
-//! experiments. Differences between kernels are in `version`.
+//! ```text
+//! arrival ─▶ whose queue? (merge, split) ─▶ its place in a tree ─▶ what is it like? ─▶ preempts?
+//! select  ─▶ goes on, idles, or ends its turn ─▶ next group, kind, queue ─▶ its request
+//! end     ─▶ think time, lateness ─▶ idle for its queue, or end the turn
+//! ```
+//!
+//! Each concept is a part with a file of its own, to be read and tested alone. `schedule` (with
+//! `kind` and `groups`) knows in which order queues have their turn, `workload` which kind of them,
+//! `service` who has the device, `slice` and `length` for how long, `dispatch` how many requests
+//! may be in flight. `queues` holds each [`Queue`](queue), `context` what is kept per process,
+//! `shared` the queues of async requests, `device` what is known of the device. `idling` and
+//! `preempt` say what happens while one is waited for, `cooperate` which queues merge; `bandwidth`
+//! and `climb` are seed 001's experiments. Differences between kernels are in `version`, settings
+//! in `tunables` and `knobs`. `probe_points` lets a test replace decisions.
+//!
+//! [`Cfq`] is the wiring: parts answer, and it acts, in `members` and `arrive` (the first line
+//! above) and in `turn` (the others).
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one has the device.
@@ -31,6 +43,7 @@ mod bandwidth;
 mod climb;
 mod context;
 mod cooperate;
+mod device;
 mod dispatch;
 mod explain;
 mod flush_share;
@@ -38,8 +51,8 @@ mod groups;
 mod idling;
 mod kind;
 mod knobs;
+mod length;
 mod members;
-mod membership;
 mod preempt;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
@@ -50,13 +63,14 @@ pub(crate) mod probe;
 mod probe_points;
 mod queue;
 mod queues;
-mod select;
+mod schedule;
 mod service;
 mod shared;
 mod slice;
 #[cfg(test)]
 mod tests;
 mod tunables;
+mod turn;
 mod version;
 mod workload;
 
@@ -65,31 +79,24 @@ use core::fmt;
 use paternoster_core::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
 };
-use paternoster_core::observe::queue_depth::QueueDepth;
 use paternoster_core::pick::home::{home, is_in_flight, settle};
-use paternoster_core::pick::positions::Positions;
 use paternoster_core::pick::shared::SHARED;
 use paternoster_core::time::Nanos;
-use paternoster_core::tree::Nodes;
-use paternoster_core::{Bio, ClientId, Flags, GroupId, Ncq, Op, QueueView, RequestId, is_sync};
+use paternoster_core::{Bio, ClientId, Flags, GroupId, Op, QueueView, RequestId, is_sync};
 
 use crate::bypass::Bypass;
-use bandwidth::Bandwidth;
 use climb::Climber;
 use context::{Context, Contexts};
-use groups::Groups;
+use cooperate::Cooperation;
+use device::Device;
 use queues::Queues;
-use select::Selection;
+use schedule::Schedule;
+use service::Service;
 use shared::SharedQueues;
-use slice::signed;
 use tunables::Tunables;
+use turn::Selection;
 use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
-use workload::Serving;
-
-/// One tree of positions per level.
-const LEVELS: u32 = 8;
-/// How long ago a sync request counts as late before any was.
-const LATE_AT_FIRST: Nanos = Nanos::from_millis(1000);
+use workload::Workload;
 
 /// The CFQ scheduler.
 #[derive(Debug)]
@@ -100,45 +107,31 @@ pub struct Cfq {
     contexts: Contexts,
     shared: SharedQueues,
     queues: Queues,
-    groups: Groups,
     /// Already dispatched; handed out before anything else is chosen.
     bypass: Bypass,
-    service: Nodes<i64>,
-    positions: Positions,
-
-    active: Option<u32>,
-    /// The process whose request opened the active slice.
-    active_client: Option<ClientId>,
-    serving: Serving,
-    /// The device idles for the tree of queues not idled for singly, at its end (2.6.34).
-    tree_idles: bool,
-    idle_until: Option<Nanos>,
-
-    /// Busy queues, and the sync ones among them.
-    busy: u32,
-    busy_sync: u32,
-    /// Sync queues with requests in flight.
-    flying_sync: u32,
-    /// Dispatched but not ended, by the kind of their queue: async, sync.
-    in_flight: [u32; 2],
-    /// Those of them in the device.
-    in_driver: u32,
-    /// The sector after the last request sent to the device.
-    last_position: u64,
-    /// When a sync request last took too long; in nanoseconds, possibly before time zero.
-    last_delayed_sync: i64,
-    depth: QueueDepth,
-    bandwidth: Bandwidth,
+    schedule: Schedule,
+    workload: Workload,
+    service: Service,
+    device: Device,
+    cooperation: Cooperation,
     climber: Climber,
-    /// Its epoch, taken from its first request: of the requests in the device, only those with this
-    /// epoch are its own.
-    epoch: Option<u32>,
 }
 
 impl Default for Cfq {
     fn default() -> Cfq {
         Cfq::new()
     }
+}
+
+/// How much room a view asks for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    requests: u32,
+    clients: u32,
+    groups: u32,
+    queues: u32,
+    /// Of shared queues.
+    tables: u32,
 }
 
 impl Cfq {
@@ -161,63 +154,25 @@ impl Cfq {
     }
 
     fn of(version: Version) -> Cfq {
+        Cfq::with_room(version, Tunables::default(), Nanos::ZERO, Room::default())
+    }
+
+    fn with_room(version: Version, tunables: Tunables, now: Nanos, room: Room) -> Cfq {
+        let Room { requests, clients, groups, queues, tables } = room;
         Cfq {
             version,
-            tunables: Tunables::default(),
-            contexts: Contexts::with_capacity(0),
-            shared: SharedQueues::new(0, version.nests_groups),
-            queues: Queues::new(0, 0, version.urgent),
-            groups: Groups::with_capacity(0, version.nests_groups),
-            bypass: Bypass::with_capacity(0),
-            service: Nodes::with_capacity(0),
-            positions: Positions::new(0, 0),
-            active: None,
-            active_client: None,
-            serving: Serving::default(),
-            tree_idles: false,
-            idle_until: None,
-            busy: 0,
-            busy_sync: 0,
-            flying_sync: 0,
-            in_flight: [0; 2],
-            in_driver: 0,
-            last_position: 0,
-            last_delayed_sync: 0,
-            depth: QueueDepth::default(),
-            bandwidth: Bandwidth::default(),
-            climber: Climber::new(Nanos::ZERO, Nanos::ZERO),
-            epoch: None,
+            tunables,
+            contexts: Contexts::with_capacity(clients),
+            shared: SharedQueues::new(tables, version.nests_groups),
+            queues: Queues::new(queues, requests, version.urgent),
+            bypass: Bypass::with_capacity(requests),
+            schedule: Schedule::new(queues, groups, &version),
+            workload: Workload::new(&version),
+            service: Service::default(),
+            device: Device::new(now),
+            cooperation: Cooperation::with_capacity(queues),
+            climber: Climber::new(now, tunables.slice_idle),
         }
-    }
-
-    /// Whether the device queues commands; `None` if that is not known.
-    fn queues_commands(&self, view: &QueueView) -> Option<bool> {
-        match view.ncq() {
-            Ncq::Declared => Some(view.facts().depth > 1),
-            Ncq::Probe => self.depth.queues(),
-        }
-    }
-
-    /// The most requests that the device takes at a time, as far as known.
-    fn estimated_depth(&self, view: &QueueView) -> u32 {
-        match view.ncq() {
-            Ncq::Declared => view.facts().depth,
-            Ncq::Probe => self.depth.most(),
-        }
-    }
-
-    /// The kernel's defaults, as a queue with this device gets them.
-    fn default_tunables(&self, view: &QueueView) -> Tunables {
-        let mut tunables = self.tunables;
-        if self.version.no_slice_idle_on_flash && !view.facts().rotational {
-            tunables.slice_idle = Nanos::ZERO;
-        }
-        tunables
-    }
-
-    /// Whether a request in the device is this elevator's.
-    fn is_own(&self, view: &QueueView, request: RequestId) -> bool {
-        Some(view.request(request).epoch()) == self.epoch && is_in_flight(view, request)
     }
 }
 
@@ -230,23 +185,19 @@ impl Elevator for Cfq {
         let (requests, limits) = (view.request_slots(), *view.limits());
         let tables = if self.version.nests_groups { limits.groups } else { 1 };
         let shared = tables.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
-        // The queue of a process, a queue that only its requests still refer to, the shared queues.
-        let queues = limits.clients.saturating_add(requests).saturating_add(shared);
-        let now = view.now();
-        let tunables = self.default_tunables(view);
-        *self = Cfq {
-            tunables,
-            contexts: Contexts::with_capacity(limits.clients),
-            shared: SharedQueues::new(tables, self.version.nests_groups),
-            queues: Queues::new(queues, requests, self.version.urgent),
-            groups: Groups::with_capacity(limits.groups, self.version.nests_groups),
-            bypass: Bypass::with_capacity(requests),
-            service: Nodes::with_capacity(queues),
-            positions: Positions::new(queues, LEVELS),
-            last_delayed_sync: signed(now) - signed(LATE_AT_FIRST),
-            climber: Climber::new(now, tunables.slice_idle),
-            ..Cfq::of(self.version)
+        let room = Room {
+            requests,
+            clients: limits.clients,
+            groups: limits.groups,
+            // The queue of a process, one that only its requests still refer to, the shared ones.
+            queues: limits.clients.saturating_add(requests).saturating_add(shared),
+            tables,
         };
+        let mut tunables = self.tunables;
+        if self.version.no_slice_idle_on_flash && !view.facts().rotational {
+            tunables.slice_idle = Nanos::ZERO;
+        }
+        *self = Cfq::with_room(self.version, tunables, view.now(), room);
     }
 
     fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
@@ -280,7 +231,7 @@ impl Elevator for Cfq {
         let queue = self.queue_for(view, client, sync);
         self.queues.at_mut(queue).allocate();
         settle(view, request, queue);
-        self.epoch = Some(view.request(request).epoch());
+        self.device.bind(view.request(request).epoch());
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
@@ -290,14 +241,7 @@ impl Elevator for Cfq {
             return;
         }
         let queue = home(view, request);
-        self.queues.at_mut(queue).refresh_priority(view, view.request(request).client());
-        self.add_request(view, queue, request);
-        self.learn(view, queue, request);
-        if self.active == Some(queue) {
-            self.came_to_active(view, queue, request);
-        } else {
-            self.preempt_if_due(view, queue, request);
-        }
+        self.arrive(view, queue, request);
     }
 
     fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
@@ -317,9 +261,7 @@ impl Elevator for Cfq {
     fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
         let queue = home(view, gone);
         self.queues.absorb(view, queue, survivor, gone);
-        if self.active != Some(queue) {
-            self.update_position(view, queue);
-        }
+        self.update_position(view, queue);
     }
 
     fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
@@ -345,15 +287,15 @@ impl Elevator for Cfq {
     }
 
     fn started(&mut self, view: &mut QueueView, request: RequestId) {
-        self.request_started(view, request);
+        self.device.started(view, request);
     }
 
     fn requeued(&mut self, _: &mut QueueView, _: RequestId) {
-        self.in_driver -= 1;
+        self.device.requeued();
     }
 
     fn completed(&mut self, view: &mut QueueView, request: RequestId, _: Nanos) {
-        if self.is_own(view, request) {
+        if self.device.is_own(view, request) {
             self.request_ended(view, request);
         }
     }
@@ -388,7 +330,9 @@ impl Elevator for Cfq {
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
-        self.due_for(view, client, cost, beside)
+        let (contexts, queues, groups) = (&self.contexts, &self.queues, &self.schedule.groups);
+        let whose = (client, cost);
+        flush_share::due_for(view, &self.tunables, contexts, queues, groups, whose, beside)
     }
 
     fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
@@ -399,8 +343,7 @@ impl Elevator for Cfq {
             return None;
         }
         self.expire(view, false);
-        self.choose_workload(view);
-        let queue = self.first_of_workload()?;
+        let queue = self.first_of_workload(view)?;
         let request = self.queues.at(queue).next?;
         self.withdraw(view, queue, request);
         self.count_in_flight(view, queue, request, true);
@@ -413,15 +356,25 @@ impl Elevator for Cfq {
         request: RequestId,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
-        self.explain_wait(view, request, out)
+        if self.bypass.contains(request) {
+            return out.write_str("it goes next");
+        }
+        let (queues, busy) = (&self.queues, self.schedule.busy());
+        explain::explain_wait(view, queues, &self.service, busy, home(view, request), out)
     }
 
     fn waiting(&self) -> u32 {
         self.queues.waiting() + self.bypass.len()
     }
 
+    /// The time grows with everything there is.
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
-        self.audit_all(view)
+        let (queues, device, active) = (&self.queues, &self.device, self.service.queue());
+        let counted = audit::count_references(view, &self.contexts, &self.shared, queues, device);
+        audit::audit_queues(view, queues, &self.schedule, device, active, &counted)?;
+        self.cooperation.audit(view, queues, active)?;
+        self.schedule.audit(queues)?;
+        self.service.audit(view)
     }
 
     fn members(&mut self) -> Option<&mut dyn Members> {
@@ -451,7 +404,7 @@ impl Members for Cfq {
     }
 
     fn group_changed(&mut self, view: &mut QueueView, group: GroupId) {
-        self.groups.weigh(view, group.index(), self.version.least_weight);
+        self.schedule.groups.weigh(view, group.index(), self.version.least_weight);
     }
 
     fn group_removed(&mut self, view: &mut QueueView, group: GroupId) {

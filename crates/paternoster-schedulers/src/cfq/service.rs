@@ -1,132 +1,166 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Service: the order in which queues have their turn.
-//!
-//! Each group has seven service trees (`kind.rs`). A tree is served from its lowest key up:
+//! Service: the queue that has the device, the process that it was opened for, and the timer while
+//! the device idles for it.
 //!
 //! ```text
-//! key = now + (busy queues - 1) * (longest slice - own slice) - residual
-//!
-//! three busy, level 4    now + 2 * (180 - 100) = now + 160 ms
-//! level 0                now + 2 * (180 - 180) = now
+//! begins ── requests ── empty: idling until … ── the next request, or the timer ── ends
 //! ```
 //!
-//! It is a time in name only: a queue with a shorter slice is further back, and the more so the
-//! more queues there are, so that in the long run levels differ in how often they are served as
-//! well as in how long.
-//!
 //! # Invariants
-//! I1  A busy queue is in one tree, under its key, in its group; no other queue is.
-//! I2  Its tree is chosen when it is put in, not when its kind changes (CFQ-5).
+//! I1  `idle_until` is when the view's timer rings; it is set only while a queue has the device.
 //!
-//! Source: CFQ-5, CFQ-7, CFQ-63.
+//! Source: CFQ-26, CFQ-30.
 
-use crate::cfq::Cfq;
-use crate::cfq::kind::{IDLE_TREE, Stand};
-use crate::cfq::probe_points::{Decision, replace};
+use alloc::format;
+
 use crate::cfq::queue::Queue;
-use crate::cfq::slice::signed;
-use paternoster_core::QueueView;
+use paternoster_core::elevator::Fault;
 use paternoster_core::time::Nanos;
+use paternoster_core::{ClientId, QueueView};
 
-/// A queue that is put in front comes this far before the first.
-const FRONT: Nanos = Nanos::from_millis(1000);
-/// Queues of the idle class come this far after each other.
-const IDLE_DELAY: Nanos = Nanos::from_millis(200);
+/// The active queue.
+#[derive(Debug, Default)]
+pub(super) struct Service {
+    queue: Option<u32>,
+    /// The process whose request opened the slice.
+    opened_by: Option<ClientId>,
+    idle_until: Option<Nanos>,
+}
 
-impl Cfq {
-    /// A queue joins the queues to be served.
-    pub(super) fn make_busy(&mut self, view: &mut QueueView, queue: u32) {
-        let home = self.queues.at_mut(queue);
-        home.is_busy = true;
-        let sync = home.is_sync;
-        self.busy += 1;
-        self.busy_sync += u32::from(sync);
-        self.stand(view, queue, false);
+impl Service {
+    #[inline]
+    pub(super) const fn queue(&self) -> Option<u32> {
+        self.queue
     }
 
-    /// A queue leaves the queues to be served.
-    pub(super) fn make_idle(&mut self, queue: u32) {
-        let home = self.queues.at_mut(queue);
-        home.is_busy = false;
-        let (sync, group) = (home.is_sync, home.group);
-        self.leave_tree(queue);
-        self.positions.remove(queue);
-        self.groups.leave(group);
-        self.busy -= 1;
-        self.busy_sync -= u32::from(sync);
+    /// Whether this is the active queue.
+    #[inline]
+    pub(super) fn is(&self, queue: u32) -> bool {
+        self.queue == Some(queue)
     }
 
-    /// A busy queue is put in a new place after its turn.
-    pub(super) fn resort(&mut self, view: &mut QueueView, queue: u32) {
-        self.stand(view, queue, false);
-        self.update_position(view, queue);
+    /// A queue's turn begins.
+    pub(super) fn begins(&mut self, view: &mut QueueView, queue: u32, home: &mut Queue) {
+        home.slice = home.slice.begun(view.now());
+        home.wait_request = false;
+        home.must_dispatch = false;
+        home.had_permit = false;
+        self.cancel_timer(view);
+        self.queue = Some(queue);
     }
 
-    /// Puts a busy queue into its tree; `front` before all others.
-    pub(super) fn stand(&mut self, view: &mut QueueView, queue: u32, front: bool) {
-        let old = self.queues.at(queue).stand.filter(|_| self.service.contains(queue));
-        let moved = self.choose_group(view, queue, old);
-        let home = self.queues.at(queue);
-        let place = home.place();
-        let key = self.key(view, queue, place, front);
-        let key = replace(Decision::Key { queue, now: view.now(), tree: place.tree }, key);
-        if old != Some(place) || self.service.key(queue) != Some(key) {
-            self.leave_tree(queue);
-            let root = &mut self.groups[place.group].trees[place.tree];
-            root.insert(&mut self.service, queue, key);
-            self.queues.at_mut(queue).stand = Some(place);
-        }
-        // Only now: a new queue is not counted in its own key (CFQ-7).
-        if (old.is_none() && !front) || moved {
-            self.join_group(view, place.group);
-        }
+    /// It ends.
+    #[inline]
+    pub(super) const fn ends(&mut self) {
+        self.queue = None;
+        self.opened_by = None;
     }
 
-    fn key(&mut self, view: &QueueView, queue: u32, place: Stand, front: bool) -> i64 {
-        let root = self.groups[place.group].trees[place.tree];
-        let key_of = |queue: Option<u32>| queue.and_then(|queue| self.service.key(queue));
-        let now = signed(view.now());
-        if place.tree == IDLE_TREE {
-            let last = root.last().filter(|&last| last != queue);
-            return key_of(last).unwrap_or(now).saturating_add(signed(IDLE_DELAY));
-        }
-        if front {
-            // Its own key counts too, if it is the lowest (CFQ-63).
-            return key_of(root.first()).unwrap_or(now).saturating_sub(signed(FRONT));
-        }
-        let residual = core::mem::take(&mut self.queues.at_mut(queue).slice.residual);
-        now.saturating_add(self.offset(view, self.queues.at(queue))).saturating_sub(residual)
+    /// The process whose request opened the slice.
+    #[inline]
+    pub(super) const fn opened_by(&self) -> Option<ClientId> {
+        self.opened_by
     }
 
-    /// How much further back a queue is placed than one with the longest slice.
-    fn offset(&self, view: &QueueView, queue: &Queue) -> i64 {
-        let longest = self.tunables.level_slice(view, true, 0);
-        let own = self.tunables.level_slice(view, queue.is_sync, queue.priority.level);
-        let others = i64::from(self.groups[queue.group].queues) - 1;
-        others.saturating_mul(signed(longest) - signed(own))
+    /// A request of `client` is sent.
+    #[inline]
+    pub(super) fn sent(&mut self, client: ClientId) {
+        self.opened_by.get_or_insert(client);
     }
 
-    pub(super) fn leave_tree(&mut self, queue: u32) {
-        if let (Some(stand), true) = (self.queues.at(queue).stand, self.service.contains(queue)) {
-            self.groups[stand.group].trees[stand.tree].remove(&mut self.service, queue);
+    /// A client ends.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.opened_by = self.opened_by.filter(|&opened_by| opened_by != client);
+    }
+
+    /// Whether the device idles for the active queue.
+    #[inline]
+    pub(super) const fn is_idling(&self) -> bool {
+        self.idle_until.is_some()
+    }
+
+    /// The device idles for it from now on.
+    pub(super) fn idle(&mut self, view: &mut QueueView, home: &mut Queue, until: Nanos) {
+        home.wait_request = true;
+        self.idle_until = Some(until);
+        view.set_timer(until);
+    }
+
+    /// The device no longer idles for it.
+    #[inline]
+    pub(super) fn stop_idling(&mut self, view: &mut QueueView, home: &mut Queue) {
+        if core::mem::replace(&mut home.wait_request, false) {
+            self.cancel_timer(view);
         }
     }
 
-    /// The number of queues in a queue's tree, itself included.
-    pub(super) fn beside(&self, queue: u32) -> u32 {
-        let stand = self.queues.at(queue).stand;
-        stand.map_or(0, |stand| self.groups[stand.group].trees[stand.tree].len())
+    /// The timer has rung.
+    pub(super) const fn timer_rang(&mut self) {
+        self.idle_until = None;
     }
 
-    /// Puts the queue among those that may be merged, by the sector of its next request.
-    pub(super) fn update_position(&mut self, view: &QueueView, queue: u32) {
-        let home = self.queues.at(queue);
-        match home.next {
-            Some(next) if !home.is_idle_class() => {
-                let sector = view.request(next).sector();
-                self.positions.place(queue, home.priority.level.min(7).into(), sector);
+    fn cancel_timer(&mut self, view: &mut QueueView) {
+        if self.idle_until.take().is_some() {
+            view.cancel_timer();
+        }
+    }
+
+    /// Verifies I1.
+    pub(super) fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        let timer = self.idle_until.unwrap_or(Nanos::MAX);
+        if timer != view.timer() || (self.is_idling() && self.queue.is_none()) {
+            return Err(format!(
+                "cfq I3: idle until {timer}, the timer is set to {}",
+                view.timer()
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paternoster_core::device::DeviceFacts;
+    use paternoster_core::{ClientSpec, Limits};
+
+    /// Is a turn opened by the process whose request is sent first, until that ends?
+    #[test]
+    fn the_first_request_opens_a_turn() {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let [first, second] = [(); 2].map(|()| view.add_client(ClientSpec::new()));
+        let (mut service, mut home) = (Service::default(), Queue::default());
+        service.begins(&mut view, 3, &mut home);
+        assert!(service.is(3) && home.slice.is_new && service.opened_by().is_none());
+        service.sent(first);
+        service.sent(second);
+        service.forget(second);
+        assert_eq!(service.opened_by(), Some(first));
+        service.forget(first);
+        assert_eq!((service.opened_by(), service.queue()), (None, Some(3)));
+        service.ends();
+        assert_eq!(service.queue(), None);
+    }
+
+    /// Is the timer set while the device idles, and cancelled by a request that comes or by the
+    /// next turn?
+    #[test]
+    fn the_timer_is_set_while_the_device_idles() {
+        let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
+        let (mut service, mut home) = (Service::default(), Queue::default());
+        let until = Nanos::from_millis(8);
+        service.begins(&mut view, 3, &mut home);
+        for next_turn in [false, true] {
+            service.idle(&mut view, &mut home, until);
+            assert_eq!((view.timer(), home.wait_request), (until, true));
+            service.audit(&view).expect("both agree");
+            if next_turn {
+                service.begins(&mut view, 3, &mut home);
+            } else {
+                service.stop_idling(&mut view, &mut home);
             }
-            _ => self.positions.remove(queue),
+            assert_eq!((view.timer(), home.wait_request), (Nanos::MAX, false));
+            assert!(!service.is_idling());
         }
     }
 }

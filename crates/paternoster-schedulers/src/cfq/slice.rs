@@ -12,20 +12,15 @@
 //! queue. What a queue overran is subtracted from its next turn; what a preemption took from it is
 //! given back (`residual`, through its key in the service tree).
 //!
-//! The length is `base + base/5 * (4 - level)`: 180 ms at level 0, 40 ms at level 7. With
-//! `low_latency` it shrinks so that all busy queues have their turn within `target_latency`, but
-//! not below twice `slice_idle`: ten queues at level 4 get 30 ms, thirty get 16.
+//! How long it is says `length.rs`.
 //!
 //! # Invariants
 //! I1  A slice whose clock has not started is not used up.
 //!
-//! Source: CFQ-6, CFQ-8, CFQ-14 to CFQ-16, CFQ-66, CFQ-70 (the charge).
+//! Source: CFQ-8, CFQ-14, CFQ-70 (the charge).
 
-use crate::cfq::Cfq;
-use crate::cfq::probe_points::{Decision, replace};
 use paternoster_core::QueueView;
-use paternoster_core::event::Note;
-use paternoster_core::time::{Nanos, scale};
+use paternoster_core::time::Nanos;
 
 /// The level whose slice is the base.
 pub(super) const MIDDLE_LEVEL: u8 = 4;
@@ -77,6 +72,13 @@ impl Slice {
         }
     }
 
+    /// The clock starts: the first of its requests has ended.
+    pub(super) fn start(&mut self, now: Nanos, length: Nanos) {
+        self.is_new = false;
+        self.start = Some(now);
+        (self.allocated, self.end) = (length, now + length);
+    }
+
     pub(super) fn is_used(&self, now: Nanos) -> bool {
         !self.is_new && now >= self.end
     }
@@ -97,94 +99,32 @@ impl Slice {
     }
 }
 
-impl Cfq {
-    /// The slice that a queue gets now (CFQ-14 to CFQ-16). Updates the average of busy queues.
-    pub(super) fn scaled_slice(&mut self, view: &QueueView, queue: u32) -> Nanos {
-        let length = self.compute_slice(view, queue);
-        replace(Decision::SliceLength { queue }, length)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    /// Is a slice not used up before its clock starts, and does the next one keep what was left?
+    #[test]
+    fn the_clock_starts_at_the_first_completion() {
+        let mut slice = Slice { residual: 7, ..Slice::default() }.begun(MS(10));
+        assert!(!slice.is_used(MS(5000)));
+        slice.start(MS(20), MS(100));
+        assert_eq!([119, 120].map(|at| slice.is_used(MS(at))), [false, true]);
+        assert_eq!([119, 121].map(|at| slice.left(MS(at))), [1_000_000, -1_000_000]);
+        assert_eq!(slice.begun(MS(200)).residual, 7);
     }
 
-    fn compute_slice(&mut self, view: &QueueView, queue: u32) -> Nanos {
-        let tick = view.hz().tick().0;
-        let home = self.queues.at(queue);
-        let (sync, level, group) = (home.is_sync, home.priority.level, home.group);
-        let is_realtime = home.is_realtime();
-        let slice = self.tunables.level_slice(view, sync, level).0 / tick;
-        if !self.tunables.low_latency {
-            return Nanos(slice * tick);
-        }
-        let busy = u64::from(self.groups.average_busy(group, is_realtime));
-        let base = (self.tunables.slice[1].0 / tick).max(1);
-        let expected = base.saturating_mul(busy);
-        let share =
-            self.groups.slice(group, self.tunables.target_latency, view.hz().tick()).0 / tick;
-        if expected <= share {
-            return Nanos(slice * tick);
-        }
-        let idle = self.tunables.slice_idle_in(view).0 / tick;
-        let least = slice.min(scale(slice, 2 * idle, base));
-        Nanos(scale(slice, share, expected).max(least) * tick)
-    }
-
-    /// The first request of the active queue has ended: the clock starts.
-    pub(super) fn start_slice(&mut self, view: &mut QueueView, queue: u32) {
-        let length = self.scaled_slice(view, queue);
-        let now = view.now();
-        let home = self.queues.at_mut(queue);
-        let slice = &mut home.slice;
-        (slice.is_new, slice.start) = (false, Some(now));
-        (slice.allocated, slice.end) = (length, now + length);
-        if let Some(client) = home.client {
-            view.note(Note::SliceBegins { client, slice: length });
-        }
-    }
-
-    /// The turn of the active queue ends. `timed_out` keeps the account of what was left of it.
-    pub(super) fn expire(&mut self, view: &mut QueueView, timed_out: bool) {
-        let Some(queue) = self.active else { return };
-        let timed_out = replace(Decision::TimedOut { queue }, timed_out);
-        self.stop_idling(view, queue);
-        self.queues.at_mut(queue).wait_busy = false;
-        self.judge_sharing(view, queue);
-        if timed_out {
-            self.keep_residual(view, queue);
-        }
-        let now = view.now();
-        let ticks = view.hz().get() != 0;
-        let served = self.queues.at(queue).slice.used(now, jiffy(view), ticks);
-        let served = replace(Decision::Used { queue }, served);
-        self.charge_group_of(view, queue, served);
-        if let Some(client) = self.queues.at(queue).client {
-            view.note(Note::SliceEnds { client, served });
-        }
-        if self.queues.at(queue).is_empty() {
-            self.make_idle(queue);
-        } else {
-            self.resort(view, queue);
-        }
-        self.active = None;
-        self.active_client = None;
-    }
-
-    fn keep_residual(&mut self, view: &QueueView, queue: u32) {
-        let slice = self.queues.at(queue).slice;
-        let residual = if !slice.is_new {
-            slice.left(view.now())
-        } else if self.version.keeps_unstarted_slice {
-            signed(self.scaled_slice(view, queue))
-        } else {
-            return;
-        };
-        let residual = replace(Decision::Residual { queue }, residual);
-        self.queues.at_mut(queue).slice.residual = residual;
-    }
-
-    /// Whether a queue may use up its slice before its requests in flight have been served: a rough
-    /// guess, a `slice_idle` for each.
-    pub(super) fn is_slice_used_soon(&self, view: &QueueView, queue: u32) -> bool {
-        let home = self.queues.at(queue);
-        let each = self.tunables.slice_idle_in(view).0;
-        let served = Nanos(each.saturating_mul(home.dispatched.into()));
-        home.slice.is_new || view.now() + served > home.slice.end
+    /// Is a slice charged from its first completion, at most what was allocated; without one from
+    /// its activation, at least a jiffy, and so where ticks cannot tell?
+    #[test]
+    fn cfq_70_what_a_slice_has_used() {
+        let mut slice = Slice::default().begun(MS(10));
+        let used = |slice: &Slice, at, ticks| slice.used(MS(at), MS(1), ticks);
+        assert_eq!([10, 25].map(|at| used(&slice, at, true)), [MS(1), MS(15)]);
+        slice.start(MS(20), MS(100));
+        assert_eq!([50, 200].map(|at| used(&slice, at, true)), [MS(30), MS(100)]);
+        assert_eq!([true, false].map(|ticks| used(&slice, 20, ticks)), [MS(10), MS(0)]);
     }
 }

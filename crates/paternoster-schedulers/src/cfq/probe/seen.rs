@@ -109,19 +109,20 @@ pub trait CfqProbe {
 
 impl CfqProbe for Probe<Cfq> {
     fn set_average_busy(&mut self, average: u32) {
-        self.elevator.groups[self.view.root().index()].averages[0] = average;
+        self.elevator.schedule.groups[self.view.root().index()].averages[0] = average;
     }
 
     fn settle(&mut self, depth: u32) {
-        self.elevator.depth = QueueDepth::default();
+        let learned = self.elevator.device.depth_mut();
+        *learned = QueueDepth::default();
         // The sample after the last one decides.
         for _ in 0..=Probing::CFQ.samples {
-            self.elevator.depth.sample(&Probing::CFQ, depth, true);
+            learned.sample(&Probing::CFQ, depth, true);
         }
     }
 
     fn busy(&self) -> u32 {
-        self.elevator.busy
+        self.elevator.schedule.busy()
     }
 
     fn waiting(&self) -> u32 {
@@ -129,28 +130,29 @@ impl CfqProbe for Probe<Cfq> {
     }
 
     fn in_driver(&self) -> u32 {
-        self.elevator.in_driver
+        self.elevator.device.in_driver()
     }
 
     fn depth(&self) -> (Option<bool>, u32) {
-        (self.elevator.depth.queues(), self.elevator.depth.most())
+        let depth = self.elevator.device.depth();
+        (depth.queues(), depth.most())
     }
 
     fn active(&self) -> Option<u32> {
-        self.elevator.active
+        self.elevator.service.queue()
     }
 
     fn serving(&self) -> Option<u32> {
-        self.elevator.serving.group
+        self.elevator.workload.serving.group
     }
 
     fn workload_left(&self) -> i64 {
-        let expires = self.elevator.serving.expires.unwrap_or(Nanos::ZERO);
+        let expires = self.elevator.workload.serving.expires.unwrap_or(Nanos::ZERO);
         signed(expires) - signed(self.view.now())
     }
 
     fn prolong_workload(&mut self, by: Nanos) {
-        self.elevator.serving.expires.get_or_insert(self.view.now() + by);
+        self.elevator.workload.serving.expires.get_or_insert(self.view.now() + by);
     }
 
     fn is_live(&self, queue: u32) -> bool {

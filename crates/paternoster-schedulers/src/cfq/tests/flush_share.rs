@@ -17,7 +17,7 @@ fn due_of_three_sevenths() {
         for (place, client) in [(0, own), (1 << 24, beside), (1 << 25, other)] {
             bench.read(client, place);
         }
-        let due = bench.cfq.due_for(&bench.view, own, Nanos::from_millis(28), None);
+        let due = bench.cfq.charge(&mut bench.view, own, Nanos::from_millis(28), None);
         // The ratio has 16 fraction bits, rounded down twice: for 28 ms one unit is 427 ns.
         assert!(due.0.abs_diff(37_333_333) <= 3 * 427, "{due}");
     });
@@ -42,7 +42,8 @@ fn due_beside_nobody_and_one_and_for_a_long_flush() {
             bench.end(id);
         }
         bench.at(2000);
-        let due = |ms, beside| bench.cfq.due_for(&bench.view, own, Nanos::from_millis(ms), beside);
+        let mut due =
+            |ms, beside| bench.cfq.charge(&mut bench.view, own, Nanos::from_millis(ms), beside);
         assert_eq!(due(10, None), Nanos::ZERO);
         assert_eq!(due(10, Some(other)), Nanos::from_millis(10));
         assert_eq!(due(9000, Some(other)), Nanos::from_millis(100));

@@ -12,7 +12,7 @@ fn weights_have_a_least_and_a_most() {
         let root = bench.view.root();
         let [light, heavy] = [1, 5000].map(|weight| bench.group(root, weight));
         let least = if bench.is(LINUX_2_6_34) { 100 } else { 10 };
-        let weight = |group: GroupId| bench.cfq.groups[group.index()].weight;
+        let weight = |group: GroupId| bench.cfq.schedule.groups[group.index()].weight;
         assert_eq!((weight(light), weight(heavy), weight(root)), (least, 1000, 1000));
     });
 }
@@ -33,7 +33,7 @@ fn a_groups_part_of_the_latency() {
         }
         let target = bench.cfq.tunables.target_latency;
         let tick = bench.view.hz().tick();
-        let part = bench.cfq.groups.slice(inner.index(), target, tick).as_micros();
+        let part = bench.cfq.schedule.groups.slice(inner.index(), target, tick).as_micros();
         assert_eq!(part, if bench.is(LINUX_4_19) { 33_325 } else { 42_857 });
     });
 }
@@ -51,9 +51,9 @@ fn a_groups_turn_costs_by_its_weight() {
         bench.read(other, 1 << 20);
         bench.read(member, 0);
         let queue = bench.number(member);
-        let before = bench.cfq.groups[light.index()].virtual_time;
-        bench.cfq.charge_group_of(&bench.view, queue, Nanos::from_millis(10));
-        let cost = bench.cfq.groups[light.index()].virtual_time - before;
+        let before = bench.cfq.schedule.groups[light.index()].virtual_time;
+        bench.charge(queue, Nanos::from_millis(10));
+        let cost = bench.cfq.schedule.groups[light.index()].virtual_time - before;
         let nested = 10_000_000 * 4096 * 4096 / 819;
         let expected = if bench.is(LINUX_4_19) { nested } else { 10_000_000 * 4096 * 2 };
         assert_eq!(cost, expected);
@@ -77,9 +77,9 @@ fn cfq_46_without_slice_idle_requests_are_charged() {
                 bench.pick().unwrap();
             }
             let queue = bench.number(client);
-            let before = bench.cfq.groups[0].virtual_time;
-            bench.cfq.charge_group_of(&bench.view, queue, Nanos::from_millis(10));
-            let cost = bench.cfq.groups[0].virtual_time - before;
+            let before = bench.cfq.schedule.groups[0].virtual_time;
+            bench.charge(queue, Nanos::from_millis(10));
+            let cost = bench.cfq.schedule.groups[0].virtual_time - before;
             let by_requests = idle == 0 && depth > 1 && !bench.is(LINUX_2_6_34);
             // Alone, its fraction is the whole in 4.19; its weight is twice the usual before.
             let units = if by_requests { 3 } else { 10_000_000 };

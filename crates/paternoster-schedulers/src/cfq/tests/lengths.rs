@@ -41,7 +41,7 @@ fn settled_slice(bench: &mut Bench, level: u8, count: u64) -> u64 {
         bench.read(client, other << 16);
     }
     let queue = bench.number(first);
-    (0..20).fold(0, |_, _| bench.cfq.scaled_slice(&bench.view, queue).as_millis())
+    (0..20).fold(0, |_, _| bench.length(queue).as_millis())
 }
 
 /// Given low_latency, is a slice of level 4 the whole 100 ms among up to three, then 300 / count,
@@ -66,7 +66,7 @@ fn cfq_16_levels_are_scaled_alike() {
 }
 
 fn averages<const N: usize>(bench: &mut Bench) -> [u32; N] {
-    [(); N].map(|()| bench.cfq.groups.average_busy(0, false))
+    [(); N].map(|()| bench.cfq.schedule.groups.average_busy(0, false))
 }
 
 /// Ten readers, of which `left` stay once the average has become ten.
@@ -100,7 +100,7 @@ fn cfq_15_the_average_sticks() {
     each(|mut bench| {
         ten_then(&mut bench, 2);
         assert_eq!(averages(&mut bench), [8, 7, 6, 5, 4, 4, 4]);
-        let queue = bench.cfq.groups[0].trees[2].first().expect("two are busy");
-        assert_eq!(bench.cfq.scaled_slice(&bench.view, queue).as_millis(), 75);
+        let queue = bench.cfq.schedule.groups[0].trees[2].first().expect("two are busy");
+        assert_eq!(bench.length(queue).as_millis(), 75);
     });
 }

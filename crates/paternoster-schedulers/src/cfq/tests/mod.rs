@@ -6,6 +6,7 @@
 //! would, and audits after each step.
 
 use super::queue::Queue;
+use super::workload::Serving;
 use super::*;
 use alloc::vec::Vec;
 use paternoster_core::device::DeviceFacts;
@@ -165,9 +166,30 @@ impl Bench {
         self.cfq.contexts.slot(client, false).expect("it has an async queue")
     }
 
+    /// The slice that a queue gets now.
+    fn length(&mut self, queue: u32) -> Nanos {
+        let Cfq { queues, schedule, tunables, .. } = &mut self.cfq;
+        length::length(&self.view, tunables, &mut schedule.groups, queue, queues.at(queue))
+    }
+
+    /// A queue's turn has cost so much.
+    fn charge(&mut self, queue: u32, used: Nanos) {
+        let charging = self.cfq.charging(&self.view);
+        self.cfq.schedule.charge(&self.view, charging, self.cfq.queues.at(queue), used);
+    }
+
+    /// Puts a queue into its tree again.
+    fn stand(&mut self, queue: u32, front: bool) {
+        let charging = self.cfq.charging(&self.view);
+        let Cfq { queues, schedule, tunables, .. } = &mut self.cfq;
+        let home = queues.at_mut(queue);
+        schedule.stand(&self.view, tunables, charging, queue, home, front);
+        self.cfq.update_position(&self.view, queue);
+    }
+
     /// The key of a queue, in nanoseconds.
     fn key(&self, queue: u32) -> i64 {
-        self.cfq.service.key(queue).expect("it stands in a tree")
+        self.cfq.schedule.key_of(queue).expect("it stands in a tree")
     }
 
     /// The tree of a client's sync queue.

@@ -47,7 +47,7 @@ fn cfq_5_a_queue_changes_its_tree_only_when_it_is_put_in() {
         }
         let sync = tree_of(Class::BestEffort, Kind::Sync);
         assert_eq!(bench.queue(client).kind(), Kind::NoIdle);
-        assert_eq!((bench.tree(client), bench.cfq.groups[0].trees[sync].len()), (sync, 1));
+        assert_eq!((bench.tree(client), bench.cfq.schedule.groups[0].trees[sync].len()), (sync, 1));
         bench.cfq.expire(&mut bench.view, false);
         assert_eq!(bench.tree(client), tree_of(Class::BestEffort, Kind::NoIdle));
         bench.audit();
@@ -66,7 +66,7 @@ fn cfq_7_keys_of_queues_that_are_put_in_again() {
         bench.at(1000);
         let queues = [bench.number(four), bench.number(zero), bench.shared(writer)];
         for queue in queues {
-            bench.cfq.resort(&mut bench.view, queue);
+            bench.stand(queue, false);
         }
         let keys = queues.map(|queue| bench.key(queue));
         assert_eq!(keys, [1160 * MS, 1000 * MS, 1280 * MS]);
@@ -110,7 +110,7 @@ fn cfq_8_an_overrun_is_subtracted() {
             let (client, second) = in_its_slice(&mut bench);
             bench.at(ms);
             bench.end(second);
-            assert_eq!(bench.cfq.active, None);
+            assert_eq!(bench.cfq.service.queue(), None);
             assert_eq!(bench.key(bench.number(client)), key * MS);
         });
     }
@@ -160,7 +160,7 @@ fn cfq_8_an_idle_queue_keeps_nothing() {
         bench.end(first);
         assert_eq!(bench.view.timer(), Nanos::from_millis(18));
         bench.at(18);
-        assert_eq!((bench.cfq.active, bench.queue(client).slice.residual), (None, 0));
+        assert_eq!((bench.cfq.service.queue(), bench.queue(client).slice.residual), (None, 0));
         bench.at(20);
         bench.read(client, 8);
         assert_eq!(bench.key(bench.number(client)), 20 * MS);
@@ -184,8 +184,8 @@ fn cfq_19_workloads_share_by_their_queues() {
                 };
             }
             bench.at(1000);
-            bench.cfq.choose_workload(&bench.view);
-            let serving = bench.cfq.serving;
+            bench.cfq.first_of_workload(&bench.view);
+            let serving = bench.cfq.workload.serving;
             assert_eq!((serving.class, serving.kind), (Class::BestEffort, kind));
             assert_eq!(serving.expires, Some(Nanos::from_millis(1000 + ms)));
         });
@@ -204,8 +204,8 @@ fn cfq_19_workloads_are_not_shorter_than_two_idles() {
             bench.read(reader, 0);
             bench.write(writer, FAR);
             bench.at(1000);
-            bench.cfq.choose_workload(&bench.view);
-            assert_eq!(bench.cfq.serving.expires, Some(Nanos::from_millis(1000 + ms)));
+            bench.cfq.first_of_workload(&bench.view);
+            assert_eq!(bench.cfq.workload.serving.expires, Some(Nanos::from_millis(1000 + ms)));
         });
     }
 }
@@ -219,17 +219,17 @@ fn a_change_of_class_begins_a_workload() {
         let [calm, hurried] =
             [Class::BestEffort, Class::Realtime].map(|class| bench.client_of(class, 4));
         bench.read(calm, 0);
-        bench.cfq.serving = Serving {
+        bench.cfq.workload.serving = Serving {
             group: Some(0),
             class: Class::BestEffort,
             kind: Kind::Sync,
             expires: Some(Nanos::from_millis(50)),
         };
-        bench.cfq.save_workload(&bench.view, 0);
+        bench.cfq.schedule.groups[0].saved = bench.cfq.workload.rest(bench.view.now());
         bench.read(hurried, FAR);
-        bench.cfq.choose_workload(&bench.view);
+        bench.cfq.first_of_workload(&bench.view);
         let ms = if bench.is(LINUX_2_6_34) { 50 } else { 300 };
-        let Serving { class, expires, .. } = bench.cfq.serving;
+        let Serving { class, expires, .. } = bench.cfq.workload.serving;
         assert_eq!((class, expires), (Class::Realtime, Some(Nanos::from_millis(ms))));
     });
 }
@@ -244,8 +244,8 @@ fn a_preemption_by_another_kind_forgets_the_workload() {
         bench.write(writer, 800);
         bench.pick().unwrap();
         bench.read(reader, FAR);
-        assert_eq!(bench.cfq.active, None);
-        assert_eq!(bench.cfq.groups[0].saved.is_some(), bench.is(LINUX_2_6_34));
+        assert_eq!(bench.cfq.service.queue(), None);
+        assert_eq!(bench.cfq.schedule.groups[0].saved.is_some(), bench.is(LINUX_2_6_34));
 
         let mut bench = Bench::new(bench.cfq.version, disk(1));
         let [calm, hurried] =
@@ -254,8 +254,8 @@ fn a_preemption_by_another_kind_forgets_the_workload() {
         bench.read(calm, 800);
         bench.pick().unwrap();
         bench.read(hurried, FAR);
-        assert_eq!(bench.cfq.active, None);
-        assert!(bench.cfq.groups[0].saved.is_some());
+        assert_eq!(bench.cfq.service.queue(), None);
+        assert!(bench.cfq.schedule.groups[0].saved.is_some());
     });
 }
 
@@ -275,7 +275,7 @@ fn a_preempting_queue_stands_a_second_before_the_first() {
         assert_eq!(bench.key(bench.number(hurried)), (200 - 1000) * MS);
         bench.read(urgent, 2 * FAR);
         let queue = bench.number(urgent);
-        bench.cfq.stand(&mut bench.view, queue, true);
+        bench.stand(queue, true);
         assert_eq!(bench.key(queue), (200 - 2000) * MS);
         bench.audit();
     });

@@ -84,7 +84,7 @@ fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
         let shared = bench.cfq.queues.at(a);
         assert!(shared.is_shared && shared.seek.is_seeky(bench.cfq.tunables.seek_detection));
         bench.notes();
-        while bench.cfq.active != Some(a) {
+        while bench.cfq.service.queue() != Some(a) {
             bench.pick().unwrap();
         }
         bench.cfq.expire(&mut bench.view, false);
@@ -111,7 +111,7 @@ fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
 fn partners(version: Version, own: (u32, u64), other: (u32, u64)) -> bool {
     let mut bench = Bench::new(version, disk(32));
     bench.cfq.tunables.optimistic_merge = OptimisticMerge::Plain;
-    bench.cfq.bandwidth.most = [300, 400];
+    bench.cfq.cooperation.bandwidth.most = [300, 400];
     let [client, stranger] = readers(&mut bench);
     bench.pick().unwrap();
     for (client, (allocated, bandwidth)) in [(client, own), (stranger, other)] {
@@ -120,7 +120,9 @@ fn partners(version: Version, own: (u32, u64), other: (u32, u64)) -> bool {
         (queue.allocated, queue.bandwidth) = (allocated, bandwidth);
     }
     let (active, expected) = (bench.number(client), bench.number(stranger));
-    let found = bench.cfq.optimistic_cooperator(&bench.view, active);
+    let Cfq { cooperation, queues, tunables, device, .. } = &mut bench.cfq;
+    let own = queues.at(active);
+    let found = cooperation.distant_partner(&bench.view, tunables, device, queues, own);
     assert!(found.is_none() || found == Some(expected));
     found.is_some()
 }
@@ -190,7 +192,7 @@ fn cfq_54_an_active_queue_ends_its_slice_before_it_goes() {
         assert_eq!(bench.view.timer(), Nanos::from_millis(9), "it idles");
         bench.cfq.client_detached(&mut bench.view, client);
         assert!(!bench.cfq.queues.is_live(queue));
-        assert_eq!((bench.cfq.active, bench.view.timer()), (None, Nanos::MAX));
+        assert_eq!((bench.cfq.service.queue(), bench.view.timer()), (None, Nanos::MAX));
         bench.audit();
     });
 }

@@ -61,10 +61,10 @@ fn cfq_28_but_the_last_of_a_tree_is() {
                 bench.cfq.version.preempts_among_seeky = false;
                 // Two come, so that there are never exactly two in the tree with the active one.
                 let third = bench.client();
-                bench.cfq.serving.kind = Kind::Sync;
+                bench.cfq.workload.serving.kind = Kind::Sync;
                 bench.read_unidled(other, FAR);
                 bench.read_unidled(third, 2 * FAR);
-                bench.cfq.serving.kind = Kind::NoIdle;
+                bench.cfq.workload.serving.kind = Kind::NoIdle;
             }
             bench.at(now + 5);
             bench.end(id);
@@ -113,7 +113,7 @@ fn cfq_29_without_slice_idle_nobody_has_a_window() {
         bench.cfq.expire(&mut bench.view, false);
         assert_eq!(bench.tree(client), unidled);
         let queue = bench.number(client);
-        assert_eq!(bench.cfq.should_idle(&bench.view, queue), bench.is(LINUX_2_6_34));
+        assert_eq!(bench.cfq.may_idle(&bench.view, queue), bench.is(LINUX_2_6_34));
     });
 }
 
@@ -144,7 +144,7 @@ fn cfq_38_a_deep_queue_is_idled_for_until_that_fails() {
         }
         assert_eq!(bench.view.timer(), Nanos::from_millis(6 + 8));
         bench.at(14);
-        assert_eq!((bench.queue(client).is_deep, bench.cfq.active), (false, None));
+        assert_eq!((bench.queue(client).is_deep, bench.cfq.service.queue()), (false, None));
         bench.read(client, 700_000);
         assert!(!bench.queue(client).idle_window);
     });
@@ -215,7 +215,7 @@ fn an_expired_async_request_is_not_preempted() {
         let queue = bench.shared(writer);
         bench.cfq.queues.at_mut(queue).must_dispatch = true;
         bench.read(reader, FAR);
-        assert_eq!(bench.cfq.active.is_some(), bench.is(LINUX_4_19));
+        assert_eq!(bench.cfq.service.queue().is_some(), bench.is(LINUX_4_19));
     });
 }
 
@@ -242,7 +242,7 @@ fn a_sole_queue_is_waited_for_behind_its_slice() {
             bench.at(150);
             bench.end(second);
             let waits = !others && (!waiting || bench.is(LINUX_2_6_34));
-            assert_eq!(bench.cfq.active.is_some(), waits, "{others} {waiting}");
+            assert_eq!(bench.cfq.service.queue().is_some(), waits, "{others} {waiting}");
             if waits {
                 let queue = bench.queue(client);
                 assert_eq!((queue.wait_busy, queue.slice.end), (true, Nanos::from_millis(158)));
