@@ -211,7 +211,7 @@ mod tests {
     /// Is a slice of 20 ms measured that moved 4000 sectors, 200 a tick, and one of 15 ms not,
     /// which is shorter than two slice_idles?
     #[test]
-    fn cfq_48_short_slices_are_not_measured() {
+    fn short_slices_are_not_measured() {
         let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
         for (ms, is_shared, most) in
             [(15, true, [0, 0]), (20, false, [200, 0]), (20, true, [0, 200])]

@@ -305,11 +305,11 @@ mod tests {
         }
     }
 
-    /// Is the timer set for slice_idle, for group_idle where that is longer away from a queue's
-    /// own, and not with a request in flight or with less of the slice left than the process
-    /// thinks?
+    /// Is the timer set for slice_idle, or without that, for a group's only queue, for group_idle,
+    /// which 2.6.34 does not have; and not with a request in flight, or with less of the slice left
+    /// than the process thinks?
     #[test]
-    fn cfq_30_how_long_to_idle() {
+    fn how_long_to_idle() {
         let (view, device) = (disk(), Device::new(Nanos::ZERO));
         let tunables = Tunables { group_idle: MS(6), ..Tunables::default() };
         let ends = |end| Slice { end: MS(end), ..Slice::default() };

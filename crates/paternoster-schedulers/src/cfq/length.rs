@@ -51,8 +51,9 @@ fn compute(view: &QueueView, tunables: &Tunables, groups: &mut Groups, home: &Qu
     Nanos(scale(slice, share, expected).max(least) * tick)
 }
 
-/// What a queue keeps of a slice that is cut short, in nanoseconds: what is left of it; of one
-/// whose clock has not started nothing, or, from 2.6.38 on, the whole (CFQ-66).
+/// What a queue keeps of a slice that is cut short, in nanoseconds: what is left of it. Of one
+/// whose clock has not started the whole; `None` in 2.6.34, where it keeps what it had before
+/// (CFQ-66).
 pub(super) fn residual(
     view: &QueueView,
     version: &Version,
@@ -109,8 +110,8 @@ mod tests {
         assert_eq!([settled(0, 9).3, settled(0, 29).3], [54, 28]);
     }
 
-    /// Is what is left of a slice kept, in 2.6.34 nothing of one that has not started, and later
-    /// the whole?
+    /// Is what is left of a slice kept, and of one that has not started the whole, but in 2.6.34
+    /// nothing new?
     #[test]
     fn cfq_66_what_is_kept_of_a_slice() {
         let (mut view, mut schedule, mut home, _) = settled(4, 0);

@@ -32,7 +32,7 @@ pub(super) struct Asked {
 }
 
 /// Whether a request that comes to one queue should preempt the `running` one, and why. `served` is
-/// the kind of queues in turn; `of_waiting` says whether the device should go on idling or is free.
+/// the kind of queues in turn; `of_waiting` is asked last: see the function of that name.
 #[inline]
 pub(super) fn rule(
     version: &Version,
