@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use paternoster_base::chance::Chance;
 use paternoster_core::{DeviceFacts, Nanos};
 
-use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, NewFile, Work};
+use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, NewFile, Shares, Work};
 
 /// Which jobs a fault looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -231,7 +231,7 @@ unsafe impl Backend for Faulty {
         unsafe { self.inner.register(arena) };
     }
 
-    fn shares_errors(&self, file: u16) -> [bool; 2] {
+    fn shares_errors(&self, file: u16) -> Shares {
         self.inner.shares_errors(file)
     }
 

@@ -26,7 +26,7 @@ use super::durability::Durability;
 use super::holes::Holes;
 use super::open::OpenError;
 use super::system::{Handle, Kind, Stat, System};
-use super::{FileFacts, Giving, NewFile};
+use super::{FileFacts, Giving, NewFile, Shares};
 use crate::config::Direct;
 
 /// The least block there is.
@@ -183,10 +183,15 @@ pub(crate) fn lost(files: &[File]) -> Option<i32> {
     files.iter().find_map(|file| file.durability.is_not_lost().err())
 }
 
-/// As `Backend::shares_errors`: where the page cache is between, errors are its descriptions'.
-pub(crate) fn shares_errors(files: &[File], file: u16) -> [bool; 2] {
-    let cached = files.get(usize::from(file)).filter(|file| !file.direct);
-    cached.map_or([false; 2], |file| [true, !file.calls.flushes_alone()])
+/// As `Backend::shares_errors`: where the page cache is between, errors are its descriptions'. What
+/// `fallocate` zeroes may be in the page cache of a file with O_DIRECT, too: the ends of a range
+/// that are no whole blocks of the file system.
+pub(crate) fn shares_errors(files: &[File], file: u16) -> Shares {
+    files.get(usize::from(file)).map_or_else(Shares::default, |file| Shares {
+        told: true,
+        writes: !file.direct,
+        flushes: !file.calls.flushes_alone(),
+    })
 }
 
 /// Files that can be handed to another process.

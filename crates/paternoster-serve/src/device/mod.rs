@@ -188,6 +188,17 @@ pub struct Extent {
     pub hole: bool,
 }
 
+/// Which jobs of a file may be told of the loss of others' data, and others of the loss of theirs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Durable writes and zeroes may be told of losses.
+    pub told: bool,
+    /// What durable writes have written may be among these, not only what was zeroed.
+    pub writes: bool,
+    /// Flushes may be told of losses by the same description.
+    pub flushes: bool,
+}
+
 /// The backend takes no job now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
@@ -242,10 +253,9 @@ pub unsafe trait Backend: Send {
         None
     }
 
-    /// Whether a durable write of this file may be told, in place of another one, that data were
-    /// lost; and whether a flush may.
-    fn shares_errors(&self, _file: u16) -> [bool; 2] {
-        [false; 2]
+    /// Which jobs of this file may be told, in place of others, that data were lost.
+    fn shares_errors(&self, _file: u16) -> Shares {
+        Shares::default()
     }
 
     /// Its open files, to be handed to another process; none if that cannot be.

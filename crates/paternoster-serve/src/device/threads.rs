@@ -22,7 +22,7 @@ use super::event::Event;
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, Work, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, Shares, Work, plain};
 use crate::locked::locked;
 use crate::vital;
 
@@ -182,7 +182,7 @@ unsafe impl Backend for Threads {
         files::remove(files, file)
     }
 
-    fn shares_errors(&self, file: u16) -> [bool; 2] {
+    fn shares_errors(&self, file: u16) -> Shares {
         files::shares_errors(&self.shared.files(), file)
     }
 

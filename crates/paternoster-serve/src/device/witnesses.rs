@@ -16,13 +16,16 @@
 //! longer than the device takes for the work that it has already. Flushes are witnesses of each
 //! other, and of durable writes where they have no description of their own.
 //!
-//! Not concerned: jobs that bypass the page cache, whose errors are their own; jobs that end at
-//! once.
+//! A write that bypasses the page cache waits for none: its errors are its own. But it is a
+//! witness: what was zeroed beside it may be in the page cache (`files::shares_errors`), and the
+//! kernel may tell the write that this was lost. Jobs that end at once have no witnesses.
 //!
 //! Invariants: I1 a job is reported once; I2 a job that has failed is reported at once; I3 no job
 //! is kept once the jobs that were under way at its end have ended.
 
-use super::{Finished, Work};
+use super::{Finished, Shares, Work};
+#[cfg(test)]
+use crate::device_loop::planted::{self, Bug};
 
 /// A job that may get the error of another, or another its error.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +36,8 @@ struct Job {
     file: Option<u16>,
     /// For a write: whether flushes use its description.
     with_flushes: bool,
+    /// What it has written is in the page cache, so that another may get its error.
+    waits: bool,
 }
 
 impl Job {
@@ -80,24 +85,34 @@ impl Witnesses {
         }
     }
 
-    /// Notes that a job has begun; `shared`: whether the durable writes of its file may get each
-    /// other's errors, and whether flushes may.
+    /// Notes that a job has begun; `shared`: which jobs of its file may get each other's errors.
     pub(super) fn begin(
         &mut self,
         slot: u32,
         work: Work,
         file: u16,
-        shared: impl FnOnce() -> [bool; 2],
+        shared: impl FnOnce() -> Shares,
     ) {
-        let (file, with_flushes) = match work {
-            Work::Flush => (None, false),
-            Work::Write { fua: true } | Work::Zero { fua: true, .. } => match shared() {
-                [true, with_flushes] => (Some(file), with_flushes),
-                _ => return,
-            },
+        let zeroes = match work {
+            Work::Flush => None,
+            Work::Write { fua: true } => Some(false),
+            Work::Zero { fua: true, .. } => Some(true),
             _ => return,
         };
-        let job = Job { number: self.next, file, with_flushes };
+        let number = self.next;
+        let job = match zeroes {
+            None => Job { number, file: None, with_flushes: false, waits: true },
+            Some(zeroes) => {
+                let shares = shared();
+                if !shares.told {
+                    return;
+                }
+                #[cfg(test)]
+                let zeroes = zeroes && !planted::has(Bug::TrustsZeroes);
+                let waits = zeroes || shares.writes;
+                Job { number, file: Some(file), with_flushes: shares.flushes, waits }
+            }
+        };
         if let Some(place) = self.begun.get_mut(slot as usize) {
             self.next += 1;
             self.under_way += 1;
@@ -109,7 +124,7 @@ impl Witnesses {
     /// and adds those that have none left.
     pub(super) fn hear(&mut self, finished: &mut Vec<Finished>, from: usize) {
         #[cfg(test)]
-        if crate::device_loop::planted::has(crate::device_loop::planted::Bug::AsksNoWitness) {
+        if planted::has(Bug::AsksNoWitness) {
             return;
         }
         if self.under_way == 0 {
@@ -124,7 +139,7 @@ impl Witnesses {
                 continue;
             };
             self.under_way -= 1;
-            if ended.error == 0 && self.has_witness(&job, self.next) {
+            if ended.error == 0 && job.waits && self.has_witness(&job, self.next) {
                 self.kept.push(Kept { slot: ended.slot, job, until: self.next });
             } else {
                 finished.push(ended);
@@ -161,6 +176,11 @@ mod tests {
     use super::*;
 
     const WRITE: Work = Work::Write { fua: true };
+    const ZERO: Work = Work::Zero { may_unmap: true, fua: true };
+    /// Through the page cache; the same with one description for all; past the page cache.
+    const CACHED: Shares = Shares { told: true, writes: true, flushes: false };
+    const ONE: Shares = Shares { flushes: true, ..CACHED };
+    const DIRECT: Shares = Shares { writes: false, ..CACHED };
 
     fn ends(witnesses: &mut Witnesses, ended: &[(u32, i32)]) -> Vec<(u32, i32)> {
         let each = ended.iter().map(|&(slot, error)| Finished { slot, error });
@@ -174,13 +194,13 @@ mod tests {
     #[test]
     fn a_good_end_waits_for_its_witnesses() {
         let mut all = Witnesses::new(4);
-        all.begin(0, WRITE, 7, || [true, false]);
+        all.begin(0, WRITE, 7, || CACHED);
         assert_eq!(ends(&mut all, &[(0, 0)]), [(0, 0)], "it was alone");
         for slot in 0..3 {
-            all.begin(slot, WRITE, 7, || [true, false]);
+            all.begin(slot, WRITE, 7, || CACHED);
         }
         assert_eq!(ends(&mut all, &[(0, 0)]), []);
-        all.begin(3, WRITE, 7, || [true, false]);
+        all.begin(3, WRITE, 7, || CACHED);
         assert_eq!(ends(&mut all, &[(1, 0)]), [], "0 waits for 2, and 1 for 2 and 3");
         assert_eq!(ends(&mut all, &[(2, 0)]), [(0, 0)], "2 waits for 3");
         assert_eq!(ends(&mut all, &[(3, 28)]), [(3, 28), (1, 5), (2, 5)]);
@@ -192,15 +212,32 @@ mod tests {
     #[test]
     fn others_are_no_witnesses() {
         let mut all = Witnesses::new(8);
-        all.begin(0, WRITE, 1, || [true, false]);
-        all.begin(1, WRITE, 2, || [true, true]);
-        all.begin(2, WRITE, 1, || [false, false]);
-        all.begin(3, Work::Write { fua: false }, 1, || [true, false]);
-        all.begin(4, Work::Flush, 0, || [false, false]);
+        all.begin(0, WRITE, 1, || CACHED);
+        all.begin(1, WRITE, 2, || ONE);
+        all.begin(2, WRITE, 1, Shares::default);
+        all.begin(3, Work::Write { fua: false }, 1, || CACHED);
+        all.begin(4, Work::Flush, 0, Shares::default);
         assert_eq!(ends(&mut all, &[(0, 0), (2, 0), (3, 0)]), [(0, 0), (2, 0), (3, 0)]);
         assert_eq!(ends(&mut all, &[(1, 0)]), [], "the flush may have been told");
-        all.begin(5, Work::Flush, 0, || [false, false]);
+        all.begin(5, Work::Flush, 0, Shares::default);
         assert_eq!(ends(&mut all, &[(5, 0)]), []);
         assert_eq!(ends(&mut all, &[(4, 5)]), [(4, 5), (1, 5), (5, 5)]);
+    }
+
+    /// Past the page cache, does a durable write wait for none, and do durable zeroes wait for the
+    /// write that may have been told of their loss?
+    #[test]
+    fn zeroes_past_the_cache_have_witnesses() {
+        let mut all = Witnesses::new(4);
+        all.begin(0, WRITE, 1, || DIRECT);
+        all.begin(1, WRITE, 1, || DIRECT);
+        all.begin(2, ZERO, 1, || DIRECT);
+        assert_eq!(ends(&mut all, &[(0, 0)]), [(0, 0)]);
+        assert_eq!(ends(&mut all, &[(2, 0)]), []);
+        assert_eq!(ends(&mut all, &[(1, 5)]), [(1, 5), (2, 5)]);
+        all.begin(0, Work::Flush, 0, Shares::default);
+        all.begin(1, WRITE, 1, || Shares { flushes: true, ..DIRECT });
+        assert_eq!(ends(&mut all, &[(0, 0)]), [], "they have one description");
+        assert_eq!(ends(&mut all, &[(1, 5)]), [(1, 5), (0, 5)]);
     }
 }

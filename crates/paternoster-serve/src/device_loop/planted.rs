@@ -28,6 +28,8 @@ pub(crate) enum Bug {
     ClosesAtOnce,
     /// A durable write is told as done while another may be told of its loss.
     AsksNoWitness,
+    /// The same of durable zeroes, where data bypass the page cache.
+    TrustsZeroes,
     /// The next flush repeats a failed sync, and believes its result.
     ForgetsLoss,
     /// The rest of a short read or write is not moved.

@@ -40,7 +40,7 @@ use super::event::Event;
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, Shares, plain};
 
 /// The largest buffer that the kernel registers.
 const BUFFER_MAX: usize = 1 << 30;
@@ -277,7 +277,7 @@ unsafe impl<R: Ring> Backend for Uring<R> {
         removed
     }
 
-    fn shares_errors(&self, file: u16) -> [bool; 2] {
+    fn shares_errors(&self, file: u16) -> Shares {
         files::shares_errors(&self.files, file)
     }
 

@@ -123,6 +123,9 @@ impl Opened {
             None if state.chance.once_in(state.faults.shorts) => self.some(state, length),
             None => length,
         };
+        if to_file && state.direct {
+            state.make_way(range.clone());
+        }
         // SAFETY: the caller's promise.
         unsafe { state.move_some(vectors, start, some, to_file) };
         match errno {
@@ -130,8 +133,8 @@ impl Opened {
             Some(errno) => return Err(state.note(errno, range, durable)),
             None => state.is_well(),
         }
-        if durable {
-            state.sync(start..start + some);
+        if durable && state.sync(start..start + some) {
+            return Err(state.note(EIO, range, true));
         }
         Ok(some as u64)
     }
@@ -143,26 +146,30 @@ impl Opened {
         (usize::try_from(units).unwrap() * unit).max(unit).min(length)
     }
 
-    /// A sync begins: what is dirty now is what it writes back.
-    pub(super) fn begin_sync(&self) {
-        self.medium.state().sync(self.bytes.clone());
+    /// A sync begins: what is dirty now is what it writes back; whether the device has failed to.
+    pub(super) fn begin_sync(&self) -> bool {
+        self.medium.state().sync(self.bytes.clone())
     }
 
-    /// A sync ends, and is told of failed write-backs; one that has not begun does all of it.
-    pub(super) fn sync_as(&self, of: Description, has_begun: bool) -> Result<(), Errno> {
+    /// A sync ends, and is told of failed write-backs. `begun`: whether the device failed when it
+    /// began; one that has not begun does all of it.
+    pub(super) fn sync_as(&self, of: Description, begun: Option<bool>) -> Result<(), Errno> {
         let state = &mut *self.medium.state();
         let range = self.bytes.clone();
         match state.draw(state.faults.syncs, &[EIO, EIO, EINTR, ENOSPC, EDQUOT]) {
             Some(EINTR) => return Err(Errno::INTR),
             Some(errno) => {
-                if !has_begun {
+                if begun.is_none() {
                     state.fail_to_sync(range.clone());
                 }
                 let _also = self.told(state, of, range.clone());
                 return Err(Errno::from_raw_os_error(state.note(errno, range, true)));
             }
-            None if has_begun => {}
-            None => state.sync(range.clone()),
+            None => {}
+        }
+        if begun.unwrap_or_else(|| state.sync(range.clone())) {
+            let _also = self.told(state, of, range.clone());
+            return Err(Errno::from_raw_os_error(state.note(EIO, range, true)));
         }
         self.told(state, of, range).map_err(Errno::from_raw_os_error)
     }
@@ -207,7 +214,7 @@ impl State {
                 let bytes = if less { &bytes[..length / 1024 * 512] } else { bytes };
                 let place = if astray { at + self.block } else { at };
                 if place + bytes.len() <= self.cache.len() {
-                    self.change(place, bytes);
+                    self.change(place, bytes, self.direct);
                 }
             } else {
                 // SAFETY: the caller's promise.
@@ -239,7 +246,7 @@ impl Calls for Opened {
     }
 
     fn sync(&self, of: Description) -> Result<(), Errno> {
-        self.sync_as(of, false)
+        self.sync_as(of, None)
     }
 
     fn allocate(&self, flags: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
@@ -260,7 +267,7 @@ impl Calls for Opened {
         let errno = state.draw(state.faults.clears, &[EIO, ENOSPC, EINTR, EINVAL, EOPNOTSUPP]);
         let some = if errno.is_some() { state.torn(length) } else { length };
         if clears && !matches!(errno, Some(EINVAL | EOPNOTSUPP)) {
-            state.change(start, zeroes(some));
+            state.change(start, zeroes(some), false);
         }
         match errno {
             None => {

@@ -39,7 +39,7 @@ use crate::device::open::{OpenError, open_one};
 use crate::device::system::System;
 use crate::device::uring::Uring;
 use crate::device::{
-    Backend, Extent, FileFacts, Finished, Full, Giving, Job, NewFile, Piece, Work, plain,
+    Backend, Extent, FileFacts, Finished, Full, Giving, Job, NewFile, Piece, Shares, Work, plain,
 };
 use disk_ring::DiskRing;
 
@@ -225,7 +225,7 @@ unsafe impl Backend for Watched {
         unsafe { self.inner.register(arena) };
     }
 
-    fn shares_errors(&self, file: u16) -> [bool; 2] {
+    fn shares_errors(&self, file: u16) -> Shares {
         self.inner.shares_errors(file)
     }
 
@@ -399,7 +399,7 @@ unsafe impl Backend for Loose {
         None
     }
 
-    fn shares_errors(&self, file: u16) -> [bool; 2] {
+    fn shares_errors(&self, file: u16) -> Shares {
         crate::device::files::shares_errors(&self.files, file)
     }
 

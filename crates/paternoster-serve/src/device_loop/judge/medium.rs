@@ -7,7 +7,14 @@
 //! call ─▶ cache ─▶ disk          errno, a short move, a torn write, a hang: at any call
 //!           └ write-back fails: the block is clean and lost; each description gets one error, by
 //!             its next sync
+//! past the page cache: what was written is in the device. If that cannot write it down, the call
+//! that wants it down gets the error, no other, and the block is still there to be tried again
 //! ```
+//!
+//! So a kernel tells them apart: the page cache's losses are counted by file, and whichever call
+//! comes first with a description is told; a write with O_DIRECT is no page of it, and the error of
+//! its own flush is its own. What `fallocate` zeroes is in the page cache in either case: the ends
+//! of a range may lie within a block of the file system.
 //!
 //! It is below production's backends: `calls` makes it a file, `engine` a ring or threads, and
 //! these track durability. A power cut leaves what is on the disk, and random sectors of the dirty
@@ -48,6 +55,27 @@ pub(super) struct Faults {
     pub(super) hangs: u64,
     /// A ring accepts none, or not all, of what it is given.
     pub(super) refusals: u64,
+}
+
+impl Faults {
+    /// The same without one of them.
+    pub(super) fn fewer(self) -> impl Iterator<Item = Faults> {
+        let each: [fn(&mut Faults) -> &mut u64; 9] = [
+            |it| &mut it.reads,
+            |it| &mut it.writes,
+            |it| &mut it.write_backs,
+            |it| &mut it.syncs,
+            |it| &mut it.clears,
+            |it| &mut it.seeks,
+            |it| &mut it.shorts,
+            |it| &mut it.hangs,
+            |it| &mut it.refusals,
+        ];
+        each.into_iter().filter_map(move |of| {
+            let mut fewer = self;
+            (std::mem::take(of(&mut fewer)) != 0).then_some(fewer)
+        })
+    }
 }
 
 /// How a disk lies.
@@ -122,6 +150,8 @@ pub(super) struct State {
     pub(super) cache: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<bool>,
+    /// By block: what is dirty of it has passed the page cache.
+    past_cache: Vec<bool>,
     pub(super) block: usize,
     /// Bytes of each file, and how many write-backs of it failed.
     inodes: Vec<(Range<usize>, u64)>,
@@ -173,6 +203,7 @@ impl Medium {
             cache: vec![0; bytes],
             disk: vec![0; bytes],
             dirty: vec![false; bytes / block],
+            past_cache: vec![false; bytes / block],
             block,
             inodes: ranges.map(|range| (range, 0)).collect(),
             opened: Vec::new(),
@@ -265,26 +296,37 @@ impl State {
         }
     }
 
-    /// Writes a block back, if it is dirty.
-    fn write_back(&mut self, number: usize, fails: bool) {
-        if !std::mem::take(&mut self.dirty[number]) {
-            return;
+    /// Writes a block back, if it is dirty; whether it is still to be written.
+    fn write_back(&mut self, number: usize, fails: bool) -> bool {
+        if !self.dirty[number] || (fails && self.past_cache[number]) {
+            return self.dirty[number];
         }
+        self.dirty[number] = false;
         let range = number * self.block..(number + 1) * self.block;
         if fails {
             let of = self.inodes.iter_mut().find(|(bytes, _)| bytes.contains(&range.start));
             of.expect("every block is of a file").1 += 1;
-            return;
+            return false;
         }
         let quietly = self.flaw == Some(Flaw::FailsQuietly) && self.chance.once_in(4);
         if !quietly {
             self.disk[range.clone()].copy_from_slice(&self.cache[range]);
         }
+        false
     }
 
-    fn write_back_by_chance(&mut self, number: usize) {
+    fn write_back_by_chance(&mut self, number: usize) -> bool {
         let fails = self.dirty[number] && self.chance.once_in(self.faults.write_backs);
-        self.write_back(number, fails);
+        self.write_back(number, fails)
+    }
+
+    /// The cached pages of a range are written back before a write passes the cache.
+    pub(super) fn make_way(&mut self, range: Range<usize>) {
+        for number in range.start / self.block..range.end.div_ceil(self.block) {
+            if !self.past_cache[number] {
+                self.write_back_by_chance(number);
+            }
+        }
     }
 
     /// The kernel writes back some blocks by itself.
@@ -296,14 +338,13 @@ impl State {
         }
     }
 
-    /// Writes back all of a range, as far as that succeeds.
-    pub(super) fn sync(&mut self, range: Range<usize>) {
+    /// Writes back all of a range, as far as that succeeds; whether the device has failed to.
+    pub(super) fn sync(&mut self, range: Range<usize>) -> bool {
         if self.flaw == Some(Flaw::SyncsNothing) {
-            return;
+            return false;
         }
-        for number in range.start / self.block..range.end.div_ceil(self.block) {
-            self.write_back_by_chance(number);
-        }
+        let blocks = range.start / self.block..range.end.div_ceil(self.block);
+        blocks.fold(false, |fails, number| self.write_back_by_chance(number) | fails)
     }
 
     /// A sync of a range fails: some blocks are written back; some may be lost, if the kernel
@@ -311,19 +352,21 @@ impl State {
     pub(super) fn fail_to_sync(&mut self, range: Range<usize>) {
         let may_lose = self.faults.write_backs != 0 && self.chance.once_in(2);
         for number in range.start / self.block..range.end.div_ceil(self.block) {
-            match self.chance.below(3) {
+            let _is_left = match self.chance.below(3) {
                 0 => self.write_back(number, false),
                 1 if may_lose => self.write_back(number, true),
-                _ => {}
-            }
+                _ => false,
+            };
         }
     }
 
-    /// Puts bytes into the cache.
-    pub(super) fn change(&mut self, start: usize, bytes: &[u8]) {
+    /// Puts bytes into the cache, or past it into the device.
+    pub(super) fn change(&mut self, start: usize, bytes: &[u8], past_cache: bool) {
         let end = start + bytes.len();
         self.cache[start..end].copy_from_slice(bytes);
-        self.dirty[start / self.block..end.div_ceil(self.block)].fill(true);
+        let blocks = start / self.block..end.div_ceil(self.block);
+        self.dirty[blocks.clone()].fill(true);
+        self.past_cache[blocks].fill(past_cache);
     }
 
     /// How much of a change of `length` bytes is done when it fails: some sectors.

@@ -11,7 +11,10 @@
 //! are unlocked, when the last handle of the description is closed, or at once when their process
 //! is killed. Each call on a path may fail with an errno.
 //!
-//! Law N3: as long as a file is open to be written to, a living server has it locked.
+//! Law N3: as long as a living server has a file open to be written to, it has that file locked. It
+//! is of each server, and asked when a lock goes: where one follows another, the judge opens the
+//! files of the next before the last has closed its own, and what the last gives back then was
+//! never the next one's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -52,8 +55,8 @@ struct Space {
     next: u64,
     /// Processes that were killed.
     dead: BTreeSet<usize>,
-    /// By file: how many have it open to be written to.
-    writers: BTreeMap<usize, usize>,
+    /// What is open to be written to: file and process of each.
+    writers: BTreeMap<u64, (usize, usize)>,
     /// A call of names fails when this many others were made.
     fails: Option<(u64, Errno)>,
     /// N3 is broken.
@@ -78,12 +81,16 @@ impl Space {
         let Some(bytes) = self.locks.get_mut(&(inode, description)) else { return };
         let had = bytes.contains(&WRITES);
         bytes.retain(|byte| !(start..end).contains(byte));
-        let of_it = self.locks.iter().filter(|((of, _), _)| *of == inode);
-        let is_locked = of_it.clone().any(|(_, bytes)| bytes.contains(&WRITES));
-        let is_open = self.writers.get(&inode).is_some_and(|count| *count > 0);
-        let lives = !self.dead.contains(&self.makers[&description]);
+        let process = self.makers[&description];
+        let is_own = |of: usize, it: u64| of == inode && self.makers[&it] == process;
+        let mut own = self.locks.iter().filter(|&(&(of, it), _)| is_own(of, it));
+        let is_locked = own.any(|(_, bytes)| bytes.contains(&WRITES));
+        let is_open = self.writers.values().any(|it| *it == (inode, process));
+        let lives = !self.dead.contains(&process);
         if had && !is_locked && is_open && lives {
-            self.wrong = Some(format!("N3: file {inode} is open to be written to, and not locked"));
+            self.wrong = Some(format!(
+                "N3: server {process} has file {inode} open to write, and not locked"
+            ));
         }
     }
 }
@@ -139,7 +146,9 @@ impl Names {
 
     /// What a process has open is another's from now on.
     pub(super) fn hand_over(&self, from: usize, to: usize) {
-        self.space().makers.values_mut().filter(|it| **it == from).for_each(|it| *it = to);
+        let Space { makers, writers, .. } = &mut *self.space();
+        let owners = makers.values_mut().chain(writers.values_mut().map(|(_, process)| process));
+        owners.filter(|it| **it == from).for_each(|it| *it = to);
     }
 
     /// The power is off: all locks are gone.
@@ -362,7 +371,7 @@ impl OpenFile for OpenName {
 
     fn serve(self: Box<Self>, for_flushes: Option<Handle>) -> Arc<dyn Calls> {
         let alone = for_flushes.is_some();
-        let writer = self.writes.then(|| Writer::new(&self.process.names, self.inode));
+        let writer = self.writes.then(|| Writer::new(&self.process, self.inode));
         let opened = Opened::new(&self.process.medium, self.inode, alone, writer);
         self.process.medium.state().note_opened(&opened);
         opened
@@ -373,20 +382,21 @@ impl OpenFile for OpenName {
 #[derive(Debug)]
 pub(super) struct Writer {
     names: Names,
-    inode: usize,
+    number: u64,
 }
 
 impl Writer {
-    fn new(names: &Names, inode: usize) -> Writer {
-        *names.space().writers.entry(inode).or_default() += 1;
-        Writer { names: names.clone(), inode }
+    fn new(process: &Process, inode: usize) -> Writer {
+        let mut space = process.names.space();
+        let number = space.next;
+        space.next += 1;
+        space.writers.insert(number, (inode, process.process));
+        Writer { names: process.names.clone(), number }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if let Some(count) = self.names.space().writers.get_mut(&self.inode) {
-            *count -= 1;
-        }
+        self.names.space().writers.remove(&self.number);
     }
 }

@@ -115,6 +115,8 @@ impl TenantPlan {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
+    /// Which of the lives that the case may have: 0 as drawn, others where it is made smaller.
+    pub(super) life: u64,
     pub(super) scheduler: &'static str,
     pub(super) depth: u32,
     pub(super) sectors_kb: u32,
@@ -200,6 +202,7 @@ impl Plan {
         let changes = reloads.iter().any(|due| due.what.changes());
         Plan {
             seed,
+            life: 0,
             scheduler: pick(chance, &["noop", "bfq", "mq-deadline", "cfq", "deadline", "kyber"]),
             depth: pick(chance, &[1, 2, 8, 32]),
             sectors_kb: pick(chance, &[4, 8, 16, 64]),
@@ -256,6 +259,11 @@ impl Plan {
         }
     }
 
+    /// What happens in it, besides what it says.
+    pub(super) fn chance(&self, stream: u64) -> Chance {
+        Chance::new(self.seed.wrapping_add(self.life << 48), stream)
+    }
+
     /// Plans with something left out, the coarsest first.
     pub(super) fn smaller(&self) -> Vec<Plan> {
         let mut plans = Vec::new();
@@ -269,6 +277,7 @@ impl Plan {
         }
         plans.extend(self.without_idle_volumes());
         plans.extend(life::smaller(self));
+        plans.extend(self.faults.fewer().map(|faults| Plan { faults, ..self.clone() }));
         for which in 0..self.clients.len() {
             let count = self.clients[which].asks.len();
             let mut run = count / 2;

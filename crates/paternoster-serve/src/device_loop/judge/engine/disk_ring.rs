@@ -26,8 +26,8 @@ use crate::device::uring::ring::{Entry, NoRoom, Ring};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     Not,
-    /// A sync has written back what it found.
-    Sync,
+    /// A sync has written back what it found, or the device has failed to.
+    Sync(bool),
     /// A durable write has moved this much, and written it back.
     Moved(u64),
 }
@@ -107,7 +107,10 @@ impl DiskRing {
                 // SAFETY: the same.
                 moved(unsafe { of.transfer(vectors, offset, to_file, durable) })
             }
-            Entry::Sync { of: which, .. } => told(of.sync_as(which, begun == Begun::Sync)),
+            Entry::Sync { of: which, .. } => {
+                let begun = if let Begun::Sync(fails) = begun { Some(fails) } else { None };
+                told(of.sync_as(which, begun))
+            }
             Entry::Allocate { flags, offset, length, .. } => {
                 told(of.allocate(flags, offset, length))
             }
@@ -123,8 +126,7 @@ impl DiskRing {
     fn begin(&self, number: u32, entry: Entry, of: &Opened) -> Begun {
         match entry {
             Entry::Sync { .. } if self.medium.state().chance.once_in(2) => {
-                of.begin_sync();
-                Begun::Sync
+                Begun::Sync(of.begin_sync())
             }
             Entry::Fixed { at, length, offset, durable: true, .. }
                 if self.medium.writes_early() =>
