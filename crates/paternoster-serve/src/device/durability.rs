@@ -13,7 +13,9 @@
 //!
 //! A sync that fails has lost data, and the kernel reports that only once: it may have dropped the
 //! pages, so that the next sync finds nothing to do. Here the file stays *lost*: otherwise, once
-//! one client had got the error, another would be told that its data are safe.
+//! one client had got the error, another would be told that its data are safe. So do all that have
+//! the same file open: volumes of one file, and a volume to which a reload gives another name or
+//! path, and with it another open file.
 //!
 //! A durable write that fails (FUA, or a sync behind zeroes) may have been told of another client's
 //! lost pages: what the kernel knew it has told, and to the wrong one. The file is *in doubt* then:
@@ -36,6 +38,7 @@
 //!
 //! Source: Linux's `Documentation/filesystems/vfs.rst`, "Handling errors during writeback".
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(test)]
@@ -46,8 +49,8 @@ use crate::device_loop::planted::{self, Bug};
 pub(crate) struct Durability {
     written: AtomicU64,
     synced: AtomicU64,
-    /// The errno of the sync that failed, 0 if none has.
-    lost: AtomicI32,
+    /// The errno of the sync that failed, 0 if none has; one for all that have the file open.
+    lost: Arc<AtomicI32>,
     /// Durable writes and syncs that have failed.
     failures: AtomicU32,
 }
@@ -62,7 +65,7 @@ impl Default for Durability {
         Durability {
             written: AtomicU64::new(owed),
             synced: AtomicU64::new(0),
-            lost: AtomicI32::new(0),
+            lost: Arc::default(),
             failures: AtomicU32::new(0),
         }
     }
@@ -70,13 +73,17 @@ impl Default for Durability {
 
 impl Durability {
     /// Of no file: nothing is owed.
-    pub(crate) const fn of_nothing() -> Durability {
-        Durability {
-            written: AtomicU64::new(0),
-            synced: AtomicU64::new(0),
-            lost: AtomicI32::new(0),
-            failures: AtomicU32::new(0),
+    pub(crate) fn of_nothing() -> Durability {
+        Durability { written: AtomicU64::new(0), ..Durability::default() }
+    }
+
+    /// Of a file that this one has open, too.
+    pub(crate) fn beside(other: &Durability) -> Durability {
+        #[cfg(test)]
+        if planted::has(Bug::LosesAlone) {
+            return Durability::default();
         }
+        Durability { lost: Arc::clone(&other.lost), ..Durability::default() }
     }
 
     /// Something was written, perhaps only in part. To be called before it is reported.
@@ -185,6 +192,17 @@ mod tests {
         file.failed(libc::EIO);
         assert_eq!(file.covered(covers), Err(libc::EIO), "one that was under way meanwhile");
         assert_eq!(file.owed(), Err(libc::EIO));
+    }
+
+    /// Is a file lost to all that have it open, and does each of them owe its own writes?
+    #[test]
+    fn what_is_lost_is_lost_to_all() {
+        let one = Durability::default();
+        one.covered(one.owed().unwrap().unwrap()).unwrap();
+        let other = Durability::beside(&one);
+        assert_eq!((one.owed(), other.owed()), (Ok(None), Ok(Some(1))));
+        other.failed(libc::ENOSPC);
+        assert_eq!(one.owed(), Err(libc::ENOSPC));
     }
 
     /// Is a file whose durable write has failed synced anew, by a description that was not told of

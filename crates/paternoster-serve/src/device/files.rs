@@ -24,6 +24,7 @@ use super::calls::{Calls, Nothing};
 use super::clearing::Refusals;
 use super::durability::Durability;
 use super::holes::Holes;
+use super::identity::{Thing, thing};
 use super::open::OpenError;
 use super::system::{Handle, Kind, Stat, System};
 use super::{FileFacts, Giving, NewFile, Shares};
@@ -40,6 +41,8 @@ pub(crate) struct File {
     /// The file, and a second open description that is synced only by flushes; see `durability`.
     pub(super) calls: Arc<dyn Calls>,
     facts: FileFacts,
+    /// What is open, where that is known.
+    thing: Option<Thing>,
     /// Bytes at the end that do not fill a block.
     pub(super) left_out: u64,
     pub(super) block_device: bool,
@@ -105,7 +108,7 @@ impl File {
         };
         let for_flushes = if readonly { None } else { file.again() };
         let file = File::over(file.serve(for_flushes), facts, direct);
-        Ok(File { left_out, block_device, in_memory, ..file })
+        Ok(File { left_out, block_device, in_memory, ..file.of_thing(&stat) })
     }
 
     /// An opened regular file of which only the facts are known.
@@ -113,6 +116,7 @@ impl File {
         File {
             calls,
             facts,
+            thing: None,
             left_out: 0,
             block_device: false,
             in_memory: false,
@@ -120,6 +124,27 @@ impl File {
             durability: Arc::default(),
             refusals: Arc::default(),
         }
+    }
+
+    /// The same file, of which it is known what it is.
+    pub(crate) fn of_thing(self, stat: &Stat) -> File {
+        File { thing: thing(stat), ..self }
+    }
+
+    /// The same file; what is lost of it is lost to all of these that have it open, too.
+    pub(super) fn beside(mut self, others: &[File]) -> File {
+        let mut others = others.iter().filter(|other| self.thing.is_some_and(|it| other.is(it)));
+        if let Some(other) = others.next() {
+            if let Err(errno) = self.durability.is_not_lost() {
+                other.durability.was_lost(errno);
+            }
+            self.durability = Arc::new(Durability::beside(&other.durability));
+        }
+        self
+    }
+
+    fn is(&self, thing: Thing) -> bool {
+        self.thing == Some(thing)
     }
 
     /// The same file with what another process has handed over: its descriptors, and the errno of a
@@ -204,13 +229,24 @@ pub(crate) fn to_hand_over(files: &[File]) -> Vec<Giving> {
     giving.collect()
 }
 
+/// The same files; what is lost of one is lost to all that are the same.
+pub(crate) fn all_beside(files: Vec<File>) -> Vec<File> {
+    let mut all = Vec::with_capacity(files.len());
+    for file in files {
+        let file = file.beside(&all);
+        all.push(file);
+    }
+    all
+}
+
 /// Adds a file, in the place of one that is no longer used if there is one; returns its number.
 pub(crate) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
+    let file = file.0.beside(files);
     let free = files.iter().position(File::is_nothing);
     let number = u16::try_from(free.unwrap_or(files.len())).ok()?;
     match free {
-        Some(free) => files[free] = file.0,
-        None => files.push(file.0),
+        Some(free) => files[free] = file,
+        None => files.push(file),
     }
     Some(number)
 }

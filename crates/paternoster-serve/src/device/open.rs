@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use paternoster_core::DeviceFacts;
 
-use super::files::File;
+use super::files::{self, File};
 use super::handed::Handed;
 use super::inline::Inline;
 use super::model;
@@ -158,7 +158,7 @@ pub(crate) fn open_with(
             None => file?,
         })
     });
-    let files: Vec<File> = files.collect::<Result<_, OpenError>>()?;
+    let files = files::all_beside(files.collect::<Result<_, OpenError>>()?);
     let mut notes = rounded(config, &files);
     let backend: Box<dyn Backend> = match description {
         Some(model) => model::backend(files, &model, config.depth),

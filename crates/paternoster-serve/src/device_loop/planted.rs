@@ -32,6 +32,8 @@ pub(crate) enum Bug {
     TrustsZeroes,
     /// The next flush repeats a failed sync, and believes its result.
     ForgetsLoss,
+    /// What is lost of a file is lost to one that has it open, and not to others.
+    LosesAlone,
     /// The rest of a short read or write is not moved.
     BelievesShort,
     /// A call that was interrupted is an error.

@@ -258,7 +258,8 @@ unsafe impl<R: Ring> Backend for Uring<R> {
         let number = match flushes {
             false => files::add(&mut self.files, file)?,
             true => {
-                self.files.push(file.0);
+                let file = file.0.beside(&self.files);
+                self.files.push(file);
                 u16::try_from(self.files.len() - 1).ok()?
             }
         };

@@ -9,10 +9,13 @@
 //! prefetch      Advise ──▶ end, whatever it says
 //! ```
 
+use std::sync::Arc;
+
 use super::buffer_of;
 use super::ring::Entry;
 use crate::device::calls::Description;
 use crate::device::clearing::{Clearing, Next};
+use crate::device::durability::Durability;
 use crate::device::files::File;
 use crate::device::pieces::{self, Vectors};
 use crate::device::{Job, Piece, Work};
@@ -48,6 +51,8 @@ pub(super) struct Slot {
     done: u64,
     pieces: Vec<Piece>,
     vectors: Box<Vectors>,
+    /// Of the file that a flush syncs now, which may be taken out meanwhile.
+    synced: Option<Arc<Durability>>,
     /// Writes carry RWF_DSYNC.
     dsync: bool,
     /// It is durable only after a sync.
@@ -68,6 +73,7 @@ impl Slot {
             done: 0,
             pieces: Vec::with_capacity(pieces::VECTORS),
             vectors: Box::new(Vectors::new()),
+            synced: None,
             dsync: false,
             sync_after: false,
             failures: 0,
@@ -162,6 +168,7 @@ impl Slot {
             Stage::Flush { file, covers } => {
                 let Some((next, owed)) = first_that_owes(files, *file)? else { return Ok(None) };
                 (*file, *covers) = (next, owed);
+                self.synced = files.get(usize::from(next)).map(|it| Arc::clone(&it.durability));
                 Entry::Sync { file: next, of: Description::Flushes }
             }
             Stage::Advise if own.direct => return Ok(None),
@@ -220,16 +227,14 @@ impl Slot {
             Stage::Sync if errno == 0 => Ok(true),
             Stage::Sync => Err(errno),
             Stage::Flush { file, covers } => {
-                let Some(file) = files.get(usize::from(*file)) else { return Err(libc::EBADF) };
+                let Some(synced) = self.synced.take() else { return Err(libc::EBADF) };
                 if errno != 0 {
-                    file.durability.failed(errno);
+                    synced.failed(errno);
                     return Err(errno);
                 }
-                file.durability.covered(*covers)?;
+                synced.covered(*covers)?;
                 // The same file may owe again by now, but not to this flush.
-                if let Stage::Flush { file, .. } = &mut self.stage {
-                    *file = file.saturating_add(1);
-                }
+                *file = file.saturating_add(1);
                 Ok(false)
             }
         }

@@ -14,7 +14,8 @@
 //! FUA, or by an acknowledged flush that was sent after its end. A write that failed, or was never
 //! answered, may be there or not; a trim may read as zeroes or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Bytes of a medium at most.
@@ -110,15 +111,31 @@ impl Book {
 
     /// A flush that was sent at `begin` was acknowledged. `oldest` is when the oldest unanswered
     /// read was sent: writes that this read may still see are kept.
-    pub(super) fn flushed(&mut self, begin: u64, oldest: u64) {
-        for write in &mut self.writes {
-            write.promised |= write.good && write.end.is_some_and(|end| end <= begin);
+    pub(super) fn flushed(&mut self, begin: u64, oldest: u64, but: &[Range<u64>]) {
+        let but = self.of(but);
+        for (id, write) in (0..).zip(&mut self.writes) {
+            let covers = write.good && write.end.is_some_and(|end| end <= begin);
+            write.promised |= covers && !but.contains(&id);
         }
         let writes = &self.writes;
         for ids in self.runs.values_mut() {
             let latest = Latest::of(writes, ids, oldest, true);
             ids.retain(|&id| !latest.is_over(writes, id));
         }
+    }
+
+    /// What was written there, has ended, and was not promised is lost, and is never promised.
+    pub(super) fn lost(&mut self, range: Range<u64>) {
+        for id in self.of(&[range]) {
+            let write = &mut self.writes[id as usize];
+            write.good &= write.promised || write.end.is_none();
+        }
+    }
+
+    /// All writes of these ranges, none of which has a part elsewhere.
+    fn of(&self, ranges: &[Range<u64>]) -> BTreeSet<u32> {
+        let each = ranges.iter().flat_map(|range| self.runs.range(range.clone()));
+        each.flat_map(|(_, ids)| ids.iter().copied()).filter(|id| *id != 0).collect()
     }
 
     /// The server goes on from what a power cut has left; nothing else is possible any more.

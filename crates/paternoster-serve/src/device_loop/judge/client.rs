@@ -23,7 +23,7 @@ use paternoster_core::Nanos;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use super::book::{Book, Leaves, bytes};
-use super::medium::{Failure, Forgotten, State};
+use super::medium::State;
 use super::plan::{
     Ask, ClientPlan, DF, DISC, EXTENDED, FLUSH, FUA, LEAVE, READ, STATUS, TRIM, WRITE, ZEROES,
 };
@@ -99,10 +99,9 @@ pub(super) struct Client {
 /// What the judge knows besides the stream.
 pub(super) struct World<'a> {
     pub(super) book: &'a mut Book,
-    pub(super) log: &'a [Failure],
+    pub(super) medium: &'a State,
     pub(super) beat: u64,
     pub(super) oldest: u64,
-    pub(super) forgotten: &'a [Forgotten],
     /// The server was asked to stop, and had accepted these requests by then.
     pub(super) stops: Option<&'a BTreeSet<u64>>,
     /// Its time for that is over.
@@ -550,7 +549,7 @@ impl Client {
             return Ok(());
         }
         match ask.kind {
-            FLUSH => world.book.flushed(begin, world.oldest),
+            FLUSH => world.book.flushed(begin, world.oldest, &world.medium.beside_closing(begin)),
             READ if self.plan.structured => {
                 let all: u64 = got.values().sum();
                 if all != u64::from(ask.length) {

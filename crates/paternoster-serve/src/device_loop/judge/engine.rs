@@ -29,11 +29,11 @@ use rustix::io::Errno;
 use super::calls::Opened;
 use super::config;
 use super::house::Own;
-use super::medium::{Doing, Forgotten, Gone, Medium};
+use super::medium::{Closing, Doing, Forgotten, Gone, Medium};
 use super::plan::Plan;
 use crate::config::{Device, Volume};
 use crate::device::event::Event;
-use crate::device::files::File;
+use crate::device::files::{self, File};
 use crate::device::inline::Inline;
 use crate::device::open::{OpenError, open_one};
 use crate::device::system::System;
@@ -70,7 +70,7 @@ pub(super) fn open(plan: &Plan, medium: &Medium, own: &Own, handed: &[Given]) ->
             None => file,
         }
     };
-    let files: Vec<File> = device.volumes.iter().map(&mut file).collect();
+    let files = files::all_beside(device.volumes.iter().map(&mut file).collect());
     let opened = |file: &File| medium.state().opened(file.raw());
     let opened: Vec<Option<Arc<Opened>>> = files.iter().map(opened).collect();
     let (server, depth) = (own.server, plan.depth);
@@ -112,8 +112,9 @@ pub(super) fn open_file(
         error: error.into(),
     };
     let file = system.open(&volume.path, access).map_err(wrong)?;
+    let stat = file.stat().expect("it is open");
     let facts = FileFacts {
-        size: file.stat().expect("it is open").bytes,
+        size: stat.bytes,
         block: u32::try_from(plan.block).unwrap(),
         preferred: 4096,
         readonly: volume.readonly,
@@ -122,7 +123,7 @@ pub(super) fn open_file(
         rotational: false,
     };
     let for_flushes = if volume.readonly { None } else { file.again() };
-    Ok(File::over(file.serve(for_flushes), facts, plan.direct))
+    Ok(File::over(file.serve(for_flushes), facts, plan.direct).of_thing(&stat))
 }
 
 /// A backend whose jobs are judged.
@@ -248,7 +249,11 @@ unsafe impl Backend for Watched {
     }
 
     fn remove(&mut self, file: u16) -> Option<NewFile> {
-        self.files[usize::from(file)] = None;
+        if let Some(file) = self.files[usize::from(file)].take() {
+            let was_alone = self.files.iter().flatten().all(|other| other.inode != file.inode);
+            let closing = Closing { was_alone, ..Closing::default() };
+            self.medium.state().closing.insert(file.inode, closing);
+        }
         self.inner.remove(file)
     }
 
@@ -400,7 +405,7 @@ unsafe impl Backend for Loose {
     }
 
     fn shares_errors(&self, file: u16) -> Shares {
-        crate::device::files::shares_errors(&self.files, file)
+        files::shares_errors(&self.files, file)
     }
 
     fn can_add(&self, _: &[NewFile]) -> bool {
@@ -408,19 +413,19 @@ unsafe impl Backend for Loose {
     }
 
     fn add(&mut self, file: NewFile) -> Option<u16> {
-        crate::device::files::add(&mut self.files, file)
+        files::add(&mut self.files, file)
     }
 
     fn remove(&mut self, file: u16) -> Option<NewFile> {
-        crate::device::files::remove(&mut self.files, file)
+        files::remove(&mut self.files, file)
     }
 
     fn lost(&self) -> Option<i32> {
-        crate::device::files::lost(&self.files)
+        files::lost(&self.files)
     }
 
     fn to_hand_over(&self) -> Vec<Giving> {
-        crate::device::files::to_hand_over(&self.files)
+        files::to_hand_over(&self.files)
     }
 
     fn extents(

@@ -149,7 +149,7 @@ impl Stage {
         let told = answer.try_recv().map_err(|_| "O1: no answer to a stop".to_owned())?;
         if told.is_ok() {
             self.beat += 1;
-            self.book.flushed(self.beat, self.beat);
+            self.book.flushed(self.beat, self.beat, &[]);
             self.cut().map_err(|why| format!("D4: it has stopped, but {why}"))?;
         }
         Ok(())

@@ -138,6 +138,17 @@ impl Doing {
     }
 }
 
+/// The end of a file that was taken out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Closing {
+    /// Nothing else had the file open when it was taken out.
+    pub(super) was_alone: bool,
+    /// When it was closed, once it is.
+    pub(super) end: Option<u64>,
+    /// Its last sync has failed.
+    pub(super) has_failed: bool,
+}
+
 /// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
@@ -175,6 +186,8 @@ pub(super) struct State {
     pub(super) at: Option<(usize, u32)>,
     /// How each server so far has ended.
     pub(super) servers: Vec<Option<Gone>>,
+    /// Files that were taken out, and are still open or were lately, by inode.
+    pub(super) closing: BTreeMap<usize, Closing>,
     /// Hanging calls may end.
     pub(super) lets_go: bool,
     /// One in this many checks for an end finds none.
@@ -218,6 +231,7 @@ impl Medium {
             doing: BTreeMap::new(),
             at: None,
             servers: Vec::new(),
+            closing: BTreeMap::new(),
             lets_go: false,
             lazy,
             beat: 0,
@@ -277,6 +291,12 @@ impl State {
 
     /// A call has failed with this errno, as far as is known for good.
     pub(super) fn note(&mut self, errno: i32, range: Range<usize>, is_sync: bool) -> i32 {
+        if self.at.is_none() {
+            // Only a file's last sync is no job's.
+            let closing = self.inodes.iter().position(|(bytes, _)| *bytes == range);
+            let closing = closing.and_then(|inode| self.closing.get_mut(&inode));
+            closing.into_iter().for_each(|it| it.has_failed |= is_sync);
+        }
         let doing = self.at.and_then(|slot| self.doing.get_mut(&slot));
         let durable = is_sync || doing.as_ref().is_some_and(|doing| doing.is_durable());
         let mut range = range;
@@ -373,6 +393,31 @@ impl State {
     pub(super) fn torn(&mut self, length: usize) -> usize {
         let sectors = self.chance.below((length / SECTOR) as u64 + 1);
         usize::try_from(sectors).unwrap() * SECTOR
+    }
+
+    /// Files that were taken out have been closed; bytes of those whose last sync failed while no
+    /// other volume had them.
+    pub(super) fn closed(&mut self) -> Vec<Range<u64>> {
+        let (beat, mut failed) = (self.beat, Vec::new());
+        for (&inode, closing) in &mut self.closing {
+            if closing.end.is_none() && closing.has_failed && closing.was_alone {
+                let Range { start, end } = self.inodes[inode].0;
+                failed.push(start as u64..end as u64);
+            }
+            closing.end.get_or_insert(beat);
+        }
+        failed
+    }
+
+    /// What a flush that was sent at `begin` and has ended now promises nothing of: it cannot know
+    /// what the last sync of a file that was open beside it will be told.
+    pub(super) fn beside_closing(&self, begin: u64) -> Vec<Range<u64>> {
+        if self.faults.write_backs == 0 {
+            return Vec::new();
+        }
+        let beside = self.closing.iter().filter(|(_, it)| it.end.is_none_or(|end| end >= begin));
+        let ranges = beside.map(|(&inode, _)| self.inodes[inode].0.clone());
+        ranges.map(|it| it.start as u64..it.end as u64).collect()
     }
 
     /// A server goes in this way.

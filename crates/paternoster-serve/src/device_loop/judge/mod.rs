@@ -189,6 +189,16 @@ impl Stage {
         }
     }
 
+    /// Files that were taken out are closed. Where the last sync of one fails, and nothing else had
+    /// it open, what was written to it is lost, as the log says: no later flush is of that file,
+    /// and a volume that has it again later knows nothing of it. Where another volume has it open,
+    /// flushes have to fail.
+    fn close(&mut self) {
+        close_files();
+        let failed = self.medium.state().closed();
+        failed.into_iter().for_each(|bytes| self.book.lost(bytes));
+    }
+
     /// A round of the server.
     fn turn(&mut self, passes: u64) {
         self.now = Nanos(self.now.0 + passes);
@@ -252,9 +262,8 @@ impl Stage {
             let state = self.medium.state();
             let mut world = World {
                 book: &mut self.book,
-                log: &state.log,
+                medium: &state,
                 beat: self.beat,
-                forgotten: &state.forgotten,
                 oldest: oldest_of_all.min(self.beat),
                 stops: self.stops.as_ref().map(|_| &self.accepted),
                 is_late: self.now >= self.stop_by,
@@ -315,7 +324,7 @@ impl Stage {
             self.stop(plan)?;
             self.pass_on(plan)?;
             if self.chance.once_in(4) {
-                close_files();
+                self.close();
             }
             if self.chance.once_in(6) {
                 self.medium.state().write_some_back();
@@ -513,15 +522,21 @@ fn what_was_wrong_is_found() {
             (Bug::KeepsRules, "R1"),
             (Bug::AsksNoWitness, "D1"),
             (Bug::TrustsZeroes, "D1"),
+            (Bug::LosesAlone, "D1"),
         ];
+        let mut missed = Vec::new();
         for (bug, law) in late {
             plant(Some(bug));
-            let found = first_broken(1, 8 * REQUESTS);
+            let found = first_broken(1, 80 * REQUESTS);
             plant(None);
-            let (_, why, judged) = found.unwrap_or_else(|| panic!("not found: {bug:?}"));
-            assert!(why.contains(law), "{bug:?}: found by another law: {why}");
-            println!("{bug:?}: after {judged} requests: {why}");
+            match found {
+                Some((_, why, judged)) if why.contains(law) => {
+                    println!("{bug:?}: after {judged} requests: {why}");
+                }
+                found => missed.push((bug, found.map(|(_, why, _)| why))),
+            }
         }
+        assert!(missed.is_empty(), "not found, or by another law: {missed:?}");
     }
 }
 

@@ -198,8 +198,6 @@ impl Plan {
         let requests = pick(chance, &[4, 12, 40]);
         let (count, requests) = clients.map_or((count, requests), |clients| (clients, 4));
         let reloads = renewal::reloads(&mut Chance::new(seed, 4), &mut Chance::new(seed, 5));
-        // What the kernel told a description of a file, one that is opened later does not know.
-        let changes = reloads.iter().any(|due| due.what.changes());
         Plan {
             seed,
             life: 0,
@@ -234,7 +232,7 @@ impl Plan {
                 hangs: pick(chance, &[0, 0, 0, 0, 30]),
                 refusals: pick(chance, &[0, 0, 5]),
                 // The next server does not know which errors the one before was given.
-                write_backs: match fails && ends.is_empty() && !changes {
+                write_backs: match fails && ends.is_empty() {
                     true => pick(chance, &[0, 2, 2, 3]),
                     false => 0,
                 },

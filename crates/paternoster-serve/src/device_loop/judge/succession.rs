@@ -28,7 +28,7 @@ use paternoster_core::Nanos;
 use paternoster_sim::chance::Chance;
 
 use super::engine::Given;
-use super::house::{House, Own, close_files};
+use super::house::{House, Own};
 use super::life::When;
 use super::medium::Gone;
 use super::names::{NAMES, Names};
@@ -165,6 +165,9 @@ impl Stage {
         let Some(Passing { how, since, at }) = self.passing.take() else {
             let due = plan.handovers.iter().find(|due| due.round == self.round);
             let Some(due) = due.filter(|_| self.stops.is_none()) else { return Ok(()) };
+            // The next server is told of losses with the files. Of one that a thread finds while
+            // it closes a file later it is told nothing.
+            self.close();
             let (answer, answers) = channel();
             self.house.tell(HandoverMessage::Files(answer));
             let at = At::Files(answers, self.house.device_loop.volumes.ending() > 0);
@@ -257,8 +260,8 @@ impl Stage {
     }
 
     /// N1: what is served is kept, and what is not any more is given back.
-    pub(super) fn give_back(&self, plan: &Plan) -> Result<(), String> {
-        close_files();
+    pub(super) fn give_back(&mut self, plan: &Plan) -> Result<(), String> {
+        self.close();
         let plan = &self.current(plan);
         for file in 0..plan.files.len() {
             let mut of_it = plan.volumes.iter().enumerate().filter(|(_, it)| it.file == file);

@@ -60,6 +60,7 @@ pub(super) fn holes(open: &Open, runs: &[(u32, u32)], world: &World<'_>) -> Resu
 pub(super) fn is_durable(Open { ask, at, begin, .. }: &Open, world: &World<'_>) -> bool {
     let end = at + u64::from(ask.length);
     let mut own = world
+        .medium
         .forgotten
         .iter()
         .filter(|range| range.beat >= *begin && *at <= range.start && range.end <= end);
@@ -73,7 +74,7 @@ pub(super) fn is_due(open: &Open, world: &World<'_>, told: Option<u32>) -> bool 
     // The rest of its blocks is read, too.
     let (start, end) =
         (open.at / 4096 * 4096, (open.at + u64::from(ask.length)).next_multiple_of(4096));
-    world.log.iter().any(|failure| {
+    world.medium.log.iter().any(|failure| {
         let beside = failure.beat >= open.begin;
         let touches = failure.start < end && start < failure.end;
         // Losses of others are reported as EIO, or with the first report's errno.
