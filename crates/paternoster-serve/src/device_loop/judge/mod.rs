@@ -276,6 +276,14 @@ impl Stage {
         Ok(moved)
     }
 
+    /// How long nothing moves: what a cap keeps back may be worth minutes. A device that hangs is
+    /// not waited for so long: a scheduler is asked nothing meanwhile, and three hundred requests
+    /// of which ten hang would use up the patience that P1 has with it.
+    fn long(&self, plan: &Plan) -> u64 {
+        let is_idle = self.house.device_loop.in_device == 0;
+        if is_idle && tenants::are_capped(plan) { 1_000_000_000 } else { 10_000_000 }
+    }
+
     /// L3, L4, T3.
     fn is_sound(&self) -> Result<(), String> {
         let kept = self.kept.iter().map(|block| block.size() as u64).sum();
@@ -303,8 +311,6 @@ impl Stage {
 
     fn play(&mut self, plan: &Plan) -> Result<(), String> {
         let mut still = 0;
-        // What a cap keeps back may be worth minutes.
-        let long = if tenants::are_capped(plan) { 1_000_000_000 } else { 10_000_000 };
         while self.passing.is_some() || !self.clients.iter().all(Client::is_done) {
             let all = still > QUIET;
             let ended = self.medium.state().ended;
@@ -316,7 +322,7 @@ impl Stage {
             let mut moved = self.clients_come(plan) || self.clients.iter().any(Client::is_awaited);
             moved |= self.passing.as_ref().is_some_and(Passing::opens);
             moved |= self.clients_move(plan, all)?;
-            let passes = if all { long } else { self.chance.below(200_000) };
+            let passes = if all { self.long(plan) } else { self.chance.below(200_000) };
             self.turn(passes);
             if self.round.is_multiple_of(AUDITED) {
                 self.is_sound()?;
