@@ -265,12 +265,12 @@ impl Stage {
         self.house.reload(Reload { config: Arc::clone(&asked), device: 0, step });
         self.turn(1);
         let taken = answers.try_recv().map_err(|_| "O1: no answer to a reload")??;
-        self.is_as_it_says(&asked)?;
         let names: Vec<&str> = taken.exports.iter().map(|facts| &*facts.name).collect();
         let wanted: Vec<&str> = asked.devices[0].volumes.iter().map(|it| &*it.name).collect();
         if names != wanted || !taken.later.is_empty() {
             return Err(format!("R1: {names:?} where {wanted:?} are; later {:?}", taken.later));
         }
+        self.is_as_it_says(&asked)?;
         self.claims = Some(claims);
         self.oust(plan, &now, &renewed, &accepted);
         self.since = Since::now(&self.clients, self.now);
@@ -367,6 +367,13 @@ impl Stage {
         let it = &self.house.device_loop;
         if it.settings.rules() != asked.rules {
             return Err(format!("R1: the rules are {:?}", it.settings.rules()));
+        }
+        // A name may be there twice for a while: which one goes?
+        let there: Vec<_> = it.volumes().map(|(place, _)| (&*place.path, place.start)).collect();
+        let said: Vec<_> =
+            asked.devices[0].volumes.iter().map(|it| (&*it.path, it.start)).collect();
+        if there != said {
+            return Err(format!("R1: volumes are {there:?}, not {said:?}"));
         }
         for (number, tenant) in asked.tenants.iter().enumerate() {
             let node = it.tenants.find(&tenant.name).map(|place| it.tenants.at(place));
