@@ -328,6 +328,10 @@ fn region(
     }
     let all = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
     let amount = match (job.region.io_size, job.region.size) {
+        // Of given sizes of files a percentage is at most the size.
+        (Some(io_size @ Amount::Percent(_)), Some(size)) if job.files.filesize.is_some() => {
+            io_size.of(all).min(size.of(all))
+        }
         (Some(io_size), _) => io_size.of(all),
         // With sizes of files given, `size` is the amount of I/O alone.
         (None, Some(size)) if job.files.filesize.is_some() => {

@@ -35,7 +35,9 @@
 //! [`Offsets::next_pass`] begins a further pass. A time_based pass on one file has no end; on
 //! several it ends when all of them are at theirs, and [`Offsets::restart`] begins another.
 //!
-//! For a trimwrite job only the writes count, except for whether an `io_size` needs another pass.
+//! For a trimwrite job only the writes count, except for whether an `io_size` needs another pass,
+//! and for `number_ios`: that many trims and as many writes are made by the end of the first pass,
+//! of whichever file, and twice as many by the end of each further one.
 //!
 //! With a `randseed` the generators go on from pass to pass; without one, and with `allrandrepeat`,
 //! they start over.
@@ -117,10 +119,11 @@ pub struct Offsets {
     issued_bytes: u64,
     issued_in_pass: u64,
     issued: u64,
-    /// Of a trimwrite job: writes, their bytes, and writes in this pass.
-    writes: u64,
+    /// Of a trimwrite job: bytes of writes, writes in this pass, and how many I/Os there may be by
+    /// its end.
     written_bytes: u64,
     writes_in_pass: u64,
+    trims_and_writes_most: u64,
     /// A pass draws what the first one did.
     repeats: bool,
     finished: bool,
@@ -167,6 +170,7 @@ impl Offsets {
         let times = job.region.loops.max(1);
         // On several files the end of one is for the choice of files to know.
         let endless = job.time.time_based && extents.len() <= 1;
+        let ios_most = counted(job.region.number_ios.unwrap_or(u64::MAX).saturating_mul(times));
         let choice = FileChoice::new(job, extents.len(), &seeds);
         let reuses = choice.reuses_files() || job.time.time_based;
         let shared = Shared::new(job, &seeds, endless, reuses);
@@ -176,7 +180,7 @@ impl Offsets {
         Offsets {
             kind: job.order.rw.kind,
             rwmixread: u64::from(job.order.rwmixread),
-            ios_most: counted(job.region.number_ios.unwrap_or(u64::MAX).saturating_mul(times)),
+            ios_most,
             bytes_most: counted(io_bytes.saturating_mul(times)),
             wanted: job
                 .region
@@ -195,9 +199,9 @@ impl Offsets {
             issued_bytes: 0,
             issued_in_pass: 0,
             issued: 0,
-            writes: 0,
             written_bytes: 0,
             writes_in_pass: 0,
+            trims_and_writes_most: ios_most.saturating_mul(2),
             repeats: job.random.allrandrepeat
                 || (job.random.randrepeat && job.random.randseed.is_none()),
             finished: false,
@@ -217,7 +221,6 @@ impl Offsets {
             self.issued_in_pass += 1;
             self.issued_bytes = self.issued_bytes.saturating_add(piece.bytes);
             if piece.direction == Direction::Write {
-                self.writes += 1;
                 self.writes_in_pass += 1;
                 self.written_bytes = self.written_bytes.saturating_add(piece.bytes);
             }
@@ -240,15 +243,20 @@ impl Offsets {
         self.choice.choose()
     }
 
+    /// A sync was made: the next I/O marks the map, whatever could not be made before.
+    pub fn synced(&mut self) {
+        self.shared.unmarked = false;
+    }
+
     /// Whether the job has bytes and I/Os left. At the very end of the files it may wrongly say so.
     #[must_use]
     pub fn has_more(&self) -> bool {
         if self.kind == Kind::TrimWrite {
             // Each write follows its trim; where it never can, the trims do not go on for ever.
-            let trims = self.issued - self.writes;
-            let lost = trims > self.writes + 2 * self.files.len() as u64;
-            let most = (self.ios_most, self.bytes_most);
-            return !lost && self.writes_in_pass < most.0 && self.written_bytes < most.1;
+            let trims = self.issued_in_pass - self.writes_in_pass;
+            let lost = trims > self.writes_in_pass + 2 * self.files.len() as u64;
+            let most = (self.trims_and_writes_most, self.bytes_most);
+            return !lost && self.issued < most.0 && self.written_bytes < most.1;
         }
         self.issued < self.ios_most && self.issued_bytes < self.bytes_most
     }
@@ -279,6 +287,7 @@ impl Offsets {
         self.rewind();
         self.issued_in_pass = 0;
         self.writes_in_pass = 0;
+        self.trims_and_writes_most = self.trims_and_writes_most.saturating_mul(2);
         true
     }
 

@@ -9,6 +9,7 @@
 //!                  draws 4k..20k: 1/4 each for 4k, 8k, 12k ... and the rest, 16k and above, is 16k
 //! bssplit          the smallest share first; r picks by cumulative percent, otherwise the last;
 //!                  12k of 8k:12k is not a multiple of the least size and becomes 8k
+//!                  with bsrange=4k-12k behind it 16k is 12k, and 2k ends the pass
 //! ```
 //!
 //! Source: FIO-36 to FIO-39.
@@ -53,7 +54,8 @@ impl Sizes {
         self.ranges[place].0
     }
 
-    /// The next size, at most `room`; `None` if not even the smallest fits.
+    /// The next size, at most `room`; `None` if not even the smallest fits, or if the share drawn
+    /// is below the range.
     #[inline]
     pub(super) fn next(&mut self, place: usize, room: u64) -> Option<u64> {
         let (least, most) = self.ranges[place];
@@ -64,7 +66,13 @@ impl Sizes {
             return Some(least);
         }
         let fitting = |size: &u64| *size <= room;
-        (0..DRAWS_MAX).map(|_| self.draw(place, room)).find(fitting).or(Some(least))
+        let drawn = (0..DRAWS_MAX).map(|_| self.draw(place, room)).find(fitting);
+        Some(drawn.unwrap_or(least)).filter(|size| *size > 0)
+    }
+
+    /// Whether a place of the triple has more than one size.
+    pub(super) fn varies(&self, place: usize) -> bool {
+        self.ranges[place].0 < self.ranges[place].1
     }
 
     fn draw(&mut self, place: usize, room: u64) -> u64 {
@@ -72,7 +80,8 @@ impl Sizes {
         let generator = &mut self.generators[place];
         if !self.splits[place].is_empty() {
             let size = pick(&self.splits[place], generator.bits(), room);
-            return if self.unaligned { size } else { (size / least * least).max(least) };
+            // A bsrange that was given behind it still bounds it.
+            return if self.unaligned { size } else { size / least * least }.min(most);
         }
         let size = least + generator.below(most);
         let size = if self.unaligned { size } else { size / least * least };

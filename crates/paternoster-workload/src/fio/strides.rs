@@ -107,7 +107,8 @@ impl ZoneCursor {
     }
 
     /// Moves on if `done` bytes of I/O fill a zone, and counts from zero; true if it did.
-    pub(super) fn advance(&mut self, region: u64, done: &mut u64) -> bool {
+    /// Beyond the region it goes back to `begin`, where later passes begin.
+    pub(super) fn advance(&mut self, begin: u64, region: u64, done: &mut u64) -> bool {
         if *done < self.strides.size {
             return false;
         }
@@ -115,7 +116,7 @@ impl ZoneCursor {
         let step = self.strides.range.saturating_add(self.strides.skip);
         self.at = self.at.saturating_add(step);
         if self.at >= region {
-            self.at = 0;
+            self.at = begin;
         }
         true
     }
@@ -141,7 +142,7 @@ mod tests {
         let mut cursor = ZoneCursor::new(&strides).unwrap();
         let (mut starts, mut done) = (Vec::new(), 0);
         for _ in 0..8 {
-            cursor.advance(100, &mut done);
+            cursor.advance(0, 100, &mut done);
             starts.push(cursor.zone().0);
             done += 8;
         }

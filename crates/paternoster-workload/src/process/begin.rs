@@ -204,6 +204,7 @@ impl Process {
             }
             _ => (Steps::whole(kind == SyncKind::Fdatasync), whole),
         };
+        self.source.synced();
         self.last_was_sync = !core::mem::take(&mut self.forgets_sync);
         if steps.durable.is_some() {
             self.written[place] = false;

@@ -71,8 +71,11 @@ impl Process {
         let Some(planned) = planned else {
             let step = self.sync_in_vain();
             if !loop_ended {
+                self.ends_last |= self.source.has_more() && (step.is_some() || self.last_was_sync);
                 return step.unwrap_or(Step::Stop);
             }
+            // With a sync behind its last I/O a pass ends without others.
+            self.ends_loop &= step.is_none() && !self.last_was_sync;
             // A further pass knows nothing of syncs in the one before.
             self.forgets_sync = step.is_some();
             self.last_was_sync = false;
@@ -101,7 +104,6 @@ impl Process {
 
     /// A sync that is due where the job has bytes left and its region has not: fio notices only
     /// afterwards.
-    /// behind it.
     fn sync_in_vain(&self) -> Option<Step> {
         if self.files.len() != 1 || !self.source.has_more() {
             return None;

@@ -127,6 +127,11 @@ impl Source {
         if self.has_more() { self.offsets.sync_file() } else { None }
     }
 
+    /// A sync was made.
+    pub(super) fn synced(&mut self) {
+        self.offsets.synced();
+    }
+
     /// Whether the pattern has bytes and I/Os to make, be there room for them or not.
     pub(super) fn has_more(&self) -> bool {
         let of_pattern = self.log.is_none() && self.together.position.is_none();

@@ -8,8 +8,8 @@
 //! Choices that no measurement of fio decides:
 //! * I/Os between random ones (`randread:4`, `percentage_random`) neither check nor mark the map;
 //!   at the very end of the region a random one is made instead.
-//! * `read:4k` returns to the start when a step leaves the region, as `read:-8k` does to the end;
-//!   an I/O up to the very end, or a remainder in which no block fits, ends the pass.
+//! * `read:4k` returns to the start when a step leaves a region from 0, as `read:-8k` does to the
+//!   end; an I/O up to the very end, or a remainder in which no block fits, ends the pass.
 //! * More than 2^32 blocks have no map, which would be larger than 512 MiB.
 
 use crate::direction::Direction;
@@ -46,6 +46,11 @@ pub(super) struct Shared {
     sizes: Sizes,
     /// The last I/O was drawn, or was to be: no continuation.
     drew: bool,
+    /// The next I/O, if it is drawn, does not mark the map, as the one before it, a continuation
+    /// for which there was no room, would not have (measured).
+    pub(super) unmarked: bool,
+    /// An lfsr scatters the offsets.
+    scattered: bool,
     /// I/Os until the next random offset.
     pub(super) until_random: i64,
     /// Bytes of I/O since a zone was left.
@@ -66,13 +71,18 @@ impl Shared {
             random: random_generators(seeds),
             sizes: Sizes::new(job, seeds),
             drew: false,
+            unmarked: false,
+            scattered: job.random.random_generator == Generator::Lfsr,
             until_random: 0,
             zone_done: 0,
         }
     }
 
-    /// All generators begin again.
+    /// All generators begin again; that of zones only beside an lfsr.
     pub(super) fn replay(&mut self, seeds: &Seeds) {
+        if let Some(zones) = self.zones.as_mut().filter(|_| self.scattered) {
+            zones.replay(seeds);
+        }
         self.blocks = self.blocks.again(seeds, Choice::Offset);
         self.random = random_generators(seeds);
         self.sizes.replay(seeds);
@@ -94,6 +104,9 @@ pub(super) struct FileOffsets {
     room: u64,
     /// Where it is in later passes.
     later: u64,
+    /// Sizes are drawn as if the region ended so much later, where that of later passes would; one
+    /// that reaches beyond the end then ends the pass.
+    seeming: u64,
     /// By direction: alignment of random offsets, and how many there are.
     aligns: [u64; 3],
     blocks: [u64; 3],
@@ -128,8 +141,7 @@ impl FileOffsets {
         let mut blocks = [0; 3];
         for (direction, blocks) in Direction::ALL.into_iter().zip(&mut blocks) {
             let align = aligns[direction as usize];
-            *blocks =
-                (region / align).saturating_sub(least(direction).saturating_sub(align) / align);
+            *blocks = region.saturating_sub(least(direction).saturating_sub(align)) / align;
         }
         // The least of all directions, those included that the job does not have.
         let unit = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
@@ -150,6 +162,7 @@ impl FileOffsets {
             region,
             room: extent.room.max(region).min(u64::MAX - extent.start),
             later: extent.later,
+            seeming: extent.later.saturating_sub(extent.start),
             aligns,
             blocks,
             unit,
@@ -204,7 +217,8 @@ impl FileOffsets {
     /// Offset in the file and length of the next I/O; `None` if the region is used up.
     pub(super) fn next(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
         if let Some(zone) = &mut self.zone {
-            let moved = zone.advance(self.room, &mut shared.zone_done);
+            let begin = self.later.saturating_sub(self.start);
+            let moved = zone.advance(begin, self.room, &mut shared.zone_done);
             // Whenever a zone has had as many bytes as it is long, it begins again.
             if moved || shared.zone_done.is_multiple_of(zone.zone().1.max(1)) {
                 self.last = [None; 3];
@@ -227,6 +241,7 @@ impl FileOffsets {
             found?
         };
         debug_assert!(bytes > 0 && at + bytes <= self.room, "I1: a piece lies in its room");
+        shared.unmarked = false;
         self.last[direction as usize] = Some((at, at + bytes));
         self.unwritten |= direction == Direction::Trim;
         shared.zone_done = shared.zone_done.saturating_add(bytes);
@@ -249,15 +264,17 @@ impl FileOffsets {
             self.unwritten = twice > 0;
             return Some((again, end - at)).filter(|_| again <= self.region - (end - at));
         }
-        if between {
-            return self.between(shared, direction);
-        }
         let way = direction as usize;
         let share = u64::from(shared.percentage_random[way]);
-        if share < 100 && shared.random[way].percent() > share {
-            return self.behind(shared, direction);
-        }
-        self.random(shared, direction, true)
+        let found = if between {
+            self.between(shared, direction)
+        } else if share < 100 && shared.random[way].percent() > share {
+            self.behind(shared, direction)
+        } else {
+            return self.random(shared, direction, true);
+        };
+        shared.unmarked |= found.is_none();
+        found
     }
 
     /// A random I/O. Only one that was meant to be random marks its blocks in the map; one that
@@ -279,12 +296,16 @@ impl FileOffsets {
         if blocks == 0 {
             return None;
         }
-        let end = self.room.min(zone_at.saturating_add(self.region));
+        let end = match &self.zone {
+            Some(_) => self.end(zone_at),
+            None => self.room,
+        };
         let drawn = self.draw(shared, way, blocks)?;
         let at = |block: u64| zone_at.checked_add(block.checked_mul(align)?);
+        let fits = self.fits(shared, place, end);
         let Some(map) = &mut self.map else {
             let at = at(drawn)?;
-            return Some((at, shared.sizes.next(place, end.checked_sub(at)?)?));
+            return Some((at, size(&mut shared.sizes, place, at, end, fits)?));
         };
         // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
         // of one direction hides the block of the same number of the other, as in fio.
@@ -294,8 +315,8 @@ impl FileOffsets {
             map.next_free(drawn).or_else(|| map.next_free(0))?
         };
         let at = at(block)?;
-        let bytes = shared.sizes.next(place, end.checked_sub(at)?)?;
-        if !marks {
+        let bytes = size(&mut shared.sizes, place, at, end, fits)?;
+        if !marks || shared.unmarked {
             return Some((at, bytes));
         }
         let units = if bytes == align { 1 } else { bytes.div_ceil(align) };
@@ -368,9 +389,11 @@ impl FileOffsets {
             }
             step => end.saturating_add(step.unsigned_abs()),
         };
-        // A step beyond the region returns; but not in zones, nor where there is room beyond it.
+        // A step beyond the region returns to the file's start; but not in zones, nor where the
+        // region begins elsewhere or there is room beyond it.
         let beyond = next >= self.end(start);
-        if beyond && !shared.endless && (zone.is_some() || self.room > self.region) {
+        let returns = self.start == 0 && zone.is_none() && self.room <= self.region;
+        if beyond && !shared.endless && !returns {
             return None;
         }
         let next = if beyond { start } else { next };
@@ -400,9 +423,23 @@ impl FileOffsets {
     #[inline]
     fn sized(&self, shared: &mut Shared, direction: Direction, at: u64) -> Option<(u64, u64)> {
         let place = place(shared.bs_is_seq_rand, direction, false);
-        let room = self.room.checked_sub(at)?;
-        Some((at, shared.sizes.next(place, room)?))
+        let fits = self.fits(shared, place, self.room);
+        Some((at, size(&mut shared.sizes, place, at, self.room, fits)?))
     }
+
+    /// Where a drawn size has to end, of an I/O that may reach to `end`: sizes that vary have no
+    /// room beyond the region.
+    fn fits(&self, shared: &Shared, place: usize, end: u64) -> u64 {
+        let within = self.zone.is_none() && shared.sizes.varies(place);
+        if within { self.region } else { end }.saturating_add(self.seeming)
+    }
+}
+
+/// The size of an I/O at `at` that has to end at `end`, drawn from those that end at `fits`.
+#[inline]
+fn size(sizes: &mut Sizes, place: usize, at: u64, end: u64, fits: u64) -> Option<u64> {
+    let room = end.checked_sub(at)?;
+    sizes.next(place, fits.checked_sub(at)?).filter(|bytes| *bytes <= room)
 }
 
 /// A free block below `blocks`; none if the draw was beyond the region.

@@ -49,9 +49,9 @@ impl Mix {
         other
     }
 
-    /// A pass begins: a direction is drawn at once, and counts go on.
+    /// A pass begins: a direction is drawn at once. Counts go on, and so does the last direction: a
+    /// pass of reads and then writes begins with more and more reads.
     pub(super) fn next_pass(&mut self) {
-        self.writes = false;
         self.kept_until = 0;
     }
 

@@ -39,6 +39,11 @@ impl ZoneDraw {
         Some(ZoneDraw { lists, in_bytes, generator: seeds.generator(Choice::Zone) })
     }
 
+    /// Zones are chosen as from the beginning.
+    pub(super) fn replay(&mut self, seeds: &Seeds) {
+        self.generator = seeds.generator(Choice::Zone);
+    }
+
     /// First block and number of blocks of the next I/O's zone; `way` is its direction, `align`
     /// the bytes of a block, `blocks` how many the region has. `None` if the zone ends beyond it.
     pub(super) fn next(&mut self, way: usize, align: u64, blocks: u64) -> Option<(u64, u64)> {

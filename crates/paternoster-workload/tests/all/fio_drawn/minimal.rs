@@ -23,10 +23,16 @@ const MINIMAL: &[Minimal] = &[
     ("rw=write:512 size=32k", 7, (6, "a.0.0 write 27648+4096")),
     ("rw=write:4k size=32k", 8, (4, "a.0.0 write 0+4096")),
     ("rw=write:4k size=36k", 5, (4, "a.0.0 write 32768+4096")),
+    // From an offset it does not start again.
+    ("rw=trim:8k size=32k", 8, (3, "a.0.0 trim 0+4096")),
+    ("rw=trim:8k size=32k offset=12k", 3, (2, "a.0.0 trim 36864+4096")),
     // bsrange and bssplit win over bs in any order; 12k and 32k with a least of 12k are 12k and
     // 24k.
     ("rw=write bsrange=4k-16k bs=4k size=80k", 9, (2, "a.0.0 write 8192+8192")),
     ("rw=write bssplit=12k/50:32k/50 size=200k", 11, (3, "a.0.0 write 36864+24576")),
+    // A bsrange behind a bssplit bounds it: 16k are 12k, and 2k nothing.
+    ("bssplit=16k/30:8k/ bsrange=4k-12k size=204288", 20, (0, "a.0.0 read 0+12288")),
+    ("bssplit=2k/30:32k/ bsrange=8k-16k size=120k", 0, (0, "")),
     ("rw=randread ba=8k,16k size=64k", 16, (0, "a.0.0 read 0+4096")),
     // Passes of 4 blocks: 4 + 1; 4 and less than a block; 2 * 12k = 4 + 2; two passes, by then
     // 20k are made; three, because 36k - 32k is a block; 3 * 3.
@@ -79,6 +85,9 @@ const MINIMAL: &[Minimal] = &[
     ("size=30k filesize=25k", 7, (6, "a.0.0 read 24576+4096")),
     ("size=27k filesize=25k", 6, (5, "a.0.0 read 20480+4096")),
     ("size=100k filesize=25k rw=read:2000", 5, (4, "a.0.0 read 24384+4096")),
+    // Random I/O, too; sizes that vary have to end within filesize.
+    ("rw=randread bs=32k,12k size=252k filesize=216k", 6, (5, "a.0.0 read 196608+32768")),
+    ("bssplit=4k/50:64k/50 filesize=98k size=200k randseed=1", 9, (8, "a.0.0 read 94208+4096")),
     ("size=30k filesize=20k-50k", 7, (6, "a.0.0 read 24576+4096")),
     // The last of 24 whole blocks: what comes after it cuts nothing.
     ("rw=randread bsrange=4k-10k bs_unaligned size=100000", 13, (5, "a.0.0 read 94208+5330")),
@@ -104,20 +113,49 @@ const MINIMAL: &[Minimal] = &[
         16,
         (5, "a.0.0 read 16384+4096"),
     ),
+    // Of 7 blocks 6 is the state before the first: last in the first pass, first in the second.
+    // Beside an lfsr zones are chosen as in the first pass.
+    ("rw=randread size=28k random_generator=lfsr loops=2", 14, (7, "a.0.0 read 24576+4096")),
+    (
+        "rw=randread size=64k random_generator=lfsr random_distribution=zoned:60/10:40/90 loops=2",
+        32,
+        (19, "a.0.0 read 61440+4096"),
+    ),
+    // The seed of the third thread ends in three ones, which an lfsr of 7 blocks cannot leave.
+    ("rw=randread size=28k random_generator=lfsr numjobs=3", 14, (13, "a.2.0 read 12288+4096")),
+    // (220962 - 4000 + 1024) / 1024 = 212 places: 212 * 189 / 256 = 156.
+    ("rw=randread ba=1024 bs=4000 size=220962", 56, (1, "a.0.0 read 159744+4000")),
+    // 51 % are 44k; 4k before the end 16k are drawn, as the later start of 51 % of 128k would have
+    // room for them.
+    ("bssplit=4k/10:16k/90 size=84k offset=51%", 5, (4, "a.0.0 read 110592+16384")),
+    // A pass that ends with a continuation that found no place leaves the next draw, block 0, out
+    // of the map, so that 0 is drawn once more; not if a sync comes between.
+    ("rw=randread:3 size=12k loops=7", 21, (12, "a.0.0 read 0+4096")),
+    ("rw=randwrite:3 size=12k loops=7 end_fsync=1", 25, (13, "a.0.0 write 4096+4096")),
+    ("rw=randtrim percentage_random=40 size=154k loops=2", 58, (49, "a.0.0 trim 8192+4096")),
     // Each trim has its write, and only writes count: 12 of 47k are 48k.
     ("rw=randtrimwrite size=47k norandommap", 24, (23, "a.0.0 write 28672+4096")),
     ("rw=trimwrite bs=4k,4k,8k size=40k io_size=22k", 10, (9, "a.0.0 write 20480+4096")),
     ("rw=trimwrite size=16k number_ios=1 loops=2", 8, (4, "a.0.0 trim 0+4096")),
+    // number_ios is so many trims and as many writes, of whichever file: 6 of 3. With three loops 6
+    // by the end of the first pass, 12 of the second, 24 of the third.
+    ("rw=trimwrite size=32k nrfiles=2 number_ios=3", 6, (5, "a.0.1 trim 4096+4096")),
+    ("rw=trimwrite size=256k number_ios=1 loops=3", 24, (23, "a.0.0 write 20480+4096")),
     // Of the mix, too, a pass begins as the first one did: with a write.
     ("rw=randrw bs=16k,1k size=136k loops=2 rwmixwrite=97", 140, (70, "a.0.0 write 8192+1024")),
     // But it counts its reads and writes from the job's beginning, and so departs from it.
     ("rw=randrw size=100k rwmixread=27 loops=3 allrandrepeat=1", 75, (31, "a.0.0 read 36864+4096")),
-    // An io_size in percent begins no further pass. Two blocks of 16k use up a zone of 36k.
+    // Each pass begins with a read, behind the writes of the one before: with 8 writes made reads
+    // are kept until there are 4, and 2 were made.
+    ("rw=randrw bs=4k,32k size=144k loops=3 numjobs=2", 37, (32, "a.1.0 read 24576+4096")),
+    // An io_size in percent of the files is at most the size, and begins no further pass. Two
+    // blocks of 16k use up a zone of 36k.
     (
         "rw=randread bs=16k size=236k io_size=34% zonemode=strided zonesize=48k zonerange=36k",
         2,
         (1, "a.0.0 read 16384+16384"),
     ),
+    ("size=100k filesize=200k io_size=95%", 25, (24, "a.0.0 read 98304+4096")),
     ("size=20k nrfiles=3 bs=8k", 0, (0, "")),
     // Turns go on from pass to pass: the first sync of the second is of file 0.
     ("rw=randwrite size=12k nrfiles=2 loops=2 fdatasync=1", 9, (4, "a.0.0 datasync 0+0")),
@@ -126,6 +164,9 @@ const MINIMAL: &[Minimal] = &[
     ("rw=randrw rwmixread=100 size=8k end_fsync=1", 3, (2, "a.0.0 sync 0+0")),
     ("rw=write size=16k number_ios=1 loops=4 end_fsync=1", 6, (5, "a.0.0 sync 0+0")),
     ("rw=write size=16k loops=2 fsync_on_close=1", 10, (4, "a.0.0 sync 0+0")),
+    // A sync that is due where a pass ends, with bytes left, is made; the pass's own are not.
+    ("rw=write fdatasync=2 end_fsync=1 size=18k", 6, (5, "a.0.0 datasync 0+0")),
+    ("rw=write fdatasync=2 end_fsync=1 size=16k loops=3 nrfiles=2", 21, (7, "a.0.1 write 0+4096")),
     // In zones: a draw of 9 blocks in a region of 3 ends the pass when it is beyond; I/Os between
     // two draws go from a zone's start over its end; a step beyond the region is the end; and a
     // file's used-up zone is free again only where the bytes of all files are whole zones.
@@ -157,6 +198,12 @@ const MINIMAL: &[Minimal] = &[
     ),
     // A step back from a start that is not the file's own.
     ("rw=read:-8k offset=8k size=64k", 16, (0, "a.0.0 read 57344+4096")),
+    // Behind the last zone it goes on where a later pass begins: at 15 % of 180k.
+    (
+        "size=156k offset=15% zonemode=strided zonesize=20k zoneskip=44k",
+        39,
+        (15, "a.0.0 read 28672+4096"),
+    ),
     // With one file open a drawn file stays to its end.
     ("size=60k nrfiles=3 file_service_type=zipf openfiles=1", 15, (6, "a.0.1 read 4096+4096")),
     // tausworthe64 draws sizes and files, too.
