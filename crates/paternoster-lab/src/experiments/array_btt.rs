@@ -88,11 +88,7 @@ fn figures() -> Vec<Figure> {
             let quantity = of(run, format!("btt {name}"));
             let figure = Figure::new(format!("{run}: {name}"), unit, quantity);
             let figure = figure.published(published[place], source);
-            match (name, run) {
-                ("I2D %", NEWER) => figure.judged(Judge::AtLeast(80.0)),
-                ("I2D %", _) => figure.judged(Judge::Below(5.0)),
-                _ => figure,
-            }
+            if name == "I2D %" { figure.judged(Judge::Within(15.0)) } else { figure }
         };
         PUBLISHED.into_iter().map(figure).collect()
     };

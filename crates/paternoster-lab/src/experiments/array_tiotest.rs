@@ -68,7 +68,7 @@ fn figures() -> Vec<Figure> {
     }
     for (phase, noop, cfq) in PUBLISHED {
         let judge = match phase {
-            "Read" => Judge::Below(0.6),
+            "Read" => Judge::Within(15.0),
             "Random Read" => Judge::Between(0.9, 1.1),
             _ => Judge::Shown,
         };

@@ -145,7 +145,7 @@ fn judged() -> Vec<Figure> {
     vec![
         Figure::new("tail: least by head", "%", least(TAIL))
             .published(80.0, SOURCE)
-            .judged(Judge::Below(90.0)),
+            .judged(Judge::Within(15.0)),
         Figure::new("hold: least by head", "%", least(HOLD)).judged(Judge::AtLeast(98.0)),
         Figure::new("hold: refused reads and writes", "", all(HOLD, "refused")).judged(none),
         Figure::new("hold: refused flushes", "", all(HOLD, "refused flushes")),

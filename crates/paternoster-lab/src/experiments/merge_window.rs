@@ -111,7 +111,7 @@ fn figures() -> Vec<Figure> {
             figure(without, "longest of those merged", "s", "max s merged").published(7.5, SOURCE),
             by_median(without, "longest of those merged", "max s merged")
                 .published(7.5 / 6.5, SOURCE)
-                .judged(Judge::AtLeast(1.10)),
+                .judged(Judge::Within(15.0)),
         ],
         vec![
             starts(with, STARTS).published(0.0, ELIMINATED).judged(Judge::Between(0.0, 0.0)),

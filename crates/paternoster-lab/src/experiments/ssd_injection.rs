@@ -136,11 +136,11 @@ fn judged(kind: &str) -> Vec<Figure> {
     vec![
         sum(NONE).published(110.0, SOURCE).judged(Judge::Within(3.0)).fitted(true),
         sum(OFF).published(25.0, SOURCE).judged(Judge::Within(5.0)).fitted(true),
-        sum(COEFFICIENT).published(100.0, SOURCE).judged(Judge::AtLeast(100.0)),
+        sum(COEFFICIENT).published(100.0, SOURCE).judged(Judge::Within(15.0)),
         sum(MEASURED),
         Figure::new(label("coefficient by none"), "", by(COEFFICIENT, NONE))
             .published(100.0 / 110.0, SOURCE)
-            .judged(Judge::Between(0.0, 1.0)),
+            .judged(Judge::Within(15.0)),
         Figure::new(label("coefficient by off"), "", by(COEFFICIENT, OFF))
             .published(4.0, "\"grow by 400%, from 25 to 100MB/s\""),
         Figure::new(label("measured by none"), "", by(MEASURED, NONE)),
