@@ -35,7 +35,8 @@
 //!     nanosecond: the rest of each division is kept.
 //!
 //! `node.rs` has a single account, `order.rs` the orders of waiting nodes, `held.rs` the requests
-//! held and the shares of them, `pick.rs` the choice of the first, `check.rs` the audit.
+//! held and the shares of them, `pick.rs` the choice of the first, `place.rs` where each stands,
+//! `check.rs` the audit.
 //!
 //! Source: C1 to C4, G1, G2, G5 of `docs/rules/adaptive.md`. Differs: a tree instead of one level;
 //! the floor follows the least of all waiting nodes, so that turns do not raise it.
@@ -45,6 +46,7 @@ mod held;
 mod node;
 mod order;
 mod pick;
+mod place;
 
 use alloc::vec::Vec;
 
@@ -113,6 +115,22 @@ impl Accounts {
         node - self.clients
     }
 
+    /// The number of the group that a client is in.
+    pub(super) fn group_of(&self, client: u32) -> u32 {
+        self.number_of(self.at(client).parent)
+    }
+
+    /// How many clients there can be.
+    pub(super) const fn clients(&self) -> u32 {
+        self.clients
+    }
+
+    /// One request, and nothing in the device (R5).
+    pub(super) fn is_shallow(&self, client: u32) -> bool {
+        let node = self.at(client);
+        node.flying == 0 && node.waiting() <= 1
+    }
+
     pub(super) const fn is_client(&self, node: u32) -> bool {
         node < self.clients
     }
@@ -143,6 +161,11 @@ impl Accounts {
     pub(super) fn totals(&self) -> ([u32; 2], u32) {
         let root = self.at(self.root);
         (root.queued, root.flying)
+    }
+
+    /// Requests that wait.
+    pub(super) fn waiting(&self) -> u32 {
+        self.at(self.root).waiting()
     }
 
     /// Opens the account of a client or group below `parent` (`NIL`: the root itself).

@@ -40,11 +40,14 @@
 //! Source: own; the search by positions is that of `pick/positions.rs`, as in BFQ and CFQ
 //! (BFQ-125, CFQ-41).
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::account::STREAM;
-#[cfg(test)]
-use crate::adaptive::watchdog::Sabotage;
-use paternoster_core::event::Note;
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::adaptive::account::{Accounts, STREAM};
+use crate::adaptive::clients::Clients;
+use crate::adaptive::shared_stream::SharedStreams;
+use paternoster_core::elevator::Fault;
+use paternoster_core::pick::positions::Positions;
 use paternoster_core::time::Nanos;
 use paternoster_core::{QueueView, Request, RequestId};
 
@@ -68,7 +71,7 @@ const AWAY_MOST: Nanos = Nanos::from_secs(1);
 
 /// How a client's requests relate to those of others.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cooperation {
+struct Relation {
     /// How many of 256 continue another's.
     run: u32,
     last_seen: Nanos,
@@ -80,7 +83,7 @@ pub(super) struct Cooperation {
     steps: u8,
 }
 
-impl Cooperation {
+impl Relation {
     /// A request begins at `sector`.
     fn steps_to(&mut self, now: Nanos, sector: u64) {
         if self.last_seen + AWAY_MOST < now {
@@ -112,158 +115,149 @@ impl Cooperation {
     }
 }
 
-impl Paternoster {
-    /// A request of a client arrives: does it continue another's?
-    #[inline]
-    pub(super) fn look_around(&mut self, view: &mut QueueView, client: u32, request: RequestId) {
-        if view.facts().rotational {
-            self.look_for_shared_stream(view, client, request);
+/// What a request says about its client and others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Finding {
+    /// The client leaves its shared stream, if it is in one.
+    pub(super) parts: bool,
+    /// It shares a seat with this one from now on.
+    pub(super) joins: Option<u32>,
+}
+
+/// Which clients go in step; and the last positions of all clients, by group, to find that out.
+#[derive(Debug)]
+pub(super) struct Cooperation {
+    relations: Vec<Relation>,
+    positions: Positions,
+    streams: SharedStreams,
+}
+
+impl Cooperation {
+    /// For this many clients and groups: all alone.
+    pub(super) fn new(clients: u32, groups: u32) -> Cooperation {
+        Cooperation {
+            relations: (0..clients).map(|_| Relation::default()).collect(),
+            positions: Positions::new(clients, groups),
+            streams: SharedStreams::new(clients),
         }
     }
 
+    /// The shared streams.
+    pub(super) const fn streams(&self) -> &SharedStreams {
+        &self.streams
+    }
+
+    pub(super) const fn streams_mut(&mut self) -> &mut SharedStreams {
+        &mut self.streams
+    }
+
+    fn of(&self, client: u32) -> &Relation {
+        &self.relations[client as usize]
+    }
+
+    /// A request of a client arrives; `reads_alone`: it reads sequentially by itself. Does it
+    /// continue another's?
     #[inline(never)]
-    fn look_for_shared_stream(&mut self, view: &mut QueueView, client: u32, request: RequestId) {
+    pub(super) fn look_around(
+        &mut self,
+        accounts: &Accounts,
+        client: u32,
+        request: &Request,
+        reads_alone: bool,
+        now: Nanos,
+    ) -> Finding {
+        let (group, begin, end) = (accounts.group_of(client), request.sector(), request.end());
         self.positions.remove(client);
-        let (now, begin) = (view.exact_now(), view.request(request).sector());
-        self.cooperation[client as usize].steps_to(now, begin);
-        let nearest = self.positions.close_to(self.tree_of(client), begin, FAR);
-        let end = view.request(request).end();
-        let alone = core::mem::replace(&mut self.cooperation[client as usize].end, end) == begin;
-        let beside = |&it: &u32| !alone && self.is_beside(client, it, view.request(request));
-        let found = nearest.filter(beside);
-        let own = &mut self.cooperation[client as usize];
+        let own = &mut self.relations[client as usize];
+        own.steps_to(now, begin);
+        let alone = core::mem::replace(&mut own.end, end) == begin;
+        let nearest = self.positions.close_to(group, begin, FAR);
+        let found = nearest.filter(|&it| !alone && self.is_beside(accounts, client, it, request));
+        let own = &mut self.relations[client as usize];
         own.saw(found.is_some());
         let (run, tied) = (own.run, own.run >= RUN_BEGINS);
-        let by_himself = self.clients[client as usize].pattern.is_stream;
         // A client far away would wait there until the others came by.
-        if by_himself || run < RUN_ENDS || nearest.is_none() {
-            self.part(view, client);
+        let parts = reads_alone || run < RUN_ENDS || nearest.is_none();
+        if reads_alone {
+            return Finding { parts, joins: None };
         }
-        if by_himself {
-            return;
-        }
-        self.positions.place(client, self.tree_of(client), view.request(request).end());
-        let of_the_same_mind = |other: u32| self.cooperation[other as usize].run >= RUN_BEGINS;
-        if let Some(other) = found.filter(|&other| tied && of_the_same_mind(other)) {
-            self.unite(view, client, other);
-        }
-    }
-
-    fn tree_of(&self, client: u32) -> u32 {
-        self.accounts.at(client).parent - self.accounts.of_group(0)
+        self.positions.place(client, group, end);
+        let of_the_same_mind = |other: u32| self.of(other).run >= RUN_BEGINS;
+        let joins = found.filter(|&other| tied && of_the_same_mind(other));
+        Finding { parts, joins }
     }
 
     /// Whether another client has been where a request begins: near it or, if both go in the same
     /// steps, not far from it.
-    fn is_beside(&self, client: u32, other: u32, request: &Request) -> bool {
+    fn is_beside(&self, accounts: &Accounts, client: u32, other: u32, request: &Request) -> bool {
         let place = self.positions.sector(other);
         let distance = place.map_or(u64::MAX, |place| place.abs_diff(request.sector()));
         let near = NEAR.max(NEAR_REQUESTS * u64::from(request.sectors()));
-        let cooperation = |client: u32| &self.cooperation[client as usize];
-        let in_step = cooperation(client).is_even() && cooperation(other).is_even();
-        let in_step = in_step && cooperation(client).step == cooperation(other).step;
-        let alike = self.accounts.at(client).class == self.accounts.at(other).class;
+        let (one, two) = (self.of(client), self.of(other));
+        let in_step = one.is_even() && two.is_even() && one.step == two.step;
+        let alike = accounts.at(client).class == accounts.at(other).class;
         alike && (in_step || distance <= near)
     }
 
     /// The last request of a client has grown: the position moves on.
-    pub(super) fn move_on(&mut self, client: u32, end: u64) {
+    pub(super) fn move_on(&mut self, client: u32, group: u32, end: u64) {
         if self.positions.contains(client) {
-            self.positions.place(client, self.tree_of(client), end);
-            self.cooperation[client as usize].end = end;
+            self.positions.place(client, group, end);
+            self.relations[client as usize].end = end;
         }
     }
 
-    /// Two clients, and those with them, share a seat from now on.
-    fn unite(&mut self, view: &mut QueueView, client: u32, other: u32) {
-        let (from, into) =
-            (self.shared_streams.leader_of(client), self.shared_streams.leader_of(other));
-        if !self.shared_streams.is_in_one(into) {
-            self.shared_streams.set_head(into, self.clients[into as usize].head);
+    /// Two clients, and those with them, share a seat from now on, unless they would be too many.
+    /// `head` is where `other` is. Returns the former leader of the one and the leader of all.
+    pub(super) fn unite(
+        &mut self,
+        client: u32,
+        other: u32,
+        head: impl Fn(u32) -> u64,
+    ) -> Option<(u32, u32)> {
+        let (from, into) = (self.streams.leader_of(client), self.streams.leader_of(other));
+        if !self.streams.is_in_one(into) {
+            self.streams.set_head(into, head(into));
         }
-        if !self.shared_streams.unite(client, other) {
-            return;
-        }
-        self.seats.rename(from, into);
-        self.sort_shared_stream(into);
-        self.learn.be_stale();
-        if let (Some(client), Some(into)) = (self.id_of(view, client), self.id_of(view, into)) {
-            view.note(Note::QueuesMerged { client, into });
-        }
+        self.streams.unite(client, other).then_some((from, into))
     }
 
-    /// A client leaves its shared stream, if it is in one.
-    pub(super) fn part(&mut self, view: &mut QueueView, client: u32) {
-        let leader = self.shared_streams.leader_of(client);
-        let Some(heir) = self.shared_streams.part(client) else { return };
-        // The seat stays with the others.
-        if heir != leader {
-            self.seats.rename(leader, heir);
-        }
-        self.clients[client as usize].is_together = false;
-        self.sort_client(client);
-        self.sort_shared_stream(heir);
-        if let (Some(client), Some(from)) = (self.id_of(view, client), self.id_of(view, heir)) {
-            view.note(Note::QueuesParted { client, from });
-        }
+    /// A client leaves its shared stream, if it is in one. Returns its former leader and the leader
+    /// of the others.
+    pub(super) fn part(&mut self, client: u32) -> Option<(u32, u32)> {
+        let leader = self.streams.leader_of(client);
+        self.streams.part(client).map(|heir| (leader, heir))
     }
 
     /// A client leaves, or changes its group or class: no other must find it at its last position.
-    pub(super) fn forget_place(&mut self, view: &mut QueueView, client: u32) {
-        self.part(view, client);
+    pub(super) fn forget_place(&mut self, client: u32) {
         self.positions.remove(client);
-        self.cooperation[client as usize] = Cooperation::default();
-    }
-
-    fn sort_shared_stream(&mut self, client: u32) {
-        let mut at = client;
-        for _ in 0..self.shared_streams.count(client) {
-            self.clients[at as usize].is_together = self.shared_streams.is_in_one(at);
-            self.sort_client(at);
-            at = self.shared_streams.after(at);
-        }
+        self.relations[client as usize] = Relation::default();
     }
 
     /// The client that represents a client's shared stream: itself if it is alone.
+    #[inline]
     pub(super) fn leader_of(&self, client: u32) -> u32 {
-        let is_together = self.clients[client as usize].is_together;
-        if is_together { self.shared_streams.leader_of(client) } else { client }
-    }
-
-    /// Whether two are of one shared stream, or the same client.
-    pub(super) fn share_one(&self, one: u32, other: u32) -> bool {
-        one == other
-            || self.clients[one as usize].is_together && self.shared_streams.share_one(one, other)
-    }
-
-    /// The client that goes instead of the one whose turn it is, possibly itself, and its request.
-    /// None if it is alone, or accounts alone decide.
-    pub(super) fn member_of(
-        &self,
-        view: &QueueView,
-        client: u32,
-        now: Nanos,
-    ) -> Option<(u32, RequestId)> {
-        let together = self.clients[client as usize].is_together && !self.watchdog.has_fallen();
-        if together { self.next_of_shared_stream(view, client, now) } else { None }
+        self.streams.leader_of(client)
     }
 
     /// The member of a shared stream that goes next, of those with something waiting, and its
     /// request: from where they were on, or one that is too old.
-    pub(super) fn next_of_shared_stream(
+    pub(super) fn next_of(
         &self,
         view: &QueueView,
+        accounts: &Accounts,
+        clients: &Clients,
         client: u32,
         now: Nanos,
     ) -> Option<(u32, RequestId)> {
-        let head = self.shared_streams.head(client);
+        let head = self.streams.head(client);
         // What is too old comes first, oldest first; then a client that goes in even steps and has
         // fallen behind, then what lies ahead, then the rest.
         let rank = |member: u32, request: RequestId| {
             let request = view.request(request);
             let deadline = Nanos(request.scratch()[0]);
-            let (behind, even) =
-                (request.sector() < head, self.cooperation[member as usize].is_even());
+            let (behind, even) = (request.sector() < head, self.of(member).is_even());
             match (deadline <= now, behind, even) {
                 (true, ..) => (0, deadline.0),
                 (_, true, true) => (1, request.sector()),
@@ -271,9 +265,9 @@ impl Paternoster {
                 (_, true, false) => (3, request.sector()),
             }
         };
-        let waiting =
-            self.shared_streams.members(client).filter(|&member| self.waits_in_turn(member));
-        let all = waiting.map(|member| (member, self.next_from(view, member, head, now)));
+        let members = self.streams.members(client);
+        let waiting = members.filter(|&member| waits_in_turn(accounts, member));
+        let all = waiting.map(|member| (member, clients.next_from(view, member, head, now)));
         all.min_by_key(|&(member, request)| rank(member, request))
     }
 
@@ -281,21 +275,27 @@ impl Paternoster {
     /// caught up with, or the two would go to and fro for ever. The hindmost has nothing waiting,
     /// goes in even steps, and its next request would lie before what could go now; it has a
     /// request in the device, or is expected.
-    fn waits_for_hindmost(&self, view: &QueueView, leader: u32, now: Nanos) -> bool {
-        let Some((_, request)) = self.next_of_shared_stream(view, leader, now) else {
+    fn waits_for_hindmost(
+        &self,
+        view: &QueueView,
+        accounts: &Accounts,
+        clients: &Clients,
+        leader: u32,
+        now: Nanos,
+    ) -> bool {
+        let Some((_, request)) = self.next_of(view, accounts, clients, leader, now) else {
             return false;
         };
         let request = view.request(request);
         let late = Nanos(request.scratch()[0]) <= now;
-        if late || request.sector() == self.shared_streams.head(leader) {
+        if late || request.sector() == self.streams.head(leader) {
             return false;
         }
         let first = request.sector().saturating_sub(FAR);
-        self.shared_streams.members(leader).any(|other| {
-            let node = self.accounts.at(other);
-            let comes = node.flying > 0 || self.clients[other as usize].pattern.is_expected(now);
-            let next =
-                self.cooperation[other as usize].next().filter(|_| comes && node.waiting() == 0);
+        self.streams.members(leader).any(|other| {
+            let node = accounts.at(other);
+            let comes = node.flying > 0 || clients.at(other).pattern.is_expected(now);
+            let next = self.of(other).next().filter(|_| comes && node.waiting() == 0);
             next.is_some_and(|next| (first..request.sector()).contains(&next))
         })
     }
@@ -304,58 +304,154 @@ impl Paternoster {
     /// has a request in the device already, and there are other clients, or one seat. Two
     /// sequential readers next to each other would keep a disk that orders its own queue from going
     /// anywhere else.
-    pub(super) fn is_held_back(&self, view: &QueueView, client: u32, now: Nanos) -> bool {
-        if !self.clients[client as usize].is_together || self.watchdog.has_fallen() {
-            return false;
-        }
-        #[cfg(test)]
-        if self.sabotage == Sabotage::HoldsBack {
-            return true;
-        }
+    pub(super) fn is_held_back(
+        &self,
+        view: &QueueView,
+        accounts: &Accounts,
+        clients: &Clients,
+        client: u32,
+        has_one_seat: bool,
+        now: Nanos,
+    ) -> bool {
         let (mut flying, mut waiting) = (0, 0);
-        for node in self.shared_streams.members(client).map(|member| self.accounts.at(member)) {
+        for node in self.streams.members(client).map(|member| accounts.at(member)) {
             flying += node.flying;
             waiting += node.waiting();
         }
-        let ([crowd, streams], all) = self.accounts.totals();
+        let ([crowd, streams], all) = accounts.totals();
         let others = crowd + streams > waiting || all > flying;
-        flying > 0 && (others || self.seats.most == Some(1))
-            || self.waits_for_hindmost(view, client, now)
-    }
-
-    /// The earliest time until which a member of a shared stream is expected, and which. O(expected
-    /// clients); called only when all waiting clients are held back.
-    pub(super) fn hindmost_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
-        let all = self.expected.iter(&self.expected_links);
-        let together = all.filter(|&client| self.clients[client as usize].is_together);
-        let pattern = |client: u32| &self.clients[client as usize].pattern;
-        let come = together.filter(|&client| pattern(client).is_expected(now));
-        come.map(|client| (pattern(client).window, client)).min()
-    }
-
-    fn waits_in_turn(&self, client: u32) -> bool {
-        self.accounts.at(client).queued[STREAM] > 0
+        flying > 0 && (others || has_one_seat)
+            || self.waits_for_hindmost(view, accounts, clients, client, now)
     }
 
     /// The client that has had least, of those that share a seat and have something waiting.
-    pub(super) fn least_of(&self, leader: u32) -> Option<u32> {
-        let waiting =
-            self.shared_streams.members(leader).filter(|&member| self.waits_in_turn(member));
-        waiting.reduce(|one, other| if self.accounts.precedes(other, one) { other } else { one })
+    pub(super) fn least_of(&self, accounts: &Accounts, leader: u32) -> Option<u32> {
+        let members = self.streams.members(leader);
+        let waiting = members.filter(|&member| waits_in_turn(accounts, member));
+        waiting.reduce(|one, other| if accounts.precedes(other, one) { other } else { one })
     }
 
     /// A request of a client has gone in its shared stream's turn: no member stays behind by more
     /// than a quantum (I2).
-    pub(super) fn keep_step(&mut self, client: u32, end: u64) {
-        if !self.clients[client as usize].is_together || self.watchdog.has_fallen() {
-            return;
-        }
-        self.shared_streams.set_head(client, end);
-        let quantum = i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX);
-        let mut at = self.shared_streams.after(client);
+    #[inline(never)]
+    pub(super) fn keep_step(
+        &mut self,
+        accounts: &mut Accounts,
+        client: u32,
+        end: u64,
+        quantum: u64,
+    ) {
+        self.streams.set_head(client, end);
+        let quantum = i64::try_from(quantum).unwrap_or(i64::MAX);
+        let mut at = self.streams.after(client);
         while at != client {
-            self.accounts.follow(at, client, quantum);
-            at = self.shared_streams.after(at);
+            accounts.follow(at, client, quantum);
+            at = self.streams.after(at);
         }
+    }
+
+    /// Verifies I1, and the order of positions. O(n).
+    pub(super) fn check(&self, accounts: &Accounts, clients: &Clients) -> Result<(), Fault> {
+        self.positions.check()?;
+        self.streams.check()?;
+        for (client, number) in clients.all().iter().zip(0u32..) {
+            let leader = self.leader_of(number);
+            let (own, other) = (accounts.at(number), accounts.at(leader));
+            if (own.parent, own.class) != (other.parent, other.class) {
+                return Err(format!(
+                    "cooperate I1: client {number} is of another group than {leader}"
+                ));
+            }
+            let together = self.streams.is_in_one(number);
+            if client.is_together != together || together && !client.is_stream {
+                return Err(format!(
+                    "cooperate I1: client {number} is in a shared stream, and no stream"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn waits_in_turn(accounts: &Accounts, client: u32) -> bool {
+    accounts.at(client).queued[STREAM] > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paternoster_core::{Bio, ClientId, Op};
+
+    /// Two clients of one group and one of another.
+    fn three() -> (Accounts, Cooperation) {
+        let mut accounts = Accounts::new(3, 2, 0);
+        accounts.open(4, 3, 100, 1);
+        for (client, group) in [(0, 3), (1, 3), (2, 4)] {
+            accounts.open(client, group, 100, 1);
+        }
+        (accounts, Cooperation::new(3, 2))
+    }
+
+    /// What the `nth` request of 128 sectors of `client`, of `of` that go in turn, shows.
+    fn goes(
+        (accounts, cooperation): &mut (Accounts, Cooperation),
+        client: u32,
+        nth: u64,
+        of: u64,
+    ) -> Finding {
+        let sector = 128 * (of * nth + u64::from(client));
+        let bio = Bio::new(ClientId::NOBODY, Op::Read, sector, 128);
+        let request = Request::of(&bio, Nanos::ZERO);
+        cooperation.look_around(accounts, client, &request, false, Nanos(nth))
+    }
+
+    /// Are two clients found that read one stream in turn, and no one of another group?
+    #[test]
+    fn who_reads_in_turn_is_found() {
+        let mut all = three();
+        let mut joins = Vec::new();
+        for nth in 0..8 {
+            for client in 0..3 {
+                joins.extend(goes(&mut all, client, nth, 3).joins.map(|other| (client, other)));
+            }
+        }
+        assert!(joins.contains(&(0, 1)) || joins.contains(&(1, 0)), "{joins:?}");
+        assert!(joins.iter().all(|&(one, other)| one < 2 && other < 2), "{joins:?}");
+    }
+
+    /// Do a client that goes on by itself, and one that is far from all others, leave?
+    #[test]
+    fn who_goes_elsewhere_parts() {
+        let mut all = three();
+        for nth in 0..8 {
+            goes(&mut all, 0, nth, 2);
+            goes(&mut all, 1, nth, 2);
+        }
+        assert!(!goes(&mut all, 0, 8, 2).parts);
+        assert!(goes(&mut all, 0, 1 << 20, 2).parts);
+        let (accounts, cooperation) = &mut all;
+        let request = Request::of(&Bio::new(ClientId::NOBODY, Op::Read, 8, 8), Nanos::ZERO);
+        let alone = cooperation.look_around(accounts, 1, &request, true, Nanos(99));
+        assert_eq!(alone, Finding { parts: true, joins: None });
+    }
+
+    /// I2: is a member that is behind by more than a quantum brought up to it, and not the one that
+    /// went?
+    #[test]
+    fn i2_the_pace_is_that_of_who_pays_more() {
+        let (mut accounts, mut cooperation) = three();
+        assert_eq!(cooperation.unite(0, 1, |_| 77), Some((0, 1)));
+        assert_eq!(cooperation.unite(0, 1, |_| 78), None);
+        assert_eq!(cooperation.streams().head(0), 77);
+        for _ in 0..3 {
+            accounts.arrive(0, STREAM, Nanos::ZERO, 0);
+            accounts.dispatch(0, STREAM, 1_000_000, Nanos::ZERO);
+        }
+        let ahead = accounts.at(0).vt;
+        cooperation.keep_step(&mut accounts, 0, 256, 1_000_000);
+        assert_eq!((accounts.at(0).vt, cooperation.streams().head(1)), (ahead, 256));
+        assert_eq!(accounts.at(1).vt, ahead - ahead / 3);
+        assert_eq!(cooperation.part(0), Some((1, 1)));
+        assert_eq!(cooperation.part(0), None);
     }
 }

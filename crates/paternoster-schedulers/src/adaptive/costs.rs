@@ -36,10 +36,8 @@
 //!
 //! Source: measured on the models, see `docs/elevator.md`.
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::learn::Phase;
+use paternoster_core::Request;
 use paternoster_core::time::Nanos;
-use paternoster_core::{Request, RequestId};
 
 /// Kinds: each operation, by the power of two of its sectors.
 const SIZES: usize = 16;
@@ -162,8 +160,15 @@ impl Costs {
             (if on && self.fits { Nanos::ZERO } else { Nanos::MAX }, Nanos::ZERO);
     }
 
+    /// Whether a request that goes now is charged its cost (I1), where there are no seats.
+    #[inline(always)]
+    pub(super) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// What a request of this sort is charged where the device is full, in ns.
-    fn charge_for(&self, request: &Request, sort: u8) -> i64 {
+    #[inline(never)]
+    pub(super) fn charge_for(&self, request: &Request, sort: u8) -> i64 {
         let cost = self.charged[kind_of(request, sort)];
         (cost.saturating_mul(u64::from(request.sectors())) >> POINT).cast_signed()
     }
@@ -308,68 +313,52 @@ impl Costs {
         }
         self.begin_epoch(now);
     }
+
+    /// A request of this sort has ended, `latency` after it went to the device; the second value is
+    /// the least time for its sort. Returns whether an epoch may be over: see [`Costs::end`].
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn ended(
+        &mut self,
+        gone: &Request,
+        sort: u8,
+        now: Nanos,
+        latency: [u64; 2],
+    ) -> bool {
+        now >= self.began && self.count(gone, sort, now, latency)
+    }
+
+    #[inline(never)]
+    fn count(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) -> bool {
+        let [latency, least] = latency;
+        self.sectors[kind_of(gone, sort)] += u64::from(gone.sectors());
+        self.ended += 1;
+        self.latency += latency;
+        self.least += least;
+        now >= self.until
+    }
+
+    /// The time of an epoch has passed. `is_free`: there are no seats, no number of them is tried,
+    /// and accounts do not decide alone.
+    #[inline(never)]
+    pub(super) fn end(&mut self, now: Nanos, is_free: bool) {
+        if !is_free {
+            self.give_up();
+            self.begin_epoch(now);
+        } else if self.ended >= EPOCH_REQUESTS {
+            self.end_epoch(now);
+        } else if now > self.until + EPOCH_LEAST {
+            // Almost nothing is happening.
+            self.give_up();
+            self.is_full = false;
+            self.begin_epoch(now);
+        }
+    }
 }
 
 fn scaled(cost: u64, to: u64, from: u64) -> u64 {
     let cost = u128::from(cost) * u128::from(to) / u128::from(from.max(1));
     u64::try_from(cost).unwrap_or(u64::MAX).clamp(1, COST_MOST)
-}
-
-impl Paternoster {
-    /// Whether a request that goes now is charged its cost (I1).
-    #[inline(always)]
-    pub(super) fn charges_costs(&self) -> bool {
-        self.costs.is_full && self.seats.most.is_none()
-    }
-
-    /// A request of this sort that goes now is charged its cost (I2), which is returned.
-    #[inline(never)]
-    pub(super) fn charge_cost(&mut self, request: RequestId, gone: &Request, sort: u8) -> i64 {
-        let cost = self.costs.charge_for(gone, sort);
-        let job = &mut self.jobs[request.index() as usize];
-        (job.estimate, job.is_priced) = (cost, true);
-        cost
-    }
-
-    /// A request of this sort has ended, `latency` after it went to the device; the second value is
-    /// the least time for its sort.
-    #[inline(always)]
-    pub(super) fn learn_costs(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) {
-        if now >= self.costs.began {
-            self.count_costs(gone, sort, now, latency);
-        }
-    }
-
-    #[inline(never)]
-    fn count_costs(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) {
-        let costs = &mut self.costs;
-        let [latency, least] = latency;
-        costs.sectors[kind_of(gone, sort)] += u64::from(gone.sectors());
-        costs.ended += 1;
-        costs.latency += latency;
-        costs.least += least;
-        if now >= costs.until {
-            self.end_epoch_of_costs(now);
-        }
-    }
-
-    #[inline(never)]
-    fn end_epoch_of_costs(&mut self, now: Nanos) {
-        let is_free = self.seats.most.is_none()
-            && self.learn.phase == Phase::Rest
-            && !self.watchdog.has_fallen();
-        if !is_free {
-            self.costs.give_up();
-            self.costs.begin_epoch(now);
-        } else if self.costs.ended >= EPOCH_REQUESTS {
-            self.costs.end_epoch(now);
-        } else if now > self.costs.until + EPOCH_LEAST {
-            // Almost nothing is happening.
-            self.costs.give_up();
-            self.costs.is_full = false;
-            self.costs.begin_epoch(now);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -22,15 +22,16 @@
 //!
 //! Source: L4 (phi), L5 (gaps) of `docs/rules/adaptive.md`.
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::learn::Phase;
-use crate::adaptive::throughput_gain::{Tally, log2};
-use paternoster_core::QueueView;
+use crate::adaptive::account::Accounts;
+use crate::adaptive::throughput_gain::{Did, Tally, log2};
+use crate::adaptive::tunables::Tunables;
 use paternoster_core::time::Nanos;
 
 /// L4: an epoch lasts at least this long, and until this many times the full depth have ended.
 const EPOCH_LEAST: Nanos = Nanos::from_millis(20);
 const EPOCH_DEPTHS: u32 = 4;
+/// R5: a client that used less than its share within this time may come at any moment.
+const INTERACTIVE_FOR: Nanos = Nanos::from_millis(500);
 /// log2(1.12): two stretches at full depth that differ by more prove nothing.
 const ALIKE: i64 = 10_715;
 /// L5: between two probes there are at most this many lengths of one.
@@ -54,6 +55,8 @@ pub(super) struct Depth {
     level: u32,
     used: u32,
     interactive_until: Nanos,
+    /// R5: until then the last slots are spared.
+    spares_until: Nanos,
     /// In this epoch a client had to wait because of the depth.
     is_binding: bool,
     step: Step,
@@ -91,6 +94,7 @@ impl Depth {
             level: top,
             used: top,
             interactive_until: Nanos::ZERO,
+            spares_until: Nanos::ZERO,
             is_binding: false,
             step: Step::Rest,
             began: Nanos::ZERO,
@@ -121,8 +125,23 @@ impl Depth {
         if self.used == self.top || is_shallow() { self.top } else { self.used }
     }
 
-    pub(super) const fn note_interactive(&mut self, until: Nanos) {
-        self.interactive_until = until;
+    /// A client that used less than its share arrives with the least virtual time (R5, L4);
+    /// `expected`: while it was expected.
+    pub(super) fn note_interactive(&mut self, now: Nanos, expected: bool) {
+        self.interactive_until = now + INTERACTIVE_FOR;
+        if !expected {
+            self.spares_until = now + INTERACTIVE_FOR;
+        }
+    }
+
+    /// R5: while some client uses less than its share, the last slots are for clients with one
+    /// request: none of 1, one of 32. `room` slots are free after the next request.
+    pub(super) fn spares(&self, room: u32, strictness: u64, now: Nanos) -> bool {
+        if self.spares_until <= now {
+            return false;
+        }
+        let sigma = u32::try_from(strictness).unwrap_or(u32::MAX);
+        room < (self.top / sigma.max(1)).min(self.top / 8)
     }
 
     /// No client needs low latency: uses all that the device takes.
@@ -142,100 +161,152 @@ impl Depth {
     fn is_over(&self, now: Nanos) -> bool {
         self.ended >= EPOCH_DEPTHS * self.top && now >= self.began + EPOCH_LEAST
     }
-}
 
-impl Paternoster {
-    /// The device takes another number of commands, as far as is known.
-    pub(super) fn limit_depth(&mut self, view: &QueueView) {
-        let most = u32::try_from(self.tunables.depth_max).unwrap_or(u32::MAX);
-        let takes = view.facts().depth;
-        self.depth.top = if most == 0 { takes } else { takes.min(most) };
-        self.depth.use_all(view.exact_now());
+    /// The device takes `takes` commands; at most `most` are given to it, unless that is 0.
+    pub(super) fn limit(&mut self, takes: u32, most: u64, now: Nanos) {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        self.top = if most == 0 { takes } else { takes.min(most) };
+        self.use_all(now);
     }
 
-    /// A request has ended.
+    /// A request has ended. `is_free`: there are no seats, and no other number of them is tried.
     #[inline(always)]
-    pub(super) fn learn_depth(&mut self, view: &QueueView, sort: u8, sectors: u32, took: u64) {
-        let (now, depth) = (view.exact_now(), &mut self.depth);
-        let spares = now < depth.interactive_until && depth.top > 1;
-        let searches = self.tunables.depth_max == 0 && self.seats.most.is_none();
-        if spares && searches && self.learn.phase == Phase::Rest {
-            self.learn_shallow_depth(now, sort, sectors, took);
-        } else if depth.used != depth.top || depth.step != Step::Rest {
-            depth.use_all(now);
+    pub(super) fn ended(
+        &mut self,
+        now: Nanos,
+        tunables: &Tunables,
+        accounts: &Accounts,
+        did: Did,
+        is_free: impl FnOnce() -> bool,
+    ) {
+        let spares = now < self.interactive_until && self.top > 1;
+        if spares && tunables.depth_max == 0 && is_free() {
+            self.learn(now, tunables.bulk_kept, accounts, did);
+        } else if self.used != self.top || self.step != Step::Rest {
+            self.use_all(now);
         }
     }
 
     /// The same, while a client is present that gains from fewer commands.
     #[inline(never)]
-    fn learn_shallow_depth(&mut self, now: Nanos, sort: u8, sectors: u32, took: u64) {
-        let depth = &mut self.depth;
-        depth.ended += 1;
-        depth.is_binding |= self.accounts.totals().0 != [0; 2];
+    fn learn(&mut self, now: Nanos, bulk_kept: u64, accounts: &Accounts, did: Did) {
+        self.ended += 1;
+        self.is_binding |= accounts.waiting() > 0;
         // The first requests of an epoch belong to the last one.
-        if depth.ended > depth.top {
-            depth.present.count(sort, sectors, took);
+        if self.ended > self.top {
+            self.present.count_one(did);
         }
-        if depth.step == Step::Rest {
-            let ready = depth.is_over(now) && now >= depth.next;
-            if ready && depth.is_binding && below(depth.level) < depth.level {
-                depth.probe_began = now;
-                depth.rest = core::mem::take(&mut depth.present);
-                depth.begin(now, Step::Before, depth.top);
+        if self.step == Step::Rest {
+            let ready = self.is_over(now) && now >= self.next;
+            if ready && self.is_binding && below(self.level) < self.level {
+                self.probe_began = now;
+                self.rest = core::mem::take(&mut self.present);
+                self.begin(now, Step::Before, self.top);
             }
-        } else if depth.is_over(now) {
-            self.end_depth_epoch(now);
+        } else if self.is_over(now) {
+            self.end_epoch(now, bulk_kept);
         }
     }
 
-    fn end_depth_epoch(&mut self, now: Nanos) {
-        let kept = log2(self.tunables.bulk_kept) - log2(100);
-        let depth = &mut self.depth;
-        let tally = core::mem::take(&mut depth.present);
-        match depth.step {
+    fn end_epoch(&mut self, now: Nanos, bulk_kept: u64) {
+        let kept = log2(bulk_kept) - log2(100);
+        let tally = core::mem::take(&mut self.present);
+        match self.step {
             Step::Rest => {}
             Step::Before => {
-                depth.before = tally;
-                depth.begin(now, Step::Lower, below(depth.level));
+                self.before = tally;
+                self.begin(now, Step::Lower, below(self.level));
             }
             Step::Lower => {
-                depth.lower = tally;
-                depth.begin(now, Step::After, depth.top);
+                self.lower = tally;
+                self.begin(now, Step::After, self.top);
             }
             Step::After => {
-                let drift = depth.before.gain_of_device(&tally);
-                depth.before.add(&tally);
-                let ratio = depth.before.gain_of_device(&depth.lower);
+                let drift = self.before.gain_of_device(&tally);
+                self.before.add(&tally);
+                let ratio = self.before.gain_of_device(&self.lower);
                 let is_steady = drift.is_some_and(|drift| drift.abs() <= ALIKE);
-                self.end_depth_probe(now, ratio.filter(|_| is_steady), kept);
+                self.end_probe(now, ratio.filter(|_| is_steady), kept);
             }
         }
     }
 
     /// L4: one level down if that keeps enough; one up if the present level does not.
-    fn end_depth_probe(&mut self, now: Nanos, ratio: Option<i64>, kept: i64) {
-        let depth = &mut self.depth;
-        let present = depth.before.gain_of_device(&depth.rest);
+    fn end_probe(&mut self, now: Nanos, ratio: Option<i64>, kept: i64) {
+        let present = self.before.gain_of_device(&self.rest);
         match ratio {
-            Some(_) if depth.level < depth.top && present.is_some_and(|own| own < kept) => {
-                depth.level = above(depth.level).min(depth.top);
-                depth.gap = 1;
+            Some(_) if self.level < self.top && present.is_some_and(|own| own < kept) => {
+                self.level = above(self.level).min(self.top);
+                self.gap = 1;
             }
             Some(ratio) if ratio >= kept => {
-                depth.level = below(depth.level);
-                depth.gap = 1;
+                self.level = below(self.level);
+                self.gap = 1;
             }
-            _ => depth.gap = (2 * depth.gap).min(GAP_MOST),
+            _ => self.gap = (2 * self.gap).min(GAP_MOST),
         }
-        let length = (now - depth.probe_began).0;
-        depth.next = now + Nanos(length.saturating_mul(depth.gap));
-        depth.begin(now, Step::Rest, depth.level);
+        let length = (now - self.probe_began).0;
+        self.next = now + Nanos(length.saturating_mul(self.gap));
+        self.begin(now, Step::Rest, self.level);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A read of 4 KiB.
+    const READ: Did = Did { sort: 3, sectors: 8, took: 1000 };
+
+    /// Requests end, one in each `every`, until the depth in use has been `to`.
+    fn go_on(depth: &mut Depth, now: &mut Nanos, every: impl Fn(u32) -> u64, to: u32) -> bool {
+        let mut accounts = Accounts::new(1, 1, 0);
+        accounts.open(0, 1, 100, 1);
+        accounts.arrive(0, 0, Nanos::ZERO, 0);
+        for _ in 0..100_000 {
+            *now += Nanos(every(depth.used()));
+            depth.note_interactive(*now, false);
+            let did = Did { took: every(depth.used()), ..READ };
+            depth.ended(*now, &Tunables::default(), &accounts, did, || true);
+            if depth.used() == to {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// L4: is a lower depth found where it keeps the throughput, and does the device get all that
+    /// it takes as soon as seats are in use, or a depth below which it does less: 16 of 32 at half
+    /// the speed?
+    #[test]
+    fn l4_fewer_commands_if_that_costs_nothing() {
+        let mut now = Nanos::ZERO;
+        let mut depth = Depth::new(32);
+        depth.limit(32, 0, now);
+        assert!(go_on(&mut depth, &mut now, |_| 100_000, 8), "used {}", depth.used());
+        depth.ended(now, &Tunables::default(), &Accounts::new(0, 1, 0), READ, || false);
+        assert_eq!((depth.used(), depth.top()), (32, 32));
+        let slow = |used: u32| 3_200_000 / u64::from(used);
+        assert!(!go_on(&mut depth, &mut now, slow, 24), "used {}", depth.used());
+        depth.limit(32, 6, now);
+        assert_eq!((depth.used(), depth.top(), depth.room_for(|| false)), (6, 6, 6));
+    }
+
+    /// R5: are the last slots spared, one of 32 and none of 4, for half a second after a client
+    /// that came when it was not expected?
+    #[test]
+    fn r5_the_last_slots_are_spared() {
+        let mut depth = Depth::new(32);
+        assert!(!depth.spares(0, 32, Nanos::ZERO));
+        depth.note_interactive(Nanos::ZERO, true);
+        assert!(!depth.spares(0, 32, Nanos::ZERO));
+        depth.note_interactive(Nanos::ZERO, false);
+        assert!(depth.spares(0, 32, Nanos::ZERO) && !depth.spares(1, 32, Nanos::ZERO));
+        assert!(!depth.spares(0, 32, INTERACTIVE_FOR));
+        let mut few = Depth::new(4);
+        few.note_interactive(Nanos::ZERO, false);
+        assert!(!few.spares(0, 32, Nanos::ZERO));
+    }
 
     /// Are there four levels in an octave, and single steps from eight down?
     #[test]

@@ -7,47 +7,71 @@
 
 use core::fmt;
 
-use crate::adaptive::account::STREAM;
-use crate::adaptive::{Paternoster, Stage};
-use paternoster_core::{QueueView, RequestId};
+use paternoster_core::ClientId;
 
-impl Paternoster {
+/// Why a request waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// There is none.
+    None,
+    /// Its client has none of so many seats.
+    Seats { most: u32, is_stream: bool },
+    /// The client that goes next, its own or another, is ahead of one that is owed.
+    Gate { is_own: bool },
+    /// Another client has had less; none if that one has gone.
+    Account(Option<ClientId>),
+    /// A slot is kept.
+    Slot,
+    /// So many other requests of its client.
+    Others(u32),
+}
+
+impl Obstacle {
     /// Continues "it waits because …".
-    pub(super) fn explain_wait(
-        &self,
-        view: &QueueView,
-        request: RequestId,
-        out: &mut dyn fmt::Write,
-    ) -> fmt::Result {
-        let now = view.exact_now();
-        if self.jobs[request.index() as usize].stage == Stage::Bypassing {
-            return out.write_str("it goes next");
-        }
-        let client = self.client_of(request);
-        if !self.is_admitted(client) {
-            let seats = self.seats.most.unwrap_or(0);
-            return match self.clients[client as usize].kind() {
-                STREAM => {
-                    write!(out, "{seats} streams at a time are served, and others have seats")
-                }
-                _ => write!(out, "another has its turn; {seats} are served at a time"),
-            };
-        }
-        let first = self.candidate(view, now);
-        let others = self.clients[client as usize].lane.len().saturating_sub(1);
-        match first {
-            Some(first) if self.held_by_gate(view, first, now).is_some() => {
-                let which = if first == client { "its client" } else { "the client before it" };
+    pub(super) fn write(self, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self {
+            Obstacle::None => out.write_str("it goes next"),
+            Obstacle::Seats { most, is_stream: true } => {
+                write!(out, "{most} streams at a time are served, and others have seats")
+            }
+            Obstacle::Seats { most, is_stream: false } => {
+                write!(out, "another has its turn; {most} are served at a time")
+            }
+            Obstacle::Gate { is_own } => {
+                let which = if is_own { "its client" } else { "the client before it" };
                 write!(out, "{which} is ahead of one that has all that it asks for in the device")
             }
-            Some(first) if first != client => match self.id_of(view, first) {
-                Some(first) => write!(out, "{first} has had less of the device for its weight"),
-                None => out.write_str("somebody else has had less of the device"),
-            },
-            _ if self.keeping.is_some() => {
-                write!(out, "a slot is kept for one who has had less and is about to ask again")
+            Obstacle::Account(Some(first)) => {
+                write!(out, "{first} has had less of the device for its weight")
             }
-            _ => write!(out, "its client goes next, with {others} others of it waiting"),
+            Obstacle::Account(None) => out.write_str("somebody else has had less of the device"),
+            Obstacle::Slot => {
+                out.write_str("a slot is kept for one who has had less and is about to ask again")
+            }
+            Obstacle::Others(others) => {
+                write!(out, "its client goes next, with {others} others of it waiting")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    /// Does each obstacle continue "it waits because"?
+    #[test]
+    fn obstacles_are_clauses() {
+        for (obstacle, told) in [
+            (Obstacle::Seats { most: 2, is_stream: true }, "2 streams at a time are served"),
+            (Obstacle::Seats { most: 1, is_stream: false }, "another has its turn; 1 are served"),
+            (Obstacle::Gate { is_own: true }, "its client is ahead of one"),
+            (Obstacle::Others(3), "its client goes next, with 3 others"),
+        ] {
+            let mut text = String::new();
+            obstacle.write(&mut text).expect("a string takes all");
+            assert!(text.starts_with(told), "{text}");
         }
     }
 }

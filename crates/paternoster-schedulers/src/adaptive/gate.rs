@@ -48,11 +48,9 @@
 
 use alloc::vec::Vec;
 
-use crate::adaptive::Paternoster;
+use crate::adaptive::access_pattern::AccessPattern;
 use crate::adaptive::account::{Accounts, CLASSES};
-use crate::adaptive::learn::Phase;
 use crate::adaptive::throughput_gain::SORTS;
-use paternoster_core::QueueView;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 
@@ -180,35 +178,84 @@ impl Gate {
             at = node.parent;
         }
     }
-}
 
-impl Paternoster {
-    /// A request of a client has gone to the device, and has been charged.
+    /// A request of a client of this access pattern has gone to the device, and has been charged.
+    /// `weights_from`: in percent of their least time, what requests of an owed client take.
     #[inline(always)]
-    pub(super) fn note_owed(&mut self, client: u32, now: Nanos) {
-        if self.accounts.at(client).waiting() > 0 {
+    pub(super) fn note_owed(
+        &mut self,
+        accounts: &Accounts,
+        client: u32,
+        pattern: &AccessPattern,
+        weights_from: u64,
+        now: Nanos,
+    ) {
+        if accounts.at(client).waiting() > 0 {
             return;
         }
-        let pattern = &self.clients[client as usize].pattern;
-        let asks = pattern.is_greedy() && pattern.is_crowded(self.tunables.weights_from);
+        let asks = pattern.is_greedy() && pattern.is_crowded(weights_from);
         let until = asks.then(|| now + Nanos(PATIENCE * pattern.latency));
-        self.gate.note(&self.accounts, client, until, now);
+        self.note(accounts, client, until, now);
     }
 
-    /// Until when an idle-class client waits for what better classes have in the device.
+    /// Until when `client` is held because it is ahead of one that is owed, unless the gate is open
+    /// for all (I1).
     #[inline(always)]
-    pub(super) fn yields_inside(&self, client: u32, now: Nanos) -> Option<Nanos> {
-        self.accounts.yields_until(client, now).filter(|_| !self.watchdog.has_fallen())
+    pub(super) fn held_by_gate(
+        &self,
+        accounts: &Accounts,
+        client: u32,
+        now: Nanos,
+        is_open: impl FnOnce() -> bool,
+    ) -> Option<Nanos> {
+        let until = self.held_until(accounts, client, now)?;
+        (!is_open()).then_some(until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = Nanos::from_millis(1000);
+    const UNTIL: Nanos = Nanos::from_millis(1001);
+
+    /// Two clients of the root; the first has `inside` requests of 1 us in the device and none
+    /// waiting, the second has had `more` of them, and one waits.
+    fn two(inside: u32, more: u32) -> Accounts {
+        let mut accounts = Accounts::new(2, 1, 0);
+        for client in 0..2 {
+            accounts.open(client, 2, 100, 1);
+        }
+        for (client, requests) in [(0, inside), (1, inside + more)] {
+            for _ in 0..requests {
+                accounts.arrive(client, 0, NOW, 0);
+                accounts.dispatch(client, 0, 1000, NOW);
+            }
+        }
+        for _ in 0..inside + more {
+            accounts.end(1, 1000, 1000);
+        }
+        accounts.arrive(1, 0, NOW, 0);
+        accounts
     }
 
-    /// Until when `client` is held because it is ahead of one that is owed (I1).
-    #[inline(always)]
-    pub(super) fn held_by_gate(&self, view: &QueueView, client: u32, now: Nanos) -> Option<Nanos> {
-        let until = self.gate.held_until(&self.accounts, client, now)?;
-        let is_open = view.in_device().requests == 0
-            || self.seats.most.is_some()
-            || self.learn.phase == Phase::Changed
-            || self.watchdog.has_fallen();
-        (!is_open).then_some(until)
+    /// L6: is a client held that is more than eight requests ahead of one that is owed, and only
+    /// while that one has something in the device and time is left (I2)?
+    #[test]
+    fn l6_who_is_ahead_is_held() {
+        let mut gate = Gate::new(1);
+        for (inside, more, held) in [(1, 9, Some(UNTIL)), (1, 8, None), (0, 9, None)] {
+            let accounts = two(inside, more);
+            gate.note(&accounts, 0, Some(UNTIL), NOW);
+            assert_eq!(gate.held_until(&accounts, 1, NOW), held, "{inside} and {more}");
+            assert_eq!(gate.held_until(&accounts, 1, UNTIL), None);
+        }
+        let accounts = two(1, 9);
+        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, || false), Some(UNTIL));
+        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, || true), None);
+        // It has all it asks for.
+        gate.note(&accounts, 0, None, NOW);
+        assert_eq!(gate.held_until(&accounts, 1, NOW), None);
     }
 }

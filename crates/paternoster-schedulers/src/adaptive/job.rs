@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Job: a request on its way through the device, and what its client pays for it (C1, C2).
+//! Jobs: each request on its way through the device, and those that go ahead of all others.
 //!
 //! ```text
 //! bind ─▶ lane ─▶ begins: its sort's estimate is charged ─▶ ends: what it took, or nothing
 //!          └─▶ ahead of all others, refused or let in ┘
 //! ```
 //!
-//! Each sort of request has a price, the mean time of those that have ended. It is charged when a
-//! request goes to the device, and corrected when it ends.
-//!
 //! # Invariants
 //! I1  A request dispatched in a turn, or as one of a sweep group, is counted there until it ends.
+//! I2  The requests that go ahead of all others are listed, the last inserted first.
 //!
 //! Source: C1, C2 of `docs/rules/adaptive.md`.
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::account::{CROWD, Ended, STREAM};
-use crate::adaptive::throughput_gain::{Access, sort_of};
-use paternoster_core::slab::NIL;
-use paternoster_core::time::Nanos;
-use paternoster_core::{QueueView, Request, RequestId};
+use alloc::vec::Vec;
+use core::mem::{replace, take};
 
-/// C1: the assumed cost of a request of whose sort none has ended yet, in ns.
-const UNKNOWN_PRICE: u64 = 1000;
+use crate::adaptive::account::STREAM;
+use paternoster_core::RequestId;
+use paternoster_core::list::{Links, List};
+use paternoster_core::slab::NIL;
 
 /// Where a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +44,7 @@ pub(super) struct Job {
     /// for it.
     pub(super) is_priced: bool,
     /// It counts as held by its client.
-    pub(super) is_bound: bool,
+    is_bound: bool,
     pub(super) sort: u8,
     pub(super) kind: u8,
     pub(super) client: u32,
@@ -60,89 +56,195 @@ pub(super) struct Job {
     pub(super) estimate: i64,
 }
 
-impl Paternoster {
-    /// The assumed cost of a request, in ns.
-    pub(super) fn price_of(&self, request: &Request, access: Access) -> u64 {
-        self.price_of_sort(sort_of(request, access))
-    }
+/// All requests, by their slots.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    all: Vec<Job>,
+    /// Requests that the device refused, or that were let in ahead of all others.
+    bypass: List,
+    bypass_links: Links,
+}
 
-    fn price_of_sort(&self, sort: u8) -> u64 {
-        match self.prices[usize::from(sort)] {
-            0 => UNKNOWN_PRICE,
-            price => price,
+impl Jobs {
+    /// Room for this many requests.
+    pub(super) fn with_capacity(requests: u32) -> Jobs {
+        Jobs {
+            all: (0..requests).map(|_| Job::default()).collect(),
+            bypass: List::new(),
+            bypass_links: Links::with_capacity(requests),
         }
     }
 
-    /// A request goes, not yet as part of a turn. Returns what its client is charged for now.
     #[inline(always)]
-    pub(super) fn begin_job(
-        &mut self,
-        request: RequestId,
-        gone: &Request,
-        sort: u8,
-        kind: usize,
-    ) -> i64 {
-        let estimate = i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX);
-        let job = &mut self.jobs[request.index() as usize];
-        (job.stage, job.first, job.is_priced) = (Stage::Flying, false, false);
-        (job.sort, job.kind, job.sweep_group) = (sort, u8::from(kind == STREAM), NIL);
-        (job.epoch, job.estimate) = (self.learn.epoch, estimate);
-        if self.charges_costs() { self.charge_cost(request, gone, sort) } else { estimate }
+    pub(super) fn at(&self, request: RequestId) -> &Job {
+        &self.all[request.index() as usize]
     }
 
-    /// Where there are seats a request counts as part of a turn, or of a sweep group.
-    #[inline(never)]
-    pub(super) fn go_in_turn(&mut self, client: u32, request: RequestId) {
-        let job = self.jobs[request.index() as usize];
-        let kind = usize::from(job.kind);
-        let first = self.seats.dispatched(self.holder_of(client, kind), job.estimate);
-        let sweep_group = if kind == CROWD { self.group_of(client) } else { NIL };
-        self.sweep_groups.count(sweep_group, 1);
-        let job = &mut self.jobs[request.index() as usize];
+    #[inline(always)]
+    fn at_mut(&mut self, request: RequestId) -> &mut Job {
+        &mut self.all[request.index() as usize]
+    }
+
+    pub(super) fn all(&self) -> &[Job] {
+        &self.all
+    }
+
+    #[inline(always)]
+    pub(super) fn client_of(&self, request: RequestId) -> u32 {
+        self.at(request).client
+    }
+
+    #[inline(always)]
+    pub(super) fn waits(&self, request: RequestId) -> bool {
+        self.at(request).stage == Stage::Waiting
+    }
+
+    /// A request is this client's from now on. Its other data are set when it goes to the device.
+    #[inline(always)]
+    pub(super) fn bind(&mut self, request: RequestId, client: u32) {
+        let job = self.at_mut(request);
+        (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
+    }
+
+    /// A request is in its client's lane.
+    #[inline(always)]
+    pub(super) fn wait(&mut self, request: RequestId) {
+        self.at_mut(request).stage = Stage::Waiting;
+    }
+
+    /// A request goes next, ahead of all others.
+    pub(super) fn push_first(&mut self, request: RequestId) {
+        self.at_mut(request).stage = Stage::Bypassing;
+        self.bypass.push_front(&mut self.bypass_links, request.index());
+    }
+
+    /// The request that goes ahead of all others; it is here no more.
+    #[inline(always)]
+    pub(super) fn pop_first(&mut self) -> Option<RequestId> {
+        if self.bypass.is_empty() {
+            return None;
+        }
+        let request = RequestId::from_index(self.bypass.pop_front(&mut self.bypass_links)?);
+        self.at_mut(request).stage = Stage::Elsewhere;
+        Some(request)
+    }
+
+    /// How many go ahead of all others.
+    pub(super) const fn bypassing(&self) -> u32 {
+        self.bypass.len()
+    }
+
+    /// A request leaves without being dispatched. Returns where it was.
+    pub(super) fn leave(&mut self, request: RequestId) -> Stage {
+        let stage = replace(&mut self.at_mut(request).stage, Stage::Elsewhere);
+        if stage == Stage::Bypassing {
+            self.bypass.remove(&mut self.bypass_links, request.index());
+        }
+        stage
+    }
+
+    /// A request goes to the device, charged `charge`, which may be final; not yet as part of a
+    /// turn.
+    #[inline(always)]
+    pub(super) fn begin(
+        &mut self,
+        request: RequestId,
+        (sort, kind): (u8, usize),
+        (charge, is_priced): (i64, bool),
+        epoch: u32,
+    ) {
+        let job = self.at_mut(request);
+        (job.stage, job.first, job.is_priced) = (Stage::Flying, false, is_priced);
+        (job.sort, job.kind, job.sweep_group) = (sort, u8::from(kind == STREAM), NIL);
+        (job.epoch, job.estimate) = (epoch, charge);
+    }
+
+    /// It goes as part of a turn, or of a sweep group (I1).
+    pub(super) fn take_turn(&mut self, request: RequestId, first: bool, sweep_group: u32) {
+        let job = self.at_mut(request);
         (job.first, job.sweep_group) = (first, sweep_group);
     }
 
-    /// A request goes to the device ahead of all others.
-    pub(super) fn fly_past(&mut self, view: &mut QueueView, request: RequestId) {
-        let now = view.exact_now();
-        let client = self.jobs[request.index() as usize].client;
-        self.present.add(client);
-        let gone = view.request(request);
-        let sort = sort_of(gone, self.clients[client as usize].access());
-        let estimate = self.begin_job(request, gone, sort, CROWD);
-        if self.seats.most.is_some() {
-            let sweep_group = self.group_of(client);
-            self.sweep_groups.count(sweep_group, 1);
-            self.jobs[request.index() as usize].sweep_group = sweep_group;
-        }
-        // What the throttle has released was charged there.
-        let estimate = if view.request(request).is_past_throttle() { 0 } else { estimate };
-        self.accounts.bypass(client, estimate, now);
-        self.count_busy(now);
-        let job = &mut self.jobs[request.index() as usize];
-        job.estimate = estimate;
-        job.is_priced |= view.request(request).is_past_throttle();
+    /// The throttle has charged for it.
+    pub(super) fn is_paid(&mut self, request: RequestId) {
+        let job = self.at_mut(request);
+        (job.estimate, job.is_priced) = (0, true);
     }
 
-    /// A request has left the device without a measurement.
-    #[inline(never)]
-    pub(super) fn drop_job(&mut self, request: RequestId, now: Nanos) {
-        self.end_job(request, 0, now);
-    }
-
-    /// A request has left the device: its charge becomes what it took.
+    /// A request has left the device.
     #[inline(always)]
-    pub(super) fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> (Job, Ended) {
-        let job = &mut self.jobs[request.index() as usize];
+    pub(super) fn end(&mut self, request: RequestId) -> Job {
+        let job = self.at_mut(request);
         job.stage = Stage::Elsewhere;
-        let job = *job;
-        self.sweep_groups.count(job.sweep_group, -1);
-        let ended = self.accounts.end(job.client, job.estimate, took);
-        self.served += took;
-        if ended.flying == 0 {
-            self.busy = self.busy_until(now);
-            self.busy_since = None;
+        *job
+    }
+
+    /// A request is no client's from now on. Returns the client that held it, and whether it was in
+    /// the device.
+    #[inline(always)]
+    pub(super) fn release(&mut self, request: RequestId) -> (Option<u32>, bool) {
+        let job = self.at_mut(request);
+        let holder = take(&mut job.is_bound).then_some(job.client);
+        (holder, replace(&mut job.stage, Stage::Elsewhere) == Stage::Flying)
+    }
+
+    /// Verifies I2.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let bypassing = self.all.iter().filter(|job| job.stage == Stage::Bypassing).count();
+        if bypassing != self.bypass.len() as usize {
+            return Err("jobs I2: more or fewer go ahead of all others than are known");
         }
-        (job, ended)
+        self.bypass.check(&self.bypass_links)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adaptive::account::CROWD;
+
+    const REQUESTS: [RequestId; 3] =
+        [RequestId::from_index(0), RequestId::from_index(1), RequestId::from_index(2)];
+
+    /// I2: does the last that was let in go first, and none that has left?
+    #[test]
+    fn i2_the_last_let_in_goes_first() {
+        let mut jobs = Jobs::with_capacity(3);
+        for request in REQUESTS {
+            jobs.bind(request, 7);
+            jobs.push_first(request);
+        }
+        assert_eq!((jobs.leave(REQUESTS[1]), jobs.bypassing()), (Stage::Bypassing, 2));
+        assert_eq!(jobs.check(), Ok(()));
+        assert_eq!(
+            [(); 3].map(|()| jobs.pop_first()),
+            [Some(REQUESTS[2]), Some(REQUESTS[0]), None]
+        );
+        assert_eq!(jobs.leave(REQUESTS[1]), Stage::Elsewhere);
+    }
+
+    /// Is a request in the device from its dispatch to its end, with what it was charged, and held
+    /// until it is released, once?
+    #[test]
+    fn a_request_is_held_until_it_is_released() {
+        let mut jobs = Jobs::with_capacity(1);
+        let request = REQUESTS[0];
+        jobs.bind(request, 7);
+        jobs.wait(request);
+        assert!(jobs.waits(request) && jobs.client_of(request) == 7);
+        jobs.begin(request, (3, CROWD), (500, false), 9);
+        jobs.take_turn(request, true, 2);
+        let job = jobs.end(request);
+        assert_eq!((job.sort, job.estimate, job.epoch, job.first), (3, 500, 9, true));
+        assert_eq!(job.sweep_group, 2);
+        assert_eq!(
+            [jobs.release(request), jobs.release(request)],
+            [(Some(7), false), (None, false)]
+        );
+        jobs.bind(request, 8);
+        jobs.begin(request, (3, STREAM), (500, false), 9);
+        jobs.is_paid(request);
+        assert!(jobs.at(request).is_priced && jobs.at(request).estimate == 0);
+        assert_eq!(jobs.release(request), (Some(8), true));
     }
 }

@@ -34,14 +34,17 @@
 //! their ends, since gains go by device time (see `throughput_gain.rs`); probation; the gaps of
 //! `arms.rs`.
 
-use crate::adaptive::Paternoster;
 use crate::adaptive::arms::Arms;
-use crate::adaptive::seats::Setting;
-use crate::adaptive::throughput_gain::Tally;
-use crate::adaptive::workload_mix::{COUNT_EVERY, WorkloadMix};
+use crate::adaptive::seats::{Seats, Setting};
+use crate::adaptive::throughput_gain::{Did, Tally};
+use crate::adaptive::workload_mix::{Census, WorkloadMix};
 use paternoster_core::QueueView;
 use paternoster_core::time::Nanos;
 
+/// The interval between counts; a changed mix leads to a probe within this time.
+const COUNT_EVERY: Nanos = Nanos::from_millis(100);
+/// For this long at most, clients not yet known prevent probes.
+const STRANGE_MOST: Nanos = Nanos::from_secs(2);
 /// L3: log2(1.08) and, below, log2(0.97), the least gains for more order and for less.
 const GAIN_FOR_SEATS: i64 = 7277;
 /// log2(1.15): where there are no seeks and many requests run at once, clients that fell into step
@@ -93,6 +96,18 @@ const PATIENCE: u64 = 16;
 /// length of the one that was.
 const STALE_LEAST: Nanos = Nanos::from_secs(1);
 const STALE_PAUSE: u64 = 8;
+
+/// What the search looks at besides itself, when a request has ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Nanos,
+    /// For how long the device has been busy, and the mean device time of a request, in ns.
+    pub(super) busy: u64,
+    pub(super) mean_cost: u64,
+    /// The device has seeks, and takes this many commands.
+    pub(super) seeks: bool,
+    pub(super) depth: u32,
+}
 
 /// What the search is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -197,144 +212,140 @@ impl Learn {
     }
 }
 
-impl Paternoster {
+impl Learn {
     /// A request of a client goes to the device.
     pub(super) fn note_switch(&mut self, client: u32) {
-        let last = core::mem::replace(&mut self.learn.last, client);
-        self.learn.switches = self.learn.switches.saturating_add(u32::from(last != client));
+        let last = core::mem::replace(&mut self.last, client);
+        self.switches = self.switches.saturating_add(u32::from(last != client));
     }
 
     /// A request that was dispatched in `epoch` has ended.
-    pub(super) fn learn_from(
-        &mut self,
-        view: &QueueView,
-        epoch: u32,
-        sort: u8,
-        sectors: u32,
-        took: u64,
-    ) {
-        if epoch == self.learn.epoch {
+    pub(super) fn ended(&mut self, view: &QueueView, epoch: u32, did: Did) {
+        if epoch == self.epoch {
             let facts = view.facts();
-            self.learn.present.is_cached = facts.rotational && facts.write_cache;
-            self.learn.present.count(sort, sectors, took);
+            self.present.is_cached = facts.rotational && facts.write_cache;
+            self.present.count_one(did);
         }
     }
 
-    /// At the end of each request: is an epoch over, or a probe due?
-    #[inline]
-    pub(super) fn learn(&mut self, view: &mut QueueView) {
-        let now = view.exact_now();
+    /// At the end of each request, `mean_cost` being the device time of one: may an epoch be over,
+    /// or a probe due?
+    #[inline(always)]
+    pub(super) fn is_due(&self, seats: &Seats, mean_cost: u64, now: Nanos) -> bool {
         // While it is calm this is a stretch of rest, whose exact length is rarely computed: it is
         // not below this many of the least quanta.
-        let served = self.learn.present.served;
-        let rest_least = REST_LEAST.max(REST_EPOCHS * EPOCH_QUANTA * self.seats.quantum_least());
-        let is_short = || served < rest_least || served < self.epoch_length();
-        if now >= self.learn.calm_until || !is_short() {
-            self.learn_on(view, now);
-        }
+        let served = self.present.served;
+        let rest_least = REST_LEAST.max(REST_EPOCHS * EPOCH_QUANTA * seats.quantum_least());
+        let is_short = || served < rest_least || served < self.epoch_length(seats, mean_cost);
+        now >= self.calm_until || !is_short()
     }
 
+    /// The same, if something is due: goes on with the search. Sets the number of seats; returns
+    /// whether that is another one.
     #[inline(never)]
-    fn learn_on(&mut self, view: &mut QueueView, now: Nanos) {
-        self.learn_more(view, now);
-        self.learn.calm_until = self.learn.is_calm_until(self.seats.most.is_none());
+    pub(super) fn go_on(&mut self, seats: &mut Seats, now: &Moment, census: &mut Census) -> bool {
+        let before = seats.setting();
+        self.learn_more(seats, now, census);
+        self.calm_until = self.is_calm_until(seats.most.is_none());
+        seats.setting() != before
     }
 
-    fn learn_more(&mut self, view: &mut QueueView, now: Nanos) {
-        if now >= self.learn.next_count {
-            self.update_workload_mix(now, view.facts().rotational);
+    fn learn_more(&mut self, seats: &mut Seats, moment: &Moment, census: &mut Census) {
+        let now = moment.now;
+        if now >= self.next_count {
+            self.update_workload_mix(seats, moment, census);
         }
-        if core::mem::take(&mut self.learn.is_stale) {
-            self.drop_probe(view, now);
+        if core::mem::take(&mut self.is_stale) {
+            self.drop_probe(seats, moment, census);
         }
-        let resting = self.learn.phase == Phase::Rest;
-        if resting && self.begins_probe(view, now) {
+        let resting = self.phase == Phase::Rest;
+        if resting && self.begins_probe(seats, moment) {
             return;
         }
-        let passed = (now - self.learn.began).0;
-        let least = self.epoch_length();
-        let turns = self.turns_wanted().max(1);
+        let passed = (now - self.began).0;
+        let least = self.epoch_length(seats, moment.mean_cost);
+        let turns = self.turns_wanted(seats).max(1);
         if !resting && passed > PATIENCE * least.saturating_mul(turns) {
-            return self.end_probe(view, now, None);
+            return self.end_probe(seats, moment, None);
         }
-        if self.seats.most.is_none() && !self.learn.is_warm {
-            self.warm_up(now, least);
-        } else if self.is_hopeless(least) {
-            let gain = self.learn.base.gain_of_device(&self.learn.present);
-            self.end_probe(view, now, gain);
-        } else if self.learn.present.served >= least && self.had_turns() {
-            self.end_epoch(view, now);
+        if seats.most.is_none() && !self.is_warm {
+            self.warm_up(seats, moment, least);
+        } else if self.is_hopeless(seats, least) {
+            let gain = self.base.gain_of_device(&self.present);
+            self.end_probe(seats, moment, gain);
+        } else if self.present.served >= least && self.had_turns(seats) {
+            self.end_epoch(seats, moment);
         }
     }
 
     /// Waits until a disk's read-ahead from turns is used up, and until a client that was behind
     /// has caught up, with the device to itself: neither is this epoch's merit.
-    fn warm_up(&mut self, now: Nanos, least: u64) {
-        let parties = self.learn.mix.parties_of(true).min(MIXES_MOST);
-        let mixes = self.is_one_shared_stream() || self.learn.switches >= SWITCHES_EACH * parties;
-        let least = if self.learn.was_seated { least } else { 0 };
-        if self.learn.present.served >= least && mixes {
-            self.begin_counting(now);
-            self.learn.is_warm = true;
+    fn warm_up(&mut self, seats: &Seats, moment: &Moment, least: u64) {
+        let parties = self.mix.parties_of(true).min(MIXES_MOST);
+        let mixes = self.is_one_shared_stream() || self.switches >= SWITCHES_EACH * parties;
+        let least = if self.was_seated { least } else { 0 };
+        if self.present.served >= least && mixes {
+            self.begin_counting(seats, moment);
+            self.is_warm = true;
         }
     }
 
     /// Whether a tried setting is far worse, which a few turns are enough to show; among streams,
     /// which are all alike, a part of one. Checked at most once in a turn, or in such a part.
-    fn is_hopeless(&mut self, least: u64) -> bool {
-        if self.learn.phase != Phase::Changed || self.seats.most.is_none() {
+    fn is_hopeless(&mut self, seats: &Seats, least: u64) -> bool {
+        if self.phase != Phase::Changed || seats.most.is_none() {
             return false;
         }
-        let parts = HOPELESS_PARTS * self.learn.present.served / least;
-        let (seen, wanted) = if self.learn.mix.others > 0 {
+        let parts = HOPELESS_PARTS * self.present.served / least;
+        let (seen, wanted) = if self.mix.others > 0 {
             // Random clients are not alike: each has one turn.
-            let turns = self.seats.turns - self.learn.turns_before;
-            (turns, self.turns_wanted().max(HOPELESS_TURNS))
+            let turns = seats.turns - self.turns_before;
+            (turns, self.turns_wanted(seats).max(HOPELESS_TURNS))
         } else {
             (parts, 1)
         };
-        if parts == 0 || seen < wanted.max(self.learn.looked) {
+        if parts == 0 || seen < wanted.max(self.looked) {
             return false;
         }
-        self.learn.looked = seen + 1;
-        let gain = self.learn.base.gain_of_device(&self.learn.present);
+        self.looked = seen + 1;
+        let gain = self.base.gain_of_device(&self.present);
         gain.is_some_and(|gain| gain <= HOPELESS)
     }
 
     /// L3.
-    fn epoch_length(&self) -> u64 {
-        let quanta = self.quanta_wanted() * self.seats.quantum();
-        let least = EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * self.mean_cost);
-        let least = if self.is_luck() { least.max(EPOCH_OF_LUCK) } else { least };
-        if self.learn.phase == Phase::Rest { REST_EPOCHS * least } else { least }
+    fn epoch_length(&self, seats: &Seats, mean_cost: u64) -> u64 {
+        let quanta = self.quanta_wanted(seats) * seats.quantum();
+        let least = EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * mean_cost);
+        let least = if self.is_luck(seats) { least.max(EPOCH_OF_LUCK) } else { least };
+        if self.phase == Phase::Rest { REST_EPOCHS * least } else { least }
     }
 
     /// The first look at streams that have no seats is short: on a disk they lose nine tenths of
     /// their throughput while it lasts, and where less is at stake there are more looks.
-    const fn quanta_wanted(&self) -> u64 {
-        let Learn { phase, rounds, mix, .. } = &self.learn;
+    const fn quanta_wanted(&self, seats: &Seats) -> u64 {
+        let Learn { phase, rounds, mix, .. } = self;
         let is_first = matches!(phase, Phase::Base) && *rounds == 0;
-        if is_first && mix.others == 0 && self.seats.most.is_none() { 1 } else { EPOCH_QUANTA }
+        if is_first && mix.others == 0 && seats.most.is_none() { 1 } else { EPOCH_QUANTA }
     }
 
     /// Without seats a disk drive chooses between a stream, which costs it nothing, and random
     /// requests, which it passes over until they are old.
-    const fn is_luck(&self) -> bool {
-        let WorkloadMix { streams, others, .. } = self.learn.mix;
-        self.seats.tries && self.seats.most.is_none() && streams > 0 && others > 0
+    const fn is_luck(&self, seats: &Seats) -> bool {
+        let WorkloadMix { streams, others, .. } = self.mix;
+        seats.tries && seats.most.is_none() && streams > 0 && others > 0
     }
 
-    fn had_turns(&self) -> bool {
-        let turns = self.seats.turns - self.learn.turns_before;
-        self.seats.most.is_none() || turns >= self.turns_wanted()
+    fn had_turns(&self, seats: &Seats) -> bool {
+        let turns = seats.turns - self.turns_before;
+        seats.most.is_none() || turns >= self.turns_wanted(seats)
     }
 
-    fn turns_wanted(&self) -> u64 {
-        let WorkloadMix { others, .. } = self.learn.mix;
+    fn turns_wanted(&self, seats: &Seats) -> u64 {
+        let WorkloadMix { others, .. } = self.mix;
         // The idle class has its turns when there is time: the epoch does not wait for them.
-        let parties = self.learn.mix.parties_of(self.seats.everyone);
-        let parties = u64::from(parties.saturating_sub(self.learn.mix.idle));
-        if self.seats.most.is_none() {
+        let parties = self.mix.parties_of(seats.everyone);
+        let parties = u64::from(parties.saturating_sub(self.mix.idle));
+        if seats.most.is_none() {
             1
         } else if self.is_one_shared_stream() || parties < 2 {
             // There is no other party to give a seat up to.
@@ -349,185 +360,208 @@ impl Paternoster {
     /// All clients present are one shared stream: there is no other party to give a seat up to, or
     /// to switch to.
     const fn is_one_shared_stream(&self) -> bool {
-        self.learn.mix.together && self.learn.mix.parties_of(true) == 1
+        self.mix.together && self.mix.parties_of(true) == 1
     }
 
     /// Tries another setting, if one is due.
-    fn begins_probe(&mut self, view: &mut QueueView, now: Nanos) -> bool {
-        let learn = &mut self.learn;
-        if learn.mix.strange && now < learn.known_by {
+    fn begins_probe(&mut self, seats: &mut Seats, moment: &Moment) -> bool {
+        let Moment { now, seeks, depth, .. } = *moment;
+        if self.mix.strange && now < self.known_by {
             return false;
         }
-        let seeks = view.facts().rotational;
-        learn.goes_at_once = !seeks && view.facts().depth > 1;
-        let Some(tried) = learn.arms.due(learn.accepted, learn.mix, seeks, now) else {
+        self.goes_at_once = !seeks && depth > 1;
+        let Some(tried) = self.arms.due(self.accepted, self.mix, seeks, now) else {
             return false;
         };
-        (learn.tried, learn.phase) = (tried, Phase::Base);
-        (learn.probes, learn.probe_began) = (learn.probes + 1, now);
-        (learn.probation, learn.repeated, learn.rounds) = (0, 0, 0);
-        learn.chance = ANOTHER;
-        learn.changed = Tally::default();
+        (self.tried, self.phase) = (tried, Phase::Base);
+        (self.probes, self.probe_began) = (self.probes + 1, now);
+        (self.probation, self.repeated, self.rounds) = (0, 0, 0);
+        self.chance = ANOTHER;
+        self.changed = Tally::default();
         // Random clients may still profit from read-ahead of a time before the first stretch.
-        let is_new = learn.usual.is_none() && learn.mix.others > 0;
-        let setting = learn.accepted;
+        let is_new = self.usual.is_none() && self.mix.others > 0;
+        let setting = self.accepted;
         // Where there are seeks it may take a while until all arms have arrived.
-        self.seats.tries = view.facts().rotational;
-        self.begin_epoch(view, now, setting);
-        self.learn.was_seated |= is_new;
+        seats.tries = seeks;
+        self.begin_epoch(seats, moment, setting);
+        self.was_seated |= is_new;
         true
     }
 
-    fn begin_epoch(&mut self, view: &mut QueueView, now: Nanos, setting: Setting) {
-        self.learn.was_seated = self.seats.most.is_some();
-        if self.seats.setting() != setting {
-            self.seat(view, setting);
+    fn begin_epoch(&mut self, seats: &mut Seats, moment: &Moment, setting: Setting) {
+        self.was_seated = seats.most.is_some();
+        if seats.setting() != setting {
+            seats.set(setting);
         }
-        self.learn.epoch = self.learn.epoch.wrapping_add(1);
-        (self.learn.is_warm, self.learn.switches) = (false, 0);
-        self.begin_counting(now);
+        self.epoch = self.epoch.wrapping_add(1);
+        (self.is_warm, self.switches) = (false, 0);
+        self.begin_counting(seats, moment);
     }
 
-    fn begin_counting(&mut self, now: Nanos) {
-        let busy = self.busy_until(now);
-        let learn = &mut self.learn;
-        learn.present = Tally::default();
-        (learn.began, learn.busy_before) = (now, busy);
-        (learn.turns_before, learn.looked) = (self.seats.turns, 0);
+    fn begin_counting(&mut self, seats: &Seats, moment: &Moment) {
+        let Moment { now, busy, .. } = *moment;
+        self.present = Tally::default();
+        (self.began, self.busy_before) = (now, busy);
+        (self.turns_before, self.looked) = (seats.turns, 0);
     }
 
-    fn end_epoch(&mut self, view: &mut QueueView, now: Nanos) {
-        let busy = self.busy_until(now);
-        let learn = &mut self.learn;
-        let mut tally = core::mem::take(&mut learn.present);
-        (tally.elapsed, tally.busy) = ((now - learn.began).0, busy - learn.busy_before);
-        let (accepted, tried) = (learn.accepted, learn.tried);
-        match learn.phase {
-            Phase::Rest => self.end_rest(view, now, tally),
+    fn end_epoch(&mut self, seats: &mut Seats, moment: &Moment) {
+        let Moment { now, busy, .. } = *moment;
+        let mut tally = core::mem::take(&mut self.present);
+        (tally.elapsed, tally.busy) = ((now - self.began).0, busy - self.busy_before);
+        let (accepted, tried) = (self.accepted, self.tried);
+        match self.phase {
+            Phase::Rest => self.end_rest(seats, moment, tally),
             Phase::Base => {
-                learn.base = tally;
-                learn.phase = Phase::Changed;
-                self.begin_epoch(view, now, tried);
+                self.base = tally;
+                self.phase = Phase::Changed;
+                self.begin_epoch(seats, moment, tried);
             }
             Phase::Changed => {
-                learn.changed.add(&tally);
-                let gain = learn.base.gain(&learn.changed);
-                if learn.mix.others == 0 && gain.is_some_and(|gain| gain >= TWICE) {
+                self.changed.add(&tally);
+                let gain = self.base.gain(&self.changed);
+                if self.mix.others == 0 && gain.is_some_and(|gain| gain >= TWICE) {
                     // Streams that get twice as much need no second look before probation takes a
                     // third. With random requests present, a drive that orders its own queue is a
                     // matter of luck.
-                    return self.end_probe(view, now, gain);
+                    return self.end_probe(seats, moment, gain);
                 }
                 // So bad that it need not be tried again.
-                if gain.is_none_or(|gain| gain <= learn.least_gain(learn.accepted) - learn.doubt())
-                {
-                    return self.end_probe(view, now, gain);
+                if gain.is_none_or(|gain| gain <= self.least_gain(self.accepted) - self.doubt()) {
+                    return self.end_probe(seats, moment, gain);
                 }
-                learn.phase = Phase::Again;
-                self.begin_epoch(view, now, accepted);
+                self.phase = Phase::Again;
+                self.begin_epoch(seats, moment, accepted);
             }
             Phase::Again => {
-                let differ = learn.base.gain(&tally).map(i64::abs);
+                let differ = self.base.gain(&tally).map(i64::abs);
                 let alike = differ.is_none_or(|differ| differ <= ALIKE);
-                if !alike && learn.repeated < AGAIN_MOST {
-                    learn.repeated += 1;
-                    return self.begin_epoch(view, now, accepted);
+                if !alike && self.repeated < AGAIN_MOST {
+                    self.repeated += 1;
+                    return self.begin_epoch(seats, moment, accepted);
                 }
                 let differ = differ.unwrap_or(ANOTHER);
-                learn.chance = if learn.rounds == 0 { differ } else { learn.chance.max(differ) };
-                let behind = tally.gain(&learn.changed);
-                learn.base.add(&tally);
-                let before = learn.base.gain(&learn.changed);
+                self.chance = if self.rounds == 0 { differ } else { self.chance.max(differ) };
+                let behind = tally.gain(&self.changed);
+                self.base.add(&tally);
+                let before = self.base.gain(&self.changed);
                 let gain = before.zip(behind).map(|(one, other)| one.min(other));
                 let off =
-                    gain.map_or(i64::MAX, |gain| (gain - learn.least_gain(learn.accepted)).abs());
-                learn.rounds += 1;
-                let better = gain.is_some_and(|gain| gain > learn.least_gain(learn.accepted));
-                let hasty =
-                    better && learn.tried == Setting::Free && learn.rounds < ROUNDS_FOR_NONE;
-                if !hasty && off > learn.doubt() || learn.rounds >= ROUNDS_MOST {
-                    return self.end_probe(view, now, gain);
+                    gain.map_or(i64::MAX, |gain| (gain - self.least_gain(self.accepted)).abs());
+                self.rounds += 1;
+                let better = gain.is_some_and(|gain| gain > self.least_gain(self.accepted));
+                let hasty = better && self.tried == Setting::Free && self.rounds < ROUNDS_FOR_NONE;
+                if !hasty && off > self.doubt() || self.rounds >= ROUNDS_MOST {
+                    return self.end_probe(seats, moment, gain);
                 }
-                (learn.phase, learn.repeated) = (Phase::Changed, 0);
-                self.begin_epoch(view, now, tried);
+                (self.phase, self.repeated) = (Phase::Changed, 0);
+                self.begin_epoch(seats, moment, tried);
             }
         }
     }
 
     /// L3 and L5: the verdict, and when the next probe is.
-    fn end_probe(&mut self, view: &mut QueueView, now: Nanos, gain: Option<i64>) {
-        let learn = &mut self.learn;
-        let length = (now - learn.probe_began).0;
-        if gain.is_some_and(|gain| gain > learn.least_gain(learn.accepted)) {
-            learn.given_up = core::mem::replace(&mut learn.accepted, learn.tried);
-            learn.arms.accept(learn.given_up, now, length, gain.unwrap_or(0));
-            (learn.probation, learn.usual) = (PROBATION, None);
-            learn.changes += 1;
+    fn end_probe(&mut self, seats: &mut Seats, moment: &Moment, gain: Option<i64>) {
+        let now = moment.now;
+        let length = (now - self.probe_began).0;
+        if gain.is_some_and(|gain| gain > self.least_gain(self.accepted)) {
+            self.given_up = core::mem::replace(&mut self.accepted, self.tried);
+            self.arms.accept(self.given_up, now, length, gain.unwrap_or(0));
+            (self.probation, self.usual) = (PROBATION, None);
+            self.changes += 1;
         } else {
             // A long probe of a nearly equal setting need not delay the next one in proportion.
-            let round = length / u64::from(learn.rounds.max(1));
-            learn.arms.reject(learn.tried, now, round, gain);
+            let round = length / u64::from(self.rounds.max(1));
+            self.arms.reject(self.tried, now, round, gain);
         }
-        self.rest(view, now);
+        self.rest(seats, moment);
     }
 
     /// Gives up a probe that was begun with another mix, unless that happened recently.
-    fn drop_probe(&mut self, view: &mut QueueView, now: Nanos) {
-        let learn = &mut self.learn;
-        if learn.phase == Phase::Rest || now < learn.next_stale {
+    fn drop_probe(&mut self, seats: &mut Seats, moment: &Moment, census: &mut Census) {
+        let now = moment.now;
+        if self.phase == Phase::Rest || now < self.next_stale {
             return;
         }
         // So that clients that come and go do not keep probes from ever finishing.
-        let length = Nanos(STALE_PAUSE * (now - learn.probe_began).0);
-        learn.next_stale = now + STALE_LEAST.max(length);
-        learn.arms.next = now + COUNT_EVERY;
-        self.rest(view, now);
-        self.update_workload_mix(now, view.facts().rotational);
+        let length = Nanos(STALE_PAUSE * (now - self.probe_began).0);
+        self.next_stale = now + STALE_LEAST.max(length);
+        self.arms.next = now + COUNT_EVERY;
+        self.rest(seats, moment);
+        self.update_workload_mix(seats, moment, census);
     }
 
-    fn rest(&mut self, view: &mut QueueView, now: Nanos) {
-        self.learn.phase = Phase::Rest;
-        self.seats.tries = false;
-        let setting = self.learn.accepted;
-        self.begin_epoch(view, now, setting);
+    fn rest(&mut self, seats: &mut Seats, moment: &Moment) {
+        self.phase = Phase::Rest;
+        seats.tries = false;
+        let setting = self.accepted;
+        self.begin_epoch(seats, moment, setting);
     }
 
     /// A stretch of rest is over: does the accepted number keep its promise, and is the device
     /// unchanged?
-    fn end_rest(&mut self, view: &mut QueueView, now: Nanos, tally: Tally) {
-        let learn = &mut self.learn;
-        let kept = learn.base.gain(&tally);
-        if learn.probation > 0 {
-            learn.probation -= 1;
-            if kept.is_some_and(|gain| gain <= learn.least_gain(learn.given_up) - ALIKE) {
-                let broken = core::mem::replace(&mut learn.accepted, learn.given_up);
-                let length = (now - learn.probe_began).0;
-                learn.arms.reject(broken, now, length, kept);
-                learn.probation = 0;
-                return self.rest(view, now);
+    fn end_rest(&mut self, seats: &mut Seats, moment: &Moment, tally: Tally) {
+        let now = moment.now;
+        let kept = self.base.gain(&tally);
+        if self.probation > 0 {
+            self.probation -= 1;
+            if kept.is_some_and(|gain| gain <= self.least_gain(self.given_up) - ALIKE) {
+                let broken = core::mem::replace(&mut self.accepted, self.given_up);
+                let length = (now - self.probe_began).0;
+                self.arms.reject(broken, now, length, kept);
+                self.probation = 0;
+                return self.rest(seats, moment);
             }
         }
-        match &mut learn.usual {
-            None => learn.usual = Some(tally),
+        match &mut self.usual {
+            None => self.usual = Some(tally),
             Some(usual) => {
                 let off = usual.gain_of_device(&tally).unwrap_or(0);
-                let is_odd = off.abs() > ANOTHER && (off - learn.was_off).abs() <= ALIKE;
-                (learn.odd, learn.was_off) = (if is_odd { learn.odd + 1 } else { 0 }, off);
+                let is_odd = off.abs() > ANOTHER && (off - self.was_off).abs() <= ALIKE;
+                (self.odd, self.was_off) = (if is_odd { self.odd + 1 } else { 0 }, off);
                 if off.abs() <= ANOTHER {
                     usual.blend(&tally);
                 }
-                if learn.odd >= ODD_MOST {
-                    (learn.odd, learn.usual) = (0, None);
-                    learn.arms.forget(now);
+                if self.odd >= ODD_MOST {
+                    (self.odd, self.usual) = (0, None);
+                    self.arms.forget(now);
                 }
             }
         }
-        self.learn.was_seated = false;
-        self.begin_counting(now);
+        self.was_seated = false;
+        self.begin_counting(seats, moment);
     }
-}
 
-impl Learn {
+    /// Counts the active clients. A changed mix is tried out soon.
+    fn update_workload_mix(&mut self, seats: &mut Seats, moment: &Moment, census: &mut Census) {
+        let Moment { now, seeks, .. } = *moment;
+        let mix = census.count(now);
+        seats.parties = mix.parties_of(seats.everyone);
+        seats.all_random = mix.streams == 0;
+        self.next_count = now + COUNT_EVERY;
+        // The mix or the times may have changed: what is due is checked again.
+        self.arms.quiet_until = Nanos::ZERO;
+        // Without seeks a random client is just one more, not a separate question.
+        let is_of_another_kind = seeks && mix.kind() != self.mix.kind();
+        if self.phase != Phase::Rest {
+            self.is_stale |= is_of_another_kind;
+            return;
+        }
+        if !self.mix.strange {
+            self.known_by = now + STRANGE_MOST;
+        }
+        let was = core::mem::replace(&mut self.mix, mix);
+        if was.kind() != mix.kind() || was.parties() != mix.parties() {
+            self.usual = None;
+        }
+        let at = now + COUNT_EVERY;
+        let is_known = is_of_another_kind && self.arms.turn_to(mix, was, self.accepted, at);
+        if (is_of_another_kind || mix.is_another(self.tried_with, seeks)) && !is_known {
+            self.tried_with = mix;
+            self.arms.try_all(now, at);
+        }
+    }
+
     /// Everything is to be learned anew, without a limit until then.
     pub(super) fn stop(&mut self) {
         let Learn { epoch, probes, changes, .. } = *self;

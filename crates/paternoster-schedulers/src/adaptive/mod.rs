@@ -20,6 +20,19 @@
 //! end   ─▶ account: the real price ─▶ access pattern: expected again until … ─▶ learn: epoch over?
 //! ```
 //!
+//! Each concept is a part with a file of its own, to be read and tested alone. `account` knows what
+//! each client has had, `clients` what waits of it, with its `access_pattern`, `job` where each
+//! request is. `pricing` (with `costs` and `even`) says what a request is charged, `device_time`
+//! what the device did. `choose` says who goes next and for whom a slot is kept, on `credit`;
+//! `depth` and `gate` whether it may. `seats`, held by `parties` and paid for by `seat_time`, limit
+//! streams; `cooperate` (with `shared_stream`) and `sweep_group` find those that share one, and
+//! `kinds` sorts clients by that. `learn` (with `arms`, `workload_mix` and `throughput_gain`) tries
+//! numbers of seats. `watchdog` judges all that, with the `pause` of each wait; `explain` and
+//! `audit` look on. Settings are in `tunables` and `knobs`.
+//!
+//! [`Paternoster`] is the wiring: parts answer, and it acts, in `arrive` and `members` (the first
+//! line above) and in `turn` (the others).
+//!
 //! The requests of one client go in sector order, from the last one on, and by age when they are
 //! too old.
 //!
@@ -34,17 +47,26 @@
 mod access_pattern;
 mod account;
 mod arms;
+mod arrive;
 mod audit;
 mod choose;
+mod clients;
 mod cooperate;
 mod costs;
+mod credit;
 mod depth;
+mod device_time;
 mod even;
 mod explain;
-mod face;
 mod gate;
 mod job;
+mod kinds;
+mod knobs;
 mod learn;
+mod members;
+mod parties;
+mod pause;
+mod pricing;
 mod seat_time;
 mod seats;
 mod shared_stream;
@@ -53,146 +75,74 @@ mod sweep_group;
 mod tests;
 mod throughput_gain;
 mod tunables;
+mod turn;
 mod watchdog;
 mod workload_mix;
 
-use alloc::vec::Vec;
-use core::mem::offset_of;
+use core::fmt;
+use core::hint::black_box;
 
-use paternoster_core::list::{Links, List};
-use paternoster_core::pick::lane::{Lane, LaneSpace};
-use paternoster_core::pick::positions::Positions;
+use paternoster_core::elevator::{
+    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
+};
+use paternoster_core::event::Note;
+use paternoster_core::ratio::ONE;
 use paternoster_core::time::Nanos;
-use paternoster_core::{ClientId, QueueView, RequestId};
+use paternoster_core::{self as library, Bio, Flags, Op, RequestId};
+use paternoster_core::{ClientId, QueueView};
 
-use access_pattern::AccessPattern;
-use account::{Accounts, CROWD, STREAM};
-use choose::Reservation;
+use access_pattern::blend;
+use account::{Accounts, STREAM};
+use clients::Clients;
 use cooperate::Cooperation;
-use costs::Costs;
+use credit::Credit;
 use depth::Depth;
-use even::Even;
+use device_time::DeviceTime;
+use explain::Obstacle;
 use gate::Gate;
-use job::{Job, Stage};
-use learn::Learn;
+use job::{Job, Jobs, Stage};
+use learn::{Learn, Phase};
+use parties::Holder;
+use pricing::Pricing;
 use seat_time::SeatTime;
 use seats::Seats;
-use shared_stream::SharedStreams;
 use sweep_group::SweepGroups;
-use throughput_gain::{Access, SORTS};
+use throughput_gain::Did;
 use tunables::Tunables;
 use watchdog::Watchdog;
 use workload_mix::Present;
 
-/// After this time a request is its client's next one, whatever its sector.
-const AGE_MOST: Nanos = Nanos::from_millis(500);
 /// A flush charges its owner at most as much as a long turn.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
 /// With fewer clients than this, their data is in the cache anyway.
 const FEW: usize = 256;
-/// The priority level at which the weight counts as it is.
-const LEVEL_PLAIN: u32 = 4;
-
-/// The data of a client, in two cache lines: its access patterns come first, and the second line
-/// has what a dispatch needs.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C, align(64))]
-struct Client {
-    pattern: AccessPattern,
-    lane: Lane,
-    owed_soon: u32,
-    /// The sector after its last request.
-    head: u64,
-    /// The kind as which its requests wait.
-    is_stream: bool,
-    /// It is in a shared stream (see `cooperate.rs`).
-    is_together: bool,
-    /// Its only request came after a pause, in which it had less than all waiting clients: it is a
-    /// interactive client.
-    is_interactive: bool,
-    /// It is in the list of expected clients, and this many of its requests may have a slot kept.
-    is_missed: bool,
-}
-
-const _: () = assert!(offset_of!(Client, lane) >= 64 && size_of::<Client>() == 128);
-
-impl Client {
-    const fn kind(&self) -> usize {
-        if self.is_stream { STREAM } else { CROWD }
-    }
-
-    const fn access(&self) -> Access {
-        match (self.is_together, self.pattern.is_stream) {
-            (true, _) => Access::Together,
-            (false, true) => Access::Sequential,
-            (false, false) => Access::Random,
-        }
-    }
-
-    /// It reads sequentially, alone or with others.
-    const fn reads_on(&self) -> bool {
-        self.is_together || self.pattern.is_stream
-    }
-}
 
 /// The paternoster scheduler.
 #[derive(Debug)]
 pub struct Paternoster {
     tunables: Tunables,
     accounts: Accounts,
-    clients: Vec<Client>,
-    jobs: Vec<Job>,
-    lanes: LaneSpace,
-    /// Requests that the device refused, or that were let in ahead of all others.
-    bypass: List,
-    bypass_links: Links,
-    /// Clients that have nothing waiting and whose next request is expected; and for how many of
-    /// their requests a slot may be kept.
-    expected: List,
-    expected_links: Links,
-    total_expected: u32,
-    /// Interactive clients, in the order of their arrival.
-    interactive: List,
-    interactive_links: Links,
+    clients: Clients,
+    jobs: Jobs,
     /// Clients that were active at the last count or since.
     present: Present,
     /// The commands that the device takes, and how many of them are used.
     depth: Depth,
     /// What is owed to clients that have nothing waiting.
     gate: Gate,
-    /// Mean device time by sort of request, and of all requests, in ns.
-    prices: [u64; SORTS],
-    mean_cost: u64,
-    /// C5: what is charged where the device is full.
-    costs: Costs,
-    /// C6: what random requests cost on a disk.
-    even: Even,
-    /// R4: what may be idled away, in ns; below zero it is overdrawn.
-    credit: i64,
-    keeping: Option<Reservation>,
-    /// How long a slot was kept free while requests waited.
-    kept_time: u64,
-    interactive_until: Nanos,
-    /// Time with something in the device; since when there has been something.
-    busy: u64,
-    busy_since: Option<Nanos>,
-    /// Device time of all requests that have ended.
-    served: i64,
-    /// How much of it was charged to clients that have left.
-    departed: i64,
+    /// What requests cost.
+    pricing: Pricing,
+    /// What may be idled away.
+    credit: Credit,
+    device_time: DeviceTime,
     seats: Seats,
     seat_time: SeatTime,
     learn: Learn,
     watchdog: Watchdog,
-    /// Which clients go in step; and the last positions of all clients, by group, to find that out.
-    shared_streams: SharedStreams,
-    positions: Positions,
-    cooperation: Vec<Cooperation>,
+    /// Which clients go in step.
+    cooperation: Cooperation,
     /// The clients that go in sector order together, where there are seats.
     sweep_groups: SweepGroups,
-    /// A rule to break on purpose.
-    #[cfg(test)]
-    sabotage: watchdog::Sabotage,
 }
 
 impl Default for Paternoster {
@@ -201,249 +151,398 @@ impl Default for Paternoster {
     }
 }
 
+/// How much room a view asks for, and for which device.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    requests: u32,
+    clients: u32,
+    groups: u32,
+    /// The number of the group that all others are in.
+    root: u32,
+    depth: u32,
+    rotational: bool,
+}
+
 impl Paternoster {
     /// A paternoster without a queue.
     #[must_use]
     pub fn new() -> Paternoster {
+        let none =
+            Room { requests: 0, clients: 0, groups: 0, root: 0, depth: 1, rotational: false };
+        Paternoster::with_room(Tunables::default(), none)
+    }
+
+    fn with_room(tunables: Tunables, room: Room) -> Paternoster {
+        let Room { requests, clients, groups, root, depth, rotational } = room;
         Paternoster {
-            tunables: Tunables::default(),
-            accounts: Accounts::new(0, 0, 0),
-            clients: Vec::new(),
-            jobs: Vec::new(),
-            lanes: LaneSpace::with_capacity(0),
-            bypass: List::new(),
-            bypass_links: Links::with_capacity(0),
-            expected: List::new(),
-            expected_links: Links::with_capacity(0),
-            total_expected: 0,
-            interactive: List::new(),
-            interactive_links: Links::with_capacity(0),
-            present: Present::new(0),
-            depth: Depth::new(1),
-            gate: Gate::new(0),
-            prices: [0; SORTS],
-            mean_cost: 0,
-            costs: Costs::new(1, false),
-            even: Even::new(0, false),
-            credit: 0,
-            keeping: None,
-            kept_time: 0,
-            interactive_until: Nanos::ZERO,
-            busy: 0,
-            busy_since: None,
-            served: 0,
-            departed: 0,
+            tunables,
+            accounts: Accounts::new(clients, groups, root),
+            clients: Clients::with_capacity(clients, requests),
+            jobs: Jobs::with_capacity(requests),
+            present: Present::new(clients),
+            depth: Depth::new(depth),
+            gate: Gate::new(groups),
+            pricing: Pricing::new(clients, depth, rotational),
+            credit: Credit::default(),
+            device_time: DeviceTime::default(),
             seats: Seats::default(),
             seat_time: SeatTime::default(),
             learn: Learn::default(),
             watchdog: Watchdog::default(),
-            shared_streams: SharedStreams::new(0),
-            positions: Positions::new(0, 0),
-            cooperation: Vec::new(),
-            sweep_groups: SweepGroups::new(0, 0),
-            #[cfg(test)]
-            sabotage: watchdog::Sabotage::default(),
+            cooperation: Cooperation::new(clients, groups),
+            sweep_groups: SweepGroups::new(groups, requests),
+        }
+    }
+}
+
+impl Elevator for Paternoster {
+    fn traits(&self) -> Traits {
+        Traits {
+            admits_in_turn: true,
+            merges_front: true,
+            inserts_at_head: true,
+            drain_place: Place::Tail,
+            ..Traits::mq("paternoster")
         }
     }
 
-    /// Requests that wait in lanes.
-    fn waiting(&self) -> u32 {
-        let (queued, _) = self.accounts.totals();
-        queued[CROWD] + queued[STREAM]
+    fn attach(&mut self, view: &mut QueueView) {
+        let (limits, facts) = (*view.limits(), view.facts());
+        let room = Room {
+            requests: view.request_slots(),
+            clients: limits.clients,
+            groups: limits.groups,
+            root: view.root().index(),
+            depth: facts.depth,
+            rotational: facts.rotational,
+        };
+        #[cfg(test)]
+        let sabotage = self.watchdog.sabotage;
+        *self = Paternoster::with_room(self.tunables, room);
+        #[cfg(test)]
+        {
+            self.watchdog = Watchdog::to_bark_at(sabotage);
+        }
+        let takes = view.facts().depth;
+        self.depth.limit(takes, self.tunables.depth_max, view.exact_now());
     }
 
-    fn client_of(&self, request: RequestId) -> u32 {
-        self.jobs[request.index() as usize].client
+    /// No client may hold more than its share of the requests: otherwise one that comes later would
+    /// wait for a request, whatever its weight.
+    fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
+        let most = view.nr_requests();
+        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
+            Admission::AtMost(1)
+        } else {
+            Admission::Normal
+        }
     }
 
-    fn waits(&self, request: RequestId) -> bool {
-        self.jobs[request.index() as usize].stage == Stage::Waiting
+    /// A client that is refused, or finds no free request, will sleep for one: it counts among
+    /// those that share the requests, even if it holds none.
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
+        let admission = self.would_admit(view, client, op, flags);
+        if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
+            self.accounts.ask(client.index());
+        }
+        admission
     }
 
-    fn id_of(&self, view: &QueueView, client: u32) -> Option<ClientId> {
-        view.client_id(client)
+    /// With thousands of clients, none of this client's data is in the processor's cache.
+    /// Everything that will be needed is prefetched together, while the bio is examined, not piece
+    /// by piece.
+    fn bio_comes(&mut self, _: &mut QueueView, bio: &Bio) {
+        if self.clients.all().len() < FEW {
+            return;
+        }
+        let client = bio.client.index();
+        black_box(self.clients.touch(client) + self.accounts.touch(client));
     }
 
-    /// Something is in the device from now on.
-    fn count_busy(&mut self, now: Nanos) {
-        self.busy_since.get_or_insert(now);
-        self.watchdog.goes();
+    /// By account, as for dispatch: where requests are few, a client that gets one is served next.
+    /// Between different classes the one that has slept longer goes first, so that the lower class
+    /// gets its turn too.
+    fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
+        self.accounts.has_had_less(one.index(), other.index())
     }
 
-    fn busy_until(&self, now: Nanos) -> u64 {
-        self.busy + self.busy_since.map_or(0, |since| (now - since).0)
+    fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
+        let alike = view.request(request).is_sync() || !bio.is_sync();
+        // A request that is still in its client's plug has not been inserted yet.
+        let grows =
+            self.jobs.waits(request) || view.request(request).stage() == library::Stage::Plugged;
+        alike && grows && self.jobs.client_of(request) == bio.client.index()
     }
 
-    /// R1: what the end of a request says about its client; `latency` is how long it was in the
-    /// device, and the least time of its sort.
-    #[inline(always)]
-    fn open_window(&mut self, client: u32, now: Nanos, latency: [u64; 2], took: u64) {
+    fn may_absorb(&self, view: &QueueView, request: RequestId, next: RequestId) -> bool {
+        let (one, other) = (view.request(request), view.request(next));
+        let plain = self.jobs.at(next).stage != Stage::Bypassing;
+        let same = self.jobs.client_of(request) == other.client().index();
+        plain && same && self.jobs.waits(request) && one.is_sync() == other.is_sync()
+    }
+
+    fn bind(&mut self, view: &mut QueueView, request: RequestId) {
+        let client = view.request(request).client().index();
+        self.jobs.bind(request, client);
+        self.accounts.hold(client, 1);
+        self.accounts.ask_no_more(client);
+    }
+
+    fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {
+        let client = self.jobs.client_of(request);
+        if position == Position::Head {
+            self.jobs.push_first(request);
+        } else {
+            self.arrive(view, request, client);
+        }
+    }
+
+    fn grown(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        if !self.jobs.waits(request) {
+            return;
+        }
+        let client = self.jobs.client_of(request);
+        self.accounts.ask_no_more(client);
+        match side {
+            Side::Back => {
+                let end = view.request(request).end();
+                self.clients.at_mut(client).pattern.grown(end);
+                self.cooperation.move_on(client, self.accounts.group_of(client), end);
+            }
+            Side::Front => {
+                self.clients.resort(view, client, request);
+                self.sweep_groups.resort(view, &self.accounts, client, request);
+            }
+        }
+    }
+
+    fn shrunk(&mut self, view: &mut QueueView, request: RequestId, side: Side) {
+        if side == Side::Front && self.jobs.waits(request) {
+            let client = self.jobs.client_of(request);
+            self.clients.resort(view, client, request);
+            self.sweep_groups.resort(view, &self.accounts, client, request);
+        }
+    }
+
+    fn absorbed(&mut self, view: &mut QueueView, survivor: RequestId, gone: RequestId) {
+        let client = self.jobs.client_of(gone);
+        let both = self.jobs.waits(survivor) && self.jobs.waits(gone);
+        if !both || client != self.jobs.client_of(survivor) {
+            return self.take(gone);
+        }
+        self.clients.absorb(view, client, survivor, gone);
+        let kind = self.clients.at(client).kind();
+        if self.seats.most.is_some() {
+            self.sweep_groups.remove(self.accounts.group_of(client), gone);
+        }
+        self.accounts.leave(client, kind);
+        self.clients.set_interactive(client, false);
+        self.jobs.leave(gone);
+    }
+
+    fn neighbour(&self, _: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.clients.lanes().former(request),
+            Side::Back => self.clients.lanes().latter(request),
+        }
+    }
+
+    fn pick(&mut self, view: &mut QueueView) -> Pick {
+        self.choose(view)
+    }
+
+    fn started(&mut self, view: &mut QueueView, request: RequestId) {
+        // Under legacy rules this call alone tells that a refused request comes again.
+        if self.jobs.at(request).stage == Stage::Elsewhere {
+            self.fly_past(view, request);
+        }
+    }
+
+    fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
+        let job = *self.jobs.at(request);
+        if job.stage == Stage::Flying {
+            self.drop_job(request, view.exact_now());
+            let (accounts, kind) = (&self.accounts, usize::from(job.kind));
+            let holder = Holder::of(accounts, &self.cooperation, job.client, kind);
+            self.seats.ended(holder, false, -job.estimate, (0, 0));
+        }
+    }
+
+    fn completed(&mut self, view: &mut QueueView, request: RequestId, served: Nanos) {
+        let Job { stage, is_priced, estimate, sort, client, .. } = *self.jobs.at(request);
+        if stage != Stage::Flying {
+            return;
+        }
+        let now = view.exact_now();
+        // The charge that was set at dispatch, if that was final (C5); otherwise the time that it
+        // took, or that its kind takes (C6).
+        let took = self.pricing.even.charge(client, sort, served.0);
+        let charge = if is_priced { estimate } else { i64::try_from(took).unwrap_or(i64::MAX) };
+        let took = charge.unsigned_abs();
+        #[cfg(test)]
+        let charge = self.watchdog.sabotaged_charge(client, charge);
+        let (job, ended) = self.end_job(request, charge, now);
+        let gone = view.request(request);
+        let (latency, sectors) = ((now - gone.issued()).0, gone.sectors());
+        self.pricing.ended(job.sort, served.0);
+        if self.seats.most.is_none() {
+            self.seats.cost = blend(self.seats.cost, served.0, 4);
+            self.seats.latency = blend(self.seats.latency, latency, 4);
+        } else {
+            // A turn is measured in time, whatever its requests cost.
+            let time = i64::try_from(served.0).unwrap_or(i64::MAX);
+            let off = if is_priced { 0 } else { time - job.estimate };
+            let did = (served.0, u64::from(sectors));
+            let (accounts, kind) = (&self.accounts, usize::from(job.kind));
+            let holder = Holder::of(accounts, &self.cooperation, client, kind);
+            self.seats.ended(holder, job.first, off, did);
+        }
+        self.credit.earn(served.0, self.tunables.strictness);
+        let least = self.gate.ended(job.sort, latency);
+        if self.pricing.costs.ended(gone, job.sort, now, [latency, least]) {
+            let is_free = self.seats.most.is_none()
+                && self.learn.phase == Phase::Rest
+                && !self.watchdog.has_fallen();
+            self.pricing.costs.end(now, is_free);
+        }
+        // R1: the holder of the only seat is waited for as long as a change would cost.
         let has_seats = self.seats.most.is_some();
-        let limit = if has_seats { self.seats.patience_for(self.leader_of(client)) } else { 0 };
-        let own = &mut self.clients[client as usize];
-        let [latency, least] = latency;
-        own.pattern.ended(now, latency, took, limit);
-        own.pattern.compare(latency, least);
-        let comes = own.pattern.expected > 0;
-        let until = if comes { own.pattern.window } else { Nanos::ZERO };
-        let (was_missed, is_missed) = (own.is_missed, comes && own.lane.is_empty());
+        let patience = |leader| self.seats.patience_for(leader);
+        let limit = if has_seats { patience(self.cooperation.leader_of(client)) } else { 0 };
+        let latency = [latency, least];
+        let (until, missed) = self.clients.ended(client, now, latency, served.0, limit);
         self.watchdog.opened(until);
         self.accounts.expect(client, until);
-        if was_missed || is_missed {
-            self.miss(client, is_missed);
+        if let Some(is_missed) = missed {
+            self.clients.miss(client, is_missed);
+        }
+        if self.watchdog.has_fallen() {
+            if self.watchdog.is_over(now) && self.watchdog.rearm(now) {
+                view.note(Note::TriesAgain);
+            }
+        } else if self.watchdog.ended(&self.accounts, &self.clients, &self.seats, &ended, took) {
+            let (strictness, top) = (self.tunables.strictness, self.depth.top());
+            if let Some(why) = self.watchdog.judge(&self.accounts, strictness, top) {
+                self.fall_back(view, Some(why));
+            }
+        }
+        if !self.watchdog.has_fallen() {
+            let did = Did { sort: job.sort, sectors, took: served.0 };
+            self.learn.ended(view, job.epoch, did);
+            if self.learn.is_due(&self.seats, self.pricing.mean(), now) {
+                self.learn_on(view);
+            }
+            let is_free = || self.seats.most.is_none() && self.learn.phase == Phase::Rest;
+            self.depth.ended(now, &self.tunables, &self.accounts, did, is_free);
         }
     }
 
-    /// The expectation of a client, or the number of its waiting requests, has changed.
-    #[inline(never)]
-    fn recount_expected(&mut self, client: u32) {
-        let own = &self.clients[client as usize];
-        let comes = own.pattern.expected > 0 && own.lane.is_empty();
-        if comes || own.is_missed {
-            self.miss(client, comes);
+    fn removed(&mut self, _: &mut QueueView, request: RequestId) {
+        self.take(request);
+    }
+
+    fn released(&mut self, view: &mut QueueView, request: RequestId) {
+        let (holder, was_flying) = self.jobs.release(request);
+        if was_flying {
+            // It ends without a completion.
+            self.drop_job(request, view.exact_now());
+        }
+        if let Some(client) = holder {
+            self.accounts.hold(client, -1);
         }
     }
 
-    /// Sets whether a client has nothing waiting and is about to ask.
-    #[inline(always)]
-    fn miss(&mut self, client: u32, comes: bool) {
-        let own = &mut self.clients[client as usize];
-        let was = core::mem::replace(&mut own.is_missed, comes);
-        let owed = if comes { own.pattern.expected_soon() } else { 0 };
-        self.total_expected =
-            self.total_expected + owed - core::mem::replace(&mut own.owed_soon, owed);
-        if comes && !was {
-            self.expected.push_back(&mut self.expected_links, client);
-        } else if was && !comes {
-            self.expected.remove(&mut self.expected_links, client);
+    /// With a share of f the others get `cost * (1 - f) / f`; shares multiply on the way up the
+    /// tree, among busy siblings.
+    fn charge(
+        &mut self,
+        _: &mut QueueView,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let mut whole = ONE;
+        let mut at = client.index();
+        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+            whole = whole.times(all, own);
+            at = parent;
         }
+        if let (true, Some(other)) = (whole == ONE, beside) {
+            let (own, other) = self.accounts.weights(client.index(), other.index());
+            whole = whole.times(own + other, own);
+        }
+        whole.without_one().of(cost.min(FLUSH_MOST))
     }
 
-    /// The window in which a client was expected is over.
-    fn expect_no_more(&mut self, client: u32) {
-        self.clients[client as usize].pattern.expected = 0;
-        self.recount_expected(client);
-    }
-
-    /// A request arrives at its client's lane.
-    fn arrive(&mut self, view: &mut QueueView, request: RequestId, client: u32) {
+    fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
+        if let Some(request) = self.jobs.pop_first() {
+            return Some(request);
+        }
         let now = view.exact_now();
-        let busy = self.accounts.is_busy(client);
-        self.present.add(client);
-        let own = &mut self.clients[client as usize];
-        let expected = own.pattern.is_expected(now);
-        own.pattern.arrived(now, view.request(request), busy);
-        own.lane.insert(&mut self.lanes, view, request, now + AGE_MOST);
-        let is_another = own.is_stream != own.reads_on();
-        let mut slack = 0;
-        // Otherwise no shared stream is looked for, and there are no turns.
-        if is_another || view.facts().rotational || self.seats.most.is_some() {
-            slack = self.take_place(view, client, request);
-        }
-        let behind = !busy && self.accounts.is_behind(client, slack);
-        let own = &self.clients[client as usize];
-        // A stream that thinks for longer than a change costs is not waited for in a turn, and need
-        // not wait for one.
-        let too_slow = self.seats.most.is_some() && own.pattern.thinks_beyond(self.seats.change);
-        let takes_turns = own.reads_on() && !too_slow;
-        let (kind, is_interactive) = (own.kind(), behind && !expected && !takes_turns);
-        let was_missed = own.is_missed;
-        if own.is_interactive != is_interactive {
-            self.add_or_remove_interactive(client, is_interactive);
-        }
-        if behind {
-            self.note_interactive(now, expected);
-        }
-        self.accounts.arrive(client, kind, now, slack);
-        if was_missed {
-            // Now it is here.
-            self.miss(client, false);
-        }
-        self.jobs[request.index() as usize].stage = Stage::Waiting;
-        self.watch_arrival(client);
+        let client = self.accounts.first_of_all(now)?;
+        let request = self.clients.next_of(view, client, now);
+        self.take(request);
+        Some(request)
     }
 
-    /// A request has come to its lane: updates its client's shared stream, kind and sweep. Returns
-    /// how far a client may be ahead of the others, in ns.
-    #[inline(never)]
-    fn take_place(&mut self, view: &mut QueueView, client: u32, request: RequestId) -> i64 {
-        self.even.jump(client, view.request(request).sector());
-        self.look_around(view, client, request);
-        let own = &self.clients[client as usize];
-        if own.is_stream != (own.reads_on() || self.seats.everyone) {
-            self.sort_client(client);
-        }
-        if self.seats.most.is_none() {
-            return 0;
-        }
-        self.join_sweep(client, request, view.request(request).sector());
-        // Turns let a client be ahead of the others by a quantum; so may this one.
-        i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX)
-    }
-
-    /// A client becomes an interactive client, or stops being one.
-    #[inline]
-    fn set_interactive(&mut self, client: u32, is_interactive: bool) {
-        if self.clients[client as usize].is_interactive != is_interactive {
-            self.add_or_remove_interactive(client, is_interactive);
-        }
-    }
-
-    #[inline(never)]
-    fn add_or_remove_interactive(&mut self, client: u32, is_interactive: bool) {
-        self.clients[client as usize].is_interactive = is_interactive;
-        if is_interactive {
-            self.interactive.push_back(&mut self.interactive_links, client);
+    fn explain(
+        &self,
+        view: &QueueView,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        let (now, client) = (view.exact_now(), self.jobs.client_of(request));
+        let (choice, own) = (self.choice(view, now), self.clients.at(client));
+        let is_next = self.jobs.at(request).stage == Stage::Bypassing;
+        let others = own.lane.len().saturating_sub(1);
+        let obstacle = if is_next {
+            Obstacle::None
+        } else if !choice.is_admitted(client) {
+            let most = self.seats.most.unwrap_or(0);
+            Obstacle::Seats { most, is_stream: own.kind() == STREAM }
         } else {
-            self.interactive.remove(&mut self.interactive_links, client);
+            match choice.candidate() {
+                Some(first) if self.held_by_gate(view, first, now).is_some() => {
+                    Obstacle::Gate { is_own: first == client }
+                }
+                Some(first) if first != client => Obstacle::Account(view.client_id(first)),
+                _ if self.credit.keeps() => Obstacle::Slot,
+                _ => Obstacle::Others(others),
+            }
+        };
+        obstacle.write(out)
+    }
+
+    fn waiting(&self) -> u32 {
+        self.accounts.waiting() + self.jobs.bypassing()
+    }
+
+    fn audit(&self, view: &QueueView) -> Result<(), Fault> {
+        let Paternoster { accounts, clients, jobs, present, .. } = self;
+        let (departed, served) = (self.device_time.departed(), self.device_time.served());
+        let sums = (departed, served + self.seat_time.time);
+        audit::audit_clients(view, accounts, clients, jobs, present, sums)?;
+        let has_seats = self.seats.most.is_some();
+        if self.watchdog.has_fallen() && (has_seats || self.credit.keeps()) {
+            return Err("watchdog I2: a rule is in force although it fell back".into());
         }
+        jobs.check()?;
+        clients.check()?;
+        self.seats.check()?;
+        self.cooperation.check(accounts, clients)?;
+        self.sweep_groups.audit(view, clients, has_seats)?;
+        accounts.check()
     }
 
-    /// A waiting request has a new first sector.
-    fn moved(&mut self, view: &QueueView, request: RequestId) {
-        let client = self.client_of(request);
-        self.clients[client as usize].lane.resort(&mut self.lanes, view, request);
-        let sector = view.request(request).sector();
-        self.sweep_groups.resort(self.group_of(client), request, sector);
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
     }
 
-    /// A waiting request leaves without being dispatched, and is not charged.
-    fn take(&mut self, request: RequestId) {
-        let client = self.client_of(request);
-        let job = &mut self.jobs[request.index() as usize];
-        let stage = core::mem::replace(&mut job.stage, Stage::Elsewhere);
-        if stage == Stage::Bypassing {
-            self.bypass.remove(&mut self.bypass_links, request.index());
-        } else if stage == Stage::Waiting {
-            let own = &mut self.clients[client as usize];
-            own.lane.remove(&mut self.lanes, request);
-            let kind = own.kind();
-            self.leave_sweep_with(client, request);
-            self.accounts.leave(client, kind);
-            self.recount_expected(client);
-        }
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
     }
 
-    /// The account, weight and class of a client: its level scales its weight.
-    fn place_of(&self, view: &QueueView, client: ClientId) -> (u32, u32, u8) {
-        let own = view.client_at(client.index());
-        let level = u32::from(own.priority().level.min(7));
-        let weight = (own.weight().max(1) * (8 - level) / LEVEL_PLAIN).max(1);
-        let parent = self.accounts.of_group(view.group_of(client).index());
-        (parent, weight, own.priority().class as u8)
-    }
-
-    /// Opens the account of a group, after those above it.
-    fn open_group(&mut self, view: &QueueView, group: u32) {
-        let node = self.accounts.of_group(group);
-        let own = view.group_at(group);
-        let Some(parent) = own.parent() else { return };
-        let (above, class) = (self.accounts.of_group(parent.index()), 1);
-        if self.accounts.is_open(node) {
-            self.accounts.change(node, above, own.weight(), class);
-        } else {
-            self.open_group(view, parent.index());
-            self.accounts.open(node, above, own.weight(), class);
-        }
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
     }
 }

@@ -22,7 +22,6 @@
 //!
 //! Source: measured, see `docs/elevator.md`; CFQ's and BFQ's budgets are of elapsed time, too.
 
-use crate::adaptive::Paternoster;
 use paternoster_core::time::Nanos;
 
 /// The holder for which the device is kept.
@@ -50,26 +49,39 @@ impl SeatTime {
     pub(super) fn forget(&mut self, client: u32) {
         self.kept = self.kept.filter(|kept| kept.client != client);
     }
-}
 
-impl Paternoster {
-    /// The elevator runs again: the time spent waiting for a holder is charged to it.
-    #[inline]
-    pub(super) fn pay_for_seat(&mut self, now: Nanos) {
-        if self.seat_time.kept.is_some() {
-            self.charge_seat_time(now);
-        }
+    /// Whether the device is kept for a client with a seat.
+    #[inline(always)]
+    pub(super) const fn is_kept(&self) -> bool {
+        self.kept.is_some()
     }
 
-    #[inline(never)]
-    fn charge_seat_time(&mut self, now: Nanos) {
-        let Some(Kept { client, since }) = self.seat_time.kept.take() else { return };
+    /// The elevator runs again: for which client the device was kept, and for how long, in ns. That
+    /// is charged to it.
+    pub(super) fn ends(&mut self, now: Nanos) -> Option<(u32, u64)> {
+        let Kept { client, since } = self.kept.take()?;
         let waited = (now - since).0;
-        let charge = i64::try_from(waited).unwrap_or(i64::MAX);
-        self.accounts.charge_time(client, charge);
-        self.seat_time.time += charge;
-        let holder = self.holder_of(client, self.clients[client as usize].kind());
-        self.seats.ended(holder, false, charge, (0, 0));
-        self.watch_seat_time(client, waited);
+        self.time += i64::try_from(waited).unwrap_or(i64::MAX);
+        Some((client, waited))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I1, I2: is a wait charged once, and not if the client has gone?
+    #[test]
+    fn i1_a_wait_is_charged_once() {
+        let mut seat_time = SeatTime::default();
+        seat_time.begins(3, Nanos(100));
+        assert!(seat_time.is_kept());
+        assert_eq!(seat_time.ends(Nanos(150)), Some((3, 50)));
+        assert_eq!(seat_time.ends(Nanos(170)), None);
+        seat_time.begins(3, Nanos(200));
+        seat_time.forget(2);
+        assert!(seat_time.is_kept());
+        seat_time.forget(3);
+        assert_eq!((seat_time.ends(Nanos(300)), seat_time.time), (None, 50));
     }
 }

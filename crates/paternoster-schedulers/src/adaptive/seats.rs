@@ -33,9 +33,9 @@
 //!
 //! Source: S1 to S5 of `docs/rules/adaptive.md`.
 
-use crate::adaptive::Paternoster;
 use crate::adaptive::access_pattern::blend;
-use crate::adaptive::account::STREAM;
+use crate::adaptive::account::{Accounts, STREAM};
+use crate::adaptive::parties::{Holder, Parties};
 use paternoster_core::QueueView;
 use paternoster_core::event::Note;
 use paternoster_core::slab::NIL;
@@ -83,15 +83,6 @@ impl Setting {
             Setting::All => Some(1),
         }
     }
-}
-
-/// The holder of a seat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// A client, for itself or for its shared stream.
-    One(u32),
-    /// The random clients of the group with this number.
-    SweepGroup(u32),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -275,121 +266,81 @@ impl Seats {
         }
         Ok(())
     }
-}
-
-impl Paternoster {
-    /// Applies another setting.
-    pub(super) fn seat(&mut self, view: &mut QueueView, setting: Setting) {
-        self.seats.set(setting);
-        for client in 0..view.limits().clients {
-            self.leave_sweep(client);
-            self.sort_client(client);
-            self.join_sweep_with_all(client);
-        }
-        view.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
-    }
-
-    /// The holder of the seat of a client whose requests wait as `kind`: the leader of a shared
-    /// stream for all its members, or a sweep group.
-    pub(super) fn holder_of(&self, client: u32, kind: usize) -> Holder {
-        if kind == STREAM {
-            Holder::One(self.leader_of(client))
-        } else {
-            Holder::SweepGroup(self.group_of(client))
-        }
-    }
-
-    /// A client may have changed its kind: its requests then wait as the new one.
-    pub(super) fn sort_client(&mut self, client: u32) {
-        let everyone = self.seats.everyone;
-        let own = &mut self.clients[client as usize];
-        let from = own.kind();
-        own.is_stream = own.reads_on() || everyone;
-        let to = own.kind();
-        if from != to {
-            self.accounts.change_kind(client, from, to);
-            self.leave_sweep(client);
-            self.join_sweep_with_all(client);
-        }
-    }
 
     /// Ends turns and begins new ones, where there is a limit.
-    pub(super) fn tend_seats(&mut self, view: &mut QueueView) {
-        let Some(most) = self.seats.most else { return };
-        let now = view.exact_now();
-        let next = self.rightful(now);
+    pub(super) fn tend(&mut self, view: &mut QueueView, parties: &Parties) {
+        let Some(most) = self.most else { return };
+        let next = self.rightful(parties);
         let mut place = 0;
-        while place < self.seats.taken {
-            let seat = self.seats.seats[place];
-            let leaving = seat.leaving || self.is_over(&seat, next, now);
-            self.seats.seats[place].leaving = leaving;
-            if leaving && (self.flying_of(&seat) == 0 || self.may_overlap(&seat, next)) {
+        while place < self.taken {
+            let seat = self.seats[place];
+            let leaving = seat.leaving || self.is_over(parties, &seat, next);
+            self.seats[place].leaving = leaving;
+            if leaving
+                && (parties.flying_of(seat.holder) == 0 || self.may_overlap(parties, &seat, next))
+            {
                 self.end_turn(view, place);
             } else {
                 place += 1;
             }
         }
-        while self.seats.taken < most as usize {
-            let Some(client) = self.rightful(now) else { return };
-            let is_stream = self.clients[client as usize].reads_on();
-            if self.strangers(is_stream) > 0 {
+        while self.taken < most as usize {
+            let Some(client) = self.rightful(parties) else { return };
+            let own = parties.clients.at(client);
+            if self.strangers(parties, own.reads_on()) > 0 {
                 return;
             }
-            let holder = self.holder_of(client, self.clients[client as usize].kind());
-            self.seats.seats[self.seats.taken] = Seat::of(holder);
-            self.seats.taken += 1;
-            if let Some(client) = self.id_of(view, client) {
-                let slice = Nanos(self.seats.quantum());
+            let holder = parties.holder_of(client);
+            self.seats[self.taken] = Seat::of(holder);
+            self.taken += 1;
+            if let Some(client) = view.client_id(client) {
+                let slice = Nanos(self.quantum());
                 view.note(Note::SliceBegins { client, slice });
             }
         }
     }
 
     fn end_turn(&mut self, view: &mut QueueView, place: usize) {
-        let seats = &mut self.seats;
-        let gone = seats.seats[place];
-        seats.learn_change(&gone);
-        seats.seats.copy_within(place + 1..seats.taken, place);
-        seats.taken -= 1;
-        seats.turns += 1;
+        let gone = self.seats[place];
+        self.learn_change(&gone);
+        self.seats.copy_within(place + 1..self.taken, place);
+        self.taken -= 1;
+        self.turns += 1;
         let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
         if let Holder::One(client) = gone.holder
-            && let Some(client) = self.id_of(view, client)
+            && let Some(client) = view.client_id(client)
         {
             view.note(Note::SliceEnds { client, served });
         }
     }
 
     /// S3: the client without a seat that is entitled to the next one.
-    fn rightful(&self, now: Nanos) -> Option<u32> {
-        let seats = &self.seats;
-        let has = |client| seats.has(Holder::One(self.leader_of(client)));
-        let seated = |group| seats.has(Holder::SweepGroup(group - self.accounts.of_group(0)));
-        let stream = self.accounts.first(&[STREAM], now, &has);
-        let sweep_group = self.accounts.first_of_sweep_groups(now, &seated);
+    fn rightful(&self, parties: &Parties) -> Option<u32> {
+        let Parties { accounts, now, .. } = *parties;
+        let has = |client| self.has(Holder::One(parties.cooperation.leader_of(client)));
+        let seated = |group| self.has(Holder::SweepGroup(accounts.number_of(group)));
+        let stream = accounts.first(&[STREAM], now, &has);
+        let sweep_group = accounts.first_of_sweep_groups(now, &seated);
         match (stream, sweep_group) {
-            (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
+            (Some(one), Some(other)) if accounts.precedes(other, one) => Some(other),
             (one, other) => one.or(other),
         }
     }
 
-    fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
-        self.accounts.first_of_sweep_group(self.accounts.of_group(group), now)
-    }
-
     /// S4: whether the turn ends.
-    fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
-        if self.is_finished(seat, now) {
+    fn is_over(&self, parties: &Parties, seat: &Seat, next: Option<u32>) -> bool {
+        if parties.is_finished(seat.holder) {
             return true;
         }
         let own = match seat.holder {
-            Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
-            Holder::One(client) => self.least_of(client).or(Some(client)),
+            Holder::SweepGroup(_) => parties.least_of(seat.holder),
+            Holder::One(client) => parties.least_of(seat.holder).or(Some(client)),
         };
         let (Some(next), Some(own)) = (next, own) else { return false };
         let served = u64::try_from(seat.served).unwrap_or(0);
-        let had = served >= self.seats.quantum() / LIGHT_MOST && served >= self.turn_of(own);
-        let accounts = &self.accounts;
+        let had =
+            served >= self.quantum() / LIGHT_MOST && served >= self.turn_of(parties.accounts, own);
+        let Parties { accounts, now, .. } = *parties;
         // An idle class that is due comes before all others, whatever else waits.
         let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
         accounts.outranks(next, own) || had && comes()
@@ -397,71 +348,37 @@ impl Paternoster {
 
     /// S5: a client's turn: a quantum, or its share of all turns together if that is less. A client
     /// of low weight waits for its next turn until all others have had as much for their weight.
-    fn turn_of(&self, client: u32) -> u64 {
-        let quantum = self.seats.quantum();
-        let all_turns = self.seats.round().max(u64::from(self.seats.parties) * quantum);
+    fn turn_of(&self, accounts: &Accounts, client: u32) -> u64 {
+        let quantum = self.quantum();
+        let all_turns = self.round().max(u64::from(self.parties) * quantum);
         let (mut share, mut at) = (all_turns, client);
-        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+        while let Some((own, all, parent)) = accounts.among_busy(at) {
             (share, at) = (share * own / all, parent);
         }
         share.clamp(quantum / LIGHT_MOST, quantum)
     }
 
-    /// Nothing waits, nothing is in the device, and nothing is expected; or the holder is no longer
-    /// a stream.
-    fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
-        match seat.holder {
-            Holder::SweepGroup(group) => {
-                let comes = || self.sweep_group_comes(group, now).is_some();
-                self.sweep_groups.is_empty(group)
-                    && self.sweep_groups.flying(group) == 0
-                    && !comes()
-            }
-            Holder::One(leader) => {
-                let idles = |client: u32| {
-                    let node = self.accounts.at(client);
-                    let comes = self.clients[client as usize].pattern.is_expected(now);
-                    node.queued[STREAM] == 0 && node.flying == 0 && !comes
-                };
-                let is_stream = self.clients[leader as usize].kind() == STREAM;
-                !is_stream || self.shared_streams.members(leader).all(idles)
-            }
-        }
-    }
-
-    /// How many requests a holder has in the device.
-    fn flying_of(&self, seat: &Seat) -> u32 {
-        match seat.holder {
-            Holder::SweepGroup(group) => self.sweep_groups.flying(group),
-            Holder::One(leader) => self
-                .shared_streams
-                .members(leader)
-                .map(|client| self.accounts.at(client).flying)
-                .sum(),
-        }
-    }
-
     /// Requests in the device that are no holder's, and that a new turn has to wait for. Random
     /// requests have to wait only for those of streams, which have drained.
-    fn strangers(&self, is_stream: bool) -> u32 {
+    fn strangers(&self, parties: &Parties, is_stream: bool) -> u32 {
         if self.takes_turns_at_random() && !is_stream {
             return 0;
         }
-        let (_, flying) = self.accounts.totals();
-        let theirs: u32 = self.seats.all().iter().map(|seat| self.flying_of(seat)).sum();
+        let (_, flying) = parties.accounts.totals();
+        let theirs: u32 = self.all().iter().map(|seat| parties.flying_of(seat.holder)).sum();
         // A client that was random when it asked, and now has a seat as a stream, is counted twice.
         flying.saturating_sub(theirs)
     }
 
     /// Each client has the device to itself, and random requests have turns among themselves.
     const fn takes_turns_at_random(&self) -> bool {
-        self.seats.everyone || self.seats.all_random
+        self.everyone || self.all_random
     }
 
     /// Both are random: the first requests of the one overlap the last of the other, so that the
     /// device's queue stays full. A stream begins and ends alone.
-    fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
-        let random = |client: u32| !self.clients[client as usize].reads_on();
+    fn may_overlap(&self, parties: &Parties, seat: &Seat, next: Option<u32>) -> bool {
+        let random = |client: u32| !parties.clients.at(client).reads_on();
         let was_random = match seat.holder {
             Holder::SweepGroup(_) => true,
             Holder::One(client) => random(client),
@@ -470,16 +387,19 @@ impl Paternoster {
     }
 
     /// The holder's client that goes next, unless its shared stream `waits`.
-    pub(super) fn first_seated(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn first_seated(
+        &self,
+        parties: &Parties,
+        waits: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
         let mut best: Option<u32> = None;
-        for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
+        for seat in self.all().iter().filter(|seat| !seat.leaving) {
             let own = match seat.holder {
-                Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
                 Holder::One(client) if waits(client) => None,
-                Holder::One(client) => self.least_of(client),
+                holder => parties.least_of(holder),
             };
             best = match (own, best) {
-                (Some(own), Some(other)) if self.accounts.precedes(other, own) => Some(other),
+                (Some(own), Some(other)) if parties.accounts.precedes(other, own) => Some(other),
                 (own, other) => own.or(other),
             };
         }
@@ -487,25 +407,18 @@ impl Paternoster {
     }
 
     /// The earliest time until which a holder's next request is expected, and the client.
-    pub(super) fn holders_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
-        let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
-        let windows = seats.filter_map(|seat| match seat.holder {
-            Holder::SweepGroup(group) => self.sweep_group_comes(group, now),
-            Holder::One(leader) => {
-                let pattern = |client: u32| &self.clients[client as usize].pattern;
-                let members = self.shared_streams.members(leader);
-                let come = members.filter(|&client| pattern(client).is_expected(now));
-                come.map(|client| (pattern(client).window, client)).min()
-            }
-        });
-        windows.min()
+    pub(super) fn holders_come(&self, parties: &Parties) -> Option<(Nanos, u32)> {
+        let seats = self.all().iter().filter(|seat| !seat.leaving);
+        seats.filter_map(|seat| parties.comes(seat.holder)).min()
     }
 
-    /// Whether a client may go at all, as far as seats are concerned. A leaving holder may not.
-    pub(super) fn is_admitted(&self, client: u32) -> bool {
-        let holder = self.holder_of(client, self.clients[client as usize].kind());
-        let stays = |seat: &Seat| seat.holder == holder && !seat.leaving;
-        self.seats.most.is_none() || self.seats.all().iter().any(stays)
+    /// Whether the holder may go, as far as seats are concerned. A leaving holder may not.
+    #[inline(always)]
+    pub(super) fn admits(&self, holder: impl FnOnce() -> Holder) -> bool {
+        self.most.is_none() || {
+            let holder = holder();
+            self.all().iter().any(|seat| seat.holder == holder && !seat.leaving)
+        }
     }
 }
 

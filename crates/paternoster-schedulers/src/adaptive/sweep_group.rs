@@ -25,8 +25,8 @@
 
 use alloc::vec::Vec;
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::account::CROWD;
+use crate::adaptive::account::{Accounts, CROWD};
+use crate::adaptive::clients::{Client, Clients, LOOKS_MOST};
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 use paternoster_core::tree::{Nodes, Root};
@@ -79,10 +79,17 @@ impl SweepGroups {
         }
     }
 
-    /// The first sector of a request has changed.
-    pub(super) fn resort(&mut self, group: u32, request: RequestId, sector: u64) {
+    /// The first sector of a client's request has changed.
+    pub(super) fn resort(
+        &mut self,
+        view: &QueueView,
+        accounts: &Accounts,
+        client: u32,
+        request: RequestId,
+    ) {
         if self.nodes.contains(request.index()) {
-            let sweep_group = &mut self.sweep_groups[group as usize];
+            let sweep_group = &mut self.sweep_groups[accounts.group_of(client) as usize];
+            let sector = view.request(request).sector();
             sweep_group.sweep.rekey(&mut self.nodes, request.index(), sector);
         }
     }
@@ -134,117 +141,77 @@ impl SweepGroups {
     pub(super) fn has(&self, request: RequestId, sector: u64) -> bool {
         self.nodes.key(request.index()) == Some(sector)
     }
-}
 
-impl Paternoster {
-    /// The number of the group that a client is in.
-    pub(super) fn group_of(&self, client: u32) -> u32 {
-        self.accounts.at(client).parent - self.accounts.of_group(0)
-    }
-
-    /// A random request that waits joins its group's sweep, if there are seats.
-    pub(super) fn join_sweep(&mut self, client: u32, request: RequestId, sector: u64) {
-        let is_random = self.clients[client as usize].kind() == CROWD;
-        if is_random && self.seats.most.is_some() {
-            self.sweep_groups.insert(self.group_of(client), request, sector);
+    /// All waiting requests of a client of this group join its sweep.
+    pub(super) fn join_with_all(&mut self, clients: &Clients, group: u32, client: u32) {
+        for (request, sector) in clients.waiting_of(client) {
+            self.insert(group, request, sector);
         }
     }
 
-    /// The same for all waiting requests of a client: its kind, or the setting, has changed.
-    pub(super) fn join_sweep_with_all(&mut self, client: u32) {
-        let mut next = self.clients[client as usize].lane.from_sector(&self.lanes, 0);
-        while let Some(request) = next {
-            next = self.lanes.latter(request);
-            let sector = self.lanes.sector(request);
-            self.join_sweep(client, request, sector);
-        }
-    }
-
-    /// A request no longer waits.
-    #[inline]
-    pub(super) fn leave_sweep_with(&mut self, client: u32, request: RequestId) {
-        if self.seats.most.is_some() {
-            self.sweep_groups.remove(self.group_of(client), request);
-        }
-    }
-
-    /// Removes all waiting requests of a client from its sweep.
-    pub(super) fn leave_sweep(&mut self, client: u32) {
-        let lane = self.clients[client as usize].lane;
-        if lane.is_empty() {
-            return;
-        }
-        let group = self.group_of(client);
-        let mut next = lane.from_sector(&self.lanes, 0);
-        while let Some(request) = next {
-            next = self.lanes.latter(request);
-            self.sweep_groups.remove(group, request);
+    /// All waiting requests of a client of this group leave its sweep.
+    pub(super) fn leave_with_all(&mut self, clients: &Clients, group: u32, client: u32) {
+        for (request, _) in clients.waiting_of(client) {
+            self.remove(group, request);
         }
     }
 
     /// The member of a sweep group that goes instead of the one that has had least, and its
     /// request. None if that one goes itself: as an interactive client, on a device without seeks,
     /// or because the next by sector is a quantum ahead of it (I3).
-    pub(super) fn next_of_sweep_group(
+    pub(super) fn goes_instead(
         &self,
         view: &QueueView,
+        accounts: &Accounts,
+        own: &Client,
         least: u32,
+        quantum: u64,
     ) -> Option<(u32, RequestId)> {
-        let own = &self.clients[least as usize];
-        let goes_alone = own.is_interactive || own.kind() != CROWD || !view.facts().rotational;
-        if goes_alone || self.seats.most.is_none() || self.watchdog.has_fallen() {
+        if own.is_interactive() || own.kind() != CROWD || !view.facts().rotational {
             return None;
         }
-        let request = self.sweep_groups.next(self.group_of(least))?;
-        let client = self.client_of(request);
-        let near = self.accounts.is_within(client, least, self.seats.quantum());
-        near.then_some((client, request))
-    }
-
-    /// A request of a sweep group has gone.
-    pub(super) fn sweep_on(&mut self, client: u32, end: u64) {
-        let own = &self.clients[client as usize];
-        if own.kind() == CROWD && !own.is_interactive && self.seats.most.is_some() {
-            let group = self.group_of(client);
-            self.sweep_groups.set_head(group, end);
-        }
-    }
-
-    /// Whether two are of one sweep group, whose members do not wait for each other.
-    pub(super) fn are_of_one_sweep_group(&self, one: u32, other: u32) -> bool {
-        let crowd = |client: u32| self.clients[client as usize].kind() == CROWD;
-        let parent = |client: u32| self.accounts.at(client).parent;
-        self.seats.most.is_some() && crowd(one) && crowd(other) && parent(one) == parent(other)
-    }
-
-    /// The latest time until which a client of a sweep group is expected, and the client.
-    pub(super) fn sweep_group_comes(&self, group: u32, now: Nanos) -> Option<(Nanos, u32)> {
-        let all = self.expected.iter(&self.expected_links).take(super::choose::LOOKS_MOST);
-        let theirs = all.filter(|&client| self.group_of(client) == group);
-        let windows = theirs.filter_map(|number| {
-            let client = &self.clients[number as usize];
-            let comes = client.kind() == CROWD && client.pattern.is_expected(now);
-            comes.then_some((client.pattern.window, number))
-        });
-        windows.max()
+        let request = self.next(accounts.group_of(least))?;
+        let client = view.request(request).client().index();
+        accounts.is_within(client, least, quantum).then_some((client, request))
     }
 
     /// I1: sweeps hold what waits as the crowd, if there are seats.
-    pub(super) fn audit_sweep_groups(&self, view: &QueueView) -> Result<(), &'static str> {
+    pub(super) fn audit(
+        &self,
+        view: &QueueView,
+        clients: &Clients,
+        has_seats: bool,
+    ) -> Result<(), &'static str> {
         let mut wanted = 0;
-        for client in self.clients.iter().filter(|client| client.kind() == CROWD) {
-            let mut next = client.lane.from_sector(&self.lanes, 0);
-            while let Some(request) = next.filter(|_| self.seats.most.is_some()) {
-                if !self.sweep_groups.has(request, view.request(request).sector()) {
+        let crowd = clients.all().iter().zip(0u32..).filter(|(own, _)| own.kind() == CROWD);
+        for (_, client) in crowd.filter(|_| has_seats) {
+            for (request, _) in clients.waiting_of(client) {
+                if !self.has(request, view.request(request).sector()) {
                     return Err("sweep group I1: what waits is in no sweep");
                 }
                 wanted += 1;
-                next = self.lanes.latter(request);
             }
         }
-        if self.sweep_groups.check()? != wanted {
+        if self.check()? != wanted {
             return Err("sweep group I1: what does not wait is in a sweep");
         }
         Ok(())
     }
+}
+
+/// The latest time until which a client of a group's sweep group is expected, and the client.
+pub(super) fn sweep_group_comes(
+    accounts: &Accounts,
+    clients: &Clients,
+    group: u32,
+    now: Nanos,
+) -> Option<(Nanos, u32)> {
+    let all = clients.expected().take(LOOKS_MOST);
+    let theirs = all.filter(|&client| accounts.group_of(client) == group);
+    let windows = theirs.filter_map(|number| {
+        let client = clients.at(number);
+        let comes = client.kind() == CROWD && client.pattern.is_expected(now);
+        comes.then_some((client.pattern.window, number))
+    });
+    windows.max()
 }

@@ -81,6 +81,14 @@ pub(super) fn log2(value: u64) -> i64 {
     log
 }
 
+/// What a request was, and the device time that it took, in ns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Did {
+    pub(super) sort: u8,
+    pub(super) sectors: u32,
+    pub(super) took: u64,
+}
+
 /// What the device did in a stretch of time.
 #[derive(Debug, Clone)]
 pub(super) struct Tally {
@@ -105,6 +113,10 @@ impl Default for Tally {
 
 impl Tally {
     /// A request has ended.
+    pub(super) fn count_one(&mut self, did: Did) {
+        self.count(did.sort, did.sectors, did.took);
+    }
+
     pub(super) fn count(&mut self, sort: u8, sectors: u32, took: u64) {
         let sort = usize::from(sort);
         self.sectors[sort] += u64::from(sectors);

@@ -34,12 +34,12 @@
 //!
 //! Source: G3, G4, G7 of `docs/rules/adaptive.md`.
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::account::{Ended, UNIT};
-use crate::adaptive::choose::CREDIT_MOST;
-use crate::adaptive::seats::Setting;
-use paternoster_core::QueueView;
-use paternoster_core::event::{Distrust, Note};
+use crate::adaptive::account::{Accounts, Ended, UNIT};
+use crate::adaptive::clients::Clients;
+use crate::adaptive::credit::CREDIT_MOST;
+use crate::adaptive::pause::Reason;
+use crate::adaptive::seats::Seats;
+use paternoster_core::event::Distrust;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 
@@ -53,18 +53,6 @@ const GAP_FIRST: u64 = 10_000_000_000;
 const GAP_MOST: u64 = GAP_FIRST << 10;
 /// After this many gaps without a fault the first gap applies again.
 const GAPS_CALM: u64 = 8;
-
-/// Why the device waits while requests are queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
-    /// R2: a slot is kept, and paid for from the credit.
-    Credit,
-    /// R3: a slot is kept, and that is a bargain.
-    Bargain,
-    /// R5, S3, S4, L6: the last slots are spared, a seat's holder is expected, the last holder's
-    /// requests drain, or a client that is ahead is held.
-    Seats,
-}
 
 /// A wait that began with a pick, and ends with the next.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +73,12 @@ struct Sampled {
     all: u64,
     /// The largest sum of weights of the children that were busy at the same time.
     weights: u64,
+}
+
+impl Sampled {
+    const fn at(node: u32) -> Sampled {
+        Sampled { node, served: 0, all: 0, weights: 0 }
+    }
 }
 
 /// What has happened in a window; times in ns.
@@ -123,6 +117,9 @@ pub(super) struct Watchdog {
     by_arrival: bool,
     /// For each sort of sampled child: the one that had too little last time, to be sampled again.
     suspects: [Option<u32>; 2],
+    /// A rule to break on purpose.
+    #[cfg(test)]
+    pub(super) sabotage: Sabotage,
 }
 
 impl Watchdog {
@@ -202,141 +199,139 @@ impl Watchdog {
         let requests = dearest.saturating_mul(weight) / UNIT.unsigned_abs();
         sampled.served.saturating_add(turns).saturating_add(requests) < right - right / 4
     }
-}
 
-impl Paternoster {
     /// A request arrives: its client may belong to the next sampled child.
-    pub(super) fn watch_arrival(&mut self, client: u32) {
-        if self.watchdog.by_arrival && self.watchdog.window.sampled.is_none() {
-            let top = self.accounts.top_of(client);
-            if self.watchdog.suspects[1].is_none_or(|suspect| suspect == top) {
-                self.watchdog.window.sampled = Some(self.sampled_at(top));
-            }
-        }
-    }
-
-    const fn sampled_at(&self, node: u32) -> Sampled {
-        Sampled { node, served: 0, all: 0, weights: 0 }
-    }
-
-    /// A request ends that was charged `took`.
     #[inline(always)]
-    pub(super) fn watch_end(&mut self, view: &mut QueueView, ended: &Ended, took: u64) {
-        if self.watchdog.fallen {
-            if view.exact_now() >= self.watchdog.again {
-                self.rearm(view);
+    pub(super) fn arrival(&mut self, accounts: &Accounts, client: u32) {
+        if self.by_arrival && self.window.sampled.is_none() {
+            let top = accounts.top_of(client);
+            if self.suspects[1].is_none_or(|suspect| suspect == top) {
+                self.window.sampled = Some(Sampled::at(top));
             }
-            return;
-        }
-        self.count_end(ended, took);
-        let window = &self.watchdog.window;
-        if window.busy >= WINDOW_LEAST.max(WINDOW_TURNS * window.quantum) {
-            self.judge_window(view);
         }
     }
 
-    /// A window is over: judges it.
+    /// Whether the rules are to be tried again.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        now >= self.again
+    }
+
+    /// A request ends that was charged `took`. Returns whether a window is over, which
+    /// [`Watchdog::judge`] judges.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn ended(
+        &mut self,
+        accounts: &Accounts,
+        clients: &Clients,
+        seats: &Seats,
+        ended: &Ended,
+        took: u64,
+    ) -> bool {
+        self.count_end(accounts, clients, seats, ended, took);
+        let window = &self.window;
+        window.busy >= WINDOW_LEAST.max(WINDOW_TURNS * window.quantum)
+    }
+
+    /// A window is over, on a device that takes `depth` commands: which rule was broken, if any.
     #[inline(never)]
-    fn judge_window(&mut self, view: &mut QueueView) {
-        let window = &self.watchdog.window;
-        let weight = window.sampled.map_or(1, |sampled| self.accounts.at(sampled.node).weight);
-        let why = if self.watchdog.idled(self.tunables.strictness) {
+    pub(super) fn judge(
+        &mut self,
+        accounts: &Accounts,
+        strictness: u64,
+        depth: u32,
+    ) -> Option<Distrust> {
+        let window = &self.window;
+        let weight = window.sampled.map_or(1, |sampled| accounts.at(sampled.node).weight);
+        let why = if self.idled(strictness) {
             Some(Distrust::Idle)
         } else {
-            let unfair = self.watchdog.was_unfair(weight, self.depth.top());
-            let sort = usize::from(self.watchdog.by_arrival);
-            let sampled =
-                self.watchdog.window.sampled.filter(|_| unfair).map(|sampled| sampled.node);
-            let before = core::mem::replace(&mut self.watchdog.suspects[sort], sampled);
+            let unfair = self.was_unfair(weight, depth);
+            let sort = usize::from(self.by_arrival);
+            let sampled = self.window.sampled.filter(|_| unfair).map(|sampled| sampled.node);
+            let before = core::mem::replace(&mut self.suspects[sort], sampled);
             (unfair && before == sampled).then_some(Distrust::Unfair)
         };
-        self.watchdog.look_anew();
-        self.watchdog.by_arrival = !self.watchdog.by_arrival;
-        if let Some(why) = why {
-            self.fall_back(view, Some(why));
-        }
+        self.look_anew();
+        self.by_arrival = !self.by_arrival;
+        why
     }
 
     #[inline(always)]
-    fn count_end(&mut self, ended: &Ended, took: u64) {
+    fn count_end(
+        &mut self,
+        accounts: &Accounts,
+        clients: &Clients,
+        seats: &Seats,
+        ended: &Ended,
+        took: u64,
+    ) {
         let Ended { top, class, weight, .. } = *ended;
-        let window = &mut self.watchdog.window;
+        let window = &mut self.window;
         window.busy += took;
         window.dearest = window.dearest.max(ended.dearest);
-        if self.seats.most.is_some() {
-            window.quantum = window.quantum.max(self.seats.quantum());
+        if seats.most.is_some() {
+            window.quantum = window.quantum.max(seats.quantum());
         }
         if window.lightest.is_none_or(|least| weight < least) {
             window.lightest = Some(weight);
         }
-        let Some(sampled) = &mut window.sampled else { return self.choose_sampled() };
-        let own = self.accounts.at(sampled.node);
+        let Some(sampled) = &mut window.sampled else { return self.choose_sampled(accounts) };
+        let own = accounts.at(sampled.node);
         // A child owes nothing to a lower class, and is owed nothing while it asks for nothing.
         sampled.all += if class >= own.class { took } else { 0 };
         sampled.served += if top == sampled.node { took } else { 0 };
         // A child whose last request has just ended is about to ask again, and counts.
         sampled.weights = sampled.weights.max(ended.weights);
         // In shared stream a client has no more than the shared stream's pace allows.
-        let together = self.clients.get(sampled.node as usize).is_some_and(|one| one.is_together);
+        let together = clients.all().get(sampled.node as usize).is_some_and(|one| one.is_together);
         if own.waiting() == 0 || own.parent == NIL || together {
             window.sampled = None;
         }
     }
 
     /// The device was kept this long for a client with a seat, which paid for it.
-    pub(super) fn watch_seat_time(&mut self, client: u32, waited: u64) {
-        let Some(sampled) = self.watchdog.window.sampled else { return };
-        let top = self.accounts.top_of(client);
-        let counts = self.accounts.at(top).class >= self.accounts.at(sampled.node).class;
-        if let Some(sampled) = &mut self.watchdog.window.sampled {
-            sampled.all += if counts { waited } else { 0 };
-            sampled.served += if top == sampled.node { waited } else { 0 };
-        }
+    pub(super) fn seat_time(&mut self, accounts: &Accounts, client: u32, waited: u64) {
+        let Some(sampled) = &mut self.window.sampled else { return };
+        let top = accounts.top_of(client);
+        let counts = accounts.at(top).class >= accounts.at(sampled.node).class;
+        sampled.all += if counts { waited } else { 0 };
+        sampled.served += if top == sampled.node { waited } else { 0 };
     }
 
     /// Samples the next child, unless that is left to the next arrival.
     #[inline(always)]
-    fn choose_sampled(&mut self) {
-        if !self.watchdog.by_arrival && self.waiting() > 0 {
-            let suspect = self.watchdog.suspects[0];
-            let waits = |&node: &u32| self.accounts.at(node).waiting() > 0;
-            let first = suspect.filter(waits).or_else(|| self.accounts.first_child());
-            self.watchdog.window.sampled = first.map(|node| self.sampled_at(node));
+    fn choose_sampled(&mut self, accounts: &Accounts) {
+        if !self.by_arrival && accounts.waiting() > 0 {
+            let waits = |&node: &u32| accounts.at(node).waiting() > 0;
+            let first = self.suspects[0].filter(waits).or_else(|| accounts.first_child());
+            self.window.sampled = first.map(Sampled::at);
         }
     }
 
     /// From now on accounts alone decide: for a gap, or without a reason until further notice.
-    pub(super) fn fall_back(&mut self, view: &mut QueueView, why: Option<Distrust>) {
-        let now = view.exact_now();
-        let dog = &mut self.watchdog;
-        if let Some(why) = why {
-            let calm = (now - dog.armed_since).0 >= dog.gap.saturating_mul(GAPS_CALM);
-            dog.gap = if calm { GAP_FIRST } else { (2 * dog.gap).min(GAP_MOST) };
-            dog.again = now + Nanos(dog.gap);
-            view.note(Note::FellBack { why });
+    pub(super) fn fall(&mut self, now: Nanos, is_distrust: bool) {
+        if is_distrust {
+            let calm = (now - self.armed_since).0 >= self.gap.saturating_mul(GAPS_CALM);
+            self.gap = if calm { GAP_FIRST } else { (2 * self.gap).min(GAP_MOST) };
+            self.again = now + Nanos(self.gap);
         } else {
-            dog.again = Nanos::MAX;
+            self.again = Nanos::MAX;
         }
-        dog.fallen = true;
-        (dog.pause, dog.empty_since) = (None, None);
-        self.keeping = None;
-        self.learn.stop();
-        self.seats.tries = false;
-        self.depth.use_all(now);
-        if self.seats.setting() != Setting::Free {
-            self.seat(view, Setting::Free);
-        }
+        self.fallen = true;
+        (self.pause, self.empty_since) = (None, None);
     }
 
-    /// The rules are tried again.
-    pub(super) fn rearm(&mut self, view: &mut QueueView) {
-        if self.watchdog.fallen {
-            self.watchdog.fallen = false;
-            self.watchdog.armed_since = view.exact_now();
-            self.watchdog.look_anew();
-            self.watchdog.suspects = [None; 2];
-            view.note(Note::TriesAgain);
+    /// The rules are tried again, if accounts alone decide. Returns whether they did.
+    pub(super) fn rearm(&mut self, now: Nanos) -> bool {
+        if !self.fallen {
+            return false;
         }
+        self.fallen = false;
+        self.armed_since = now;
+        self.look_anew();
+        self.suspects = [None; 2];
+        true
     }
 }
 
@@ -360,22 +355,88 @@ pub(super) enum Sabotage {
 }
 
 #[cfg(test)]
-impl Paternoster {
+impl Watchdog {
+    /// One that has this rule to break.
+    pub(super) fn to_bark_at(sabotage: Sabotage) -> Watchdog {
+        Watchdog { sabotage, ..Watchdog::default() }
+    }
+
     /// The client that goes instead of `right`.
-    pub(super) fn sabotaged_choice(&self, right: Option<u32>, now: Nanos) -> Option<u32> {
+    pub(super) fn sabotaged_choice(
+        &self,
+        accounts: &Accounts,
+        has_seats: bool,
+        right: Option<u32>,
+        now: Nanos,
+    ) -> Option<u32> {
         use crate::adaptive::account::{CROWD, STREAM};
         match self.sabotage {
-            Sabotage::PassesOver(client) if !self.watchdog.fallen => {
-                self.accounts.first(&[CROWD, STREAM], now, &|one| one == client).or(right)
+            Sabotage::PassesOver(client) if !self.fallen => {
+                accounts.first(&[CROWD, STREAM], now, &|one| one == client).or(right)
             }
-            Sabotage::EmptySeats if self.seats.most.is_some() => None,
+            Sabotage::EmptySeats if has_seats => None,
             _ => right,
         }
     }
 
-    /// The charge for a request instead of `right`.
-    pub(super) fn sabotaged_charge(&self, request: paternoster_core::RequestId, right: i64) -> i64 {
-        let client = Sabotage::Overcharges(self.client_of(request));
-        if self.sabotage == client && !self.watchdog.fallen { 4 * right } else { right }
+    /// The charge for a request of a client instead of `right`.
+    pub(super) fn sabotaged_charge(&self, client: u32, right: i64) -> i64 {
+        let overcharges = self.sabotage == Sabotage::Overcharges(client);
+        if overcharges && !self.fallen { 4 * right } else { right }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    /// I3: is it a fault if nothing will come, and the device is empty, for more than a second; and
+    /// none while a window is open, or something is in the device?
+    #[test]
+    fn i3_nothing_comes() {
+        let mut dog = Watchdog::default();
+        let later = SECOND + SECOND + Nanos(1);
+        assert!(!dog.pauses(SECOND, Nanos::MAX, false, Reason::Seats));
+        assert!(!dog.pauses(SECOND, SECOND + SECOND, true, Reason::Credit));
+        assert!(dog.pauses(SECOND, later, true, Reason::Credit));
+        dog.opened(SECOND + SECOND);
+        assert!(!dog.pauses(SECOND, later, true, Reason::Credit));
+        assert!(dog.pauses(SECOND, Nanos::MAX, true, Reason::Seats));
+    }
+
+    /// G4: is it a fault if more is idled away than one part in 32 of the device time and a tenth
+    /// of a second allow? Of 4 s that is 125 ms; a quarter more and the tenth are 256 ms, and the
+    /// longest wait is not counted.
+    #[test]
+    fn g4_what_is_idled_away() {
+        let accounts = Accounts::new(0, 1, 0);
+        let waits = |times: u64| {
+            let mut dog = Watchdog::default();
+            for _ in 0..times {
+                dog.pauses(Nanos::ZERO, Nanos::from_millis(1), true, Reason::Credit);
+                dog.resume(SECOND, 1);
+            }
+            dog.window.busy = 4_000_000_000;
+            dog.judge(&accounts, 32, 1)
+        };
+        assert_eq!((waits(257), waits(258)), (None, Some(Distrust::Idle)));
+    }
+
+    /// Are the rules tried again after 10 s, then after 20, and after 10 again once there was no
+    /// fault for eight gaps?
+    #[test]
+    fn g7_the_gap_doubles() {
+        let mut dog = Watchdog::default();
+        for (at, gap) in [(0, 10), (15, 20), (40, 40), (1000, 10)] {
+            let now = Nanos::from_secs(at);
+            dog.fall(now, true);
+            let again = now + Nanos::from_secs(gap);
+            assert!(dog.has_fallen() && dog.is_over(again) && !dog.is_over(again - Nanos(1)));
+            assert!(dog.rearm(again) && !dog.rearm(again));
+        }
+        dog.fall(SECOND, false);
+        assert!(!dog.is_over(Nanos::MAX - Nanos(1)) && dog.has_fallen());
     }
 }

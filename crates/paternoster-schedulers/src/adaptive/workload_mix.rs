@@ -18,19 +18,16 @@
 
 use alloc::vec::Vec;
 
-use crate::adaptive::Paternoster;
-use crate::adaptive::learn::Phase;
+use crate::adaptive::account::Accounts;
+use crate::adaptive::clients::Clients;
+use crate::adaptive::shared_stream::SharedStreams;
+use crate::adaptive::sweep_group::SweepGroups;
 use paternoster_core::Class;
 use paternoster_core::time::Nanos;
 
-/// The interval between counts; a changed mix leads to a probe within this time.
-pub(super) const COUNT_EVERY: Nanos = Nanos::from_millis(100);
 /// One more or fewer of this many makes no difference: with seeks, and without.
 const ALIKE_OF_SEEKS: u32 = 8;
 const ALIKE: u32 = 2;
-/// For this long at most, clients not yet known prevent probes.
-const STRANGE_MOST: Nanos = Nanos::from_secs(2);
-
 /// Clients of which something waited or was in the device at the last count, or since: a bit for
 /// each. Adding a client touches no distant memory, and walking the bits walks the clients in the
 /// order of their numbers.
@@ -114,49 +111,29 @@ impl WorkloadMix {
     }
 }
 
-impl Paternoster {
-    /// Counts the active clients. A changed mix is tried out soon. `seeks`: the device has seeks.
-    pub(super) fn update_workload_mix(&mut self, now: Nanos, seeks: bool) {
-        let mix = self.count_present(now);
-        self.seats.parties = mix.parties_of(self.seats.everyone);
-        self.seats.all_random = mix.streams == 0;
-        let learn = &mut self.learn;
-        learn.next_count = now + COUNT_EVERY;
-        // The mix or the times may have changed: what is due is checked again.
-        learn.arms.quiet_until = Nanos::ZERO;
-        // Without seeks a random client is just one more, not a separate question.
-        let is_of_another_kind = seeks && mix.kind() != learn.mix.kind();
-        if learn.phase != Phase::Rest {
-            learn.is_stale |= is_of_another_kind;
-            return;
-        }
-        if !learn.mix.strange {
-            learn.known_by = now + STRANGE_MOST;
-        }
-        let was = core::mem::replace(&mut learn.mix, mix);
-        if was.kind() != mix.kind() || was.parties() != mix.parties() {
-            learn.usual = None;
-        }
-        let at = now + COUNT_EVERY;
-        let is_known = is_of_another_kind && learn.arms.turn_to(mix, was, learn.accepted, at);
-        if (is_of_another_kind || mix.is_another(learn.tried_with, seeks)) && !is_known {
-            learn.tried_with = mix;
-            learn.arms.try_all(now, at);
-        }
-    }
+/// The clients present, and what is asked of each.
+#[derive(Debug)]
+pub(super) struct Census<'a> {
+    pub(super) present: &'a mut Present,
+    pub(super) clients: &'a mut Clients,
+    pub(super) accounts: &'a Accounts,
+    pub(super) streams: &'a mut SharedStreams,
+    pub(super) sweep_groups: &'a mut SweepGroups,
+}
 
+impl Census<'_> {
     /// Counts the clients present. One without a request since the last time is dropped until it
     /// returns.
-    fn count_present(&mut self, now: Nanos) -> WorkloadMix {
+    pub(super) fn count(&mut self, now: Nanos) -> WorkloadMix {
         let mut mix = WorkloadMix::default();
         let mut next = self.present.from(0);
         while let Some(number) = next {
             next = self.present.from(number + 1);
-            let client = &mut self.clients[number as usize];
+            let client = self.clients.at_mut(number);
             let active = core::mem::take(&mut client.pattern.was_active);
             if active || self.accounts.is_busy(number) {
                 // Clients that share a seat count once.
-                let counts = !client.is_together || self.shared_streams.comes_first(number, now);
+                let counts = !client.is_together || self.streams.comes_first(number, now);
                 mix.together |= client.is_together;
                 mix.strange |= !client.pattern.is_known();
                 mix.idle += u32::from(self.accounts.at(number).class == Class::Idle as u8);
@@ -164,7 +141,7 @@ impl Paternoster {
                 let sort = if reads_on { &mut mix.streams } else { &mut mix.others };
                 *sort += u32::from(counts);
                 if !reads_on {
-                    let group = self.group_of(number);
+                    let group = self.accounts.group_of(number);
                     mix.sweep_groups += u32::from(self.sweep_groups.comes_first(group, now));
                 }
             } else {
@@ -192,5 +169,36 @@ mod tests {
         assert_eq!(all, [0, 63, 64, 129]);
         assert!(present.contains(63) && !present.contains(100));
         assert_eq!(Present::new(0).from(0), None);
+    }
+
+    /// Does a stream count as one, and do two random clients of a group count as two and as one
+    /// sweep group; and does each that did nothing since the last count no longer?
+    #[test]
+    fn i1_kinds_are_counted() {
+        let mut accounts = Accounts::new(3, 1, 0);
+        let mut clients = Clients::with_capacity(3, 0);
+        let (mut present, mut streams) = (Present::new(3), SharedStreams::new(3));
+        let mut sweep_groups = SweepGroups::new(1, 0);
+        for client in 0..3 {
+            accounts.open(client, 3, 100, 1);
+            present.add(client);
+            clients.at_mut(client).pattern.was_active = true;
+        }
+        clients.at_mut(0).pattern.is_stream = true;
+        accounts.arrive(2, 0, Nanos::ZERO, 0);
+        let mut count = |now| {
+            let mut census = Census {
+                present: &mut present,
+                clients: &mut clients,
+                accounts: &accounts,
+                streams: &mut streams,
+                sweep_groups: &mut sweep_groups,
+            };
+            let mix = census.count(now);
+            (mix.streams, mix.others, mix.sweep_groups, mix.parties(), mix.strange)
+        };
+        assert_eq!(count(Nanos(1)), (1, 2, 1, 2, true));
+        assert_eq!(count(Nanos(2)), (0, 1, 1, 1, true));
+        assert!(present.contains(2) && !present.contains(0));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 
-use crate::adaptive::watchdog::Sabotage;
+use crate::adaptive::watchdog::{Sabotage, Watchdog};
 
 /// A disk: 0.2 ms, 3 us a sector, 10 ms for a seek.
 const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
@@ -165,7 +165,8 @@ fn members_come_and_go() {
 /// second.
 #[test]
 fn i3_nobody_waits_for_ever() {
-    let elevator = Paternoster { sabotage: Sabotage::HoldsBack, ..Paternoster::new() };
+    let elevator =
+        Paternoster { watchdog: Watchdog::to_bark_at(Sabotage::HoldsBack), ..Paternoster::new() };
     let mut world = World::of(elevator, 1, DISK);
     let both = by_turns(&mut world, &[128, 128]);
     world.run(ms(1_000));

@@ -9,6 +9,7 @@
 use super::*;
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use paternoster_core::device::{DeviceFacts, Outcome, Tag};
 use paternoster_core::event::{Action, Event, Note, Observer};
 use paternoster_core::{

@@ -4,13 +4,17 @@
 //!
 //! A rule is broken on purpose ([`Sabotage`]) until the watchdog has noticed.
 
-use super::super::super::watchdog::Sabotage;
+use super::super::super::watchdog::{Sabotage, Watchdog};
 use super::*;
 use paternoster_core::event::Distrust;
 
 /// A world in which a rule is broken.
 fn broken(sabotage: Sabotage, depth: u32, price: Price) -> World {
-    World::of(Paternoster { sabotage, ..Paternoster::new() }, depth, price)
+    World::of(
+        Paternoster { watchdog: Watchdog::to_bark_at(sabotage), ..Paternoster::new() },
+        depth,
+        price,
+    )
 }
 
 /// The first thing that the watchdog reported.
