@@ -137,6 +137,12 @@ impl Volumes {
         there.into_iter()
     }
 
+    /// The same, for a judge.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.present().map(|(place, _)| place)
+    }
+
     /// Their facts for clients.
     pub(super) fn exports(&self, facts: &DeviceFacts) -> Vec<ExportFacts> {
         self.present().map(|(place, _)| place.export_facts(facts)).collect()

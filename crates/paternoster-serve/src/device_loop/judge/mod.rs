@@ -280,7 +280,7 @@ impl Stage {
     /// not waited for so long: a scheduler is asked nothing meanwhile, and three hundred requests
     /// of which ten hang would use up the patience that P1 has with it.
     fn long(&self, plan: &Plan) -> u64 {
-        let is_idle = self.house.device_loop.in_device == 0;
+        let is_idle = self.house.device_loop.commands.is_empty();
         if is_idle && tenants::are_capped(plan) { 1_000_000_000 } else { 10_000_000 }
     }
 

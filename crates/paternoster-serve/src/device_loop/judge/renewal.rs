@@ -369,7 +369,7 @@ impl Stage {
             return Err(format!("R1: the rules are {:?}", it.settings.rules()));
         }
         // A name may be there twice for a while: which one goes?
-        let there: Vec<_> = it.volumes().map(|(place, _)| (&*place.path, place.start)).collect();
+        let there: Vec<_> = it.volumes.places().map(|place| (&*place.path, place.start)).collect();
         let said: Vec<_> =
             asked.devices[0].volumes.iter().map(|it| (&*it.path, it.start)).collect();
         if there != said {

@@ -82,7 +82,7 @@ fn a_loop_looks_for_few_where_it_gains_nothing() {
 #[test]
 fn a_lone_client_may_go() {
     let mut rig = Rig::new("bfq", |_| ());
-    rig.device_loop.busy_poll = BusyPoll::always();
+    rig.device_loop.poller.busy_poll = BusyPoll::always();
     let mut one = rig.connect("one");
     one.send(READ, 0, BLOCK, &[]);
     rig.settle();
