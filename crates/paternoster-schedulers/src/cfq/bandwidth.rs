@@ -89,6 +89,10 @@ impl Bandwidth {
         tunables: &Tunables,
         home: &mut Queue,
     ) -> bool {
+        if tunables.optimistic_merge == OptimisticMerge::Off {
+            // What was measured before counts again when it is switched on.
+            return false;
+        }
         let least = LEAST_SLICE.max(Nanos(2 * tunables.slice_idle_in(view).0));
         let Some(start) = home.slice.start.filter(|_| home.is_sync) else { return false };
         let time = view.now() - start;
@@ -220,8 +224,15 @@ mod tests {
             let slice = Slice { start: Some(Nanos::ZERO), sectors: 4000, ..Slice::default() };
             let mut home = Queue { is_sync: true, is_shared, slice, ..Queue::default() };
             let mut bandwidth = Bandwidth::default();
-            let measured = bandwidth.measure(&view, &Tunables::default(), &mut home);
+            let measures =
+                Tunables { optimistic_merge: OptimisticMerge::Measure, ..Tunables::default() };
+            let measured = bandwidth.measure(&view, &measures, &mut home);
             assert_eq!((measured, bandwidth.most), (most != [0, 0], most), "{ms} {is_shared}");
+            // Off: what was measured stays as it was.
+            let before = (home.bandwidth, bandwidth.most);
+            home.slice.sectors = 9000;
+            assert!(!bandwidth.measure(&view, &Tunables::default(), &mut home));
+            assert_eq!((home.bandwidth, bandwidth.most), before);
         }
     }
 

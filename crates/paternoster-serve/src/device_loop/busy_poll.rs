@@ -14,17 +14,19 @@
 //!        pause                    trial        pause: twice as long as long as nothing changes
 //! ```
 //!
-//! The time of a request is the time between two waits divided by the requests that came in
-//! between; the [`STRAYS`] longest of 16 are left out, in which something else had the processor.
-//! Looking has to be faster by [`GAIN`]: a tie is not worth the processor time. On a single
-//! processor the loop never looks: the client would wait for it.
+//! The time of a request is the time between two waits, without that in which the device had
+//! commands, divided by the requests that came in between; the [`STRAYS`] longest of 16 are left
+//! out, in which something else had the processor. Looking has to be faster by [`GAIN`]: a tie is
+//! not worth the processor time. And half of the looks have to find something: otherwise it was
+//! the client's think time that varied. On a single processor the loop never looks: the client
+//! would wait for it.
 //!
 //! If one client alone was answered, the loop does not ask which socket has something: it reads
 //! from that client's, with a short pause between two tries, and asks for the others every eighth
 //! time. Then a request has been read already: it takes three system calls, not four.
 //!
 //! Invariants: I1 at most [`LONGEST`] of processor time is wasted before a sleep; I2 as long as the
-//! one stays better, the other gets 16 of each [`PAUSE_MOST`] requests in the end.
+//! one stays better, the other gets 16 waits after each [`PAUSE_MOST`] and 16 in the end.
 
 use paternoster_core::Nanos;
 
@@ -57,8 +59,13 @@ pub(super) struct BusyPoll {
     /// Nanoseconds for a request: with what is better, then with the other.
     took: [u64; 2 * SAMPLES],
     taken: usize,
+    /// How many looks there were since this is measured, and how many found something.
+    looked: u32,
+    found: u32,
     /// When the last wait began behind which a request came, and the requests until then.
     last: Option<(Nanos, u64)>,
+    /// Since when the loop has waited for the device.
+    away: Option<Nanos>,
 }
 
 impl BusyPoll {
@@ -71,7 +78,10 @@ impl BusyPoll {
             pause: PAUSE_LEAST,
             took: [0; 2 * SAMPLES],
             taken: 0,
+            looked: 0,
+            found: 0,
             last: None,
+            away: None,
         }
     }
 
@@ -83,6 +93,9 @@ impl BusyPoll {
 
     /// Whether to look before this sleep. It begins now; so many requests have come so far.
     pub(super) fn is_worth_it(&mut self, now: Nanos, requests: u64) -> bool {
+        if let (Some(since), Some((begin, _))) = (self.away.take(), &mut self.last) {
+            *begin += now - since;
+        }
         if let Some((begin, before)) = self.last
             && requests > before
         {
@@ -95,9 +108,18 @@ impl BusyPoll {
         self.possible && self.looks != is_trial
     }
 
-    /// The loop does not wait for clients alone: this time tells nothing.
-    pub(super) const fn forget(&mut self) {
-        self.last = None;
+    /// The loop waits for the device, or has more to do: from now until it waits for clients alone,
+    /// time is not that of a request.
+    pub(super) fn waits_for_device(&mut self, now: Nanos) {
+        self.away.get_or_insert(now);
+    }
+
+    /// A look before a sleep has ended.
+    pub(super) fn looked(&mut self, found: bool) {
+        if self.left == 0 {
+            self.looked += 1;
+            self.found += u32::from(found);
+        }
     }
 
     /// A request took this long.
@@ -114,7 +136,8 @@ impl BusyPoll {
         self.taken = 0;
         let [same, other] = [0, SAMPLES].map(|at| typical(&mut self.took[at..at + SAMPLES]));
         let (looking, sleeping) = if self.looks { (same, other) } else { (other, same) };
-        let looks = looking + looking / GAIN < sleeping;
+        let finds = 2 * core::mem::take(&mut self.found) >= core::mem::take(&mut self.looked);
+        let looks = finds && looking + looking / GAIN < sleeping;
         self.pause = if looks == self.looks { PAUSE_MOST.min(2 * self.pause) } else { PAUSE_LEAST };
         self.looks = looks;
         self.left = self.pause;
@@ -147,7 +170,11 @@ mod tests {
         fn looked(&mut self, requests: u32, takes: impl Fn(bool, u64) -> u64) -> u32 {
             let looks = (0..requests).filter(|_| {
                 let looks = self.busy_poll.is_worth_it(self.now, self.sent);
-                self.now += Nanos(takes(looks, self.sent));
+                let took = Nanos(takes(looks, self.sent));
+                if looks {
+                    self.busy_poll.looked(took <= LONGEST);
+                }
+                self.now += took;
                 self.sent += 1;
                 looks
             });
@@ -195,6 +222,42 @@ mod tests {
         }
     }
 
+    /// Does a client that thinks for 0.1 to 2 ms, drawn, make the loop sleep but for its trials,
+    /// though by chance 16 waits with looks are often shorter than 16 without?
+    #[test]
+    fn think_times_do_not_make_it_look() {
+        let mut random = 1_u64;
+        let draws: Vec<u64> = (0..10_000)
+            .map(|_| {
+                // Knuth's generator for 64 bits; its upper bits are drawn well.
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                100_000 + (random >> 33) % 1_900_000
+            })
+            .collect();
+        let think = |_, at: u64| draws[usize::try_from(at).expect("a small number")];
+        assert_eq!(Requests::new(2).looked(10_000, think), 7 * 16);
+    }
+
+    /// Is what the device takes left out of the time of a request? The client takes 10 us, or 25 if
+    /// it has to be woken, and the device a millisecond.
+    #[test]
+    fn a_device_that_takes_time_does_not_count() {
+        let mut busy_poll = BusyPoll::new(2);
+        let (mut now, mut looked) = (Nanos::ZERO, 0);
+        for sent in 0..10_000 {
+            let looks = busy_poll.is_worth_it(now, sent);
+            if looks {
+                busy_poll.looked(true);
+                looked += 1;
+            }
+            now += Nanos(if looks { 10_000 } else { 25_000 });
+            busy_poll.waits_for_device(now);
+            busy_poll.waits_for_device(now + Nanos(1));
+            now += Nanos(1_000_000 + 977 * (sent % 1_000));
+        }
+        assert_eq!(10_000 - looked, 64 + 16 + 7 * 16);
+    }
+
     /// Do two of 16 requests that something else held up change nothing?
     #[test]
     fn strays_do_not_count() {
@@ -222,8 +285,9 @@ mod tests {
         for (now, requests) in [(1_000, 0), (3_000, 0), (5_000, 4), (6_000, 4), (7_000, 5)] {
             busy_poll.is_worth_it(Nanos(now), requests);
         }
-        busy_poll.forget();
+        busy_poll.waits_for_device(Nanos(8_000));
         busy_poll.is_worth_it(Nanos(1_000_000), 9);
-        assert_eq!(busy_poll.took[..busy_poll.taken], [1_000, 2_000]);
+        // 4 requests in 4,000 from 1,000 on; one in 2,000; 4 in 1,000 before the device had any.
+        assert_eq!(busy_poll.took[..busy_poll.taken], [1_000, 2_000, 250]);
     }
 }

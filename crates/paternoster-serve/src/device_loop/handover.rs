@@ -173,11 +173,11 @@ impl DeviceLoop {
             }
             HandoverMessage::Tenants(all) => self.take_tenants(&all),
             HandoverMessage::Leave(leave) => {
-                self.time.look();
                 let ends = if self.stop.is_on() {
                     Some(leave)
                 } else {
-                    self.handover.asks(leave, self.time.now).err()
+                    let now = self.time.look();
+                    self.handover.asks(leave, now).err()
                 };
                 if let Some(leave) = ends {
                     let _gone = leave.answer.send(Err("it is ending already".to_owned()));

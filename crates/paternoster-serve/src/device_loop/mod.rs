@@ -217,9 +217,13 @@ impl DeviceLoop {
         let begun = self.requests.begun();
         let looks = clients_alone && self.poller.busy_poll.is_worth_it(now, begun);
         if !clients_alone {
-            self.poller.busy_poll.forget();
+            self.poller.busy_poll.waits_for_device(now);
         }
-        if !(looks && self.stay_awake(now)) {
+        let found = looks && self.stay_awake(now);
+        if looks {
+            self.poller.busy_poll.looked(found);
+        }
+        if !found {
             self.poller.sleep(self.connections.len(), &timeout);
         }
         self.note_events();
@@ -348,9 +352,11 @@ impl DeviceLoop {
         let now = self.time.now;
         self.close_slow();
         self.send_the_idle_away();
-        let late = |connection: &Connection| self.volumes.is_late(connection.place, now);
-        for index in self.connections.which(late) {
-            self.close(index, "its volume was taken out");
+        if self.volumes.ending() > 0 {
+            let late = |connection: &Connection| self.volumes.is_late(connection.place, now);
+            for index in self.connections.which(late) {
+                self.close(index, "its volume was taken out");
+            }
         }
         self.complaints.tell(now, &self.volumes, false);
         if self.tenants.remove_late(now, &mut self.recorded_queue) {

@@ -99,8 +99,9 @@ impl Requests {
 
     /// An I/O begins; `None`: there are too many.
     pub(super) fn begin(&mut self, io: Io) -> Option<u32> {
+        let io = self.ios.insert(io).ok()?;
         self.begun += 1;
-        self.ios.insert(io).ok()
+        Some(io)
     }
 
     /// How many I/Os have begun since the loop began.

@@ -207,7 +207,6 @@ impl Volumes {
     }
 
     /// How many were, and have.
-    #[cfg(test)]
     pub(super) const fn ending(&self) -> usize {
         self.ending
     }

@@ -63,8 +63,6 @@ pub(crate) struct MountId {
     unique: Option<u64>,
 }
 
-const UNKNOWN: MountId = MountId { number: None, unique: None };
-
 impl Place {
     /// Settles what the path means.
     ///
@@ -116,8 +114,12 @@ impl Place {
         let device = mount::mount(&by_handle(&there), &by_handle(&self.parent), &self.name, others)
             .map_err(|error| mount::explain(shown, &error, others))?;
         // A folder that is mounted on cannot be renamed: this is what has just come.
-        let id = self.look().map_or(UNKNOWN, |mounted| id_of(&mounted));
-        Ok((id, device))
+        let mounted = self.look().map_err(|error| {
+            // Unmounting needs it. As long as it cannot be looked at, what has the name is ours.
+            self.detach_by_name();
+            wrong(error)
+        })?;
+        Ok((id_of(&mounted), device))
     }
 
     /// Unmounts that mount; `detached`: also when it is in use.
@@ -169,6 +171,17 @@ impl Place {
 
     /// Detaches this mount itself, which minds no open file. For a user that is not root the helper
     /// program does it, by name: what comes on top between look and call is detached instead.
+    /// Takes away what has just been mounted and cannot be opened. What it fails with says nothing
+    /// new: the folder's name is in the error that led here.
+    fn detach_by_name(&self) {
+        let (parent, flags) = (by_handle(&self.parent), UnmountFlags::DETACH);
+        let by_name =
+            rustix::mount::unmount(parent.join(&self.name), flags | UnmountFlags::NOFOLLOW);
+        if by_name.is_err() {
+            let _asked = mount::ask_helper(&parent, &self.name, true);
+        }
+    }
+
     fn detach(&self, there: OwnedFd) -> io::Result<()> {
         match rustix::mount::unmount(by_handle(&there), UnmountFlags::DETACH) {
             Ok(()) | Err(Errno::INVAL) => return Ok(()),
