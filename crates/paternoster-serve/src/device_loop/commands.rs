@@ -99,6 +99,11 @@ impl Commands {
         self.at_once
     }
 
+    /// Whether those that are under way have taken the loop's time until then.
+    pub(super) fn have_spent(&self, clock: &Clock, until: Nanos) -> bool {
+        self.at_once && self.count > 0 && clock.now() >= until
+    }
+
     /// Memory for the next command.
     pub(super) fn lend(&mut self, loan: Loan) {
         self.loans.push(loan);

@@ -15,14 +15,17 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
-use paternoster_core::{ClientId, Nanos};
+use paternoster_core::{ClientId, Nanos, Priority};
 
 use super::outbox::Outbox;
-use super::processes::Process;
+use super::seats::Seat;
+use super::tenants::{BUCKETS, ROOT};
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
 use crate::device::arena::Arena;
+use crate::fuse::callers::Caller;
 use crate::host::peer::Peer;
 use crate::nbd::Negotiated;
 use crate::nbd::transmission::{Refusal, Request};
@@ -30,6 +33,8 @@ use crate::wire::Wire;
 
 /// I/Os of a connection at a time; more stay in its socket.
 pub(super) const IOS: u32 = 512;
+/// Bytes that a connection reads ahead at first.
+pub(super) const AHEAD: usize = 4096;
 /// Bytes of answers, without data, that may wait to be sent; above that nothing more is read.
 pub(super) const SAID: usize = 64 << 10;
 
@@ -110,6 +115,22 @@ impl Pace {
     /// Whether too little has moved for too long.
     pub(super) fn is_late(&self, now: Nanos, patience: Nanos) -> bool {
         self.since.is_some_and(|since| since + patience <= now)
+    }
+}
+
+/// What a connection by calls has in addition to others.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// The caller; `None`: all unknown callers.
+    pub caller: Option<Arc<Caller>>,
+    /// Its last call.
+    pub used: Nanos,
+}
+
+impl Process {
+    /// Its caller's ionice priority.
+    pub(super) fn priority(&self) -> Priority {
+        self.caller.as_ref().map_or_else(Priority::default, |caller| caller.priority)
     }
 }
 
@@ -218,10 +239,86 @@ pub(super) struct Connection {
     /// When it came.
     pub came: Nanos,
     /// Its seat among the connections of the server.
-    pub _seat: super::Seat,
+    pub _seat: Seat,
 }
 
 impl Connection {
+    /// A client that has come, by number, with what was agreed; its wire, what was read from it,
+    /// and its seat. It is the root's, and of the first volume.
+    pub(super) fn new(
+        (id, peer, negotiated): (u64, Peer, Negotiated),
+        (wire, input, seat): (Wire, Vec<u8>, Seat),
+        client: ClientId,
+        came: Nanos,
+    ) -> Connection {
+        Connection {
+            id,
+            peer,
+            negotiated,
+            place: 0,
+            tenant: ROOT,
+            moves_to: None,
+            identity: None,
+            served_before: 0,
+            client,
+            process: None,
+            wire: Some(wire),
+            receiving: Receiving::Header,
+            blocked: Blocked::No,
+            nap: None,
+            readable: true,
+            writable: true,
+            is_ready: false,
+            is_sending: false,
+            rest: input,
+            ahead: AHEAD,
+            refusal: None,
+            sends_much: false,
+            ios: 0,
+            reads: 0,
+            piece: PIECE,
+            sure: u64::MAX,
+            memory: 0,
+            counted: 0,
+            is_listed: false,
+            changes_waiting: 0,
+            refused: VecDeque::new(),
+            out: Outbox::default(),
+            takes: Pace::default(),
+            brings: Pace::default(),
+            hunger: 0,
+            came,
+            figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
+            _seat: seat,
+        }
+    }
+
+    /// Some, each a client of a queue, by calls, and of this tenant.
+    #[cfg(test)]
+    pub(super) fn some(tenants: &[u32]) -> Vec<Connection> {
+        use paternoster_core::{ClientSpec, DeviceFacts, Limits, NoObserver};
+
+        let noop = paternoster_schedulers::by_name("noop").expect("it is ours");
+        let (facts, limits) = (DeviceFacts::default(), Limits::default());
+        let mut queue = crate::recorded_queue::RecordedQueue::new(facts, limits, noop, NoObserver)
+            .expect("a queue");
+        let some = tenants.iter().zip(1..).map(|(&tenant, id)| {
+            let client = queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room");
+            let negotiated = Negotiated {
+                export: "v".to_owned(),
+                facts: crate::nbd::ExportFacts::default(),
+                structured: true,
+                allocation: false,
+                block_sizes_known: false,
+            };
+            let seat = Seat::take(&Arc::default(), u32::MAX).expect("a seat");
+            let wire = (Wire::of_calls(), Vec::new(), seat);
+            let who = (id, "a client".to_owned().into(), negotiated);
+            Connection { tenant, ..Connection::new(who, wire, client, Nanos::ZERO) }
+        });
+        some.collect()
+    }
+
     /// Whether none of its requests is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.ios == 0 && self.out.is_empty() && (!self.takes.is_owing() || self.wire.is_none())

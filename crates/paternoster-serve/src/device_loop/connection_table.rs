@@ -14,7 +14,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use paternoster_core::ClientId;
+use paternoster_core::{ClientId, Nanos};
 
 use super::connection::{Blocked, Connection, Receiving};
 use super::turns::Turns;
@@ -215,6 +215,53 @@ impl Connections {
         }
     }
 
+    /// A read of one has ended: a read whose first data wait for that goes on.
+    pub(super) fn read_has_ended(&mut self, index: u32) {
+        let connection = self.table.at_mut(index);
+        connection.reads -= 1;
+        if connection.reads == 1 && connection.wire.is_some() && connection.out.open() {
+            self.unblock_if(index, |why| why == Blocked::Own);
+            self.make_sending(index);
+        }
+    }
+
+    /// A change of one waits no more for others of its blocks.
+    pub(super) fn change_goes_on(&mut self, index: u32) {
+        self.table.at_mut(index).changes_waiting -= 1;
+        self.unblock_if(index, |why| why == Blocked::Changes);
+    }
+
+    /// What a client has not done in time, if anything: it holds memory that others want.
+    pub(super) fn is_slow(
+        &mut self,
+        index: u32,
+        now: Nanos,
+        patience: Nanos,
+    ) -> Option<&'static str> {
+        let connection = self.table.at_mut(index);
+        if !matches!(connection.blocked, Blocked::No | Blocked::Client) {
+            // It is not being read from: that its payload is missing is not its fault.
+            connection.brings.begin_again(now);
+        }
+        match () {
+            () if connection.takes.is_late(now, patience) => Some("it takes no answers"),
+            () if connection.brings.is_late(now, patience) => Some("its payload does not come"),
+            () => None,
+        }
+    }
+
+    /// All are read from again.
+    pub(super) fn go_on(&mut self, now: Nanos) {
+        for index in self.all() {
+            let connection = self.table.at_mut(index);
+            connection.readable = true;
+            // That nothing has moved was not the client's fault.
+            connection.takes.begin_again(now);
+            connection.brings.begin_again(now);
+            self.make_ready(index);
+        }
+    }
+
     /// One may be about to go.
     pub(super) fn leaves(&mut self, index: u32) {
         self.leaving.push(index);
@@ -276,5 +323,96 @@ impl Connections {
     pub(super) fn forget_tenant(&mut self, tenant: u32) {
         self.waiting.forget(tenant);
         self.turns.forget(tenant);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connections of these tenants, none of which has anything to be read.
+    fn of(tenants: &[u32]) -> Connections {
+        let mut connections = Connections::new(8, 64);
+        for connection in Connection::some(tenants) {
+            connections.add(connection).unwrap();
+        }
+        connections
+    }
+
+    /// Those that are read from in the next round.
+    fn read(connections: &mut Connections) -> Vec<u32> {
+        let (mut round, mut read) = (connections.turns.begin_round(), Vec::new());
+        while let Some(mut visit) = connections.turns.begin(&mut round) {
+            while let Some(index) = connections.turns.next(&mut visit) {
+                connections.at_mut(index).is_ready = false;
+                read.push(index);
+            }
+            connections.turns.end(&visit);
+        }
+        read
+    }
+
+    /// Is a connection in each list once, and in none when its wire is gone?
+    #[test]
+    fn lists_have_each_once() {
+        let mut connections = of(&[1, 1]);
+        for _ in 0..2 {
+            connections.make_ready(1);
+            connections.make_sending(0);
+        }
+        assert_eq!((read(&mut connections), connections.take_sending()), (vec![1], vec![0]));
+        assert_eq!(connections.told(), Some(0), "it was the only one");
+        connections.at_mut(1).wire = None;
+        connections.make_ready(1);
+        connections.make_sending(1);
+        assert!(connections.turns.is_empty() && !connections.has_sending());
+    }
+
+    /// Do two that wait for their tenant look again for each thing that it gets back, those that
+    /// wait for room for each that any does, and no others?
+    #[test]
+    fn who_waits_looks_again() {
+        let mut connections = of(&[1, 1, 1, 2]);
+        (0..4).for_each(|index| connections.block(index, Blocked::Tenant));
+        connections.feed(1);
+        assert_eq!(read(&mut connections), [0, 1]);
+        connections.feed_all();
+        assert_eq!(read(&mut connections), [2, 3]);
+        connections.block(3, Blocked::Room);
+        connections.retry_blocked();
+        assert!(read(&mut connections).is_empty(), "nothing was freed");
+        connections.freed(1);
+        connections.retry_blocked();
+        assert_eq!(read(&mut connections), [3]);
+    }
+
+    /// Does a connection move only when it holds nothing, and is it in no list of its old tenant
+    /// then?
+    #[test]
+    fn who_moves_holds_nothing() {
+        let mut connections = of(&[1]);
+        connections.at_mut(0).ios = 1;
+        connections.is_to_move(0, Some("new".to_owned()));
+        assert!(connections.can_move().is_empty());
+        connections.at_mut(0).ios = 0;
+        connections.make_ready(0);
+        assert_eq!(connections.can_move(), [(0, "new".to_owned())]);
+        connections.moves(0, 2);
+        assert!(connections.can_move().is_empty() && read(&mut connections).is_empty());
+        assert_eq!((connections.at(0).tenant, connections.at(0).moves_to.is_none()), (2, true));
+    }
+
+    /// Is a client that takes no answers told from one whose payload does not come, and not blamed
+    /// for what it could not send?
+    #[test]
+    fn who_is_slow_is_told_so() {
+        let mut connections = of(&[1, 1, 1]);
+        let (patience, now) = (Nanos::from_secs(60), Nanos::from_secs(60));
+        connections.at_mut(0).takes.owes(Nanos::ZERO);
+        connections.at_mut(1).brings.owes(Nanos::ZERO);
+        connections.at_mut(2).brings.owes(Nanos::ZERO);
+        connections.block(2, Blocked::Room);
+        let slow = [0, 1, 2].map(|index| connections.is_slow(index, now, patience));
+        assert_eq!(slow, [Some("it takes no answers"), Some("its payload does not come"), None]);
     }
 }

@@ -11,32 +11,20 @@ use std::sync::Arc;
 
 use paternoster_core::{ClientSpec, Priority};
 
-use super::connection::{Blocked, Connection, PIECE, Pace, Receiving};
+use super::connection::{Blocked, Connection, Process, Receiving};
+use super::handover::tell_of_no_place;
 use super::io_fragment::Step;
 use super::journal::Names;
-use super::outbox::Outbox;
 #[cfg(test)]
 use super::planted::{self, Bug};
-use super::processes::Process;
-use super::tenants::BUCKETS;
-use super::{DeviceLoop, Newcomer, receive};
+use super::processes::{self, Lookup, Standing, idle_since};
+use super::{DeviceLoop, Newcomer};
 use crate::config::Level;
-use crate::control::snapshot::Figures;
+use crate::fuse::call::Call;
 use crate::fuse::callers::Caller;
 use crate::wire::Wire;
 
 const EIO: i32 = 5;
-
-/// Which share a new client gets part of.
-#[derive(Debug)]
-pub(super) enum Standing {
-    /// That of the tenant of this name, which is made if need be.
-    Tenant(String),
-    /// That of its caller's cgroup.
-    Cgroup(Arc<Caller>),
-    /// None: it competes with the tenants.
-    Root,
-}
 
 impl DeviceLoop {
     /// A client has come.
@@ -51,7 +39,7 @@ impl DeviceLoop {
         let seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
         match (handed, seated) {
             (Some((handed, _)), Some(index)) => self.resume(index, *handed),
-            (Some((_, peer)), None) => self.tell_of_no_place(&peer),
+            (Some((_, peer)), None) => tell_of_no_place(&self.name, &peer),
             (None, _) => {}
         }
     }
@@ -90,45 +78,14 @@ impl DeviceLoop {
         };
         self.recorded_queue.observer_mut().name(client.index(), newcomer.pid, &name);
         self.divide();
+        let who = (newcomer.id, newcomer.peer, newcomer.negotiated);
+        let wire = (newcomer.wire, newcomer.input, newcomer.seat);
         let connection = Connection {
-            id: newcomer.id,
-            peer: newcomer.peer,
-            negotiated: newcomer.negotiated,
             place,
             tenant,
-            moves_to: None,
             identity: newcomer.identity,
-            served_before: 0,
-            client,
             process,
-            wire: Some(newcomer.wire),
-            receiving: Receiving::Header,
-            blocked: Blocked::No,
-            nap: None,
-            readable: true,
-            writable: true,
-            is_ready: false,
-            is_sending: false,
-            rest: newcomer.input,
-            ahead: receive::AHEAD,
-            refusal: None,
-            sends_much: false,
-            ios: 0,
-            reads: 0,
-            piece: PIECE,
-            sure: u64::MAX,
-            memory: 0,
-            counted: 0,
-            is_listed: false,
-            changes_waiting: 0,
-            refused: std::collections::VecDeque::new(),
-            out: Outbox::default(),
-            takes: Pace::default(),
-            brings: Pace::default(),
-            hunger: 0,
-            came: self.time.now,
-            figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
-            _seat: newcomer.seat,
+            ..Connection::new(who, wire, client, self.time.now)
         };
         let (id, output) = (connection.id, newcomer.output);
         let index = self.connections.add(connection)?;
@@ -148,6 +105,85 @@ impl DeviceLoop {
         self.connections.make_sending(index);
         self.connections.make_ready(index);
         Some(index)
+    }
+
+    /// A process makes a call.
+    pub(super) fn take_call(&mut self, call: Call) {
+        if self.stop.is_on() {
+            return call.answer.bad(libc::ESHUTDOWN);
+        }
+        let Some(index) = self.connection_of(&call) else { return call.answer.bad(libc::ENOMEM) };
+        let now = self.time.now;
+        let connection = self.connections.at_mut(index);
+        if let Some(process) = &mut connection.process {
+            process.used = now;
+        }
+        // A connection that is known has its wire (I2 of `processes`).
+        if let Some(calls) = processes::calls_of(connection) {
+            calls.push(call);
+        }
+        connection.readable = true;
+        self.connections.make_ready(index);
+    }
+
+    /// The connection that a call belongs to.
+    fn connection_of(&mut self, call: &Call) -> Option<u32> {
+        let place = call.place;
+        if let Some(caller) = &call.caller {
+            let name = &self.volumes.at(place).name;
+            match self.processes.look_up(place, name, caller) {
+                Lookup::Known(index) => return Some(index),
+                Lookup::Weighs(index) => {
+                    let (now, queue) = (self.time.now, &mut self.recorded_queue);
+                    self.tenants.weigh(now, queue, &caller.cgroup, &caller.weights);
+                    self.divide();
+                    return Some(index);
+                }
+                Lookup::New(standing) => {
+                    let made = self.make_process(place, Some(caller), standing, caller.priority);
+                    if let Some(index) = made {
+                        self.processes.is_of(place, caller, index);
+                        return made;
+                    }
+                }
+                Lookup::TooMany => {
+                    // The one that has been idle longest makes room.
+                    let idle = self.connections.iter();
+                    let idle = idle.filter_map(|(index, it)| Some((idle_since(it)?, index)));
+                    if let Some((_, index)) = idle.min_by_key(|(since, _)| *since) {
+                        self.send_away(index);
+                    }
+                }
+            }
+        }
+        if let Some(index) = self.processes.common(place) {
+            return Some(index);
+        }
+        let index = self.make_process(place, None, Standing::Root, Priority::default())?;
+        self.processes.is_common(place, index);
+        Some(index)
+    }
+
+    fn make_process(
+        &mut self,
+        place: u32,
+        caller: Option<&Arc<Caller>>,
+        standing: Standing,
+        priority: Priority,
+    ) -> Option<u32> {
+        let (newcomer, process) = self.processes.newcomer(self.time.now, place, caller)?;
+        self.take_in(newcomer, standing, Some(priority), Some(process))
+    }
+
+    /// Removes a process: its wire ends behind the calls that it has made.
+    pub(super) fn send_away(&mut self, index: u32) {
+        self.processes.forget(index);
+        let connection = self.connections.at_mut(index);
+        if let Some(calls) = processes::calls_of(connection) {
+            calls.leave();
+        }
+        connection.readable = true;
+        self.connections.make_ready(index);
     }
 
     /// What connections are named by.
@@ -242,7 +278,12 @@ impl DeviceLoop {
                         let _ends_later = self.recorded_queue.cancel(self.time.now, ticket);
                     }
                 }
-                Step::Asking => self.withdraw_question(fragment),
+                Step::Asking => {
+                    let tenant = self.connections.at(index).tenant;
+                    if self.surveys.withdraw(tenant, fragment) {
+                        self.end_fragment(fragment, EIO);
+                    }
+                }
                 _ => self.end_fragment(fragment, EIO),
             }
         }
@@ -287,6 +328,7 @@ impl DeviceLoop {
         self.connections.left(leaving);
     }
 
+    /// Removes a connection.
     fn close_one(&mut self, index: u32) {
         self.naps.forget(self.connections.at_mut(index));
         let mut connection = self.connections.release(index);

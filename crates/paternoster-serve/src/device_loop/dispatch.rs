@@ -15,11 +15,17 @@
 use paternoster_core::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
 use super::DeviceLoop;
-use super::commands::Given;
+use super::commands::{Commands, Given};
+use super::connection_table::Connections;
+use super::io_fragment::{Io, Step};
+use super::requests::Requests;
+use super::surveys::{RUNS, RUNS_OF_ONE};
 use crate::config::Level;
 use crate::device::lender::Loan;
 use crate::device::{Job, Work};
 use crate::log::Entry;
+use crate::recorded_queue::RecordedQueue;
+use crate::stats::Stats;
 
 const EIO: i32 = 5;
 /// Work of a round: commands, with one more for each 8 KiB beyond the first few; and ends, of which
@@ -44,7 +50,10 @@ impl DeviceLoop {
         let (mut work, mut ends) = (0, 0);
         let began = self.time.now;
         loop {
-            if work >= ROUND || ends >= ENDS || self.has_spent(began) {
+            if work >= ROUND
+                || ends >= ENDS
+                || self.commands.have_spent(&self.time.clock, began + SPAN)
+            {
                 self.commands.kick();
                 return Some(self.time.now);
             }
@@ -75,13 +84,6 @@ impl DeviceLoop {
         }
     }
 
-    /// Whether a round has had its time.
-    fn has_spent(&self, began: Nanos) -> bool {
-        self.commands.are_done_at_once()
-            && !self.commands.is_empty()
-            && self.time.clock.now() >= began + SPAN
-    }
-
     /// Tells the queue what has ended; returns whether anything has.
     pub(super) fn reap(&mut self) -> bool {
         if self.commands.is_empty() {
@@ -90,7 +92,7 @@ impl DeviceLoop {
         self.time.look();
         let any = self.commands.reap(self.time.now);
         while let Some((tag, error)) = self.commands.ended() {
-            self.take_home();
+            take_home(&mut self.commands, &mut self.requests);
             let Some(tag) = tag else { continue };
             if error != 0 {
                 self.complain(tag, error);
@@ -104,7 +106,7 @@ impl DeviceLoop {
 
     /// Logs that the device has failed a command, and once that it has lost data, if it has.
     fn complain(&mut self, tag: Tag, errno: i32) {
-        let (volume, what) = match self.fragment_of(tag) {
+        let (volume, what) = match fragment_of(&self.recorded_queue, tag) {
             None => (None, "a flush".to_owned()),
             Some(fragment) => {
                 let fragment = self.requests.fragment(fragment);
@@ -125,9 +127,16 @@ impl DeviceLoop {
     /// Gives a command to the backend; returns how much work that was.
     fn issue(&mut self, command: Command) -> u32 {
         let tag = command.tag;
-        let (work, place) = self.gather(&command);
+        let (work, place) = gather(
+            &self.recorded_queue,
+            &self.connections,
+            &mut self.requests,
+            &mut self.commands,
+            &command,
+        );
         if work == Work::Prefetch
-            && self.fragment_of(tag).is_some_and(|fragment| self.requests.is_question(fragment))
+            && fragment_of(&self.recorded_queue, tag)
+                .is_some_and(|fragment| self.requests.is_question(fragment))
         {
             // The device has nothing to do for it: only its turn mattered.
             let _known = self.recorded_queue.complete(self.time.now, tag, Outcome::OK);
@@ -150,59 +159,12 @@ impl DeviceLoop {
                 self.reap();
             }
             Given::Refused => {
-                self.take_home();
+                take_home(&mut self.commands, &mut self.requests);
                 // Just issued.
                 let _known = self.recorded_queue.requeue(self.time.now, tag);
             }
         }
         1 + command.sectors.saturating_sub(FEW) / SECTORS
-    }
-
-    /// The first fragment of a command.
-    pub(super) fn fragment_of(&self, tag: Tag) -> Option<u32> {
-        self.recorded_queue.queue().cookies(tag).next().map(index_of)
-    }
-
-    /// Memory that was or should have been lent goes back to its fragments.
-    fn take_home(&mut self) {
-        while let Some(Loan { whose, block, .. }) = self.commands.returned() {
-            let fragment = self.requests.fragment_mut(whose);
-            let memory =
-                if fragment.reads_first { &mut fragment.edges } else { &mut fragment.block };
-            *memory = Some(block);
-        }
-    }
-
-    /// What a command does, and on which volume's file; collects its fragments' memory for lending.
-    fn gather(&mut self, command: &Command) -> (Work, Option<u32>) {
-        if command.op == Op::Flush {
-            return (Work::Flush, None);
-        }
-        let mut found = None;
-        for cookie in self.recorded_queue.queue().cookies(command.tag) {
-            let whose = index_of(cookie);
-            let place = self.connections.at(self.requests.owner(whose)).place;
-            let fragment = self.requests.fragment_mut(whose);
-            let work = if fragment.reads_first { Work::Read } else { fragment.work };
-            found = Some((work, place));
-            let memory =
-                if fragment.reads_first { &mut fragment.edges } else { &mut fragment.block };
-            if let Some(block) = memory.take() {
-                self.commands.lend(Loan { whose, length: fragment.span, block });
-            }
-        }
-        let (work, place) = found.expect("a command carries bios");
-        // Merged: durable if one of them wants it. The queue says so in the command's flags.
-        let work = match work {
-            Work::Write { .. } => {
-                Work::Write { fua: command.flags.contains(paternoster_core::Flags::FUA) }
-            }
-            Work::Zero { may_unmap, .. } => {
-                Work::Zero { may_unmap, fua: command.flags.contains(paternoster_core::Flags::FUA) }
-            }
-            other => other,
-        };
-        (work, Some(place))
     }
 
     /// A bio has ended.
@@ -218,30 +180,90 @@ impl DeviceLoop {
         self.tenants.at_mut(self.connections.at(connection).tenant).under_way -= 1;
         self.shared.queue_limit.ended(self.time.now);
         if self.requests.fragment(index).reads_first && error == 0 {
-            self.mend_edges(index);
+            if let Some(edges) = self.requests.fragment_mut(index).mend() {
+                self.shared.give_back(&mut self.connections, connection, edges);
+            }
             self.submit(index);
         } else if error == 0 && self.requests.is_question(index) {
-            self.await_survey(index);
+            // It has had its turn in the queue, and waits for the thread that asks.
+            self.requests.fragment_mut(index).step = Step::Asking;
+            self.surveys.wait(self.connections.at(connection).tenant, index);
         } else {
             self.end_fragment(index, error);
         }
     }
 
-    /// A ragged write has read its edges: fills them in.
-    fn mend_edges(&mut self, index: u32) {
-        let fragment = self.requests.fragment_mut(index);
-        fragment.reads_first = false;
-        let Some(edges) = fragment.edges.take() else { return };
-        let (first, span) = (fragment.skew(), fragment.span as usize);
-        let last = first + fragment.length as usize;
-        if let Some(block) = &mut fragment.block {
-            let (around, bytes) = (edges.bytes(), block.bytes_mut());
-            bytes[..first].copy_from_slice(&around[..first]);
-            bytes[last..span].copy_from_slice(&around[last..span]);
+    /// Ends the question that was answered, and asks the next.
+    pub(super) fn survey(&mut self) {
+        if self.surveys.is_asking()
+            && let Some((error, runs)) = self.commands.lender().surveyed()
+        {
+            self.time.look();
+            if let Some(fragment) = self.surveys.end(self.time.now) {
+                self.requests.fragment_mut(fragment).runs = runs;
+                self.end_fragment(fragment, error);
+            }
         }
-        let connection = self.requests.owner(index);
-        self.shared.give_back(&mut self.connections, connection, edges);
+        let Some(fragment) = self.surveys.begin(self.time.now) else { return };
+        let Io { connection, request, .. } = *self.requests.io_of(fragment);
+        let place = self.volumes.at(self.connections.at(connection).place);
+        let range = (place.start + request.offset, u64::from(request.length));
+        let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
+        #[cfg(test)]
+        let most = if super::planted::has(super::planted::Bug::TellsAllRuns) { 2048 } else { most };
+        self.commands.lender().survey(place.file, range, most);
     }
+}
+
+/// The first fragment of a command.
+pub(super) fn fragment_of(queue: &RecordedQueue<Stats>, tag: Tag) -> Option<u32> {
+    queue.queue().cookies(tag).next().map(index_of)
+}
+
+/// Memory that was or should have been lent goes back to its fragments.
+fn take_home(commands: &mut Commands, requests: &mut Requests) {
+    while let Some(Loan { whose, block, .. }) = commands.returned() {
+        let fragment = requests.fragment_mut(whose);
+        let memory = if fragment.reads_first { &mut fragment.edges } else { &mut fragment.block };
+        *memory = Some(block);
+    }
+}
+
+/// What a command does, and on which volume's file; collects its fragments' memory for lending.
+fn gather(
+    queue: &RecordedQueue<Stats>,
+    connections: &Connections,
+    requests: &mut Requests,
+    commands: &mut Commands,
+    command: &Command,
+) -> (Work, Option<u32>) {
+    if command.op == Op::Flush {
+        return (Work::Flush, None);
+    }
+    let mut found = None;
+    for cookie in queue.queue().cookies(command.tag) {
+        let whose = index_of(cookie);
+        let place = connections.at(requests.owner(whose)).place;
+        let fragment = requests.fragment_mut(whose);
+        let work = if fragment.reads_first { Work::Read } else { fragment.work };
+        found = Some((work, place));
+        let memory = if fragment.reads_first { &mut fragment.edges } else { &mut fragment.block };
+        if let Some(block) = memory.take() {
+            commands.lend(Loan { whose, length: fragment.span, block });
+        }
+    }
+    let (work, place) = found.expect("a command carries bios");
+    // Merged: durable if one of them wants it. The queue says so in the command's flags.
+    let work = match work {
+        Work::Write { .. } => {
+            Work::Write { fua: command.flags.contains(paternoster_core::Flags::FUA) }
+        }
+        Work::Zero { may_unmap, .. } => {
+            Work::Zero { may_unmap, fua: command.flags.contains(paternoster_core::Flags::FUA) }
+        }
+        other => other,
+    };
+    (work, Some(place))
 }
 
 /// The fragment that a bio's cookie names.

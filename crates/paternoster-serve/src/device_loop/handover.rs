@@ -30,14 +30,13 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use paternoster_core::Nanos;
 
-use super::DeviceLoop;
-use super::connection::{Connection, Pace, Receiving};
+use super::connection::{Connection, Receiving};
+use super::connection_table::Connections;
 use super::io_fragment::{Io, Step};
-use super::outbox::Outbox;
 #[cfg(test)]
 use super::planted::{self, Bug};
 use super::requests::Requests;
-use super::tenants::BUCKETS;
+use super::tenants::{BUCKETS, Node, Tenants};
 use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::device::{Giving, KnownLosses};
@@ -129,7 +128,7 @@ impl Handover {
     }
 
     /// What is told of the files: until they are given, no other flush may fail.
-    fn tells(&mut self, files: &[Giving]) {
+    pub(super) fn tells(&mut self, files: &[Giving]) {
         self.told_lost = KnownLosses::told(files);
     }
 
@@ -137,7 +136,7 @@ impl Handover {
     ///
     /// # Errors
     /// Another one does already.
-    fn asks(&mut self, leave: Leave, now: Nanos) -> Result<(), Leave> {
+    pub(super) fn asks(&mut self, leave: Leave, now: Nanos) -> Result<(), Leave> {
         if self.is_asked() {
             return Err(leave);
         }
@@ -146,13 +145,18 @@ impl Handover {
         Ok(())
     }
 
+    /// Whether a flush has failed since the files were told of.
+    pub(super) fn has_lost(&self, files: &[Giving]) -> bool {
+        !self.told_lost.are_all(files)
+    }
+
     /// When to give up, while another process asks.
-    fn by(&self) -> Option<Nanos> {
+    pub(super) fn by(&self) -> Option<Nanos> {
         self.leave.as_ref().and_then(|leave| leave.by)
     }
 
     /// Answers the other process, and waits for its verdict if it gets something.
-    fn settle(&mut self, told: Result<Leaving, String>) -> Verdict {
+    pub(super) fn settle(&mut self, told: Result<Leaving, String>) -> Verdict {
         let Some(leave) = self.leave.take() else { return Verdict::Resume };
         let gives = told.is_ok();
         let heard = leave.answer.send(told).is_ok();
@@ -165,238 +169,81 @@ impl Handover {
     }
 }
 
-impl DeviceLoop {
-    pub(super) fn read_of_handover(&mut self, message: HandoverMessage) {
-        match message {
-            HandoverMessage::Files(answer) => {
-                let _gone = answer.send(self.files_to_hand_over());
-            }
-            HandoverMessage::Tenants(all) => self.take_tenants(&all),
-            HandoverMessage::Leave(leave) => {
-                let ends = if self.stop.is_on() {
-                    Some(leave)
-                } else {
-                    let now = self.time.look();
-                    self.handover.asks(leave, now).err()
-                };
-                if let Some(leave) = ends {
-                    let _gone = leave.answer.send(Err("it is ending already".to_owned()));
-                }
-            }
-        }
-    }
+/// Whether a connection must not be read from, while another process is to have it.
+pub(super) fn holds_back(connection: &Connection) -> bool {
+    is_given(connection) || !matches!(connection.receiving, Receiving::Splitting { .. })
+}
 
-    fn files_to_hand_over(&mut self) -> Result<Vec<Giving>, String> {
-        // The drain would be forgotten: a volume that is being copied would be written to.
-        if let Some(name) = self.volumes.any_drained() {
-            return Err(format!("volume {name} is drained, or goes: resume it, or try again"));
-        }
-        let files = self.commands.backend().to_hand_over();
-        self.handover.tells(&files);
-        Ok(files)
+/// Whether queue and device have nothing, and no connection that stays goes on with a change.
+pub(super) fn is_quiet(
+    requests: &Requests,
+    connections: &Connections,
+    is_waited_for: bool,
+) -> bool {
+    #[cfg(test)]
+    if planted::has(Bug::LeavesAtOnce) {
+        return true;
     }
+    let changes = |connection: &Connection| match connection.receiving {
+        Receiving::Splitting { io } if connection.wire.is_some() && !is_given(connection) => {
+            requests.io(io).request.kind != Kind::Read
+        }
+        _ => false,
+    };
+    !is_waited_for
+        && requests.fragments().iter().all(|(_, fragment)| fragment.step == Step::Filling)
+        && !connections.iter().any(|(_, connection)| changes(connection))
+}
 
-    /// Whether a connection must not be read from, because another process is to have it.
-    pub(super) fn holds_back(&self, index: u32) -> bool {
-        if !self.handover.is_asked() {
-            return false;
+/// What is given away of connections.
+pub(super) fn leaving(requests: &Requests, connections: &Connections) -> Result<Leaving, String> {
+    let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
+    for (_, connection) in connections.iter() {
+        let Some(wire) = &connection.wire else { continue };
+        match leaving_connection(requests, connection)? {
+            Some(given) => leaving.connections.push(given),
+            None => leaving.stay[usize::from(!wire.is_secure())] += 1,
         }
-        let connection = self.connections.at(index);
-        is_given(connection) || !matches!(connection.receiving, Receiving::Splitting { .. })
     }
+    Ok(leaving)
+}
 
-    /// Whether the queue and the device have nothing.
-    fn is_quiet(&self) -> bool {
-        #[cfg(test)]
-        if planted::has(Bug::LeavesAtOnce) {
-            return true;
-        }
-        let changes = |connection: &Connection| match connection.receiving {
-            Receiving::Splitting { io } if connection.wire.is_some() && !is_given(connection) => {
-                self.requests.io(io).request.kind != Kind::Read
-            }
-            _ => false,
-        };
-        !self.is_waited_for()
-            && self.requests.fragments().iter().all(|(_, fragment)| fragment.step == Step::Filling)
-            && !self.connections.iter().any(|(_, connection)| changes(connection))
-    }
+/// What tenants of a device got, and how long they must still wait.
+pub(super) fn states_of(tenants: &Tenants, now: Nanos, device: &str) -> Vec<TenantState> {
+    let state = |node: &Node| TenantState {
+        device: device.to_owned(),
+        name: node.name.clone(),
+        figures: node.figures.clone(),
+        ahead: node.cap.ahead(now),
+    };
+    tenants.present().map(|(_, node)| state(node)).collect()
+}
 
-    /// Gives connections away as soon as possible, or gives up.
-    pub(super) fn leave_if_quiet(&mut self) {
-        let Some(by) = self.handover.by() else { return };
-        let is_quiet = self.is_quiet();
-        if !is_quiet && !self.stop.is_on() && self.time.now < by {
-            return;
+/// Takes that over.
+pub(super) fn take_tenants<'a>(
+    tenants: &mut Tenants,
+    now: Nanos,
+    states: impl Iterator<Item = &'a TenantState>,
+) {
+    for state in states {
+        let Some(place) = tenants.find(&state.name) else { continue };
+        let node = tenants.at_mut(place);
+        if state.figures.latency_log2_us.len() == BUCKETS {
+            node.figures.add(&state.figures);
         }
-        let told = match is_quiet && !self.stop.is_on() {
-            true => self.leaving(),
-            false if self.stop.is_on() => Err("it is ending already".to_owned()),
-            false => Err(format!("what is under way does not end: {}", self.under_way())),
-        };
-        let verdict = self.handover.settle(told);
-        self.time.look();
-        match verdict {
-            Verdict::Resume => self.go_on(),
-            Verdict::Gone => self.give_connections_away(),
-        }
+        node.cap.is_ahead(now, state.ahead);
     }
+}
 
-    fn leaving(&self) -> Result<Leaving, String> {
-        // The kernel has reported it here, and will not there: the other's next flush would
-        // succeed.
-        if !self.handover.told_lost.are_all(&self.commands.backend().to_hand_over()) {
-            return Err("a flush has failed since it heard of the files: try again".to_owned());
-        }
-        let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
-        for (_, connection) in self.connections.iter() {
-            let Some(wire) = &connection.wire else { continue };
-            match leaving_connection(&self.requests, connection)? {
-                Some(given) => leaving.connections.push(given),
-                None => leaving.stay[usize::from(!wire.is_secure())] += 1,
-            }
-        }
-        let there = self.tenants.present();
-        leaving.tenants.extend(there.map(|(_, node)| TenantState {
-            device: self.name.clone(),
-            name: node.name.clone(),
-            figures: node.figures.clone(),
-            ahead: node.cap.ahead(self.time.now),
-        }));
-        Ok(leaving)
-    }
-
-    /// The handover is off: all connections are read from again.
-    fn go_on(&mut self) {
-        for index in self.connections.all() {
-            let (now, connection) = (self.time.now, self.connections.at_mut(index));
-            connection.readable = true;
-            // That nothing has moved was not the client's fault.
-            connection.takes.begin_again(now);
-            connection.brings.begin_again(now);
-            self.connections.make_ready(index);
-        }
-    }
-
-    /// Another process has the connections: they go without notice. The others finish, as in a
-    /// stop.
-    fn give_connections_away(&mut self) {
-        let given = self.connections.iter().filter(|(_, connection)| is_given(connection));
-        let given: Vec<u32> = given.map(|(index, _)| index).collect();
-        for index in given {
-            let socket = self.connections.at(index).wire.as_ref().and_then(Wire::socket);
-            // The other process has it open: its events would still arrive here.
-            if let Some(socket) = socket {
-                self.poller.forget(socket);
-            }
-            self.hang_up(index);
-        }
-        self.stop_soon();
-    }
-
-    /// A connection goes on where it was at another process.
-    pub(super) fn resume(&mut self, index: u32, resumed: Resumed) {
-        let Resumed { reading, output, behind, figures } = resumed;
-        let connection = self.connections.at_mut(index);
-        if figures.latency_log2_us.len() == BUCKETS {
-            connection.served_before = 0;
-            connection.figures = Figures { served_ns: 0, ..figures };
-        }
-        let owed = match &reading {
-            Reading::Within { owed, .. } => *owed,
-            _ => 0,
-        };
-        connection.out = Outbox::taken(output, owed, behind);
-        if !connection.out.is_empty() {
-            connection.takes.owes(self.time.now);
-        }
-        let done = match reading {
-            Reading::Header => Ok(()),
-            Reading::Over => {
-                connection.receiving = Receiving::Over;
-                self.leave_when_idle(index);
-                Ok(())
-            }
-            Reading::Skipping { left, asked, errno, text } => asked.request().map(|request| {
-                connection.receiving = Receiving::Skipping { left };
-                connection.refusal = Some((request, Refusal { errno, text }));
-            }),
-            Reading::Within { asked, cut, error, answered, .. } => {
-                self.go_on_within(index, &asked, cut, error, answered)
-            }
-        };
-        if let Err(why) = done {
-            self.close(index, &format!("it cannot go on where it was: {why}"));
-        }
-    }
-
-    fn go_on_within(
-        &mut self,
-        index: u32,
-        asked: &Asked,
-        cut: u64,
-        error: i32,
-        answered: u32,
-    ) -> Result<(), String> {
-        let request = asked.request()?;
-        if cut > u64::from(request.length) {
-            return Err(format!("{cut} bytes of {} were done", request.length));
-        }
-        let made = Io {
-            connection: index,
-            request,
-            arrived: self.time.now,
-            cut,
-            left: 0,
-            answered,
-            error,
-            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
-            silent: false,
-        };
-        let Some(io) = self.requests.begin(made) else {
-            return Err("there is no room for its request".to_owned());
-        };
-        self.shared.begin_io(self.connections.at(index).tenant);
-        let connection = self.connections.at_mut(index);
-        connection.ios += 1;
-        connection.reads += u32::from(request.kind == Kind::Read);
-        connection.receiving = match request.kind {
-            Kind::Write => Receiving::Payload { io, fragment: None },
-            _ => Receiving::Splitting { io },
-        };
-        if request.kind == Kind::Write {
-            connection.brings = Pace::default();
-            connection.brings.owes(self.time.now);
-        }
-        self.volumes.begins(connection.place);
-        Ok(())
-    }
-
-    /// Takes over what tenants got, and how long they must still wait.
-    fn take_tenants(&mut self, all: &[TenantState]) {
-        self.time.look();
-        for state in all.iter().filter(|state| state.device == self.name) {
-            let Some(place) = self.tenants.find(&state.name) else { continue };
-            let now = self.time.now;
-            let node = self.tenants.at_mut(place);
-            if state.figures.latency_log2_us.len() == BUCKETS {
-                node.figures.add(&state.figures);
-            }
-            node.cap.is_ahead(now, state.ahead);
-        }
-    }
-
-    /// Logs that there is no place for a connection of another process.
-    pub(super) fn tell_of_no_place(&self, peer: &Peer) {
-        Entry::new(Level::Warning, "disconnect").tell_of(
-            peer.origin,
-            format_args!(
-                "{}: {peer}: not taken over: its volume is not as it was told, or there is no \
-                 room; it must reconnect",
-                self.name
-            ),
-        );
-    }
+/// Logs that there is no place for a connection of another process.
+pub(super) fn tell_of_no_place(device: &str, peer: &Peer) {
+    Entry::new(Level::Warning, "disconnect").tell_of(
+        peer.origin,
+        format_args!(
+            "{device}: {peer}: not taken over: its volume is not as it was told, or there is no \
+             room; it must reconnect"
+        ),
+    );
 }
 
 /// A connection as it is given away; nothing: it stays here.
@@ -453,6 +300,6 @@ fn leaving_connection(
 }
 
 /// Whether the connection can be given to another process.
-fn is_given(connection: &Connection) -> bool {
+pub(super) fn is_given(connection: &Connection) -> bool {
     connection.identity.is_some() && connection.wire.as_ref().and_then(Wire::to_hand_over).is_some()
 }

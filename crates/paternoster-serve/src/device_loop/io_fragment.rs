@@ -146,6 +146,20 @@ impl Fragment {
         format!("{work} of {} bytes at {}", self.length, self.offset)
     }
 
+    /// A ragged write has read its edges: fills them in, and gives their memory back.
+    pub(super) fn mend(&mut self) -> Option<Block> {
+        self.reads_first = false;
+        let edges = self.edges.take()?;
+        let (first, span) = (self.skew(), self.span as usize);
+        let last = first + self.length as usize;
+        if let Some(block) = &mut self.block {
+            let (around, bytes) = (edges.bytes(), block.bytes_mut());
+            bytes[..first].copy_from_slice(&around[..first]);
+            bytes[last..span].copy_from_slice(&around[last..span]);
+        }
+        Some(edges)
+    }
+
     /// Whether it changes what is on the volume.
     pub(super) const fn is_change(&self) -> bool {
         matches!(self.work, Work::Write { .. } | Work::Discard | Work::Zero { .. })

@@ -15,16 +15,22 @@
 //! data, slabs for connections, I/Os and fragments. When something runs out, connections are not
 //! read from.
 //!
-//! * `connection`, `receive`: connections, and reading from them. `io_fragment`, `split`: requests,
-//!   and their pieces. `range_lock`: which changes of the same blocks may be under way together.
-//!   `dispatch`: the queue and the device. `reply`, `outbox`: answers to clients, and their order.
+//! The loop wires parts: each has its own state, is given what it needs of others and answers with
+//! values. The loop itself is in nine files: this one (rounds, sleep, the end), `open`,
+//! `connections`, `receive`, `split`, `dispatch`, `reply`, `orders`, `leave`.
+//!
+//! * `connection`, `connections`, `receive`: connections, how they come and go, and reading from
+//!   them. `io_fragment`, `cut`, `split`: requests, what their pieces are, and giving these to the
+//!   queue. `range_lock`: which changes of the same blocks may be under way together. `dispatch`:
+//!   the queue and the device. `reply`, `outbox`: answers to clients, and their order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `queue_limit`: which tenant has which share,
 //!   and how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits
 //!   for clients. `surveys`: whose question for holes is next. `turns`: whose requests are read.
 //!   `policy`: a scheduler that fails, and what takes over.
-//! * `handover`: another process takes over. `seats`: places for connections. `processes`:
-//!   connections that make calls (FUSE). `orders`, `status`: what a running loop can be asked.
-//!   `reload`: a new configuration. `ending`: a device that hangs at a stop.
+//! * `handover`, `leave`: what another process that takes over gets, and giving or taking it.
+//!   `seats`: places for connections. `processes`: whose call it is (FUSE). `messages`: what other
+//!   threads send. `orders`: what a running loop is asked to do, with `status` (what is told) and
+//!   `reload` (a new configuration). `stop`: the end, and a device that hangs then.
 //!
 //! Invariants: I1 no connection can make the loop wait; I2 an accepted request is answered, or its
 //! connection has gone; I3 memory is bounded by the configuration.
@@ -38,9 +44,9 @@ mod connection;
 mod connection_table;
 mod connections;
 mod credit;
+mod cut;
 mod departed;
 mod dispatch;
-mod ending;
 pub(crate) mod geometry;
 mod handle;
 pub(crate) mod handover;
@@ -49,6 +55,8 @@ mod io_fragment;
 mod journal;
 #[cfg(test)]
 mod judge;
+mod leave;
+mod messages;
 mod naps;
 mod open;
 mod orders;
@@ -88,11 +96,14 @@ use paternoster_core::Nanos;
 use rustix::event::{Timespec, epoll};
 
 pub use handle::DeviceLoopHandle;
+pub use messages::{Message, Newcomer, next_id};
+pub use open::Opened;
 pub(crate) use open::attributes;
-pub use open::{Message, Newcomer, Opened, next_id};
 pub use seats::Seat;
 
+use crate::config::{Level, quantity};
 use crate::host::notify::Pulse;
+use crate::log::Entry;
 use crate::recorded_queue::RecordedQueue;
 use crate::stats::Stats;
 use crate::wire::Wire;
@@ -102,6 +113,8 @@ use connection::{Blocked, Connection};
 use connection_table::Connections;
 use handover::Handover;
 use naps::Naps;
+#[cfg(test)]
+use planted::Bug;
 use policy::Policy;
 use poller::{NO_TIME, Poller};
 use processes::Processes;
@@ -350,8 +363,16 @@ impl DeviceLoop {
             return;
         }
         let now = self.time.now;
-        self.close_slow();
-        self.send_the_idle_away();
+        for index in self.connections.all() {
+            if let Some(why) = self.connections.is_slow(index, now, self.settings.stall_timeout) {
+                self.close(index, why);
+            }
+        }
+        for index in
+            self.connections.which(|connection| processes::is_idle_for_long(connection, now))
+        {
+            self.send_away(index);
+        }
         if self.volumes.ending() > 0 {
             let late = |connection: &Connection| self.volumes.is_late(connection.place, now);
             for index in self.connections.which(late) {
@@ -374,22 +395,66 @@ impl DeviceLoop {
         }
     }
 
-    /// Closes clients that neither take answers nor send payload: they hold memory that others
-    /// want.
-    fn close_slow(&mut self) {
-        let (now, patience) = (self.time.now, self.settings.stall_timeout);
-        for index in self.connections.all() {
-            let connection = self.connections.at_mut(index);
-            if !matches!(connection.blocked, Blocked::No | Blocked::Client) {
-                // It is not being read from: that its payload is missing is not its fault.
-                connection.brings.begin_again(now);
-            }
-            if connection.takes.is_late(now, patience) {
-                self.close(index, "it takes no answers");
-            } else if connection.brings.is_late(now, patience) {
-                self.close(index, "its payload does not come");
-            }
+    /// Whether the server stops, and the device has not ended its commands in time.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_waited_for() && self.stop.is_late(self.time.now, self.settings.device_timeout)
+    }
+
+    /// Whether the device, or the thread that asks for holes, has unfinished work.
+    pub(super) const fn is_waited_for(&self) -> bool {
+        !self.commands.is_empty() || self.surveys.is_asking()
+    }
+
+    /// What the device has not ended, in words.
+    pub(super) fn under_way(&self) -> String {
+        let mut words =
+            self.commands.under_way(|tag| match dispatch::fragment_of(&self.recorded_queue, tag) {
+                None => "a flush".to_owned(),
+                Some(fragment) => self.requests.in_words(fragment),
+            });
+        if self.surveys.is_asking() {
+            words.push_str(", a question for holes");
         }
+        words
+    }
+
+    /// Says that the device hangs, and leaves everything as it is.
+    pub(super) fn leave_behind(mut self, under_way: &str) {
+        let why = format!(
+            "it hangs: {under_way} did not end within {}; what was acknowledged and not flushed \
+             may be lost",
+            quantity::show_time(self.settings.device_timeout)
+        );
+        Entry::new(Level::Error, "stuck")
+            .with("device", &*self.name)
+            .tell(format_args!("device {}: {why}", self.name));
+        self.stop.answer(|| Err(why.clone()));
+        std::mem::forget(self);
+    }
+
+    /// Makes everything that was accepted durable; returns whether the device has answered.
+    pub(super) fn flush_at_the_end(&mut self) -> bool {
+        #[cfg(test)]
+        let has_left = self.handover.is_done() && !planted::has(Bug::WorksOn);
+        #[cfg(not(test))]
+        let has_left = self.handover.is_done();
+        if has_left {
+            // The open file description now belongs to the other process, and so do its flush
+            // errors.
+            return true;
+        }
+        let by = self.time.clock.now() + self.settings.device_timeout;
+        let Some(errno) = self.commands.flush_and_wait(self.time.now, &self.time.clock, by) else {
+            return false;
+        };
+        if errno != 0 {
+            let error = std::io::Error::from_raw_os_error(errno);
+            crate::log::tell(format_args!(
+                "paternoster: device {}: the last flush failed: {error}",
+                self.name
+            ));
+        }
+        true
     }
 
     /// Whether nothing is left to be done.

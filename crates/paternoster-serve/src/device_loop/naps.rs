@@ -116,6 +116,13 @@ impl Naps {
         Err(until)
     }
 
+    /// Something passes the caps of a tenant.
+    pub(super) fn charge(&self, tenants: &mut Tenants, tenant: u32, now: Nanos, what: Passing) {
+        if self.capped {
+            tenants.charge(tenant, now, what);
+        }
+    }
+
     /// A connection no longer waits for a cap.
     pub(super) fn forget(&mut self, connection: &mut Connection) {
         if let Some((line, number)) = connection.nap.take() {
@@ -204,4 +211,47 @@ impl Naps {
 
 fn has_caps(tenants: &Tenants) -> bool {
     tenants.iter().any(|(_, node)| node.cap.limits())
+}
+
+#[cfg(test)]
+mod tests {
+    use paternoster_core::{DeviceFacts, Limits, NoObserver};
+
+    use super::*;
+    use crate::config::{self, Config};
+    use crate::recorded_queue::RecordedQueue;
+
+    /// Are connections above a cap of ten requests a second let go one after the other, in the
+    /// order in which they came? The burst of 100 ms is worth one.
+    #[test]
+    fn a_line_is_let_go_in_turn() {
+        let caps = config::Caps { bytes: 0, requests: 10 };
+        let tenant = config::Tenant { caps, ..config::Tenant::new("slow") };
+        let config = Config { tenants: vec![tenant], ..Config::default() };
+        let noop = paternoster_schedulers::by_name("noop").unwrap();
+        let limits = Limits { groups: 64, ..Limits::default() };
+        let mut queue =
+            RecordedQueue::new(DeviceFacts::default(), limits, noop, NoObserver).unwrap();
+        let mut tenants = Tenants::new(&config, &mut queue).unwrap();
+        let tenant = tenants.find("slow").unwrap();
+        let mut naps = Naps::new(&tenants);
+        let mut all = Connection::some(&[tenant; 3]);
+        let what = Passing::Request;
+        (0..2).for_each(|_| naps.charge(&mut tenants, tenant, Nanos::ZERO, what));
+        let at = Nanos::from_millis(100);
+        for (index, connection) in (0..).zip(&mut all) {
+            let within = naps.is_within(&tenants, Nanos::ZERO, (index, connection), what);
+            assert_eq!(within, Err(at), "two have passed");
+        }
+        assert_eq!((naps.next_at(), naps.wake(&tenants, Nanos::ZERO)), (Some(at), None));
+        assert_eq!(naps.wake(&tenants, at), Some(0));
+        assert_eq!(naps.is_within(&tenants, at, (0, &mut all[0]), what), Ok(()));
+        naps.charge(&mut tenants, tenant, at, what);
+        assert_eq!(naps.wake(&tenants, Nanos(at.0 + 1)), None, "the cap is used up again");
+        assert_eq!(naps.wake(&tenants, at + at), Some(1));
+        naps.forget(&mut all[1]);
+        naps.forget(&mut all[2]);
+        naps.wake(&tenants, Nanos::from_secs(9));
+        assert!(naps.is_empty());
+    }
 }

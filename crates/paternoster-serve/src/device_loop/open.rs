@@ -12,7 +12,6 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -22,14 +21,14 @@ use super::commands::Commands;
 use super::complaints::Complaints;
 use super::connection_table::Connections;
 use super::geometry::{self, Place};
-use super::handover::{self, Handover, Resumed};
+use super::handover::Handover;
 use super::inbox::{Slot, inbox, unanswered};
+use super::messages::Message;
 use super::naps::Naps;
 use super::policy::Policy;
 use super::poller::Poller;
 use super::processes::Processes;
 use super::queue_limit::QueueLimit;
-use super::reload::Reload;
 use super::replies::Replies;
 use super::requests::Requests;
 use super::seats;
@@ -40,20 +39,17 @@ use super::surveys::Surveys;
 use super::tenants::Tenants;
 use super::time::Time;
 use super::volumes::Volumes;
-use super::{DeviceLoop, DeviceLoopHandle, Seat, receive};
-use crate::config::{self, Config, Identity};
+use super::{DeviceLoop, DeviceLoopHandle, receive};
+use crate::config::{self, Config};
 use crate::control::order::{Asked, Order};
 use crate::device;
 use crate::device::arena::{Arena, LARGEST};
 use crate::device::lender::Lender;
-use crate::fuse::call::Call;
-use crate::host::peer::Peer;
 use crate::host::plain_file;
-use crate::nbd::{ExportFacts, Negotiated};
+use crate::nbd::ExportFacts;
 use crate::recorded_queue::RecordedQueue;
 use crate::server::Options;
 use crate::stats::Stats;
-use crate::wire::Wire;
 
 /// Requests that wait or are under way at most; more stay in the sockets. Their number grows with
 /// memory, within these bounds. Debug builds audit every place after every call.
@@ -63,48 +59,6 @@ const BYTES_PER_REQUEST: u64 = 16 << 10;
 const DEFAULTS: [&str; 2] = ["nr_requests", "low_latency"];
 /// How long to wait for a loop's answer to an order.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What other threads send to a loop.
-#[derive(Debug)]
-pub enum Message {
-    /// A client that has chosen a volume of this loop.
-    Newcomer(Box<Newcomer>),
-    /// An order.
-    Asked(Asked),
-    /// A process's call on a volume's file.
-    Call(Call),
-    /// Another configuration.
-    Reload(Box<Reload>),
-    /// From or about another process that takes over.
-    Handover(handover::Post),
-}
-
-/// A client that has chosen its volume.
-#[derive(Debug)]
-pub struct Newcomer {
-    /// Its socket, which does not block.
-    pub wire: Wire,
-    /// What was agreed.
-    pub negotiated: Negotiated,
-    /// Numbers connections since the start of the server, below 2^32.
-    pub id: u64,
-    /// The client, in words.
-    pub peer: Peer,
-    /// Its process, if known.
-    pub pid: u32,
-    /// The name of its tenant, unless rules choose one by its identity.
-    pub tenant: String,
-    /// See there.
-    pub identity: Option<Identity>,
-    /// What was read after its handshake, and what the server still has to send of it.
-    pub input: Vec<u8>,
-    /// See there.
-    pub output: Vec<u8>,
-    /// Freed when it goes.
-    pub seat: Seat,
-    /// The request it was in the middle of at another process.
-    pub(crate) handed: Option<Box<Resumed>>,
-}
 
 /// A loop that is ready to run.
 #[derive(Debug)]
@@ -334,9 +288,4 @@ fn handle(
             .map_err(|_| "its thread has ended".to_owned())?;
         answers.recv_timeout(patience).unwrap_or_else(|why| Err(unanswered(why, patience)))
     })
-}
-
-/// Numbers connections.
-pub fn next_id(counter: &AtomicU64) -> u64 {
-    counter.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
 }

@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 
-use super::Message;
 use super::busy_poll::BusyPoll;
 use super::inbox::Inbox;
+use super::messages::Message;
 use crate::host::notify::Pulse;
 
 /// Events fetched by one system call.

@@ -19,13 +19,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use paternoster_core::{Nanos, Priority};
+use paternoster_core::Nanos;
 
-use super::connection::Connection;
-use super::connections::Standing;
-use super::{DeviceLoop, Newcomer, Seat};
+use super::connection::{Connection, Process};
+use super::messages::Newcomer;
+use super::seats::Seat;
 use crate::config::{Config, Identity, Rule, rules};
-use crate::fuse::call::Call;
 use crate::fuse::callers::Caller;
 use crate::host::peer::{Origin, Peer};
 use crate::nbd::{ExportFacts, Negotiated};
@@ -36,13 +35,15 @@ const LINGER: Nanos = Nanos::from_secs(10);
 /// Numbers of these connections count from here: those of connections from 1.
 const FIRST_ID: u32 = 1 << 31;
 
-/// What a connection by calls has in addition to others.
+/// Which share a new client gets part of.
 #[derive(Debug)]
-pub(super) struct Process {
-    /// The caller; `None`: all unknown callers.
-    pub caller: Option<Arc<Caller>>,
-    /// Its last call.
-    used: Nanos,
+pub(super) enum Standing {
+    /// That of the tenant of this name, which is made if need be.
+    Tenant(String),
+    /// That of its caller's cgroup.
+    Cgroup(Arc<Caller>),
+    /// None: it competes with the tenants.
+    Root,
 }
 
 /// The callers, and the rules for them.
@@ -57,13 +58,6 @@ pub(super) struct Processes {
     known: BTreeMap<(u32, usize), (u32, Arc<Caller>)>,
     /// By volume.
     common: Vec<Option<u32>>,
-}
-
-impl Process {
-    /// Its caller's ionice priority.
-    pub(super) fn priority(&self) -> Priority {
-        self.caller.as_ref().map_or_else(Priority::default, |caller| caller.priority)
-    }
 }
 
 impl Processes {
@@ -113,112 +107,88 @@ fn is_same(one: &Caller, other: &Caller) -> bool {
         && one.cgroup == other.cgroup
 }
 
-impl DeviceLoop {
-    /// A process makes a call.
-    pub(super) fn take_call(&mut self, call: Call) {
-        if self.stop.is_on() {
-            return call.answer.bad(libc::ESHUTDOWN);
+/// Whose call it is.
+#[derive(Debug)]
+pub(super) enum Lookup {
+    /// That of this connection.
+    Known(u32),
+    /// The same, and the weights of its cgroup have changed.
+    Weighs(u32),
+    /// That of no connection: there can be another one, with this share.
+    New(Standing),
+    /// There are as many connections as there can be: it is one of the common connection.
+    TooMany,
+}
+
+impl Processes {
+    /// The connection that a call belongs to, of a volume that is so named.
+    pub(super) fn look_up(&mut self, place: u32, name: &str, caller: &Arc<Caller>) -> Lookup {
+        let key = (place, Arc::as_ptr(caller).addr());
+        if let Some(&(connection, _)) = self.known.get(&key) {
+            return Lookup::Known(connection);
         }
-        let Some(index) = self.connection_of(&call) else { return call.answer.bad(libc::ENOMEM) };
-        let now = self.time.now;
-        let connection = self.connections.at_mut(index);
-        if let Some(process) = &mut connection.process {
-            process.used = now;
+        // From an earlier lookup, which this one replaces.
+        let same = self.known.iter();
+        let mut same = same.filter(|((of, _), (_, known))| *of == place && is_same(known, caller));
+        if let Some((&old, &(connection, ref known))) = same.next() {
+            let weights_changed = known.weights != caller.weights;
+            self.known.remove(&old);
+            self.is_of(place, caller, connection);
+            let in_cgroup = matches!(self.standing(name, caller), Standing::Cgroup(_));
+            return match weights_changed && in_cgroup {
+                true => Lookup::Weighs(connection),
+                false => Lookup::Known(connection),
+            };
         }
-        // A connection that is known has its wire (I2).
-        if let Some(calls) = calls_of(connection) {
-            calls.push(call);
+        if self.known.len() >= self.most as usize {
+            return Lookup::TooMany;
         }
-        connection.readable = true;
-        self.connections.make_ready(index);
+        Lookup::New(self.standing(name, caller))
     }
 
-    /// The connection that a call belongs to.
-    fn connection_of(&mut self, call: &Call) -> Option<u32> {
-        let place = call.place;
-        let Some(caller) = &call.caller else { return self.common_connection(place) };
+    /// A connection is this caller's.
+    pub(super) fn is_of(&mut self, place: u32, caller: &Arc<Caller>, connection: u32) {
         let key = (place, Arc::as_ptr(caller).addr());
-        if let Some(&(connection, _)) = self.processes.known.get(&key) {
-            return Some(connection);
-        }
-        if let Some(connection) = self.known_otherwise(place, caller) {
-            return Some(connection);
-        }
-        if self.processes.known.len() >= self.processes.most as usize {
-            self.send_the_idlest_away();
-            return self.common_connection(place);
-        }
-        let standing = self.standing(place, caller);
-        match self.make_process(place, Some(caller), standing, caller.priority) {
-            Some(connection) => {
-                self.processes.known.insert(key, (connection, Arc::clone(caller)));
-                Some(connection)
-            }
-            None => self.common_connection(place),
-        }
+        self.known.insert(key, (connection, Arc::clone(caller)));
     }
 
-    /// The connection of this caller from an earlier lookup, which this one replaces.
-    fn known_otherwise(&mut self, place: u32, caller: &Arc<Caller>) -> Option<u32> {
-        let same = self
-            .processes
-            .known
-            .iter()
-            .find(|((of, _), (_, known))| *of == place && is_same(known, caller));
-        let (&old, &(connection, ref known)) = same?;
-        let weights_changed = known.weights != caller.weights;
-        self.processes.known.remove(&old);
-        let key = (place, Arc::as_ptr(caller).addr());
-        self.processes.known.insert(key, (connection, Arc::clone(caller)));
-        if weights_changed && matches!(self.standing(place, caller), Standing::Cgroup(_)) {
-            self.tenants.weigh(
-                self.time.now,
-                &mut self.recorded_queue,
-                &caller.cgroup,
-                &caller.weights,
-            );
-            self.divide();
-        }
-        Some(connection)
+    /// The common connection of a volume, of callers that are not told apart.
+    pub(super) fn common(&self, place: u32) -> Option<u32> {
+        self.common.get(place as usize).copied().flatten()
+    }
+
+    /// A connection is the common one of a volume.
+    pub(super) fn is_common(&mut self, place: u32, connection: u32) {
+        self.common[place as usize] = Some(connection);
     }
 
     /// Which share it gets part of: that of a rule's tenant, its cgroup, or the root.
-    fn standing(&self, place: u32, caller: &Arc<Caller>) -> Standing {
+    fn standing(&self, name: &str, caller: &Arc<Caller>) -> Standing {
         let identity = Identity {
-            export: self.volumes.at(place).name.clone(),
+            export: name.to_owned(),
             uid: Some(caller.uid),
             pid: Some(caller.pid),
             cgroup: (!caller.cgroup.is_empty()).then(|| caller.cgroup.clone()),
             ..Identity::default()
         };
-        match rules::ruled(&self.processes.rules, &identity) {
+        match rules::ruled(&self.rules, &identity) {
             Some(tenant) => Standing::Tenant(tenant),
             None if caller.cgroup.is_empty() => Standing::Root,
             None => Standing::Cgroup(Arc::clone(caller)),
         }
     }
 
-    /// The common connection, of callers that are not told apart.
-    fn common_connection(&mut self, place: u32) -> Option<u32> {
-        if let Some(connection) = self.processes.common.get(place as usize).copied().flatten() {
-            return Some(connection);
-        }
-        let connection = self.make_process(place, None, Standing::Root, Priority::default())?;
-        self.processes.common[place as usize] = Some(connection);
-        Some(connection)
-    }
-
-    fn make_process(
+    /// A client that makes calls on a volume: a caller, or all that are not told apart.
+    pub(super) fn newcomer(
         &mut self,
+        now: Nanos,
         place: u32,
         caller: Option<&Arc<Caller>>,
-        standing: Standing,
-        priority: Priority,
-    ) -> Option<u32> {
-        let facts = self.processes.exports.get(place as usize)?.clone();
-        let seat = Seat::take(&self.processes.seats, u32::MAX)?;
-        let id = self.processes.ids;
-        self.processes.ids = id.checked_add(1).unwrap_or(FIRST_ID);
+    ) -> Option<(Newcomer, Process)> {
+        let facts = self.exports.get(place as usize)?.clone();
+        let seat = Seat::take(&self.seats, u32::MAX)?;
+        let id = self.ids;
+        self.ids = id.checked_add(1).unwrap_or(FIRST_ID);
         let peer = match caller {
             Some(caller) => Peer {
                 words: format!("{}[{}]", caller.name, caller.pid),
@@ -245,58 +215,71 @@ impl DeviceLoop {
             output: Vec::new(),
             seat,
         };
-        let process = Process { caller: caller.cloned(), used: self.time.now };
-        self.take_in(newcomer, standing, Some(priority), Some(process))
-    }
-
-    /// Removes the process that has been idle longest, to make room.
-    fn send_the_idlest_away(&mut self) {
-        let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
-        let idlest =
-            idle.min_by_key(|(_, connection)| connection.process.as_ref().map(|it| it.used));
-        if let Some((index, _)) = idlest {
-            self.send_away(index);
-        }
-    }
-
-    /// Removes processes that have been idle for long.
-    pub(super) fn send_the_idle_away(&mut self) {
-        let Some(since) = self.time.now.0.checked_sub(LINGER.0) else { return };
-        let is_long = |connection: &Connection| {
-            connection.process.as_ref().is_some_and(|it| it.used.0 < since)
-        };
-        let idle: Vec<u32> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| is_idle(connection) && is_long(connection))
-            .map(|(index, _)| index)
-            .collect();
-        for index in idle {
-            self.send_away(index);
-        }
-    }
-
-    fn send_away(&mut self, index: u32) {
-        self.processes.forget(index);
-        let connection = self.connections.at_mut(index);
-        if let Some(calls) = calls_of(connection) {
-            calls.leave();
-        }
-        connection.readable = true;
-        self.connections.make_ready(index);
+        Some((newcomer, Process { caller: caller.cloned(), used: now }))
     }
 }
 
-/// A known process that has nothing under way.
-fn is_idle(connection: &Connection) -> bool {
-    let is_known = connection.process.as_ref().is_some_and(|process| process.caller.is_some());
-    is_known && connection.is_idle()
+/// Whether a connection is a known process that has nothing under way, and since when.
+pub(super) fn idle_since(connection: &Connection) -> Option<Nanos> {
+    let process = connection.process.as_ref().filter(|process| process.caller.is_some())?;
+    connection.is_idle().then_some(process.used)
+}
+
+/// Whether it is one, and has been idle for so long that it goes.
+pub(super) fn is_idle_for_long(connection: &Connection, now: Nanos) -> bool {
+    let since = now.0.checked_sub(LINGER.0);
+    since.is_some_and(|since| idle_since(connection).is_some_and(|used| used.0 < since))
 }
 
 /// The calls of a connection, if it comes by them.
-const fn calls_of(connection: &mut Connection) -> Option<&mut Calls> {
+pub(super) const fn calls_of(connection: &mut Connection) -> Option<&mut Calls> {
     match &mut connection.wire {
         Some(wire) => wire.calls(),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paternoster_core::Priority;
+
+    use super::*;
+
+    fn caller(pid: u32, cgroup: &str, weights: &[u32]) -> Arc<Caller> {
+        Arc::new(Caller {
+            pid,
+            started: 1,
+            uid: 0,
+            name: "cp".to_owned(),
+            priority: Priority::default(),
+            cgroup: cgroup.to_owned(),
+            weights: weights.to_vec(),
+        })
+    }
+
+    fn of_one() -> Processes {
+        let mut processes = Processes::new(&Config::default(), &[]);
+        processes.most = 1;
+        processes
+    }
+
+    /// Is a caller known by its address, found again after another lookup, and no more found once
+    /// its connection goes?
+    #[test]
+    fn a_caller_is_known() {
+        let mut processes = of_one();
+        let (first, again) = (caller(7, "/a", &[100]), caller(7, "/a", &[100]));
+        assert!(matches!(processes.look_up(0, "v", &first), Lookup::New(Standing::Cgroup(_))));
+        processes.is_of(0, &first, 3);
+        assert!(matches!(processes.look_up(0, "v", &first), Lookup::Known(3)));
+        assert!(matches!(processes.look_up(0, "v", &again), Lookup::Known(3)));
+        let heavier = caller(7, "/a", &[300]);
+        assert!(matches!(processes.look_up(0, "v", &heavier), Lookup::Weighs(3)));
+        assert!(matches!(processes.look_up(0, "v", &caller(8, "", &[])), Lookup::TooMany));
+        processes.forget(3);
+        assert!(matches!(
+            processes.look_up(0, "v", &caller(8, "", &[])),
+            Lookup::New(Standing::Root)
+        ));
     }
 }

@@ -16,10 +16,17 @@
 
 use std::io::ErrorKind;
 
+use paternoster_core::Nanos;
+
 use super::DeviceLoop;
 use super::caps::Passing;
-use super::connection::{Blocked, IOS, Receiving, SAID};
+use super::connection::{AHEAD, Blocked, Connection, IOS, Receiving, SAID};
+use super::connection_table::Connections;
+use super::cut;
+use super::handover;
 use super::io_fragment::Io;
+use super::requests::Requests;
+use super::shared::Shared;
 use crate::config::Level;
 use crate::device::arena::{LARGEST, PAGE};
 use crate::log::Entry;
@@ -28,8 +35,6 @@ use crate::tally;
 
 /// Bytes of the loop's reading buffer.
 pub(super) const BUFFER: usize = 256 << 10;
-/// Bytes that a connection reads ahead at first.
-pub(super) const AHEAD: usize = 4096;
 /// Bytes of buffer that a connection keeps for unparsed input, even when there is next to none.
 const REST: usize = 4096;
 /// Payloads from this size on are worth a call of their own.
@@ -68,8 +73,8 @@ impl DeviceLoop {
         self.shared.drops(&rest);
         let mut from = 0;
         let need = self.digest(index, &rest, &mut from)?;
-        if !self.reads_on(index, &need, from, rest.len() - from) {
-            self.keep_rest(index, rest, from);
+        if !reads_on(&mut self.connections, index, &need, from, rest.len() - from) {
+            keep_rest(&mut self.shared, self.connections.at_mut(index), rest, from);
             return Ok(());
         }
         // The rest is less than a header: everything else that has come is parsed.
@@ -79,7 +84,8 @@ impl DeviceLoop {
         let mut rest = rest;
         rest.clear();
         loop {
-            match self.read_more(index, buffer, &mut end)? {
+            let room = (&mut self.requests, &self.shared, self.time.now);
+            match read_more(self.connections.at_mut(index), room, buffer, &mut end)? {
                 0 => break,
                 read => {
                     self.connections.turns.hear(read);
@@ -87,7 +93,7 @@ impl DeviceLoop {
             }
             let mut from = 0;
             let need = self.digest(index, &buffer[..end], &mut from)?;
-            let goes_on = self.reads_on(index, &need, from, end - from);
+            let goes_on = reads_on(&mut self.connections, index, &need, from, end - from);
             buffer.copy_within(from..end, 0);
             tally::copied(end - from);
             end -= from;
@@ -97,46 +103,8 @@ impl DeviceLoop {
         }
         rest.extend_from_slice(&buffer[..end]);
         tally::copied(end);
-        self.keep_rest(index, rest, 0);
+        keep_rest(&mut self.shared, self.connections.at_mut(index), rest, 0);
         Ok(())
-    }
-
-    /// Whether a connection is read from now; otherwise it is served again later, or when what it
-    /// waits for has come. `understood` bytes were parsed, `left` bytes are left.
-    fn reads_on(&mut self, index: u32, need: &Need, understood: usize, left: usize) -> bool {
-        let connection = self.connections.at_mut(index);
-        match need {
-            Need::Patience if left > 0 => connection.ahead = (connection.ahead / 4).max(HEADER),
-            // The rest is moved each time.
-            Need::Turn if left > AHEAD => connection.ahead = (connection.ahead / 4).max(AHEAD),
-            Need::Bytes if understood != 0 => connection.ahead = (2 * connection.ahead).min(BUFFER),
-            Need::Bytes | Need::Patience | Need::Turn => {}
-        }
-        let has_more = connection.readable && connection.wire.is_some();
-        let is_over = self.connections.turns.is_over();
-        if matches!(need, Need::Turn) || (matches!(need, Need::Bytes) && has_more && is_over) {
-            self.connections.make_ready(index);
-            return false;
-        }
-        has_more && matches!(need, Need::Bytes)
-    }
-
-    /// Keeps what was read from a connection and is not parsed yet: `rest` from `from` on.
-    fn keep_rest(&mut self, index: u32, mut rest: Vec<u8>, from: usize) {
-        let connection = self.connections.at_mut(index);
-        if connection.wire.is_none() {
-            return;
-        }
-        if from > 0 {
-            rest.drain(..from);
-            tally::copied(rest.len());
-        }
-        // Kept memory is counted by capacity: a large buffer is not held for a few bytes.
-        if rest.capacity() > REST.max(2 * rest.len()) {
-            rest.shrink_to(REST.min(rest.len()));
-        }
-        self.shared.keeps(&rest);
-        connection.rest = rest;
     }
 
     /// Reads from those that have something to be read, each tenant for its turn.
@@ -171,75 +139,11 @@ impl DeviceLoop {
             || self.connections.at(index).wire.is_none()
     }
 
-    /// Reads once: into the fragment that is being filled, or after what is in the buffer.
-    fn read_more(
-        &mut self,
-        index: u32,
-        buffer: &mut [u8],
-        end: &mut usize,
-    ) -> Result<usize, String> {
-        if *end == 0
-            && let Some(read) = self.read_straight(index)?
-        {
-            return Ok(read);
-        }
-        let room = self.shared.ahead();
-        let connection = self.connections.at_mut(index);
-        let Some(wire) = &mut connection.wire else { return Ok(0) };
-        let straight = wire.reads_straight();
-        let skipped = match connection.receiving {
-            Receiving::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
-            _ => 0,
-        };
-        let ahead = match usize::try_from(room) {
-            _ if connection.sends_much && straight => HEADER,
-            Ok(room) => connection.ahead.min(room).max(HEADER),
-            Err(_) => connection.ahead,
-        };
-        let most = end.saturating_add(skipped).saturating_add(ahead).min(buffer.len());
-        if *end == most {
-            return Ok(0);
-        }
-        let read = wire.read(&mut buffer[*end..most]);
-        let read = took(read, &mut connection.readable)?;
-        // A short read means that the socket is empty; its next bytes cause another event.
-        if straight && read < most - *end {
-            connection.readable = false;
-        }
-        *end += read;
-        Ok(read)
-    }
-
-    /// Reads payload to where the device will take it from.
-    fn read_straight(&mut self, index: u32) -> Result<Option<usize>, String> {
-        let connection = self.connections.at_mut(index);
-        let Receiving::Payload { fragment: Some(fragment), .. } = connection.receiving else {
-            return Ok(None);
-        };
-        let Some(wire) = connection.wire.as_mut().filter(|wire| wire.reads_straight()) else {
-            return Ok(None);
-        };
-        let now = self.time.now;
-        let fragment = self.requests.fragment_mut(fragment);
-        let from = fragment.skew() + fragment.filled as usize;
-        let to = fragment.skew() + fragment.length as usize;
-        let Some(block) = &mut fragment.block else { return Ok(None) };
-        let read = took(wire.read(&mut block.bytes_mut()[from..to]), &mut connection.readable)?;
-        if read < to - from {
-            connection.readable = false;
-        }
-        #[allow(clippy::cast_possible_truncation, reason = "at most the fragment's length")]
-        {
-            fragment.filled += read as u32;
-        }
-        connection.brings.moved(now, read, connection.memory);
-        Ok(Some(read))
-    }
-
     /// Parses `input` from `from` on, as far as possible.
     fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
         loop {
-            let is_held_back = self.holds_back(index);
+            let it = self.connections.at(index);
+            let is_held_back = self.handover.is_asked() && handover::holds_back(it);
             let is_over = self.connections.turns.is_over();
             let connection = self.connections.at_mut(index);
             if connection.blocked != Blocked::No || connection.wire.is_none() || is_held_back {
@@ -283,7 +187,11 @@ impl DeviceLoop {
                         return Ok(Need::Bytes);
                     };
                     let request = transmission::parse(header).map_err(|wrong| wrong.to_string())?;
-                    if self.holds_for_move(index) || !self.admit(index) {
+                    if connection.moves_to.is_some() {
+                        self.connections.block(index, Blocked::Moving);
+                        return Ok(Need::Patience);
+                    }
+                    if !self.admit(index) {
                         return Ok(Need::Patience);
                     }
                     *from += HEADER;
@@ -378,16 +286,8 @@ impl DeviceLoop {
         }
     }
 
-    /// Something passes the caps of a connection's tenant.
-    pub(super) fn charge(&mut self, index: u32, what: Passing) {
-        if self.naps.is_capped() {
-            self.tenants.charge(self.connections.at(index).tenant, self.time.now, what);
-        }
-    }
-
     /// Begins an I/O, or refuses it.
     fn begin(&mut self, index: u32, request: Request) {
-        let fragment_most = self.fragment_most(index);
         let connection = self.connections.at_mut(index);
         let place = self.volumes.at(connection.place);
         if self.settings.verbose {
@@ -412,13 +312,17 @@ impl DeviceLoop {
             Some(Refusal { errno: ESHUTDOWN, text })
         } else {
             let checked = transmission::check(&request, &connection.negotiated);
-            checked.err().or_else(|| too_long(&request, fragment_most))
+            checked.err().or_else(|| {
+                let sectors = self.recorded_queue.queue().max_sectors();
+                too_long(&request, cut::most(place, sectors))
+            })
         };
         connection.sends_much = request.kind == Kind::Write && request.length >= LARGE;
         if let Some(refusal) = refusal {
             #[cfg(test)]
             if super::planted::has(super::planted::Bug::ChargesRefused) {
-                self.charge(index, Passing::Data(u64::from(request.length)));
+                let data = Passing::Data(u64::from(request.length));
+                self.naps.charge(&mut self.tenants, connection.tenant, self.time.now, data);
             }
             let connection = self.connections.at_mut(index);
             let left = u64::from(request.payload());
@@ -429,7 +333,8 @@ impl DeviceLoop {
             connection.refusal = Some((request, refusal));
             return;
         }
-        self.charge(index, Passing::Request);
+        let (now, tenant) = (self.time.now, self.connections.at(index).tenant);
+        self.naps.charge(&mut self.tenants, tenant, now, Passing::Request);
         let made = Io {
             connection: index,
             request,
@@ -443,7 +348,7 @@ impl DeviceLoop {
         };
         // There is room: that was checked before.
         let Some(io) = self.requests.begin(made) else { return };
-        self.shared.begin_io(self.connections.at(index).tenant);
+        self.shared.begin_io(tenant);
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
         connection.reads += u32::from(request.kind == Kind::Read);
@@ -453,6 +358,115 @@ impl DeviceLoop {
             _ => Receiving::Splitting { io },
         };
     }
+}
+
+/// Whether a connection is read from now; otherwise it is served again later, or when what it
+/// waits for has come. `understood` bytes were parsed, `left` bytes are left.
+fn reads_on(
+    connections: &mut Connections,
+    index: u32,
+    need: &Need,
+    understood: usize,
+    left: usize,
+) -> bool {
+    let connection = connections.at_mut(index);
+    match need {
+        Need::Patience if left > 0 => connection.ahead = (connection.ahead / 4).max(HEADER),
+        // The rest is moved each time.
+        Need::Turn if left > AHEAD => connection.ahead = (connection.ahead / 4).max(AHEAD),
+        Need::Bytes if understood != 0 => connection.ahead = (2 * connection.ahead).min(BUFFER),
+        Need::Bytes | Need::Patience | Need::Turn => {}
+    }
+    let has_more = connection.readable && connection.wire.is_some();
+    let is_over = connections.turns.is_over();
+    if matches!(need, Need::Turn) || (matches!(need, Need::Bytes) && has_more && is_over) {
+        connections.make_ready(index);
+        return false;
+    }
+    has_more && matches!(need, Need::Bytes)
+}
+
+/// Keeps what was read from a connection and is not parsed yet: `rest` from `from` on.
+fn keep_rest(shared: &mut Shared, connection: &mut Connection, mut rest: Vec<u8>, from: usize) {
+    if connection.wire.is_none() {
+        return;
+    }
+    if from > 0 {
+        rest.drain(..from);
+        tally::copied(rest.len());
+    }
+    // Kept memory is counted by capacity: a large buffer is not held for a few bytes.
+    if rest.capacity() > REST.max(2 * rest.len()) {
+        rest.shrink_to(REST.min(rest.len()));
+    }
+    shared.keeps(&rest);
+    connection.rest = rest;
+}
+
+/// Reads once: into the fragment that is being filled, or after what is in the buffer.
+fn read_more(
+    connection: &mut Connection,
+    (requests, shared, now): (&mut Requests, &Shared, Nanos),
+    buffer: &mut [u8],
+    end: &mut usize,
+) -> Result<usize, String> {
+    if *end == 0
+        && let Some(read) = read_straight(connection, requests, now)?
+    {
+        return Ok(read);
+    }
+    let room = shared.ahead();
+    let Some(wire) = &mut connection.wire else { return Ok(0) };
+    let straight = wire.reads_straight();
+    let skipped = match connection.receiving {
+        Receiving::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
+        _ => 0,
+    };
+    let ahead = match usize::try_from(room) {
+        _ if connection.sends_much && straight => HEADER,
+        Ok(room) => connection.ahead.min(room).max(HEADER),
+        Err(_) => connection.ahead,
+    };
+    let most = end.saturating_add(skipped).saturating_add(ahead).min(buffer.len());
+    if *end == most {
+        return Ok(0);
+    }
+    let read = wire.read(&mut buffer[*end..most]);
+    let read = took(read, &mut connection.readable)?;
+    // A short read means that the socket is empty; its next bytes cause another event.
+    if straight && read < most - *end {
+        connection.readable = false;
+    }
+    *end += read;
+    Ok(read)
+}
+
+/// Reads payload to where the device will take it from.
+fn read_straight(
+    connection: &mut Connection,
+    requests: &mut Requests,
+    now: Nanos,
+) -> Result<Option<usize>, String> {
+    let Receiving::Payload { fragment: Some(fragment), .. } = connection.receiving else {
+        return Ok(None);
+    };
+    let Some(wire) = connection.wire.as_mut().filter(|wire| wire.reads_straight()) else {
+        return Ok(None);
+    };
+    let fragment = requests.fragment_mut(fragment);
+    let from = fragment.skew() + fragment.filled as usize;
+    let to = fragment.skew() + fragment.length as usize;
+    let Some(block) = &mut fragment.block else { return Ok(None) };
+    let read = took(wire.read(&mut block.bytes_mut()[from..to]), &mut connection.readable)?;
+    if read < to - from {
+        connection.readable = false;
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "at most the fragment's length")]
+    {
+        fragment.filled += read as u32;
+    }
+    connection.brings.moved(now, read, connection.memory);
+    Ok(Some(read))
 }
 
 /// The refusal of a read that must be sent in one piece, and is longer than a piece.

@@ -9,20 +9,19 @@
 //! after all its fragments have ended.
 
 use super::DeviceLoop;
-use super::connection::{Blocked, Receiving, SAID};
+use super::connection::{Blocked, Connection, Receiving, SAID};
 use super::io_fragment::{Fragment, Io, Step};
 use super::outbox::OutOfPlace;
 use super::tenants::BUCKETS;
 use crate::control::snapshot::Figures;
 use crate::device::Work;
-use crate::device::arena::Block;
 use crate::nbd::transmission::{Kind, Request};
 
 impl DeviceLoop {
     /// A fragment has ended: done, or with an errno of Linux.
     pub(super) fn end_fragment(&mut self, index: u32, error: i32) {
         if self.requests.fragment(index).step == Step::Excluded {
-            self.waits_no_more(index);
+            self.connections.change_goes_on(self.requests.owner(index));
         }
         let mut fragment = self.requests.remove(index, error);
         self.connections.freed(1);
@@ -33,27 +32,34 @@ impl DeviceLoop {
             self.shared.give_back(&mut self.connections, connection, edges);
         }
         if let Some(block) = fragment.block.take() {
-            if fragment.work == Work::Read && error == 0 && self.wants_data(fragment.io) {
-                self.answer_data(&fragment, block);
-            } else {
+            let owner = self.connections.at_mut(connection);
+            let io = self.requests.io_mut(fragment.io);
+            if fragment.work != Work::Read || error != 0 || !wants_data(owner, io) {
                 self.shared.give_back(&mut self.connections, connection, block);
+            } else if let Err(OutOfPlace(block)) = self.replies.data(owner, io, &fragment, block) {
+                debug_assert!(
+                    false,
+                    "a read has its turn before it begins, and its fragments one by one"
+                );
+                // It is answered in part and has failed: its connection will be closed.
+                io.error = libc::EIO;
+                self.shared.give_back(&mut self.connections, connection, block);
+            } else {
+                self.connections.make_sending(connection);
             }
         }
-        if self.requests.io(fragment.io).request.kind == Kind::BlockStatus && error == 0 {
-            self.answer_extents(&fragment);
+        let owner = self.connections.at_mut(connection);
+        let io = self.requests.io_mut(fragment.io);
+        if io.request.kind == Kind::BlockStatus && error == 0 && owner.wire.is_some() {
+            let block = self.volumes.at(owner.place).facts.block;
+            self.replies.extents(owner, io, &fragment, block);
+            self.connections.make_sending(connection);
         }
         if fragment.is_change() {
             self.requests.unlock(index);
             self.let_changes_go();
         }
         self.fragment_has_ended(fragment.io);
-    }
-
-    /// Whether data of an I/O are sent. Without structured replies none are once it has failed.
-    fn wants_data(&self, io: u32) -> bool {
-        let io = self.requests.io(io);
-        let connection = self.connections.at(io.connection);
-        connection.wire.is_some() && (connection.negotiated.structured || io.error == 0)
     }
 
     /// Updates its I/O.
@@ -88,8 +94,10 @@ impl DeviceLoop {
         let tenant = self.connections.at(connection).tenant;
         self.shared.end_io(&mut self.connections, tenant);
         self.volumes.ended(self.connections.at(connection).place);
-        self.count(&io);
+        let passed = (self.time.now - io.arrived).0;
         let now = self.connections.at_mut(connection);
+        add(&mut now.figures, &io, passed);
+        add(&mut self.tenants.at_mut(tenant).figures, &io, passed);
         now.ios -= 1;
         if now.wire.is_some() && !io.silent {
             if self.replies.end(now, &io) {
@@ -99,7 +107,7 @@ impl DeviceLoop {
             }
         }
         if io.request.kind == Kind::Read {
-            self.read_has_ended(connection);
+            self.connections.read_has_ended(connection);
         }
         self.connections.freed(1);
         self.leave_when_idle(connection);
@@ -118,61 +126,12 @@ impl DeviceLoop {
         true
     }
 
-    fn count(&mut self, io: &Io) {
-        let passed = (self.time.now - io.arrived).0;
-        let connection = self.connections.at_mut(io.connection);
-        add(&mut connection.figures, io, passed);
-        let tenant = self.tenants.at_mut(connection.tenant);
-        add(&mut tenant.figures, io, passed);
-    }
-
-    /// Data of a fragment that has ended.
-    fn answer_data(&mut self, fragment: &Fragment, block: Block) {
-        let io = self.requests.io_mut(fragment.io);
-        let index = io.connection;
-        let connection = self.connections.at_mut(index);
-        if let Err(OutOfPlace(block)) = self.replies.data(connection, io, fragment, block) {
-            debug_assert!(
-                false,
-                "a read has its turn before it begins, and its fragments one by one"
-            );
-            // It is answered in part and has failed: its connection will be closed.
-            io.error = libc::EIO;
-            return self.shared.give_back(&mut self.connections, index, block);
-        }
-        self.connections.make_sending(index);
-    }
-
-    /// A read has ended: a read whose first data wait for that goes on.
-    fn read_has_ended(&mut self, index: u32) {
-        let connection = self.connections.at_mut(index);
-        connection.reads -= 1;
-        if connection.reads == 1 && connection.wire.is_some() && connection.out.open() {
-            if connection.blocked == Blocked::Own {
-                self.connections.unblock(index);
-            }
-            self.connections.make_sending(index);
-        }
-    }
-
     /// Refuses a request that has not begun.
     pub(super) fn refuse(&mut self, index: u32, request: &Request, errno: u32, text: &str) {
         let connection = self.connections.at_mut(index);
         self.replies.refuse(connection, request, errno, text);
         self.tenants.at_mut(connection.tenant).figures.errors += 1;
         self.connections.make_sending(index);
-    }
-
-    /// Block status: where the volume has data and where holes.
-    fn answer_extents(&mut self, fragment: &Fragment) {
-        let io = self.requests.io_mut(fragment.io);
-        let index = io.connection;
-        let connection = self.connections.at_mut(index);
-        if connection.wire.is_some() {
-            let block = self.volumes.at(connection.place).facts.block;
-            self.replies.extents(connection, io, fragment, block);
-            self.connections.make_sending(index);
-        }
     }
 
     /// A connection's socket is full: sending goes on when it reports room.
@@ -227,6 +186,12 @@ impl DeviceLoop {
     }
 }
 
+/// Whether data of an I/O are sent. Without structured replies none are once it has failed.
+fn wants_data(connection: &Connection, io: &Io) -> bool {
+    connection.wire.is_some() && (connection.negotiated.structured || io.error == 0)
+}
+
+/// An I/O has ended after so many nanoseconds.
 fn add(figures: &mut Figures, io: &Io, passed: u64) {
     let bytes = u64::from(io.request.length);
     if io.error != 0 {

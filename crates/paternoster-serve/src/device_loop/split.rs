@@ -2,14 +2,11 @@
 //! Split: from I/Os to fragments, and from fragments to bios of the queue.
 //!
 //! ```text
-//! WRITE_ZEROES 100 … 5000, blocks of 512
-//!   [100..512)  written as zeroes, after its block was read
-//!   [512..4608) zeroed
-//!   [4608..5000) as the first
+//! I/O ─▶ may it? caps, other changes, its client, its share ─▶ memory ─▶ fragment
+//! fragment, complete ─▶ other changes of its blocks ─▶ bio ─▶ queue, or its connection waits
 //! ```
 //!
-//! A client may ask for any byte; files are asked for whole blocks. A read reads whole blocks and
-//! returns the bytes requested. A write that begins or ends within a block reads the block first;
+//! What a fragment is `cut` says. A write that begins or ends within a block reads the block first;
 //! meanwhile, later changes of that block wait for it, and it waits for earlier ones: also those of
 //! another volume that shares the file, if it is on the same device. (Another device has a loop of
 //! its own; another server does not know of these clients.)
@@ -17,31 +14,17 @@
 //! Invariants: I1 two changes of one block are never in the queue together if one of them reads
 //! first; I2 fragments of an I/O are contiguous.
 
-use paternoster_core::{Bio, Flags, Op, SubmitError};
+use paternoster_core::SubmitError;
 
 use super::DeviceLoop;
 use super::caps::Passing;
 use super::connection::Blocked;
 use super::credit;
+use super::cut::{self, HUNGRIEST, PATIENT, Room};
 use super::io_fragment::{Fragment, Io, Step};
 use crate::device::Work;
-use crate::device::arena::{LARGEST, PAGE};
 use crate::nbd::transmission::Kind;
 
-/// A connection short of memory asks for the same amount this often before it asks for half.
-const PATIENT: u32 = 8;
-/// By then it asks for the least: 2^-20 of anything is less than a page.
-const HUNGRIEST: u32 = 20 * PATIENT;
-/// While free memory fits this many fragments of the largest size, fragments are that large; below
-/// that they are smaller.
-const PIECES: u64 = 32;
-/// A fragment of zeroes or of a discard needs no memory, but the queue sees one command in it.
-const MOST: u64 = LARGEST as u64;
-/// Bytes, at most, of a fragment that is done at once, in the loop's own time. A write's payload
-/// has been read in turns by then.
-const AT_ONCE: u64 = 256 << 10;
-/// A question for holes costs as much as a read of this many bytes.
-const QUESTION: u64 = 64 << 10;
 /// Fragments of a connection that may wait for other changes of their blocks; more stay in its
 /// socket.
 pub(super) const CHANGES_WAITING: u32 = 128;
@@ -142,7 +125,10 @@ impl DeviceLoop {
         let mut fragment = fragment;
         if needs_memory {
             if !self.give_memory(io, &mut fragment) {
-                return self.starve(connection);
+                // It waits for some, and asks for less if it waits often.
+                self.connections.at_mut(connection).hunger += 1;
+                self.connections.block(connection, Blocked::Room);
+                return None;
             }
             self.connections.at_mut(connection).hunger = 0;
             if request.kind == Kind::WriteZeroes
@@ -153,7 +139,8 @@ impl DeviceLoop {
             }
         }
         if moves_data {
-            self.charge(connection, Passing::Data(fragment.length.into()));
+            let data = Passing::Data(fragment.length.into());
+            self.naps.charge(&mut self.tenants, tenant, self.time.now, data);
         }
         self.requests.io_mut(io).cut += u64::from(fragment.length);
         let key = self.requests.add(fragment).unwrap_or_else(|| unreachable!("there was room"));
@@ -211,92 +198,27 @@ impl DeviceLoop {
         true
     }
 
-    /// There is no memory for a fragment: its connection waits for some, and asks for less if it
-    /// waits often.
-    fn starve(&mut self, connection: u32) -> Option<u32> {
-        self.connections.at_mut(connection).hunger += 1;
-        self.connections.block(connection, Blocked::Room);
-        None
-    }
-
-    /// Bytes, at most, of a fragment of this connection: what the queue takes at a time, in whole
-    /// blocks.
-    pub(super) fn fragment_most(&self, connection: u32) -> u64 {
-        let block = u64::from(self.volumes.at(self.connections.at(connection).place).facts.block);
-        let queue = u64::from(self.recorded_queue.queue().max_sectors()) * 512;
-        (MOST.min(queue) / block * block).max(block)
-    }
-
-    /// As [`DeviceLoop::fragment_most`], but less while memory is short, so that many find some;
-    /// and for a connection that has waited often: small pieces of memory come back all the time,
-    /// and small requests take them at once, so a large one might never be free.
-    fn appetite(&self, io: u32) -> u64 {
-        let io = self.requests.io(io);
-        let connection = self.connections.at(io.connection);
-        let most = self.fragment_most(io.connection);
-        let in_one_piece = io.request.kind == Kind::Read && io.request.flags.df();
-        if in_one_piece {
-            return most;
-        }
-        let most = match io.request.kind {
-            Kind::Write => most.min(connection.piece),
-            _ if self.commands.are_done_at_once() => most.min(AT_ONCE),
-            _ => most,
-        };
-        let block = u64::from(self.volumes.at(connection.place).facts.block).max(PAGE as u64);
-        let free = self.shared.free().min(self.shared.may_get(connection.tenant));
-        let fair = most.min((free / PIECES).max(1).next_power_of_two());
-        let sure = connection.sure / block * block;
-        (fair >> (connection.hunger / PATIENT).min(20)).min(sure).max(block).min(most)
-    }
-
     /// The next fragment of an I/O, without memory.
     fn measure(&self, io: u32) -> Fragment {
-        let now = self.requests.io(io);
-        let request = &now.request;
-        let place = self.volumes.at(self.connections.at(now.connection).place);
-        let block = u64::from(place.facts.block);
-        let offset = request.offset + now.cut;
-        let left = u64::from(request.length) - now.cut;
-        let fua = request.flags.fua();
-        let (skew, to_block) = (offset % block, block - offset % block);
-        let ragged_zero = request.kind == Kind::WriteZeroes && (skew != 0 || left < block);
-        let work = match request.kind {
-            Kind::Read => Work::Read,
-            // To the queue a question is a read of its place; it has no memory either.
-            Kind::Cache | Kind::BlockStatus => Work::Prefetch,
-            Kind::Trim => Work::Discard,
-            Kind::WriteZeroes if !ragged_zero => {
-                Work::Zero { may_unmap: !request.flags.no_hole(), fua }
-            }
-            Kind::Flush => Work::Flush,
-            _ => Work::Write { fua },
+        let it = self.requests.io(io);
+        let connection = self.connections.at(it.connection);
+        let room = Room {
+            sectors: self.recorded_queue.queue().max_sectors(),
+            free: self.shared.free().min(self.shared.may_get(connection.tenant)),
+            at_once: self.commands.are_done_at_once(),
         };
-        let most = self.appetite(io);
-        let length = match work {
-            Work::Flush => 0,
-            Work::Prefetch if request.kind == Kind::BlockStatus => left,
-            Work::Zero { .. } => (left / block * block).min(most),
-            Work::Write { .. } if ragged_zero => left.min(to_block),
-            _ => left.min(most - skew),
-        };
-        let start = offset - skew;
-        let mut span = (skew + length).next_multiple_of(block).min(place.size - start);
-        if request.kind == Kind::BlockStatus {
-            span = span.min(QUESTION.min(most));
-        }
-        #[allow(clippy::cast_possible_truncation, reason = "at most LARGEST")]
-        let (length, span) = (length as u32, span as u32);
-        let span = if work == Work::Flush { 0 } else { span };
-        Fragment::new(io, work, (offset, length), (start, span), place.on_line(0))
+        cut::next((io, it), connection, self.volumes.at(connection.place), &room)
     }
 
     /// Gives a fragment that is complete to the queue, or makes it wait for others of its blocks.
     pub(super) fn enqueue(&mut self, index: u32) {
         let fragment = self.requests.fragment(index);
-        // A discard is a hint: partial blocks at its ends are not discarded.
-        if fragment.work == Work::Discard && fragment.is_ragged() && !self.shrink(index) {
-            return self.end_fragment(index, 0);
+        if fragment.work == Work::Discard && fragment.is_ragged() {
+            let owner = self.connections.at(self.requests.owner(index));
+            let place = self.volumes.at(owner.place);
+            if !cut::shrink(self.requests.fragment_mut(index), place) {
+                return self.end_fragment(index, 0);
+            }
         }
         if !self.requests.lock(index) {
             let owner = self.requests.owner(index);
@@ -304,22 +226,6 @@ impl DeviceLoop {
             return;
         }
         self.submit(index);
-    }
-
-    /// Reduces a fragment to its whole blocks; returns whether there are any.
-    fn shrink(&mut self, index: u32) -> bool {
-        let place = self.volumes.at(self.connections.at(self.requests.owner(index)).place);
-        let fragment = self.requests.fragment_mut(index);
-        let block = u64::from(place.facts.block);
-        let start = fragment.offset.next_multiple_of(block);
-        let end = (fragment.offset + u64::from(fragment.length)) / block * block;
-        fragment.start = start;
-        fragment.on_line = place.on_line(start);
-        #[allow(clippy::cast_possible_truncation, reason = "at most the fragment's length")]
-        {
-            fragment.span = end.saturating_sub(start) as u32;
-        }
-        fragment.span != 0
     }
 
     /// Gives a fragment to the queue; if it takes no more, the connection waits for its wake.
@@ -330,31 +236,9 @@ impl DeviceLoop {
         if connection.wire.is_none() {
             return self.end_fragment(index, EIO);
         }
-        let place = self.volumes.at(connection.place);
-        let (op, flags) = match fragment.work {
-            _ if fragment.reads_first => (Op::Read, Flags::NOMERGE),
-            // Fragments that were cut keep their size.
-            Work::Read
-                if self.commands.are_done_at_once() && u64::from(fragment.span) >= AT_ONCE =>
-            {
-                (Op::Read, Flags::NOMERGE)
-            }
-            Work::Read => (Op::Read, Flags::NONE),
-            Work::Prefetch if request.kind == Kind::BlockStatus => {
-                (Op::Read, Flags::NOIDLE | Flags::NOMERGE)
-            }
-            Work::Prefetch => (Op::Read, Flags::AHEAD | Flags::NOMERGE),
-            Work::Write { fua: true } => (Op::Write, Flags::SYNC | Flags::FUA),
-            Work::Write { fua: false } => (Op::Write, Flags::SYNC),
-            Work::Zero { fua: true, .. } => (Op::Write, Flags::SYNC | Flags::FUA | Flags::NOMERGE),
-            Work::Zero { fua: false, .. } => (Op::Write, Flags::SYNC | Flags::NOMERGE),
-            Work::Discard => (Op::Discard, Flags::NOMERGE),
-            Work::Flush => (Op::Flush, Flags::NONE),
-        };
-        let sector = if op == Op::Flush { 0 } else { place.sector(fragment.start) };
-        let bio = Bio::new(connection.client, op, sector, fragment.span / 512)
-            .flags(flags)
-            .cookie(u64::from(index));
+        let (place, at_once) =
+            (self.volumes.at(connection.place), self.commands.are_done_at_once());
+        let bio = cut::bio((index, fragment), request.kind, connection.client, place, at_once);
         match self.recorded_queue.submit(self.time.now, bio) {
             Ok(ticket) => {
                 let fragment = self.requests.fragment_mut(index);
@@ -400,16 +284,9 @@ impl DeviceLoop {
             return;
         }
         while let Some(fragment) = self.requests.next_granted() {
-            self.waits_no_more(fragment);
+            self.connections.change_goes_on(self.requests.owner(fragment));
+            self.requests.fragment_mut(fragment).step = Step::Refused;
             self.submit(fragment);
         }
-    }
-
-    /// A fragment no longer waits for any other change.
-    pub(super) fn waits_no_more(&mut self, index: u32) {
-        self.requests.fragment_mut(index).step = Step::Refused;
-        let owner = self.requests.owner(index);
-        self.connections.at_mut(owner).changes_waiting -= 1;
-        self.connections.unblock_if(owner, |why| why == Blocked::Changes);
     }
 }

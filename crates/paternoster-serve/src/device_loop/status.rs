@@ -7,124 +7,26 @@
 use paternoster_core::{Nanos, Ticket};
 use serde_json::{Value, json};
 
-use super::DeviceLoop;
 use super::connection::{Blocked, Connection};
 use super::connection_table::Connections;
 use super::io_fragment::{Fragment, Step};
 use super::journal::Names;
 use super::tenants::{Node, Tenants};
 use crate::config::ServiceClass;
-use crate::control::order::Answer;
-use crate::control::snapshot::{ConnectionLine, LastError, Snapshot};
+use crate::control::snapshot::ConnectionLine;
 use crate::stats::Stats;
 
 /// Waiting requests, at most, in one answer.
-const TOLD: usize = 256;
-
-impl DeviceLoop {
-    /// The loop's state.
-    pub(super) fn snapshot(&mut self) -> Snapshot {
-        self.time.look();
-        let queue = self.recorded_queue.queue();
-        let stats = queue.observer();
-        let (memory, memory_used) = self.shared.bytes();
-        let last = self.complaints.last.as_ref();
-        let mut tenants = self.tenants.lines();
-        for line in &mut tenants {
-            line.figures.served_ns = served(&self.tenants, &self.connections, stats, &line.name);
-        }
-        Snapshot {
-            device: self.name.clone(),
-            backend: self.commands.backend().describe(),
-            scheduler: queue.elevator_name().to_owned(),
-            scheduler_failed: self.policy.words(),
-            scheduler_failures: self.policy.failures(),
-            depth: queue.facts().depth,
-            now_ns: self.time.now.0,
-            busy_ns: stats.busy(self.time.now).0,
-            in_device: self.commands.len(),
-            waiting: self.requests.fragments().len().saturating_sub(self.commands.len()),
-            memory,
-            memory_used,
-            tracing: stats.is_tracing(),
-            volumes: self.volumes.lines(),
-            tenants,
-            connections: connection_lines(&self.names(), &self.connections, stats),
-            departed: self.tenants.departed.lines(),
-            earlier: self.tenants.departed.earlier(),
-            stopping: self.stop.is_on(),
-            lost: self.commands.backend().lost().is_some(),
-            errors: self.complaints.count.clone(),
-            last_error: last.map(|(at, what)| LastError {
-                ago_ns: (self.time.now - *at).0,
-                what: what.clone(),
-            }),
-            oldest_command_ns: self.commands.oldest(self.time.now).0,
-        }
-    }
-
-    /// What requests wait for, and which weights nodes have, and why.
-    pub(super) fn explain(&mut self, tenant: Option<&str>) -> Answer {
-        self.time.look();
-        if let Some(name) = tenant
-            && self.tenants.find(name).is_none()
-        {
-            return Err(format!("device {} knows no tenant or group {name}", self.name));
-        }
-        let elevator = self.recorded_queue.queue().elevator_name();
-        let levels: Vec<Value> = self
-            .tenants
-            .present()
-            .filter(|(_, node)| tenant.is_none_or(|name| node.name == name))
-            .map(|(place, node)| level(&self.tenants, place, node))
-            .collect();
-        let named = |connection: &Connection| self.tenants.at(connection.tenant).name.as_str();
-        let is_asked = |name: &str| tenant.is_none_or(|only| only == name);
-        let mut waiting = Vec::new();
-        for (_, fragment) in self.requests.fragments().iter() {
-            let io = self.requests.io(fragment.io);
-            let connection = self.connections.at(io.connection);
-            if is_asked(named(connection)) {
-                let why = why_it_waits(fragment, |ticket| {
-                    let words = self.recorded_queue.queue().explain(ticket).to_string();
-                    with_names(&self.tenants, &self.connections, &words)
-                });
-                let for_ms = (self.time.now - io.arrived).0 as f64 / 1e6;
-                waiting.push(json!({
-                    "tenant": named(connection),
-                    "connection": connection.id,
-                    "why": why,
-                    "for_ms": for_ms,
-                }));
-                if waiting.len() == TOLD {
-                    break;
-                }
-            }
-        }
-        for (_, connection) in self.connections.iter().take(TOLD) {
-            let why = why_it_is_blocked(connection.blocked, self.time.now);
-            if let Some(why) = why.filter(|_| is_asked(named(connection))) {
-                waiting.push(json!({
-                    "tenant": named(connection),
-                    "connection": connection.id,
-                    "why": why,
-                    "for_ms": 0,
-                }));
-            }
-        }
-        Ok(json!({
-            "device": self.name,
-            "scheduler": elevator,
-            "note": note(elevator),
-            "levels": levels,
-            "waiting": waiting,
-        }))
-    }
-}
+pub(super) const TOLD: usize = 256;
 
 /// Device time of a tenant: of the connections that have gone and of those that are there. That of
 /// a group is what its tenants got; of a cgroup, what its own processes got.
-fn served(tenants: &Tenants, connections: &Connections, stats: &Stats, name: &str) -> u64 {
+pub(super) fn served(
+    tenants: &Tenants,
+    connections: &Connections,
+    stats: &Stats,
+    name: &str,
+) -> u64 {
     let Some(place) = tenants.find(name) else { return 0 };
     // Of one that is about to move to a tenant of the same name, too.
     let counts = |tenant: u32| {
@@ -139,7 +41,7 @@ fn served(tenants: &Tenants, connections: &Connections, stats: &Stats, name: &st
     tenants.at(place).figures.served_ns + present
 }
 
-fn connection_lines(
+pub(super) fn connection_lines(
     names: &Names<'_>,
     connections: &Connections,
     stats: &Stats,
@@ -162,14 +64,14 @@ fn connection_lines(
 }
 
 /// What makes weights ineffective, if anything does.
-fn note(elevator: &str) -> &'static str {
+pub(super) fn note(elevator: &str) -> &'static str {
     match elevator {
         "bfq" | "bfq-4.19" | "cfq" | "paternoster" => "",
         _ => "this scheduler knows no weights: all tenants are served as they come",
     }
 }
 
-fn level(tenants: &Tenants, place: u32, node: &Node) -> Value {
+pub(super) fn level(tenants: &Tenants, place: u32, node: &Node) -> Value {
     json!({
         "name": node.name,
         "parent": tenants.at(node.parent).name,
@@ -185,7 +87,7 @@ fn level(tenants: &Tenants, place: u32, node: &Node) -> Value {
 
 /// The queue's words, with connections as everything else names them: `client 3` of the queue is
 /// `vm1#7`, the seventh connection, of the tenant `vm1`.
-fn with_names(tenants: &Tenants, connections: &Connections, words: &str) -> String {
+pub(super) fn with_names(tenants: &Tenants, connections: &Connections, words: &str) -> String {
     let mut pieces = words.split("client ");
     let mut told = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -204,7 +106,7 @@ fn with_names(tenants: &Tenants, connections: &Connections, words: &str) -> Stri
 }
 
 /// What a fragment waits for; the queue explains its own.
-fn why_it_waits(fragment: &Fragment, explain: impl Fn(Ticket) -> String) -> String {
+pub(super) fn why_it_waits(fragment: &Fragment, explain: impl Fn(Ticket) -> String) -> String {
     let why = match (fragment.step, fragment.ticket) {
         (Step::Queued, Some(ticket)) => return explain(ticket),
         (Step::Filling, _) => "its payload is still coming",
@@ -217,7 +119,7 @@ fn why_it_waits(fragment: &Fragment, explain: impl Fn(Ticket) -> String) -> Stri
 }
 
 /// Why a connection is not read from, if that is worth telling.
-fn why_it_is_blocked(blocked: Blocked, now: Nanos) -> Option<String> {
+pub(super) fn why_it_is_blocked(blocked: Blocked, now: Nanos) -> Option<String> {
     let why = match blocked {
         Blocked::Cap(until) => {
             let left = until.0.saturating_sub(now.0) / 1_000_000;

@@ -5,6 +5,9 @@
 //! stop ──drain-timeout──▶ clients are gone ──device-timeout──▶ stuck: logged, left behind
 //! ```
 //!
+//! A kernel or a thread may still write to the memory of a command that has not ended. So nothing
+//! of a stuck loop is freed: its memory, files and threads stay until the process ends.
+//!
 //! Invariant: it is decided once, and the orders for it are answered when the loop ends.
 
 use paternoster_core::Nanos;

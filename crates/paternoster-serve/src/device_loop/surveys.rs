@@ -22,20 +22,17 @@ use std::collections::{BTreeSet, VecDeque};
 
 use paternoster_core::Nanos;
 
-use super::DeviceLoop;
-use super::io_fragment::{Io, Step};
 use super::pool::{Shares, WHOLE};
 
 /// Runs of hole and data, at most, in one answer; its client asks again from where they end.
-const RUNS: usize = 256;
+pub(super) const RUNS: usize = 256;
 /// As [`RUNS`], if one run is wanted: a hole smaller than a block does not count, so several may be
 /// merged.
-const RUNS_OF_ONE: usize = 8;
+pub(super) const RUNS_OF_ONE: usize = 8;
 /// The least that a question is charged.
 const LEAST: Nanos = Nanos::from_micros(1);
 /// After a question that took longer, the thread rests.
 const LONG: Nanos = Nanos::from_micros(200);
-const EIO: i32 = 5;
 
 /// The questions of a tenant.
 #[derive(Debug, Default)]
@@ -90,7 +87,7 @@ impl Surveys {
     }
 
     /// Puts a fragment into its tenant's line.
-    fn wait(&mut self, tenant: u32, fragment: u32) {
+    pub(super) fn wait(&mut self, tenant: u32, fragment: u32) {
         let passed = self.passed;
         let line = self.line(tenant);
         line.fragments.push_back(fragment);
@@ -101,7 +98,15 @@ impl Surveys {
         }
     }
 
-    /// A fragment waits no more.
+    /// A fragment waits no more; returns whether it is not with the thread, where it ends later.
+    pub(super) fn withdraw(&mut self, tenant: u32, fragment: u32) -> bool {
+        let waits = !self.has_asked(fragment);
+        if waits {
+            self.forget(tenant, fragment);
+        }
+        waits
+    }
+
     fn forget(&mut self, tenant: u32, fragment: u32) {
         let line = self.line(tenant);
         line.fragments.retain(|other| *other != fragment);
@@ -112,7 +117,7 @@ impl Surveys {
     }
 
     /// Begins the question that is due now, if any, and returns its fragment.
-    fn begin(&mut self, now: Nanos) -> Option<u32> {
+    pub(super) fn begin(&mut self, now: Nanos) -> Option<u32> {
         if self.asked.is_some() || now < self.rests_until {
             return None;
         }
@@ -128,7 +133,7 @@ impl Surveys {
     }
 
     /// The question that was asked has ended: charges its tenant, and returns its fragment.
-    fn end(&mut self, now: Nanos) -> Option<u32> {
+    pub(super) fn end(&mut self, now: Nanos) -> Option<u32> {
         let Asked { fragment, tenant, since } = self.asked.take()?;
         let took = now - since;
         if took > LONG {
@@ -148,7 +153,7 @@ impl Surveys {
     }
 
     /// Whether the thread has this fragment's question.
-    pub(super) fn has_asked(&self, fragment: u32) -> bool {
+    fn has_asked(&self, fragment: u32) -> bool {
         self.asked.is_some_and(|asked| asked.fragment == fragment)
     }
 
@@ -160,45 +165,6 @@ impl Surveys {
     /// When the next question may be asked, if one waits and the thread has none.
     pub(super) fn next_at(&self) -> Option<Nanos> {
         (self.asked.is_none() && !self.order.is_empty()).then_some(self.rests_until)
-    }
-}
-
-impl DeviceLoop {
-    /// A question has had its turn in the queue: it waits for the thread.
-    pub(super) fn await_survey(&mut self, fragment: u32) {
-        self.requests.fragment_mut(fragment).step = Step::Asking;
-        let connection = self.requests.owner(fragment);
-        self.surveys.wait(self.connections.at(connection).tenant, fragment);
-    }
-
-    /// Withdraws a question; if the thread has it, it ends later.
-    pub(super) fn withdraw_question(&mut self, fragment: u32) {
-        if !self.surveys.has_asked(fragment) {
-            let connection = self.requests.owner(fragment);
-            self.surveys.forget(self.connections.at(connection).tenant, fragment);
-            self.end_fragment(fragment, EIO);
-        }
-    }
-
-    /// Ends the question that was answered, and asks the next.
-    pub(super) fn survey(&mut self) {
-        if self.surveys.is_asking()
-            && let Some((error, runs)) = self.commands.lender().surveyed()
-        {
-            self.time.look();
-            if let Some(fragment) = self.surveys.end(self.time.now) {
-                self.requests.fragment_mut(fragment).runs = runs;
-                self.end_fragment(fragment, error);
-            }
-        }
-        let Some(fragment) = self.surveys.begin(self.time.now) else { return };
-        let Io { connection, request, .. } = *self.requests.io_of(fragment);
-        let place = self.volumes.at(self.connections.at(connection).place);
-        let range = (place.start + request.offset, u64::from(request.length));
-        let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
-        #[cfg(test)]
-        let most = if super::planted::has(super::planted::Bug::TellsAllRuns) { 2048 } else { most };
-        self.commands.lender().survey(place.file, range, most);
     }
 }
 

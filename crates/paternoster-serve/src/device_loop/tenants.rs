@@ -18,6 +18,7 @@
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
 
 mod again;
+mod lines;
 mod parts;
 
 use paternoster_core::{Class, GroupId, GroupSpec, Nanos, Observer, Priority, near};
@@ -26,8 +27,7 @@ use super::caps::{Cap, Passing};
 use super::departed::Departed;
 use super::weights::{self, Sibling};
 use crate::config::{self, ServiceClass};
-use crate::control::order::Setting;
-use crate::control::snapshot::{Figures, TenantLine};
+use crate::control::snapshot::Figures;
 use crate::recorded_queue::RecordedQueue;
 
 /// Index of the root.
@@ -258,23 +258,6 @@ impl Tenants {
         self.iter().skip(1).filter(|(_, node)| !node.is_gone)
     }
 
-    /// What orders can change of them.
-    pub(super) fn settings(&self) -> Vec<Setting> {
-        let setting = |node: &Node| Setting {
-            name: node.name.clone(),
-            is_group: node.is_group,
-            is_at_the_root: node.parent == ROOT,
-            weight: node.weight,
-            class: class_name(node.class).to_owned(),
-            minimum: match node.class {
-                ServiceClass::Background { minimum } => minimum,
-                ServiceClass::Kernel(_) => 0,
-            },
-            level: node.level,
-        };
-        self.present().map(|(_, node)| setting(node)).collect()
-    }
-
     /// All, the root first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
         (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
@@ -480,41 +463,6 @@ impl Tenants {
             above = self.at(above).parent;
         }
         above == place && (place == tenant || self.at(place).is_group)
-    }
-
-    /// Lines for a snapshot, parents before children.
-    pub(super) fn lines(&self) -> Vec<TenantLine> {
-        let mut lines: Vec<TenantLine> = self
-            .iter()
-            .filter(|(place, node)| *place != ROOT && !node.is_gone)
-            .map(|(_, node)| self.line(node))
-            .collect();
-        lines.sort_by(|a, b| (!a.is_group, &a.name).cmp(&(!b.is_group, &b.name)));
-        lines
-    }
-
-    fn line(&self, node: &Node) -> TenantLine {
-        TenantLine {
-            name: node.name.clone(),
-            parent: self.at(node.parent).name.clone(),
-            is_group: node.is_group,
-            weight: node.weight,
-            effective_weight: node.effective,
-            class: class_name(node.class).to_owned(),
-            level: node.level,
-            connections: node.connections,
-            figures: node.figures.clone(),
-        }
-    }
-}
-
-/// As in configurations and listings.
-const fn class_name(class: ServiceClass) -> &'static str {
-    match class {
-        ServiceClass::Kernel(Class::Realtime) => "realtime",
-        ServiceClass::Kernel(Class::BestEffort) => "best-effort",
-        ServiceClass::Kernel(Class::Idle) => "idle",
-        ServiceClass::Background { .. } => "background",
     }
 }
 

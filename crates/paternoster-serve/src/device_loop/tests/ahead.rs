@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use paternoster_core::Nanos;
 
 use crate::config::{Caps, Tenant};
-use crate::device_loop::receive::AHEAD;
+use crate::device_loop::connection::AHEAD;
 use crate::device_loop::rig::{Client, MEMORY, READ, Rig};
 use crate::nbd::transmission::HEADER;
 
