@@ -87,7 +87,7 @@ fn merge_cost_holds() {
 /// Without the merge window, does a program that starts among readers and writers come to share a
 /// queue with them in at least 5 of 100 starts, one of which takes at least a tenth longer than the
 /// median; and with the window, does the longest take at most a twentieth longer? With the window
-/// none should be merged, but two are, in their first 100 ms: a known shortfall. And does the table
+/// none should be merged, but one is, in its first 100 ms: a known shortfall. And does the table
 /// of starts under all schedulers hold? Only paternoster on NVMe is judged: a start takes at most
 /// 1.25 times as long as alone, while the others keep 90 %.
 #[test]
