@@ -10,8 +10,11 @@
 //! read     command | leave                 come back | data ─────────▶ | done
 //!                  | seek, wait | medium ────────────▶
 //! write    command | (leave, come back) | data ──▶ | leave      come back | done
-//!                  | seek, wait ........ medium ───────────────▶
+//!              (rest) | seek, wait .... medium ───────────────▶
 //! ```
+//!
+//! A disk that leaves the bus between a write's command and its data may let its arm rest a while
+//! before it moves, and hold a write that follows no other back from the medium.
 //!
 //! A disk on a link of its own spends none of it: [`Bus::default`].
 //!
@@ -20,7 +23,7 @@
 //!     write when it is on the medium.
 //!
 //! Source: the steps that DiskSim's reference manual names (disconnect, reselect, data preparation
-//! and completion overheads, extra write disconnect).
+//! and completion overheads, extra write disconnect, its seek delta, minimum seek delay).
 
 use paternoster_core::Nanos;
 
@@ -38,6 +41,11 @@ pub struct Bus {
     pub read_done: Nanos,
     /// From the command of a write until its data begin to come.
     pub write_data: Nanos,
+    /// From the command of a write until the arm begins to move.
+    pub write_rest: Nanos,
+    /// From the command of a write until the medium may take it, at least, unless it begins where
+    /// the command before it ended.
+    pub write_least: Nanos,
     /// To leave when they have come.
     pub write_leave: Nanos,
     /// To come back when a write is on the medium, and to report it.
@@ -66,20 +74,30 @@ impl Bus {
         ready + self.read_leave[after_write].0
     }
 
-    /// When a read ends; the link transfers its last sector in `last` and all of it in `all`.
-    pub(crate) fn read_ends(&self, read: FromMedium, last: u64, all: u64) -> u64 {
-        let link = read.gathered.max(read.left) + self.read_return.0 + all;
+    /// When a read ends; the link transfers its last sector in `last`, what the cache held of it in
+    /// `held`, and what the medium had to give in `rest`.
+    pub(crate) fn read_ends(&self, read: FromMedium, last: u64, held: u64, rest: u64) -> u64 {
+        let held = read.left + held;
+        let link = read.gathered.max(held) + self.read_return.0 + rest;
         link.max(read.end + last) + self.read_done.0
     }
 
-    /// When the medium may begin a write; `gathered` is how long the data needed to begin take to
-    /// come.
-    pub(crate) fn write_begins(&self, ready: u64, gathered: u64) -> u64 {
-        ready + self.write_data.0 + gathered
+    /// When the arm begins to move for a write whose command is decoded at `ready`.
+    pub(crate) fn write_moves(&self, ready: u64) -> u64 {
+        ready + self.write_rest.0
     }
 
-    /// When a write ends that is on the medium at `end` and whose data take `all` to come.
-    pub(crate) fn write_ends(&self, ready: u64, end: u64, all: u64) -> u64 {
+    /// When the medium may begin a write; `gathered` is how long the data needed to begin take to
+    /// come, `follows` whether it begins where the command before it ended.
+    pub(crate) fn write_begins(&self, ready: u64, gathered: u64, follows: bool) -> u64 {
+        let least = if follows { 0 } else { self.write_least.0 };
+        ready + least.max(self.write_data.0 + gathered)
+    }
+
+    /// When a write ends that is on the medium at `end`, whose data take `all` to come, and for
+    /// which the arm began to move at `moves`.
+    pub(crate) fn write_ends(&self, moves: u64, end: u64, all: u64) -> u64 {
+        let ready = moves.saturating_sub(self.write_rest.0);
         let left = ready + self.write_data.0 + all + self.write_leave.0;
         end.max(left) + self.write_done.0
     }
@@ -92,9 +110,12 @@ mod tests {
     /// Do the times of the drawing add up? A read whose command is decoded at 100 has left at 130;
     /// half is gathered at 500, all at 600; it comes back in 20 and the link takes 200: 720, and 5
     /// to report it. If half is gathered at 110, it waits until it has left: 130 + 20 + 200 = 350,
-    /// and the medium is later: 600 + 10 + 5. Half of a medium's 300 is 150. A write's data come
-    /// from 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's 900; 7 to come
-    /// back.
+    /// and the medium is later: 600 + 10 + 5. If 20 of the link's 200 are for what the cache held,
+    /// 180 are left at 520; if those are 400 long, they end at 530. Half of a medium's 300 is 150.
+    ///
+    /// A write's data come from 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's
+    /// 900; 7 to come back. Its arm rests 25, until 125, which the bus does not wait for; one that
+    /// follows no other may not begin before 100 + 95, whose data are there at 190.
     #[test]
     fn the_steps_add_up() {
         let bus = Bus {
@@ -103,16 +124,23 @@ mod tests {
             read_return: Nanos(20),
             read_done: Nanos(5),
             write_data: Nanos(40),
+            write_rest: Nanos(25),
+            write_least: Nanos(95),
             write_leave: Nanos(30),
             write_done: Nanos(7),
         };
         let read = FromMedium { left: bus.read_leaves(100, 0), gathered: 500, end: 600 };
-        assert_eq!(bus.read_ends(read, 10, 200), 725);
-        assert_eq!(bus.read_ends(FromMedium { gathered: 110, ..read }, 10, 200), 615);
+        assert_eq!(bus.read_ends(read, 10, 0, 200), 725);
+        assert_eq!(bus.read_ends(FromMedium { gathered: 110, ..read }, 10, 0, 200), 615);
+        assert_eq!(bus.read_ends(read, 10, 20, 180), 705);
+        assert_eq!(bus.read_ends(read, 10, 400, 180), 735);
         assert_eq!(bus.gathers(300), 150);
-        assert_eq!(bus.write_begins(100, 50), 190);
-        assert_eq!(bus.write_ends(100, 900, 200), 907);
-        assert_eq!(bus.write_ends(100, 300, 200), 377);
+        assert_eq!(bus.write_moves(100), 125);
+        assert_eq!(bus.write_begins(100, 50, true), 190);
+        assert_eq!(bus.write_begins(100, 50, false), 195);
+        assert_eq!(bus.write_begins(100, 60, false), 200);
+        assert_eq!(bus.write_ends(125, 900, 200), 907);
+        assert_eq!(bus.write_ends(125, 300, 200), 377);
     }
 
     /// Does a disk on a link of its own spend nothing (I1)?
@@ -120,8 +148,8 @@ mod tests {
     fn an_own_link_costs_nothing() {
         let bus = Bus::default();
         let read = FromMedium { left: bus.read_leaves(100, 1), gathered: 100, end: 600 };
-        assert_eq!(bus.read_ends(read, 10, 200), 610);
-        assert_eq!(bus.read_ends(read, 10, 900), 1000);
+        assert_eq!(bus.read_ends(read, 10, 0, 200), 610);
+        assert_eq!(bus.read_ends(read, 10, 0, 900), 1000);
         assert_eq!(bus.write_ends(100, 900, 200), 900);
     }
 }

@@ -194,6 +194,8 @@ pub struct Drive<T> {
     last_task: u64,
     /// Index into pairs of overheads: 1 if the last task was a write.
     after_write: usize,
+    /// The sector behind the last read or written one.
+    behind: u64,
     /// Until then the mechanism drains.
     drains_until: u64,
     /// The waiting write that is in service because room is being made for it.
@@ -224,6 +226,7 @@ impl<T: Copy> Drive<T> {
             link_free: 0,
             last_task: 0,
             after_write: 0,
+            behind: 0,
             drains_until: 0,
             makes_room_for: None,
             decision: NEVER,
@@ -266,6 +269,9 @@ impl<T: Copy> Drive<T> {
                 let overhead = self.parameters.overheads.write_hit[self.after_write];
                 self.answer(now, slot, now, overhead, 0);
             }
+        }
+        if matches!(task.op, Op::Read | Op::Write) {
+            self.behind = extent.1;
         }
         self.last_task = self.last_task.max(now);
         self.plan(now);
@@ -359,8 +365,9 @@ impl<T: Copy> Drive<T> {
         let sector = mechanism.geometry.passing(&place, 1);
         let (first, all) = (self.write_time(sectors.min(1)), self.write_time(sectors));
         let gathered = first.max(all.saturating_sub(sector * sectors.saturating_sub(1)));
-        let earliest = parameters.bus.write_begins(ready, gathered);
-        self.await_mechanism(now, slot, extent, true, ready, earliest);
+        let bus = &parameters.bus;
+        let earliest = bus.write_begins(ready, gathered, extent.0 == self.behind);
+        self.await_mechanism(now, slot, extent, true, bus.write_moves(ready), earliest);
     }
 
     /// Queues a command for the mechanism.
@@ -542,8 +549,11 @@ impl<T: Copy> Drive<T> {
         let read = access.end.saturating_sub(access.begin);
         let gathered = access.begin.max(ready) + parameters.bus.gathers(read);
         let read = FromMedium { left: earliest, gathered, end: access.end };
-        let (last, all) = (self.link_time(sectors.min(1)), self.link_time(sectors));
-        self.end_at(parameters.bus.read_ends(read, last, all), slot);
+        // What the cache held of its beginning has been passed on meanwhile.
+        let from_medium = end - sector;
+        let [last, held, rest] = [sectors.min(1), sectors.saturating_sub(from_medium), from_medium]
+            .map(|sectors| self.link_time(sectors));
+        self.end_at(parameters.bus.read_ends(read, last, held, rest), slot);
         let place = mechanism.geometry.place(sector);
         let before = mechanism.geometry.passed(&place, access.waited).min(place.index);
         let sweep = Sweep { next: end, at: access.end, arm: self.arm };

@@ -78,6 +78,44 @@ fn a_read_by_hand() {
     assert_eq!(ends(&mut drive), [(1, 4_101)]);
 }
 
+/// Is what the cache holds of a read's beginning passed on while the medium works? The link takes 1
+/// ms a sector. [0, 8) passes from 8.0 on and ends at 16.0; [800, 808), on cylinder 10 (1.18 ms
+/// away, angle 2.0), passes from 18.0 on and ends at 26.0. Of [4, 12) four are held: the link has
+/// passed them on at 30.1, and gets the others from 32.8 on, when sector 8 passes.
+#[test]
+fn what_is_held_goes_first() {
+    let mut parameters = parameters();
+    parameters.link.nanos = MS;
+    parameters.segments.read_ahead = ReadAhead::of(0);
+    let mut drive = Drive::new(Arc::new(parameters));
+    for (now, sector, end) in [(0, 0, 16_000), (16, 800, 26_000), (26, 4, 36_800)] {
+        drive.submit(Nanos(now * MS), 1, task(Op::Read, sector, 8)).unwrap();
+        assert_eq!(ends(&mut drive), [(1, end)], "{sector}");
+    }
+}
+
+/// Does the arm rest before a write, and the medium wait for a write that follows no other? [800,
+/// 808) is 1.18 ms away and passes from 2.0 on; at rest until 1.1 the arm misses it, and it passes
+/// from 10.0 on. With 9 ms at least from the command, sector 40 is written at 12.0, behind 9.1;
+/// [48, 56) follows it and is written at 20.8, before 12.8 + 9.1; [40, 48) does not, and the turn
+/// at 28.0 comes before 21.6 + 9.1.
+#[test]
+fn writes_may_have_to_rest() {
+    let through = |sector| Task { fua: true, ..task(Op::Write, sector, 8) };
+    let mut rests = parameters();
+    rests.bus.write_rest = Nanos(MS);
+    let mut drive = Drive::new(Arc::new(rests));
+    drive.submit(Nanos::ZERO, 1, through(800)).unwrap();
+    assert_eq!(ends(&mut drive), [(1, 10_800)]);
+    let mut waits = parameters();
+    waits.bus.write_least = Nanos(9 * MS);
+    let mut drive = Drive::new(Arc::new(waits));
+    for (now, sector, end) in [(0, 40, 12_800), (12_800, 48, 21_600), (21_600, 40, 36_800)] {
+        drive.submit(Nanos(now * 1_000), 1, through(sector)).unwrap();
+        assert_eq!(ends(&mut drive), [(1, end)], "{now}");
+    }
+}
+
 /// Is a write acknowledged before it is on the medium, a read of it answered by the cache, and a
 /// write with FUA not? 0.1 ms and 8 sectors of 1 us; the read queues behind it at controller and
 /// link. With FUA sectors 40 to 48 end at 4.8 ms.

@@ -227,6 +227,8 @@ fn shared_bus(specs: &str) -> Bus {
         read_return: ms(first + prepares),
         read_done: ms(optional("Read completion overhead")),
         write_data: ms(data),
+        write_rest: ms(if extra { optional("Extradisc seek delta") } else { 0.0 }),
+        write_least: ms(optional("Minimum seek delay")),
         write_leave: ms(leave),
         write_done: ms(back + optional("Write completion overhead")),
     }
