@@ -124,30 +124,39 @@ impl Choice<'_> {
     /// go; and whether a client is still listed as expected that is not.
     #[inline(always)]
     pub(super) fn what_is_kept(&self, client: u32, price: u64, credit: bool) -> (Reserved, bool) {
-        let Parties { accounts, clients, now, .. } = self.parties;
+        let Parties { clients, now, .. } = self.parties;
         let mut kept = Reserved { slots: 0, until: Nanos::MAX, bargain: true };
-        let (mut next, mut has_expired) = (clients.first_expected(), false);
-        for _ in 0..LOOKS_MOST {
-            let Some(other) = next else { break };
+        let (mut next, mut looks) = (clients.first_expected(), LOOKS_MOST);
+        let mut has_expired = false;
+        while let Some(other) = next
+            && looks > 0
+        {
+            looks -= 1;
             next = clients.next_expected(other);
             let own = clients.at(other);
-            if !own.pattern.is_expected(now) {
+            // Requests of it are expected (clients I1), until its window is over.
+            if own.pattern.window <= now {
                 has_expired = true;
-                continue;
+            } else if own.owed_soon() > 0
+                && let Some(bargain) = is_worth(&own.pattern, price, credit)
+                && self.would_go_before(own, other, client)
+            {
+                kept.slots = kept.slots.saturating_add(own.pattern.expected);
+                kept.until = kept.until.min(own.pattern.window);
+                kept.bargain &= bargain;
             }
-            // Clients of one shared stream, and those of one sweep group, go in sector order.
-            if own.owed_soon() == 0 || self.are_of_one_party(own, other, client) {
-                continue;
-            }
-            let Some(bargain) = is_worth(&own.pattern, price, credit) else { continue };
-            if !accounts.precedes(other, client) || !self.is_admitted(other) {
-                continue;
-            }
-            kept.slots = kept.slots.saturating_add(own.pattern.expected);
-            kept.until = kept.until.min(own.pattern.window);
-            kept.bargain &= bargain;
         }
         (kept, has_expired)
+    }
+
+    /// Whether one that is expected, `own`, would go before another. Clients of one shared stream,
+    /// and those of one sweep group, go in sector order. (A call, so that the seats are not looked
+    /// at before one is needed.)
+    #[inline(never)]
+    fn would_go_before(&self, own: &Client, one: u32, other: u32) -> bool {
+        !self.are_of_one_party(own, one, other)
+            && self.parties.accounts.precedes(one, other)
+            && self.is_admitted(one)
     }
 
     /// The earliest time until which a client is expected whose request could go then, and which:
