@@ -143,6 +143,15 @@ impl AccessPattern {
         self.samples >= SAMPLES_LEAST && 8 * self.think <= self.latency
     }
 
+    /// Whether it loses next to no time between requests, even if it has the device to itself:
+    /// within a quarter of the least time for its requests. And that is at least half of the
+    /// `usual` time: one that sends small requests among much larger ones has its part only while
+    /// nearly none of those is inside, and what is saved for it is lost.
+    pub(super) fn is_prompt(&self, usual: u64) -> bool {
+        let least = u64::from(self.least);
+        self.samples >= SAMPLES_LEAST && 4 * self.think <= least && 2 * least >= usual
+    }
+
     /// Whether its requests take more than this many percent of the least time for them.
     pub(super) fn is_crowded(&self, percent: u64) -> bool {
         u64::from(self.excess) * 100 > u64::from(self.least) * percent.saturating_sub(100)

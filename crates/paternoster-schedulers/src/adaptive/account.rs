@@ -91,6 +91,8 @@ pub(super) struct Accounts {
     orders: [Nodes<i64>; 2],
     clients: u32,
     root: u32,
+    /// How many nodes are of the idle class.
+    idlers: u32,
 }
 
 impl Accounts {
@@ -102,7 +104,7 @@ impl Accounts {
         }
         let orders = [Nodes::with_capacity(all), Nodes::with_capacity(all)];
         let groups = (0..groups).map(|_| Group::default()).collect();
-        Accounts { nodes, groups, orders, clients, root: clients + root }
+        Accounts { nodes, groups, orders, clients, root: clients + root, idlers: 0 }
     }
 
     /// The account of the group with this number.
@@ -174,6 +176,7 @@ impl Accounts {
             return;
         }
         let vt = self.group(parent).floor[usize::from(class)];
+        self.count_idler(node, class);
         *self.at_mut(node) = Node { parent, weight, class, vt, is_known: true, ..Node::default() };
         if !self.is_client(node) {
             let depth = self.group(parent).depth + 1;
@@ -191,6 +194,7 @@ impl Accounts {
     pub(super) fn close(&mut self, node: u32) {
         if node != self.root {
             debug_assert!(!self.at(node).is_busy(), "account {node} is closed with requests");
+            self.count_idler(node, Node::default().class);
             let Node { parent, is_known, .. } = core::mem::take(self.at_mut(node));
             if !self.is_client(node) {
                 *self.group_mut(node) = Group::default();
@@ -230,6 +234,7 @@ impl Accounts {
                 self.group_mut(parent).groups += 1;
             }
         }
+        self.count_idler(node, class);
         let own = self.at_mut(node);
         (own.weight, own.class) = (weight, class);
         own.rest = own.rest.min(weight - 1);
@@ -241,6 +246,13 @@ impl Accounts {
         if asks {
             self.ask(node);
         }
+    }
+
+    /// A node will be of this class.
+    fn count_idler(&mut self, node: u32, class: u8) {
+        let idle = Class::Idle as u8;
+        self.idlers -= u32::from(self.at(node).class == idle);
+        self.idlers += u32::from(class == idle);
     }
 
     /// Moves estimated charges of requests in the device to or from `group` and all above it.
@@ -471,12 +483,34 @@ impl Accounts {
     #[inline(always)]
     pub(super) fn expect(&mut self, client: u32, until: Nanos) {
         self.at_mut(client).expected = until;
+        if self.idlers > 0 {
+            self.keep_idlers_waiting(client, until);
+        }
         let mut at = self.at(client).parent;
         while at != self.root {
             let node = self.at_mut(at);
             node.expected = node.expected.max(until);
             at = node.parent;
         }
+    }
+
+    /// The idle class waits for a client of a better class that is expected, and for its groups.
+    #[inline(never)]
+    fn keep_idlers_waiting(&mut self, client: u32, until: Nanos) {
+        let mut at = client;
+        while at != self.root {
+            let Node { parent, class, .. } = *self.at(at);
+            if class != Class::Idle as u8 {
+                let comes = &mut self.group_mut(parent).better_comes;
+                *comes = until.max(*comes);
+            }
+            at = parent;
+        }
+    }
+
+    /// Sets whether a node that has nothing waiting asks at once for its next request.
+    pub(super) fn set_asks_at_once(&mut self, node: u32, asks: bool) {
+        self.at_mut(node).asks_at_once = asks;
     }
 
     /// The weight of a node, and that of its busy siblings and itself, and their parent.

@@ -31,16 +31,26 @@
 //! Below `weights_from` percent no client is owed. That sets the point on the curve between exact
 //! shares (100) and throughput: the device is emptied to what `weights_from` says, and no further.
 //!
+//! A client that asks for *one request at a time* has nothing in the device between an answer and
+//! its next request, and is owed all the same, until its window closes (see `access_pattern.rs`):
+//!
+//! ```text
+//! weights 1 2 3 4, one request each       all four inside: a quarter each
+//! the heaviest is owed 4/10: D* = 2.5     two or three inside, and the lightest waits most
+//! ```
+//!
 //! Classes do not depend on accounts: a client of the idle class waits while siblings of a better
-//! class have anything in the device, except for one request in 200 ms.
+//! class have anything in the device or are expected, except for one request in 200 ms.
 //!
 //! # Invariants
-//! I1  No client is held while the device is empty, while there are seats, while a probe tries
-//!     another setting, or in fallback. The other epochs of a probe, with the accepted setting, are
-//!     half of all time where probes follow each other: the gate works in them too.
+//! I1  While the device is empty a client is held only for one that is expected, and thinks for at
+//!     most a quarter of its requests' least time, until its window closes. None is held while
+//!     there are seats, while a probe tries another setting, or in fallback. The other epochs of a
+//!     probe, with the accepted setting, are half of all time where probes follow each other: the
+//!     gate works in them too.
 //! I2  No client is held for one that has something waiting, or that is neither inside nor
-//!     expected; nor for longer after that one's last dispatch than [`PATIENCE`] times as long as
-//!     its requests take.
+//!     expected, or that sleeps for a request outside; nor for longer after that one's last
+//!     dispatch than [`PATIENCE`] times as long as its requests take.
 //! I3  An owed client is of the group and class for which it is remembered, or does not count.
 //! I4  O(1) a call, and a step for each level of groups; no allocation.
 //!
@@ -48,8 +58,8 @@
 
 use alloc::vec::Vec;
 
-use crate::adaptive::access_pattern::AccessPattern;
-use crate::adaptive::account::{Accounts, CLASSES};
+use crate::adaptive::access_pattern::{AccessPattern, blend};
+use crate::adaptive::account::{Accounts, CLASSES, Node};
 use crate::adaptive::throughput_gain::SORTS;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
@@ -57,6 +67,8 @@ use paternoster_core::time::Nanos;
 /// A client that is ahead by at most this many of the most expensive recent requests is not ahead:
 /// equal clients drift apart by fewer by chance.
 const SLACK: i64 = 8;
+/// The least of `weights_from`: requests take no longer than they ever did.
+const WEIGHTS_LEAST: u64 = 100;
 /// I2: a request that is stuck in the device does not hold up others for long.
 const PATIENCE: u64 = 4;
 
@@ -65,6 +77,13 @@ const PATIENCE: u64 = 4;
 struct Owed {
     node: u32,
     until: Nanos,
+}
+
+/// A client would take more until then; and it does not let the device wait for it.
+#[derive(Debug, Clone, Copy)]
+struct Asks {
+    until: Nanos,
+    is_prompt: bool,
 }
 
 const NOBODY: Owed = Owed { node: NIL, until: Nanos::ZERO };
@@ -76,6 +95,8 @@ pub(super) struct Gate {
     owed: Vec<[Owed; CLASSES]>,
     /// The least time that a request of a sort was in the device, in ns; 0: none was.
     least: [u64; SORTS],
+    /// The mean of these least times over recent requests of all clients, in ns.
+    usual: u64,
     /// From then on nothing is owed, unless something is sent until then.
     until: Nanos,
     /// How often a client was held.
@@ -86,7 +107,7 @@ impl Gate {
     /// A gate for this many groups, in which nothing is owed.
     pub(super) fn new(groups: u32) -> Gate {
         let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
-        Gate { owed, least: [0; SORTS], until: Nanos::ZERO, holds: 0 }
+        Gate { owed, least: [0; SORTS], usual: 0, until: Nanos::ZERO, holds: 0 }
     }
 
     /// A request of this sort was in the device for `latency`. Returns the least time for the sort.
@@ -96,6 +117,7 @@ impl Gate {
         if *least == 0 || latency < *least {
             *least = latency;
         }
+        self.usual = blend(self.usual, *least, 5);
         *least
     }
 
@@ -106,16 +128,18 @@ impl Gate {
             return false;
         }
         let node = accounts.at(owed.node);
-        let inside = node.flying > 0 || node.expected > now;
+        // One that sleeps for a request does not ask within its window: who is held has them all.
+        let inside = node.flying > 0 || node.expected > now && !node.asks;
         (node.parent, node.class) == (group, class) && node.waiting() == 0 && inside
     }
 
-    /// A client has sent a request, and nothing of it waits. `asks_until`: until when it would take
-    /// more; `None`: it has all it asks for. The same goes for the groups above it, up to the first
+    /// A client has sent a request, and nothing of it waits. `asks`: that it would take more;
+    /// `None`: it has all it asks for. The same goes for the groups above it, up to the first
     /// that has something waiting.
     #[inline(never)]
-    fn note(&mut self, accounts: &Accounts, client: u32, asks_until: Option<Nanos>, now: Nanos) {
-        let (mut at, mut asks_until) = (client, asks_until);
+    fn note(&mut self, accounts: &mut Accounts, client: u32, asks: Option<Asks>, now: Nanos) {
+        let (mut at, mut asks_until) = (client, asks.map(|asks| asks.until));
+        let is_prompt = asks.is_some_and(|asks| asks.is_prompt);
         loop {
             let node = accounts.at(at);
             if node.parent == NIL || node.waiting() > 0 {
@@ -124,22 +148,24 @@ impl Gate {
             if at != client {
                 asks_until = asks_until.or_else(|| self.owed_in(accounts, at, now));
             }
-            let place = accounts.number_of(node.parent) as usize;
-            let slot = &mut self.owed[place][usize::from(node.class)];
-            let stands_lower = |other: Owed| node.vt < accounts.at(other.node).vt;
+            let Node { parent, class, vt, .. } = *node;
+            accounts.set_asks_at_once(at, is_prompt);
+            let place = accounts.number_of(parent) as usize;
+            let slot = &mut self.owed[place][usize::from(class)];
+            let stands_lower = |other: Owed| vt < accounts.at(other.node).vt;
             match asks_until {
                 None if slot.node == at => *slot = NOBODY,
                 None => {}
                 Some(until) => {
-                    let other = slot.node != at
-                        && Gate::is_owed(accounts, *slot, node.parent, node.class, now);
+                    let other =
+                        slot.node != at && Gate::is_owed(accounts, *slot, parent, class, now);
                     if !other || stands_lower(*slot) {
                         *slot = Owed { node: at, until };
                         self.until = self.until.max(until);
                     }
                 }
             }
-            at = node.parent;
+            at = parent;
         }
     }
 
@@ -154,9 +180,15 @@ impl Gate {
     }
 
     /// Until when a client is held at most because it, or a group above it, is ahead of a sibling
-    /// that is owed.
+    /// that is owed; with an empty device only of one that asks at once.
     #[inline(always)]
-    fn held_until(&self, accounts: &Accounts, client: u32, now: Nanos) -> Option<Nanos> {
+    fn held_until(
+        &self,
+        accounts: &Accounts,
+        client: u32,
+        now: Nanos,
+        is_empty: bool,
+    ) -> Option<Nanos> {
         // The usual case on most devices.
         if self.until <= now {
             return None;
@@ -171,8 +203,14 @@ impl Gate {
             let slot = self.owed[place][usize::from(node.class)];
             if slot.node != at && Gate::is_owed(accounts, slot, node.parent, node.class, now) {
                 let slack = SLACK.saturating_mul(accounts.group(node.parent).dearest);
-                if accounts.at(slot.node).vt.saturating_add(slack) < node.vt {
-                    return Some(slot.until);
+                let owed = accounts.at(slot.node);
+                if owed.vt.saturating_add(slack) < node.vt && (!is_empty || owed.asks_at_once) {
+                    let is_inside = owed.flying > 0;
+                    return Some(if is_inside {
+                        slot.until
+                    } else {
+                        slot.until.min(owed.expected)
+                    });
                 }
             }
             at = node.parent;
@@ -184,7 +222,7 @@ impl Gate {
     #[inline(always)]
     pub(super) fn note_owed(
         &mut self,
-        accounts: &Accounts,
+        accounts: &mut Accounts,
         client: u32,
         pattern: &AccessPattern,
         weights_from: u64,
@@ -193,9 +231,14 @@ impl Gate {
         if accounts.at(client).waiting() > 0 {
             return;
         }
-        let asks = pattern.is_greedy() && pattern.is_crowded(weights_from);
-        let until = asks.then(|| now + Nanos(PATIENCE * pattern.latency));
-        self.note(accounts, client, until, now);
+        let (mut from, is_prompt) = (weights_from, pattern.is_prompt(self.usual));
+        if is_prompt && accounts.at(client).flying == 1 {
+            // Half of the excess: no other request of its own makes up for one that takes longer.
+            from -= (from - WEIGHTS_LEAST) / 2;
+        }
+        let asks = pattern.is_greedy() && pattern.is_crowded(from);
+        let asks = asks.then(|| Asks { until: now + Nanos(PATIENCE * pattern.latency), is_prompt });
+        self.note(accounts, client, asks, now);
     }
 
     /// Until when `client` is held because it is ahead of one that is owed, unless the gate is open
@@ -206,9 +249,10 @@ impl Gate {
         accounts: &Accounts,
         client: u32,
         now: Nanos,
+        is_empty: bool,
         is_open: impl FnOnce() -> bool,
     ) -> Option<Nanos> {
-        let until = self.held_until(accounts, client, now)?;
+        let until = self.held_until(accounts, client, now, is_empty)?;
         (!is_open()).then_some(until)
     }
 }
@@ -244,18 +288,39 @@ mod tests {
     /// while that one has something in the device and time is left (I2)?
     #[test]
     fn l6_who_is_ahead_is_held() {
+        let asks = |is_prompt| Some(Asks { until: UNTIL, is_prompt });
         let mut gate = Gate::new(1);
         for (inside, more, held) in [(1, 9, Some(UNTIL)), (1, 8, None), (0, 9, None)] {
-            let accounts = two(inside, more);
-            gate.note(&accounts, 0, Some(UNTIL), NOW);
-            assert_eq!(gate.held_until(&accounts, 1, NOW), held, "{inside} and {more}");
-            assert_eq!(gate.held_until(&accounts, 1, UNTIL), None);
+            let mut accounts = two(inside, more);
+            gate.note(&mut accounts, 0, asks(false), NOW);
+            assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{inside} and {more}");
+            assert_eq!(gate.held_until(&accounts, 1, UNTIL, false), None);
         }
-        let accounts = two(1, 9);
-        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, || false), Some(UNTIL));
-        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, || true), None);
+        let mut accounts = two(1, 9);
+        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, false, || false), Some(UNTIL));
+        assert_eq!(gate.held_by_gate(&accounts, 1, NOW, false, || true), None);
         // It has all it asks for.
-        gate.note(&accounts, 0, None, NOW);
-        assert_eq!(gate.held_until(&accounts, 1, NOW), None);
+        gate.note(&mut accounts, 0, None, NOW);
+        assert_eq!(gate.held_until(&accounts, 1, NOW, false), None);
+    }
+
+    /// L6: is a client held for one that has nothing in the device, until that one's window closes,
+    /// if it asks at once, even if the device is empty; and not if it thinks for longer (I1)?
+    #[test]
+    fn l6_one_that_asks_at_once_is_owed_between_its_requests() {
+        let closes = NOW + Nanos::from_micros(20);
+        for (is_prompt, is_empty, held) in [
+            (true, true, Some(closes)),
+            (true, false, Some(closes)),
+            (false, false, Some(closes)),
+            (false, true, None),
+        ] {
+            let (mut gate, mut accounts) = (Gate::new(1), two(1, 9));
+            gate.note(&mut accounts, 0, Some(Asks { until: UNTIL, is_prompt }), NOW);
+            accounts.end(0, 1000, 1000);
+            accounts.expect(0, closes);
+            let held_at = |now| gate.held_until(&accounts, 1, now, is_empty);
+            assert_eq!((held_at(NOW), held_at(closes)), (held, None), "{is_prompt} {is_empty}");
+        }
     }
 }

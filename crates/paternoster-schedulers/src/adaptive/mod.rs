@@ -230,8 +230,8 @@ impl Elevator for Paternoster {
     /// No client may hold more than its share of the requests: otherwise one that comes later would
     /// wait for a request, whatever its weight.
     fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
-        let most = view.nr_requests();
-        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
+        let (most, now) = (view.nr_requests(), view.exact_now());
+        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most, now) {
             Admission::AtMost(1)
         } else {
             Admission::Normal

@@ -164,8 +164,9 @@ impl Paternoster {
     /// Until when `client` is held because it is ahead of one that is owed (gate I1).
     #[inline(always)]
     pub(super) fn held_by_gate(&self, view: &QueueView, client: u32, now: Nanos) -> Option<Nanos> {
-        self.gate.held_by_gate(&self.accounts, client, now, || {
-            view.in_device().requests == 0
+        let is_empty = view.in_device().requests == 0;
+        self.gate.held_by_gate(&self.accounts, client, now, is_empty, || {
+            is_empty && self.accounts.totals().1 > 0
                 || self.seats.most.is_some()
                 || self.learn.phase == Phase::Changed
                 || self.watchdog.has_fallen()
@@ -242,7 +243,7 @@ impl Paternoster {
         self.accounts.dispatch(client, kind, charge.0, now);
         let pattern = &self.clients.at(client).pattern;
         let weights_from = self.tunables.weights_from;
-        self.gate.note_owed(&self.accounts, client, pattern, weights_from, now);
+        self.gate.note_owed(&mut self.accounts, client, pattern, weights_from, now);
         if comes {
             self.clients.miss(client, true);
         }

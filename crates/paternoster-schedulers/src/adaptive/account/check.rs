@@ -36,6 +36,10 @@ impl Accounts {
             let idles = child.class == Class::Idle as u8;
             sum.idlers_flying += if idles { child.flying } else { 0 };
         }
+        let idlers = self.nodes.iter().filter(|node| node.class == Class::Idle as u8).count();
+        if idlers != self.idlers as usize {
+            return Err(format!("account I2: {idlers} are of the idle class, not {}", self.idlers));
+        }
         let all = self.nodes.iter().zip(&sums).enumerate();
         for (group, (node, sum)) in all.skip(self.clients as usize) {
             let (queued, flying, held) = (node.queued, node.flying, node.held);

@@ -10,12 +10,17 @@
 //!                              sleeper counted          A holds one, B has the other
 //! ```
 //!
+//! A client that asks for one request at a time holds none between an answer and its next request.
+//! If it did not count then, all others would take what is left, and it would find none, each time
+//! anew. So of each group the child that last came to hold none counts while it is expected.
+//!
 //! # Invariant
 //! A group holds the requests that its children hold; `held_weight` is the weight of the children
 //! that hold or ask, and `asking` how many ask (I2 of the accounts).
 
 use super::{Accounts, Node};
 use paternoster_core::slab::NIL;
+use paternoster_core::time::Nanos;
 
 /// One in this many requests is left for clients that have less than their share.
 const LEFT_FOR_OTHERS: u32 = 16;
@@ -51,6 +56,9 @@ impl Accounts {
             && !node.asks
         {
             let group = &mut self.groups[(node.parent - self.clients) as usize];
+            if node.held == 0 {
+                group.holds_none = Some(at);
+            }
             let (sum, weight) = (&mut group.held_weight, u64::from(node.weight));
             *sum = if node.held == 0 { *sum - weight } else { *sum + weight };
         }
@@ -102,16 +110,20 @@ impl Accounts {
     }
 
     /// Whether a client, or a group above it, already holds its share of `most` requests, by weight
-    /// among those that hold some or ask for one. While enough are left for a newcomer, no client
-    /// has too many.
-    pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
-        if self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) < most {
-            return false;
-        }
+    /// among those that hold some, ask for one, or are expected. While enough are left for a
+    /// newcomer, no client has too many.
+    #[inline(always)]
+    pub(in super::super) fn has_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
+        let are_few_left = self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) >= most;
+        are_few_left && self.holds_its_share(client, most, now)
+    }
+
+    #[inline(never)]
+    fn holds_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
         let mut at = client;
         while at != self.root {
             let node = self.at(at);
-            if node.held > 0 && u64::from(node.held) >= self.share_of(at, most) {
+            if node.held > 0 && u64::from(node.held) >= self.share_of(at, most, now) {
                 return true;
             }
             at = node.parent;
@@ -120,15 +132,25 @@ impl Accounts {
     }
 
     /// A node's share of `most`: the product of the shares on the way up.
-    fn share_of(&self, node: u32, most: u32) -> u64 {
+    fn share_of(&self, node: u32, most: u32, now: Nanos) -> u64 {
         let (mut limit, mut at) = (u64::from(most), node);
         while at != self.root {
             let own = self.at(at);
             let (parent, weight) = (own.parent, u64::from(own.weight));
             let counted = if own.shares() { 0 } else { weight };
-            limit = limit * weight / (self.group(parent).held_weight + counted).max(1);
+            let others = self.group(parent).held_weight + self.weight_expected(parent, at, now);
+            limit = limit * weight / (others + counted).max(1);
             at = parent;
         }
         limit.max(1)
+    }
+
+    /// The weight of the child of a group, other than `node`, that last came to hold none, if it is
+    /// expected.
+    fn weight_expected(&self, parent: u32, node: u32, now: Nanos) -> u64 {
+        let Some(other) = self.group(parent).holds_none else { return 0 };
+        let own = self.at(other);
+        let comes = own.parent == parent && !own.shares() && own.expected > now;
+        if comes && other != node { u64::from(own.weight) } else { 0 }
     }
 }

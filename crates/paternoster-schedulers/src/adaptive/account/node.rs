@@ -45,7 +45,10 @@ pub(in super::super) struct Node {
     pub(in super::super) class: u8,
     pub(super) is_known: bool,
     /// It, or a client in it, sleeps for a request.
-    pub(super) asks: bool,
+    pub(in super::super) asks: bool,
+    /// L6: it asks at once for its next request, and has nothing waiting: what it is owed does not
+    /// lapse while it has nothing in the device.
+    pub(in super::super) asks_at_once: bool,
     /// Requests that wait, by kind, and requests in the device.
     pub(in super::super) queued: [u32; 2],
     pub(in super::super) flying: u32,
@@ -70,6 +73,7 @@ impl Default for Node {
             class: Class::BestEffort as u8,
             is_known: false,
             asks: false,
+            asks_at_once: false,
             queued: [0; 2],
             flying: 0,
             held: 0,
@@ -176,6 +180,8 @@ pub(in super::super) struct Group {
     /// The weight of the children that hold requests or ask for one, and how many ask.
     pub(super) held_weight: u64,
     pub(super) asking: u32,
+    /// The child that last came to hold none.
+    pub(super) holds_none: Option<u32>,
     /// The most expensive recent request, in virtual time: fades by 1/256 with each one that ends.
     pub(in super::super) dearest: i64,
     /// The most expensive request of longer ago, and since when it fades.
@@ -184,6 +190,8 @@ pub(in super::super) struct Group {
     pub(super) idle_class_served: Nanos,
     /// Requests in the device of its direct children of the idle class.
     pub(super) idlers_flying: u32,
+    /// Until when a child of a better class than idle is expected.
+    pub(super) better_comes: Nanos,
     /// Steps to the root, and groups directly below it.
     pub(super) depth: u32,
     pub(super) groups: u32,

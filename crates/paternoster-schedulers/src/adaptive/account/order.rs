@@ -79,11 +79,11 @@ impl Group {
     }
 
     /// C4: releases unused time, except the little that an expected client is behind. A client that
-    /// always has something in the device, and nothing waiting, gets all that it asks for. What it
-    /// is owed for that is at most [`OWED_MOST`], and without turns at most [`OWED_REQUESTS`] times
-    /// the most expensive request of the last second or so. (If only the last few hundred requests
-    /// counted, a client with many small ones would forgive one with large ones its lead.) The rest
-    /// the gate did not collect for it, and it lapses.
+    /// always has something in the device, or asks again at once, and has nothing waiting, gets all
+    /// that it asks for. What it is owed for that is at most [`OWED_MOST`], and without turns at
+    /// most [`OWED_REQUESTS`] times the most expensive request of the last second or so. (If only
+    /// the last few hundred requests counted, a client with many small ones would forgive one with
+    /// large ones its lead.) The rest the gate did not collect for it, and it lapses.
     pub(super) fn lift(&self, own: &mut Node, now: Nanos, slack: i64) {
         let floor = self.floor[usize::from(own.class)];
         if own.vt >= floor {
@@ -91,6 +91,7 @@ impl Group {
         }
         let behind = match (own.flying > 0, own.expected > now) {
             (true, _) => self.debt_most(own.weight, now, slack),
+            (_, true) if own.asks_at_once => self.debt_most(own.weight, now, slack),
             (_, true) => 2 * (self.dearest + slack * UNIT),
             _ => 0,
         };
@@ -100,7 +101,7 @@ impl Group {
         }
     }
 
-    /// How far behind the floor a client with something in the device may be.
+    /// How far behind the floor a client may be that has something in the device or asks at once.
     fn debt_most(&self, weight: u32, now: Nanos, slack: i64) -> i64 {
         let turns = self.dearest + OWED_MOST * UNIT / i64::from(weight);
         if slack > 0 { turns } else { turns.min(OWED_REQUESTS * self.dearest_lately(now)) }

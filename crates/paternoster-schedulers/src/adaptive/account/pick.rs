@@ -243,7 +243,7 @@ impl Accounts {
     }
 
     /// Until when an idle-class client waits for what siblings of a better class have in the
-    /// device: no longer than the idle class ever waits.
+    /// device, or for one of them that is expected: no longer than the idle class ever waits.
     #[inline(always)]
     pub(in super::super) fn yields_until(&self, client: u32, now: Nanos) -> Option<Nanos> {
         let Node { class, parent, .. } = *self.at(client);
@@ -253,7 +253,8 @@ impl Accounts {
         let group = self.group(parent);
         let better = self.at(parent).flying > group.idlers_flying;
         let due = group.idlers_due_at();
-        (better && due > now).then_some(due)
+        let until = if better { due } else { due.min(group.better_comes) };
+        (until > now).then_some(until)
     }
 
     /// Whether an idle-class node has waited for long enough to go before all others in the group

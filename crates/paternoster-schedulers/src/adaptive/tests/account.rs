@@ -150,13 +150,29 @@ fn i1_i2_moves_keep_the_counts() {
     assert_eq!(accounts.check(), Ok(()));
     assert_eq!(accounts.totals(), ([4, 4], 4));
     // In a group of 50 next to 100, 200 and 400: its share of 12 requests in all is a 15th.
-    assert!(accounts.has_its_share(2, 12) && !accounts.has_its_share(2, 75));
+    assert!(accounts.has_its_share(2, 12, NOW) && !accounts.has_its_share(2, 75, NOW));
     accounts.leave(3, STREAM);
     for client in 0..4 {
         accounts.end(client, 500, 700);
     }
     assert_eq!((accounts.check(), accounts.totals()), (Ok(()), ([4, 3], 0)));
     assert_eq!(accounts.first(&[STREAM], NOW, &|client| client == 3), Some(2));
+}
+
+/// Does a client that holds nothing, and is about to ask, keep its share of the requests? Of 16 two
+/// of equal weight have eight each: the other is refused a ninth until the window closes, and may
+/// have all of them then. The last of 16 is spared while there are others.
+#[test]
+fn one_that_is_about_to_ask_keeps_its_share() {
+    let mut accounts = four([100, 100, 100, 100]);
+    accounts.hold(0, 1);
+    accounts.hold(1, 15);
+    accounts.hold(0, -1);
+    assert!(!accounts.has_its_share(1, 16, NOW));
+    accounts.expect(0, NOW + Nanos(10));
+    assert!(accounts.has_its_share(1, 16, NOW) && !accounts.has_its_share(0, 16, NOW));
+    assert!(!accounts.has_its_share(1, 16, NOW + Nanos(10)));
+    assert_eq!(accounts.check(), Ok(()));
 }
 
 /// How much must a client leave to the others? As in the example of `ratio.rs`, by its weight among

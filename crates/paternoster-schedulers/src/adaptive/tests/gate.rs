@@ -103,6 +103,37 @@ fn l6_weights_count_at_once() {
     assert!((316..=350).contains(&part), "{part} thousandths, not a third");
 }
 
+/// Do weights count for clients that ask for one request at a time, and 5 us after each answer?
+/// With weights of 1 to 4 exact shares need at most 10 / 4 = 2.5 commands in the device, which one
+/// server is busy with: 108 us each are 2,777 in 300 ms.
+#[test]
+fn l6_of_clients_with_one_request_each() {
+    let mut world = queueing(1);
+    for weight in 1..=4 {
+        world.weighing(100 * weight, Patterns { think: Nanos::from_micros(5), ..greedy(1) });
+    }
+    let got = shares(&mut world);
+    for (own, right) in got.iter().zip(entitled(&[1, 2, 3, 4])) {
+        assert!(own.abs_diff(right) <= right / 20, "{got:?}");
+    }
+    assert!(world.ended() >= 2_777 * 97 / 100, "{}", world.ended());
+}
+
+/// Has a client that asks for one request at a time nearly all that it would have alone, beside the
+/// idle class? Alone it does one in 113 us; in 300 ms the idle class has one or two requests.
+#[test]
+fn l6_the_idle_class_waits_for_one_that_comes() {
+    let mut world = queueing(1);
+    let one = world.add(Patterns { think: Nanos::from_micros(5), ..greedy(1) });
+    world.join(ClientSpec::new().priority(Class::Idle, 4), greedy(32));
+    world.run(ms(50));
+    world.count_anew();
+    world.run(ms(350));
+    let ended = world.actors[one].ended;
+    assert!((2_654 - 10..=2_655).contains(&ended), "{ended} of 2,654");
+    assert!(world.ended() > ended);
+}
+
 /// Are equal clients hardly ever held? Eight of equal weight and depth.
 #[test]
 fn l6_equal_ones_are_not_held() {
