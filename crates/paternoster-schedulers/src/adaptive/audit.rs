@@ -59,7 +59,7 @@ pub(super) fn audit_clients(
     }
     if charged + departed != served {
         return Err(format!(
-            "paternoster G1: {charged} ns, and {departed} of those who left, were charged for \
+            "paternoster G1: {charged} ns, and {departed} of clients that left, were charged for \
              {served} ns served and kept"
         ));
     }
@@ -76,7 +76,7 @@ pub(super) fn audit_hold(view: &QueueView, accounts: &Accounts, client: u32, nth
         return;
     }
     let is_empty = view.in_device().requests == 0;
-    assert!(!is_empty || accounts.totals().1 == 0, "gate I1: {client} is held for nobody");
+    assert!(!is_empty || accounts.totals().1 == 0, "gate I1: {client} is held for no other");
     let is_owed_beside = |own: &Node| {
         accounts.nodes.iter().any(|other| {
             let is_sibling = (other.parent, other.class) == (own.parent, own.class);
@@ -88,7 +88,7 @@ pub(super) fn audit_hold(view: &QueueView, accounts: &Accounts, client: u32, nth
     while at != NIL && !is_owed_beside(accounts.at(at)) {
         at = accounts.at(at).parent;
     }
-    assert!(at != NIL, "gate I2: {client} is held for nobody");
+    assert!(at != NIL, "gate I2: {client} is held for no other");
 }
 
 /// Counts the requests of each client.

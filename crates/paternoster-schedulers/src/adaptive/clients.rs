@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients: what is known of each client, its waiting requests, and who is about to ask.
+//! Clients: what is known of each client, its waiting requests, and which are about to ask.
 //!
 //! A client's requests wait in its *lane*, by sector and by age; its *access pattern* says when its
 //! next request is expected (rule R1). Two lists hold clients of a kind that the choice asks for:

@@ -26,7 +26,7 @@ use paternoster_core::time::Nanos;
 /// R4: saved credit is at most this.
 pub(super) const CREDIT_MOST: i64 = 100_000_000;
 
-/// Since when the device has been waiting for a client, and who pays for the wait.
+/// Since when the device has been waiting for a client, and which client pays for the wait.
 #[derive(Debug, Clone, Copy)]
 struct Reservation {
     since: Nanos,

@@ -44,9 +44,9 @@ impl Obstacle {
             Obstacle::Account(Some(first)) => {
                 write!(out, "{first} has had less of the device for its weight")
             }
-            Obstacle::Account(None) => out.write_str("somebody else has had less of the device"),
+            Obstacle::Account(None) => out.write_str("another client has had less of the device"),
             Obstacle::Slot => {
-                out.write_str("a slot is kept for one who has had less and is about to ask again")
+                out.write_str("a slot is kept for a client that has had less and will ask again")
             }
             Obstacle::Others(others) => {
                 write!(out, "its client goes next, with {others} others of it waiting")

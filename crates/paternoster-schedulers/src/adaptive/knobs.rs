@@ -136,7 +136,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
     Row::figure(
         "in_shared_streams",
         "clients",
-        "who reads one stream with others, and shares their seat",
+        "clients that read one stream with others, and share their seat",
         |own, _| own.cooperation.streams().in_shared_streams(),
     ),
 ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parties: who can hold a seat, and what each of them has waiting, in the device and coming.
+//! Parties: what can hold a seat, and what each of them has waiting, in the device and coming.
 //!
 //! A stream holds a seat for itself or for its shared stream; the random clients of a group, its
 //! sweep group, hold one together:

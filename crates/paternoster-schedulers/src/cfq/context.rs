@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((found(true), found(false)), (1, 2));
     }
 
-    /// Three processes on queue 0 with these sectors, a fourth on another: who is to leave?
+    /// Three processes on queue 0 with these sectors, a fourth on another: which are to leave?
     fn leave(sectors: [u64; 3]) -> (bool, Vec<bool>) {
         let mut contexts = Contexts::with_capacity(4);
         for (context, sectors) in contexts.of.iter_mut().zip(sectors) {
