@@ -38,7 +38,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-pub use self::extensions::{Knobs, Members};
+pub use self::extensions::{KnobTable, Knobs, Members};
 pub use self::traits::{Rules, Traits};
 
 use crate::client::ClientId;

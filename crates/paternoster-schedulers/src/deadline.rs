@@ -9,8 +9,10 @@
 use alloc::format;
 use core::fmt;
 
-use paternoster_core::attribute::{Attribute, AttributeError};
-use paternoster_core::elevator::{Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
+use paternoster_core::attribute::Attribute;
+use paternoster_core::elevator::{
+    Elevator, Fault, KnobTable, Knobs, Pick, Place, Position, Side, Traits,
+};
 use paternoster_core::knob::{self, Knob, Unit, count};
 use paternoster_core::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use paternoster_core::pick::lane::LaneSpace;
@@ -223,22 +225,9 @@ impl Elevator for Deadline {
     }
 }
 
-impl Knobs for Deadline {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
-    }
-
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, view, value)
+impl KnobTable for Deadline {
+    fn table(&self) -> (&'static [Knob<Deadline>], &'static [Attribute]) {
+        (&KNOBS, &ATTRIBUTES)
     }
 }
 

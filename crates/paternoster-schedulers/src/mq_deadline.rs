@@ -28,9 +28,9 @@ use alloc::format;
 use core::fmt;
 
 use super::deadline::{MOST, Tuned, explain_lane, tuning_knobs};
-use paternoster_core::attribute::{Attribute, AttributeError};
+use paternoster_core::attribute::Attribute;
 use paternoster_core::elevator::{
-    Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits,
+    Admission, Elevator, Fault, KnobTable, Knobs, Pick, Place, Position, Side, Traits,
 };
 use paternoster_core::event::Note;
 use paternoster_core::knob::{self, Knob, Unit, count};
@@ -361,22 +361,9 @@ impl Elevator for MqDeadline {
     }
 }
 
-impl Knobs for MqDeadline {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
-    }
-
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, view, value)
+impl KnobTable for MqDeadline {
+    fn table(&self) -> (&'static [Knob<MqDeadline>], &'static [Attribute]) {
+        (&KNOBS, &ATTRIBUTES)
     }
 }
 

@@ -18,6 +18,7 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
+use crate::knob::Knob;
 use crate::queue_view::QueueView;
 
 /// Hears of clients and groups.
@@ -38,7 +39,7 @@ pub trait Members {
     fn group_removed(&mut self, _view: &mut QueueView, _group: GroupId) {}
 }
 
-/// Has attributes. A [`Knob`](crate::Knob) for each answers all of it.
+/// Has attributes. With a [`Knob`] for each, [`KnobTable`] answers all of it.
 pub trait Knobs {
     /// What can be set, in the order of the listing.
     fn attributes(&self) -> &'static [Attribute];
@@ -63,5 +64,39 @@ pub trait Knobs {
             (Some(attribute), Some(value)) => attribute.show(value, out),
             _ => Ok(()),
         }
+    }
+}
+
+/// Has its attributes in one table of [`Knob`]s: that makes it [`Knobs`].
+pub trait KnobTable: Sized + 'static {
+    /// The rows, and their listing (see [`attributes`](crate::knob::attributes)).
+    fn table(&self) -> (&'static [Knob<Self>], &'static [Attribute]);
+
+    /// An attribute was set.
+    fn was_set(&mut self, _view: &mut QueueView) {}
+}
+
+impl<T: KnobTable> Knobs for T {
+    fn attributes(&self) -> &'static [Attribute] {
+        self.table().1
+    }
+
+    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
+        self.table().0[place].get(self, view)
+    }
+
+    fn set(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        self.table().0[place].set(self, view, value)?;
+        self.was_set(view);
+        Ok(())
+    }
+
+    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.table().0[place].show(self, view, out)
     }
 }

@@ -12,8 +12,8 @@
 
 use crate::adaptive::Paternoster;
 use paternoster_core::QueueView;
-use paternoster_core::attribute::{Attribute, AttributeError};
-use paternoster_core::elevator::Knobs;
+use paternoster_core::attribute::Attribute;
+use paternoster_core::elevator::KnobTable;
 use paternoster_core::event::Note;
 use paternoster_core::knob::{self, Knob};
 
@@ -144,23 +144,12 @@ pub(super) static KNOBS: [Row; COUNT] = [
 /// The listing.
 pub(super) static ATTRIBUTES: [Attribute; COUNT] = knob::attributes(&KNOBS);
 
-impl Knobs for Paternoster {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
+impl KnobTable for Paternoster {
+    fn table(&self) -> (&'static [Knob<Paternoster>], &'static [Attribute]) {
+        (&KNOBS, &ATTRIBUTES)
     }
 
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, view, value)?;
+    fn was_set(&mut self, _: &mut QueueView) {
         self.watchdog.look_anew();
-        Ok(())
     }
 }

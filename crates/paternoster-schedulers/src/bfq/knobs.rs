@@ -14,14 +14,12 @@
 //!
 //! Source: BFQ-186 to BFQ-188; seeds 002 and 004.
 
-use core::fmt;
-
 use crate::bfq::Bfq;
 use crate::bfq::rate;
 use crate::bfq::tunables::Inject;
 use paternoster_core::QueueView;
-use paternoster_core::attribute::{Attribute, AttributeError};
-use paternoster_core::elevator::Knobs;
+use paternoster_core::attribute::Attribute;
+use paternoster_core::elevator::KnobTable;
 use paternoster_core::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, place_of, words};
 use paternoster_core::time::{Nanos, scale};
 
@@ -225,26 +223,12 @@ pub(super) static KNOBS: [Row; COUNT] = [
 /// The listing.
 pub(super) static ATTRIBUTES: [Attribute; COUNT] = knob::attributes(&KNOBS);
 
-impl Knobs for Bfq {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
+impl KnobTable for Bfq {
+    fn table(&self) -> (&'static [Knob<Bfq>], &'static [Attribute]) {
+        (&KNOBS, &ATTRIBUTES)
     }
 
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
+    fn was_set(&mut self, _: &mut QueueView) {
         self.runs.ask();
-        KNOBS[place].set(self, view, value)
-    }
-
-    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        KNOBS[place].show(self, view, out)
     }
 }

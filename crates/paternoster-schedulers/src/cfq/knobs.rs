@@ -11,14 +11,12 @@
 //!
 //! Source: CFQ-1, CFQ-48 to CFQ-53; seed 001's listing.
 
-use core::fmt;
-
 use crate::cfq::Cfq;
 use crate::cfq::climb::Climber;
 use crate::cfq::tunables::OptimisticMerge;
 use paternoster_core::QueueView;
-use paternoster_core::attribute::{Attribute, AttributeError};
-use paternoster_core::elevator::Knobs;
+use paternoster_core::attribute::Attribute;
+use paternoster_core::elevator::KnobTable;
 use paternoster_core::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, count, place_of, words};
 use paternoster_core::observe::seek::SeekDetection;
 use paternoster_core::time::Nanos;
@@ -223,11 +221,6 @@ static KNOBS_3_6: [Row; 18] = joined(&[&COMMON, &[GROUP_IDLE, LOW_LATENCY, TARGE
 static ATTRIBUTES_2_6_34: [Attribute; 17] = knob::attributes(&KNOBS_2_6_34);
 static ATTRIBUTES_3_6: [Attribute; 18] = knob::attributes(&KNOBS_3_6);
 
-/// The row of the listing at `place`.
-fn knob_at(cfq: &Cfq, place: usize) -> &'static Row {
-    if cfq.version.idles_for_groups { &KNOBS_3_6[place] } else { &KNOBS_2_6_34[place] }
-}
-
 /// The parts in order; together they are `N`.
 const fn joined<const N: usize>(parts: &[&[Row]]) -> [Row; N] {
     let mut all = [QUANTUM; N];
@@ -244,27 +237,16 @@ const fn joined<const N: usize>(parts: &[&[Row]]) -> [Row; N] {
     all
 }
 
-impl Knobs for Cfq {
-    fn attributes(&self) -> &'static [Attribute] {
-        if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
+impl KnobTable for Cfq {
+    fn table(&self) -> (&'static [Knob<Cfq>], &'static [Attribute]) {
+        if self.version.idles_for_groups {
+            (&KNOBS_3_6, &ATTRIBUTES_3_6)
+        } else {
+            (&KNOBS_2_6_34, &ATTRIBUTES_2_6_34)
+        }
     }
 
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        knob_at(self, place).get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        knob_at(self, place).set(self, view, value)?;
+    fn was_set(&mut self, view: &mut QueueView) {
         self.climber = Climber::new(view.now(), self.tunables.slice_idle);
-        Ok(())
-    }
-
-    fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        knob_at(self, place).show(self, view, out)
     }
 }

@@ -43,9 +43,9 @@ use alloc::format;
 use core::fmt;
 
 use domain::{Domains, KINDS, Kind, NO_LIMIT, domain_of};
-use paternoster_core::attribute::{Attribute, AttributeError};
+use paternoster_core::attribute::Attribute;
 use paternoster_core::elevator::{
-    Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits,
+    Admission, Elevator, Fault, KnobTable, Knobs, Pick, Place, Position, Side, Traits,
 };
 use paternoster_core::knob::{self, Knob, Unit};
 use paternoster_core::time::Nanos;
@@ -229,21 +229,8 @@ impl Elevator for Kyber {
     }
 }
 
-impl Knobs for Kyber {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
-    }
-
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, view, value)
+impl KnobTable for Kyber {
+    fn table(&self) -> (&'static [Knob<Kyber>], &'static [Attribute]) {
+        (&KNOBS, &ATTRIBUTES)
     }
 }

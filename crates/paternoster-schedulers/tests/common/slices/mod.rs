@@ -38,12 +38,12 @@ mod queues;
 use std::fmt;
 
 use paternoster_core::elevator::{
-    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Rules, Side, Traits,
+    Admission, Elevator, Fault, KnobTable, Knobs, Members, Pick, Place, Position, Rules, Side,
+    Traits,
 };
 use paternoster_core::knob::{Knob, Unit, attributes};
 use paternoster_core::{
-    Attribute, AttributeError, Bio, ClientId, Flags, GroupId, Nanos, Note, Op, QueueView,
-    RequestId, is_sync,
+    Attribute, Bio, ClientId, Flags, GroupId, Nanos, Note, Op, QueueView, RequestId, is_sync,
 };
 
 use queues::{IDLE_CLASS, Queue, Queues, State};
@@ -501,21 +501,8 @@ impl Members for Slices {
     }
 }
 
-impl Knobs for Slices {
-    fn attributes(&self) -> &'static [Attribute] {
-        &ATTRIBUTES
-    }
-
-    fn get(&self, view: &QueueView, place: usize) -> Option<u64> {
-        KNOBS[place].get(self, view)
-    }
-
-    fn set(
-        &mut self,
-        view: &mut QueueView,
-        place: usize,
-        value: u64,
-    ) -> Result<(), AttributeError> {
-        KNOBS[place].set(self, view, value)
+impl KnobTable for Slices {
+    fn table(&self) -> (&'static [Knob<Slices>], &'static [Attribute]) {
+        (&KNOBS, &ATTRIBUTES)
     }
 }
