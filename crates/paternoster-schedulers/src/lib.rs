@@ -94,10 +94,12 @@ mod bypass;
 mod cfq;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod contexts;
 mod deadline;
 mod kyber;
 mod mq_deadline;
 mod noop;
+mod queue_table;
 
 use alloc::boxed::Box;
 

@@ -63,17 +63,11 @@ pub(super) fn count_references(
             counted[home(view, request) as usize].allocated += 1;
         }
     }
-    for context in contexts.iter() {
-        for slot in context.slots {
-            let mut at = slot;
-            while let Some(queue) = at {
-                counted[queue as usize].others += 1;
-                at = queues.at(queue).merge_into;
-            }
-        }
-        if let Some(partner) = context.stable_with {
-            counted[partner as usize].stable += 1;
-        }
+    for queue in contexts.held(|queue| queues.at(queue).merge_into) {
+        counted[queue as usize].others += 1;
+    }
+    for partner in contexts.iter().filter_map(|context| context.stable_with) {
+        counted[partner as usize].stable += 1;
     }
     for queue in groups.all_shared() {
         counted[queue as usize].others += 1;

@@ -17,15 +17,14 @@
 //!
 //! Source: BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
 
-use alloc::vec::Vec;
-
 use crate::bfq::entity::{Entity, weight_of_level};
 use crate::bfq::queue::Queue;
 use crate::bfq::queues::Queues;
 use crate::bfq::saved_state::SavedState;
 use crate::bfq::schedule::Schedule;
+use crate::contexts::{self, Slots};
 use paternoster_core::QueueView;
-use paternoster_core::pick::shared::{effective_priority, rather_sync};
+use paternoster_core::pick::shared::effective_priority;
 use paternoster_core::{ClientId, Priority};
 
 /// What BFQ keeps of a process.
@@ -43,42 +42,15 @@ pub(super) struct Context {
     pub(super) is_stably_merged: bool,
 }
 
+impl Slots for Context {
+    #[inline]
+    fn slots(&self) -> &[Option<u32>; 2] {
+        &self.slots
+    }
+}
+
 /// Of all processes.
-#[derive(Debug)]
-pub(super) struct Contexts {
-    of: Vec<Context>,
-}
-
-impl Contexts {
-    pub(super) fn with_capacity(clients: u32) -> Contexts {
-        Contexts { of: (0..clients).map(|_| Context::default()).collect() }
-    }
-
-    #[inline]
-    pub(super) fn at(&self, client: ClientId) -> &Context {
-        &self.of[client.index() as usize]
-    }
-
-    #[inline]
-    pub(super) fn at_mut(&mut self, client: ClientId) -> &mut Context {
-        &mut self.of[client.index() as usize]
-    }
-
-    /// The queue of a process's sync or async requests, if it has one.
-    #[inline]
-    pub(super) fn slot(&self, client: ClientId, sync: bool) -> Option<u32> {
-        self.at(client).slots[usize::from(sync)]
-    }
-
-    /// One of its queues, rather the sync one.
-    pub(super) fn any_slot(&self, client: ClientId) -> Option<u32> {
-        rather_sync(self.at(client).slots)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
-        self.of.iter()
-    }
-}
+pub(super) type Contexts = contexts::Contexts<Context>;
 
 /// A client's weight compared with others of its group.
 pub(super) fn weight_of(view: &QueueView, client: ClientId) -> u32 {

@@ -52,12 +52,8 @@ pub(super) fn count_references(
             counted[home(view, request) as usize].allocated += 1;
         }
     }
-    for slot in contexts.iter().flat_map(|context| context.slots) {
-        let mut at = slot;
-        while let Some(queue) = at {
-            counted[queue as usize].others += 1;
-            at = queues.at(queue).merge_into;
-        }
+    for queue in contexts.held(|queue| queues.at(queue).merge_into) {
+        counted[queue as usize].others += 1;
     }
     for queue in shared.iter() {
         counted[queue as usize].others += 1;

@@ -18,12 +18,11 @@
 //!
 //! Source: CFQ-2 to CFQ-4, CFQ-54.
 
-use alloc::vec::Vec;
-
 use crate::cfq::queue::Queue;
 use crate::cfq::queues::Queues;
+use crate::contexts::{self, Slots};
 use paternoster_core::observe::think_time::ThinkTime;
-use paternoster_core::pick::shared::{effective_priority, rather_sync};
+use paternoster_core::pick::shared::effective_priority;
 use paternoster_core::time::Nanos;
 use paternoster_core::{Class, ClientId, GroupId, QueueView};
 
@@ -45,55 +44,28 @@ impl Context {
     }
 }
 
-/// Of all processes.
-#[derive(Debug)]
-pub(super) struct Contexts {
-    of: Vec<Context>,
+impl Slots for Context {
+    #[inline]
+    fn slots(&self) -> &[Option<u32>; 2] {
+        &self.slots
+    }
 }
 
+/// Of all processes.
+pub(super) type Contexts = contexts::Contexts<Context>;
+
 impl Contexts {
-    pub(super) fn with_capacity(clients: u32) -> Contexts {
-        Contexts { of: (0..clients).map(|_| Context::default()).collect() }
-    }
-
-    #[inline]
-    pub(super) fn at(&self, client: ClientId) -> &Context {
-        &self.of[client.index() as usize]
-    }
-
-    #[inline]
-    pub(super) fn at_mut(&mut self, client: ClientId) -> &mut Context {
-        &mut self.of[client.index() as usize]
-    }
-
-    /// The same, for a client that need not be known.
-    #[inline]
-    pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Context> {
-        self.of.get_mut(client.index() as usize)
-    }
-
-    /// The queue of a process's sync or async requests, if it has one.
-    #[inline]
-    pub(super) fn slot(&self, client: ClientId, sync: bool) -> Option<u32> {
-        self.at(client).slots[usize::from(sync)]
-    }
-
-    /// One of its queues, rather the sync one.
-    pub(super) fn any_slot(&self, client: ClientId) -> Option<u32> {
-        rather_sync(self.at(client).slots)
-    }
-
     /// The mean think time of a process, if it is known.
     #[inline]
     pub(super) fn think_time(&self, view: &QueueView, client: Option<ClientId>) -> Option<Nanos> {
-        let context = self.of.get(client?.index() as usize)?;
+        let context = self.get(client?)?;
         context.think_time.mean(view.hz().tick())
     }
 
     /// The processes that use this sync queue. Scans all contexts, once per slice of a shared
     /// queue, in one mode of an experiment.
     fn sharers(&mut self, queue: u32) -> impl Iterator<Item = &mut Context> {
-        self.of.iter_mut().filter(move |context| context.slots[1] == Some(queue))
+        self.iter_mut().filter(move |context| context.slots[1] == Some(queue))
     }
 
     /// Processes that got less than half of an equal share of a queue's slice are to leave it.
@@ -113,10 +85,6 @@ impl Contexts {
     /// The slice of a shared queue has ended: each process's part of it is counted afresh.
     pub(super) fn forget_shares(&mut self, queue: u32) {
         self.sharers(queue).for_each(|context| context.sectors = 0);
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Context> {
-        self.of.iter()
     }
 }
 
@@ -155,6 +123,7 @@ pub(super) fn fallback(view: &QueueView, queues: &Queues, client: ClientId, sync
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use paternoster_core::device::DeviceFacts;
     use paternoster_core::{ClientSpec, Flags, Limits};
 
@@ -166,7 +135,7 @@ mod tests {
         let mut queues = Queues::new(3, 0, Flags::META);
         for (is_sync, merge_into) in [(true, Some(1)), (true, None), (false, None)] {
             let queue = Queue { is_sync, merge_into, ..Queue::default() };
-            queues.add(queue).expect("room for it");
+            queues.put(queue).expect("room for it");
         }
         let found = |sync| fallback(&view, &queues, client, sync);
         assert_eq!((found(true), found(false)), (1, 2));
@@ -175,10 +144,10 @@ mod tests {
     /// Three processes on queue 0 with these sectors, a fourth on another: which are to leave?
     fn leave(sectors: [u64; 3]) -> (bool, Vec<bool>) {
         let mut contexts = Contexts::with_capacity(4);
-        for (context, sectors) in contexts.of.iter_mut().zip(sectors) {
+        for (context, sectors) in contexts.iter_mut().zip(sectors) {
             (context.slots[1], context.sectors) = (Some(0), sectors);
         }
-        contexts.of[3].slots[1] = Some(1);
+        contexts.iter_mut().last().expect("four").slots[1] = Some(1);
         let any = contexts.part_with_the_slow(0);
         let who = contexts.iter().map(|context| context.is_to_part).collect();
         contexts.forget_shares(0);

@@ -192,7 +192,7 @@ mod tests {
         let mut queues = Queues::new(count, 0, Flags::META);
         for _ in 0..count {
             let queue = Queue { refs: 1, is_sync: true, ..Queue::default() };
-            queues.add(queue).expect("room for it");
+            queues.put(queue).expect("room for it");
         }
         queues
     }

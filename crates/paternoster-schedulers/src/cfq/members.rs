@@ -40,7 +40,7 @@ impl Cfq {
     /// Fills an empty slot.
     fn take_queue(&mut self, view: &QueueView, client: ClientId, sync: bool) -> u32 {
         let made = if sync {
-            self.queues.add(context::sync_queue(view, client))
+            self.queues.put(context::sync_queue(view, client))
         } else {
             self.shared_queue(view, client)
         };
@@ -55,7 +55,7 @@ impl Cfq {
         let group = self.shared.group_of(view, client);
         let slot = self.shared.slot(group, effective_priority(view, client));
         if slot.is_none() {
-            *slot = self.queues.add(context::shared_queue(view, client, group));
+            *slot = self.queues.put(context::shared_queue(view, client, group));
         }
         *slot
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queues: all of them, and the requests that wait in each.
+//! Queues: all of them, and which of their requests are urgent.
 //!
 //! A queue holds its requests by sector and by age, and knows which comes next: the nearest to the
 //! device's last position. When that one leaves, the nearer of its neighbours follows.
@@ -10,94 +10,64 @@
 //! ```
 //!
 //! # Invariants
-//! I1  `waiting` counts the requests in all queues.
-//! I2  A queue's `urgent` counts those of its requests that are.
+//! I1  A queue's `urgent` counts those of its requests that are.
 //!
 //! Source: CFQ-9 to CFQ-12, CFQ-54.
 
+use core::ops::{Deref, DerefMut};
+
 use crate::cfq::queue::Queue;
+use crate::queue_table::{QueueTable, Queued};
 use paternoster_core::pick::back_seek::BackSeek;
-use paternoster_core::pick::lane::LaneSpace;
-use paternoster_core::slab::{Key, Slab};
+use paternoster_core::pick::lane::Lane;
 use paternoster_core::time::Nanos;
 use paternoster_core::{Flags, QueueView, RequestId};
+
+impl Queued for Queue {
+    #[inline]
+    fn lane(&mut self) -> &mut Lane {
+        &mut self.lane
+    }
+
+    #[inline]
+    fn next(&mut self) -> &mut Option<RequestId> {
+        &mut self.next
+    }
+}
 
 /// Queues by number, and their requests.
 #[derive(Debug)]
 pub(super) struct Queues {
-    slab: Slab<Queue>,
-    lanes: LaneSpace,
-    waiting: u32,
+    table: QueueTable<Queue>,
     /// Requests with this flag go before the others of their queue.
     urgent: Flags,
 }
 
+impl Deref for Queues {
+    type Target = QueueTable<Queue>;
+
+    #[inline]
+    fn deref(&self) -> &QueueTable<Queue> {
+        &self.table
+    }
+}
+
+impl DerefMut for Queues {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut QueueTable<Queue> {
+        &mut self.table
+    }
+}
+
 impl Queues {
     pub(super) fn new(queues: u32, requests: u32, urgent: Flags) -> Queues {
-        Queues {
-            slab: Slab::with_capacity(queues),
-            lanes: LaneSpace::with_capacity(requests),
-            waiting: 0,
-            urgent,
-        }
-    }
-
-    #[inline]
-    pub(super) fn at(&self, queue: u32) -> &Queue {
-        self.slab.at(queue)
-    }
-
-    #[inline]
-    pub(super) fn at_mut(&mut self, queue: u32) -> &mut Queue {
-        self.slab.at_mut(queue)
-    }
-
-    pub(super) fn is_live(&self, queue: u32) -> bool {
-        self.slab.is_live(queue)
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_full(&self) -> bool {
-        self.slab.is_full()
-    }
-
-    /// Numbers are below this.
-    pub(super) fn capacity(&self) -> u32 {
-        self.slab.capacity()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Queue)> {
-        self.slab.iter()
-    }
-
-    /// Where their requests are.
-    #[inline]
-    pub(super) const fn lanes(&self) -> &LaneSpace {
-        &self.lanes
-    }
-
-    /// Requests that wait in queues.
-    #[inline]
-    pub(super) const fn waiting(&self) -> u32 {
-        self.waiting
+        Queues { table: QueueTable::with_capacity(queues, requests), urgent }
     }
 
     /// Whether a request goes before the others of its queue, and preempts.
     #[inline]
     pub(super) fn is_urgent(&self, view: &QueueView, request: RequestId) -> bool {
         view.request(request).flags().intersects(self.urgent)
-    }
-
-    /// A new queue that nothing refers to yet, if there is room.
-    pub(super) fn add(&mut self, queue: Queue) -> Option<u32> {
-        let (key, slot) = self.slab.take()?;
-        *slot = queue;
-        Some(key.index())
-    }
-
-    /// A queue that nothing refers to any more.
-    pub(super) fn free(&mut self, queue: u32) {
-        self.slab.free(queue);
     }
 
     /// A request begins to wait in `queue`.
@@ -110,10 +80,7 @@ impl Queues {
         deadline: Nanos,
     ) {
         let urgent = self.is_urgent(view, request);
-        let home = self.slab.at_mut(queue);
-        home.lane.insert(&mut self.lanes, view, request, deadline);
-        home.urgent += u32::from(urgent);
-        self.waiting += 1;
+        self.table.insert(view, queue, request, deadline).urgent += u32::from(urgent);
     }
 
     /// A request stops waiting in `queue`. Returns the queue, whose next one is the nearer of its
@@ -127,19 +94,13 @@ impl Queues {
         order: &BackSeek,
     ) -> &mut Queue {
         let urgent = self.is_urgent(view, request);
-        let home = self.slab.at_mut(queue);
+        let (home, lanes) = self.table.with_lanes(queue);
         if home.next == Some(request) {
-            home.next = home.lane.nearest_neighbour(&self.lanes, view, order, request);
+            home.next = home.lane.nearest_neighbour(lanes, view, order, request);
         }
-        home.lane.remove(&mut self.lanes, request);
+        let home = self.table.remove(queue, request);
         home.urgent -= u32::from(urgent);
-        self.waiting -= 1;
         home
-    }
-
-    /// A waiting request has grown to the front.
-    pub(super) fn resort(&mut self, view: &QueueView, queue: u32, request: RequestId) {
-        self.slab.at_mut(queue).lane.resort(&mut self.lanes, view, request);
     }
 
     /// `gone` has become part of `survivor`; both wait in `queue`.
@@ -151,28 +112,7 @@ impl Queues {
         gone: RequestId,
     ) {
         let urgent = self.is_urgent(view, gone);
-        let home = self.slab.at_mut(queue);
-        if home.next == Some(gone) {
-            home.next = Some(survivor);
-        }
-        home.lane.absorb(&mut self.lanes, view, survivor, gone);
-        home.urgent -= u32::from(urgent);
-        self.waiting -= 1;
-    }
-
-    /// `request`, waiting in `queue`, may now come before the one that was next, as seen from
-    /// `position`.
-    #[inline]
-    pub(super) fn reconsider_next(
-        &mut self,
-        view: &QueueView,
-        queue: u32,
-        request: RequestId,
-        order: &BackSeek,
-        position: u64,
-    ) {
-        let home = self.slab.at_mut(queue);
-        home.next = order.choose(view, home.next, Some(request), position);
+        self.table.absorb(view, queue, survivor, gone).urgent -= u32::from(urgent);
     }
 
     /// A request that waits in `queue` at the sector of `request`.
@@ -183,7 +123,7 @@ impl Queues {
         request: RequestId,
     ) -> Option<RequestId> {
         let sector = view.request(request).sector();
-        let there = self.at(queue).lane.from_sector(&self.lanes, sector);
+        let there = self.at(queue).lane.from_sector(self.lanes(), sector);
         there.filter(|&alias| view.request(alias).sector() == sector)
     }
 }
@@ -200,7 +140,7 @@ mod tests {
         let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());
         let client = view.add_client(ClientSpec::new());
         let mut queues = Queues::new(1, view.request_slots(), Flags::META);
-        let queue = queues.add(Queue::default()).expect("room for it");
+        let queue = queues.put(Queue::default()).expect("room for it");
         let order = Tunables::default().back_seek(Flags::META);
         let last = sectors[N - 1];
         let ids = sectors.map(|sector| {

@@ -207,7 +207,7 @@ fn without_room_a_queue_is_shared() {
         let held = [bench.read(first, 0), bench.read(realtime, 8000)];
         while !bench.cfq.queues.is_full() {
             let queue = Queue { group: bench.view.limits().groups, ..Queue::default() };
-            bench.cfq.queues.add(queue);
+            bench.cfq.queues.put(queue);
         }
         let late = bench.client();
         let id = bench.bound(late, Op::Read, Flags::NONE, 16_000);
