@@ -131,6 +131,13 @@ pub struct Job<'a> {
     pub sector: u64,
 }
 
+impl Job<'_> {
+    /// A flush of the first file.
+    pub(crate) const fn flush() -> Job<'static> {
+        Job { slot: 0, work: Work::Flush, file: 0, offset: 0, length: 0, pieces: &[], sector: 0 }
+    }
+}
+
 /// A job that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
@@ -157,6 +164,22 @@ pub struct FileFacts {
     pub zeroes_fast: bool,
     /// It spins.
     pub rotational: bool,
+}
+
+#[cfg(test)]
+impl FileFacts {
+    /// A file that can do everything and does not spin.
+    pub(crate) const fn of_a_test(size: u64, block: u32) -> FileFacts {
+        FileFacts {
+            size,
+            block,
+            preferred: 4096,
+            readonly: false,
+            discards: true,
+            zeroes_fast: true,
+            rotational: false,
+        }
+    }
 }
 
 /// A file that was opened for a backend that runs.

@@ -17,7 +17,7 @@ use paternoster_core::{DeviceFacts, Nanos, Tag};
 
 use crate::clock::Clock;
 use crate::device::lender::{Lender, Loan};
-use crate::device::{Backend, Finished, Job, Work};
+use crate::device::{Backend, Finished, Job};
 
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
 /// while it is in the cache, and its client goes on while the rest is done.
@@ -180,15 +180,7 @@ impl Commands {
 
     /// The last flush: returns its errno, or nothing if the device has not answered by then.
     pub(super) fn flush_and_wait(&mut self, now: Nanos, clock: &Clock, by: Nanos) -> Option<i32> {
-        let job = Job {
-            slot: 0,
-            work: Work::Flush,
-            file: 0,
-            offset: 0,
-            length: 0,
-            pieces: &[],
-            sector: 0,
-        };
+        let job = Job::flush();
         if self.lender.submit(now, job, &mut Vec::new()).is_err() {
             return Some(0);
         }
@@ -214,6 +206,7 @@ impl Commands {
 
 #[cfg(test)]
 mod tests {
+    use crate::device::Work;
     use paternoster_core::{Bio, ClientSpec, Limits, NoObserver, Op, Output};
 
     use super::*;

@@ -180,31 +180,17 @@ mod tests {
     const KINDS: [Kind; 4] = [Kind::Read, Kind::Write, Kind::WriteZeroes, Kind::Trim];
 
     fn place(block: u32, size: u64) -> Place {
-        let facts = FileFacts {
-            size,
-            block,
-            preferred: 4096,
-            readonly: false,
-            discards: true,
-            zeroes_fast: true,
-            rotational: false,
-        };
+        let facts = FileFacts::of_a_test(size, block);
         let (name, description, path) = ("vol".to_owned(), String::new(), PathBuf::new());
         Place { name, path, description, file: 0, start: 0, size, base: 0, readonly: false, facts }
     }
 
     fn io(kind: Kind, flags: u16, offset: u64, length: u32) -> Io {
-        Io {
-            connection: 0,
-            request: Request { flags: CommandFlags(flags), kind, cookie: 0, offset, length },
-            arrived: Nanos::ZERO,
-            cut: 0,
-            left: 0,
-            answered: 0,
-            error: 0,
-            then_flush: false,
-            silent: false,
-        }
+        Io::new(
+            0,
+            Request { flags: CommandFlags(flags), kind, cookie: 0, offset, length },
+            Nanos::ZERO,
+        )
     }
 
     /// All fragments of an I/O, of at most `most` bytes each.

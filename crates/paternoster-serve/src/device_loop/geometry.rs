@@ -188,15 +188,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    const FACTS: FileFacts = FileFacts {
-        size: 1 << 20,
-        block: 512,
-        preferred: 4096,
-        readonly: false,
-        discards: true,
-        zeroes_fast: true,
-        rotational: false,
-    };
+    const FACTS: FileFacts = FileFacts::of_a_test(1 << 20, 512);
 
     fn volume(name: &str, path: &str, start: u64, length: Option<u64>) -> config::Volume {
         config::Volume { start, length, ..config::Volume::new(name, path) }

@@ -17,7 +17,7 @@ use paternoster_core::{Nanos, Ticket};
 
 use crate::device::arena::Block;
 use crate::device::{Extent, Work};
-use crate::nbd::transmission::Request;
+use crate::nbd::transmission::{Kind, Request};
 
 /// A request of a client, taken and not yet answered.
 #[derive(Debug)]
@@ -40,6 +40,23 @@ pub(super) struct Io {
     pub then_flush: bool,
     /// All of its answer is in the connection's hands, or no client to answer is left.
     pub silent: bool,
+}
+
+impl Io {
+    /// A request of this connection that was read now.
+    pub(super) const fn new(connection: u32, request: Request, arrived: Nanos) -> Io {
+        Io {
+            connection,
+            request,
+            arrived,
+            cut: 0,
+            left: 0,
+            answered: 0,
+            error: 0,
+            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
+            silent: false,
+        }
+    }
 }
 
 /// What a fragment is doing.

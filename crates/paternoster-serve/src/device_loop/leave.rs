@@ -150,33 +150,15 @@ impl DeviceLoop {
         if cut > u64::from(request.length) {
             return Err(format!("{cut} bytes of {} were done", request.length));
         }
-        let made = Io {
-            connection: index,
-            request,
-            arrived: self.time.now,
-            cut,
-            left: 0,
-            answered,
-            error,
-            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
-            silent: false,
-        };
-        let Some(io) = self.requests.begin(made) else {
+        let made = Io { cut, answered, error, ..Io::new(index, request, self.time.now) };
+        if !self.begin_io(made) {
             return Err("there is no room for its request".to_owned());
-        };
-        self.shared.begin_io(self.connections.at(index).tenant);
-        let connection = self.connections.at_mut(index);
-        connection.ios += 1;
-        connection.reads += u32::from(request.kind == Kind::Read);
-        connection.receiving = match request.kind {
-            Kind::Write => Receiving::Payload { io, fragment: None },
-            _ => Receiving::Splitting { io },
-        };
+        }
         if request.kind == Kind::Write {
+            let connection = self.connections.at_mut(index);
             connection.brings = Pace::default();
             connection.brings.owes(self.time.now);
         }
-        self.volumes.begins(connection.place);
         Ok(())
     }
 }

@@ -335,28 +335,24 @@ impl DeviceLoop {
         }
         let (now, tenant) = (self.time.now, self.connections.at(index).tenant);
         self.naps.charge(&mut self.tenants, tenant, now, Passing::Request);
-        let made = Io {
-            connection: index,
-            request,
-            arrived: self.time.now,
-            cut: 0,
-            left: 0,
-            answered: 0,
-            error: 0,
-            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
-            silent: false,
-        };
         // There is room: that was checked before.
-        let Some(io) = self.requests.begin(made) else { return };
-        self.shared.begin_io(tenant);
+        let _begun = self.begin_io(Io::new(index, request, now));
+    }
+
+    /// An I/O of a connection begins; false if there is no room for it.
+    pub(super) fn begin_io(&mut self, made: Io) -> bool {
+        let (index, kind) = (made.connection, made.request.kind);
+        let Some(io) = self.requests.begin(made) else { return false };
+        self.shared.begin_io(self.connections.at(index).tenant);
         let connection = self.connections.at_mut(index);
         connection.ios += 1;
-        connection.reads += u32::from(request.kind == Kind::Read);
+        connection.reads += u32::from(kind == Kind::Read);
         self.volumes.begins(connection.place);
-        connection.receiving = match request.kind {
+        connection.receiving = match kind {
             Kind::Write => Receiving::Payload { io, fragment: None },
             _ => Receiving::Splitting { io },
         };
+        true
     }
 }
 

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reply: the ends of fragments and I/Os, and the replies to the client.
-//!
-//! With structured replies each fragment of a read goes out as it ends, with its offset; the last
-//! one says so. Without them, data go out in order after one header; an error after it can only be
-//! reported by hanging up. The outbox ensures that nothing else comes in between.
+//! Reply: the ends of fragments and I/Os; what a client is told of them is in `replies`.
 //!
 //! Invariants: I1 every I/O is answered once, or its connection has gone; I2 an I/O is answered
 //! after all its fragments have ended.

@@ -195,17 +195,7 @@ mod tests {
         let mut requests = Requests::new(1, 3);
         let flags = CommandFlags(0);
         let request = Request { flags, kind: Kind::Write, cookie: 1, offset: 0, length: 8192 };
-        let io = Io {
-            connection: 9,
-            request,
-            arrived: Nanos::ZERO,
-            cut: 0,
-            left: 0,
-            answered: 0,
-            error: 0,
-            then_flush: false,
-            silent: false,
-        };
+        let io = Io::new(9, request, Nanos::ZERO);
         let io = requests.begin(io).unwrap();
         (requests, io)
     }

@@ -64,15 +64,7 @@ unsafe impl Backend for Prompt {
     }
 
     fn file(&self, _: u16) -> FileFacts {
-        FileFacts {
-            size: SIZE,
-            block: 4096,
-            preferred: 4096,
-            readonly: false,
-            discards: true,
-            zeroes_fast: true,
-            rotational: false,
-        }
+        FileFacts::of_a_test(SIZE, 4096)
     }
 
     unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {

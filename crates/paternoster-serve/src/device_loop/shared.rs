@@ -7,11 +7,10 @@
 //! waits for others of its tenant. A payload gets memory in pieces: 64 KiB for the first, then
 //! twice as much after each one that has come.
 //!
-//! A connection that waits for something its tenant holds is in the tenant's list. Whenever the
-//! tenant gets something back, two of these look again: no other tenant's list is looked at.
+//! Which connections wait for that, and which look again when something comes back, is in `waiting`
+//! and `connection_table`.
 //!
-//! Invariants: I1 the memory that a pool says a tenant has is the sum of its connections'; I2 a
-//! connection in a list waits for something that another connection of its tenant has.
+//! Invariant: the memory that a pool says a tenant has is the sum of its connections'.
 
 use super::connection::Connection;
 use super::connection_table::Connections;

@@ -354,15 +354,7 @@ mod tests {
     use crate::device::FileFacts;
     use crate::device_loop::geometry;
 
-    const FACTS: FileFacts = FileFacts {
-        size: 1 << 20,
-        block: 512,
-        preferred: 4096,
-        readonly: false,
-        discards: true,
-        zeroes_fast: true,
-        rotational: false,
-    };
+    const FACTS: FileFacts = FileFacts::of_a_test(1 << 20, 512);
 
     fn two() -> Volumes {
         let configured = ["a", "b"].map(|name| config::Volume::new(name, name));

@@ -291,15 +291,7 @@ mod tests {
             rotational: false,
         };
         let mut files = [File::over(Arc::new(Nothing), facts, false)];
-        let job = Job {
-            slot: 0,
-            work: Work::Flush,
-            file: 0,
-            offset: 0,
-            length: 0,
-            pieces: &[],
-            sector: 0,
-        };
+        let job = Job::flush();
         let mut slot = Slot::new();
         slot.begin(&job, &files);
         let entry = slot.next_entry(&files, None);

@@ -4,8 +4,18 @@
 use paternoster_core::Nanos;
 
 use crate::device_loop::busy_poll::BusyPoll;
-use crate::device_loop::rig::{BLOCK, READ, Rig};
+use crate::device_loop::rig::{BLOCK, Client, READ, Rig};
 use crate::tally;
+
+/// A client asks for one block after the other, and has an answer behind each sleep of the loop.
+fn one_by_one(rig: &mut Rig, one: &mut Client, requests: u32) {
+    for at in 0..u64::from(requests) {
+        one.send(READ, at * BLOCK, BLOCK, &[]);
+        rig.device_loop.sleep(Some(Nanos(u64::MAX)));
+        rig.device_loop.turn();
+        assert_eq!(one.answers().len(), 1, "request {at}");
+    }
+}
 
 /// Does a loop that is awake get the next request of a client of depth 1 by reading at once?
 /// Without asking which sockets have data, 100 requests are 100 calls that read them. A request of
@@ -20,12 +30,7 @@ fn a_lone_client_is_read_from_at_once() {
     rig.settle();
     assert_eq!(one.answers().len(), 1);
     let looks = rig.device_loop.poller.looks();
-    for at in 0..100 {
-        one.send(READ, at * BLOCK, BLOCK, &[]);
-        rig.device_loop.sleep(Some(Nanos(u64::MAX)));
-        rig.device_loop.turn();
-        assert_eq!(one.answers().len(), 1, "request {at}");
-    }
+    one_by_one(&mut rig, &mut one, 100);
     assert_eq!(rig.device_loop.poller.looks(), looks);
     other.send(READ, 0, BLOCK, &[]);
     rig.device_loop.sleep(Some(Nanos(u64::MAX)));
@@ -47,12 +52,7 @@ fn a_request_of_depth_one_takes_three_calls_or_two() {
         rig.settle();
         assert_eq!(one.answers().len(), 1);
         tally::take();
-        for at in 0..100 {
-            one.send(READ, at * BLOCK, BLOCK, &[]);
-            rig.device_loop.sleep(Some(Nanos(u64::MAX)));
-            rig.device_loop.turn();
-            assert_eq!(one.answers().len(), 1, "request {at}");
-        }
+        one_by_one(&mut rig, &mut one, 100);
         assert_eq!(tally::take().calls, 100 * calls);
     }
 }
@@ -69,12 +69,7 @@ fn a_loop_looks_for_few_where_it_gains_nothing() {
     rig.settle();
     assert_eq!(one.answers().len(), 1);
     let looks = rig.device_loop.poller.looks();
-    for at in 0..1000 {
-        one.send(READ, at * BLOCK, BLOCK, &[]);
-        rig.device_loop.sleep(Some(Nanos(u64::MAX)));
-        rig.device_loop.turn();
-        assert_eq!(one.answers().len(), 1, "request {at}");
-    }
+    one_by_one(&mut rig, &mut one, 1000);
     assert_eq!(rig.device_loop.poller.looks() - looks, 1000 - 3 * 16);
 }
 
