@@ -69,7 +69,13 @@ pub(super) fn audit_clients(
 /// gate I1 to I3, checked at each hold, the `nth`: `client` is held, so at some level a sibling of
 /// its class is in the device or about to ask, has nothing waiting, and has a lower virtual time.
 /// Looks at all siblings, not at the remembered ones.
-pub(super) fn audit_hold(view: &QueueView, accounts: &Accounts, client: u32, nth: u64) {
+pub(super) fn audit_hold(
+    view: &QueueView,
+    accounts: &Accounts,
+    has_seats: bool,
+    client: u32,
+    nth: u64,
+) {
     let now = view.exact_now();
     let looks = accounts.clients() <= 64 || nth.is_multiple_of(16);
     if !AUDITS || !looks {
@@ -77,6 +83,7 @@ pub(super) fn audit_hold(view: &QueueView, accounts: &Accounts, client: u32, nth
     }
     let is_empty = view.in_device().requests == 0;
     assert!(!is_empty || accounts.totals().1 == 0, "gate I1: {client} is held for no other");
+    assert!(!has_seats, "gate I1: {client} is held beside seats");
     let is_owed_beside = |own: &Node| {
         accounts.nodes.iter().any(|other| {
             let is_sibling = (other.parent, other.class) == (own.parent, own.class);

@@ -134,7 +134,8 @@ impl Paternoster {
             return self.pause(view, until, Reason::Seats);
         }
         if let Some(until) = self.held_by_gate(view, least, now) {
-            audit_hold(view, &self.accounts, least, self.gate.holds);
+            let has_seats = self.seats.most.is_some();
+            audit_hold(view, &self.accounts, has_seats, least, self.gate.holds);
             self.gate.holds += 1;
             return self.pause(view, until, Reason::Seats);
         }
