@@ -9,10 +9,8 @@
 //!                                └ throughput / error of the scheduler itself, %
 //! ```
 //!
-//! The throughput that is asked is what the rule compares with if no scheduler sets its own
-//! standard: the lesser of X(D*) and the best of the *other* fair ones. (The rule itself counts the
-//! judged one among the fair: then a scheduler that is alone in being fair is compared with
-//! itself, and keeps a cell at any throughput.)
+//! The throughput that is asked is the rule's: the lesser of X(D*) and the best of the *other* fair
+//! ones (`Row::reference`).
 //!
 //! * kept: another scheduler keeps the cell.
 //! * reached: a mixture of what was measured would keep it.
@@ -25,7 +23,6 @@ use std::fmt::Write as _;
 use super::board::{Board, Row};
 use super::kept::line;
 use super::reach;
-use super::rule::reference;
 use super::tell::{figures, late};
 
 /// What is known of a missed cell.
@@ -55,8 +52,7 @@ impl Known {
 fn limits(row: &Row, own: usize) -> (f64, Option<f64>) {
     let (mut mixture, mut any) = (f64::INFINITY, None);
     for (seed, windows) in row.reach.iter().enumerate() {
-        let others = row.measured.iter().enumerate().filter(|(place, _)| *place != own);
-        let asked = reference(&row.curves[seed], others.map(|(_, seeds)| seeds[seed].found()));
+        let asked = row.reference(seed, Some(own));
         mixture = f64::min(mixture, reach::most(windows) / asked);
         if let Some(bound) = reach::bound(windows) {
             any = Some(any.map_or(bound / asked, |least: f64| least.min(bound / asked)));

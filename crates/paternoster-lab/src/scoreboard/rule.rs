@@ -16,7 +16,7 @@
 //! A cell is kept if
 //!
 //! 1. the error is at most 5 % and the throughput at least 97 % of the lesser of X(D*) and the best
-//!    of the schedulers whose error is below 10 %; or
+//!    of the other schedulers whose error is below 10 %; or
 //! 2. X(D*) is below 97 % of X(max), and error and throughput are within 2 points of the curve; and
 //! 3. no client waited longer than its bound.
 //!

@@ -169,7 +169,8 @@ pub(super) fn document(board: &Board) -> Value {
     let rows = board.rows.iter().map(|row| {
         let cells = board.schedulers.iter().enumerate().map(|(place, scheduler)| {
             let worst = board.worst(row, place);
-            let seeds = board.seeds.iter().zip(&row.measured[place]);
+            let seeds =
+                board.seeds.iter().zip(&row.measured[place]).zip(references(row, Some(place)));
             let Misses { error, throughput, wait, on_curve } = worst.misses;
             json!({
                 "scheduler": scheduler,
@@ -182,7 +183,9 @@ pub(super) fn document(board: &Board) -> Value {
                 "keeps": row.workload.judged.then(|| worst.keeps()),
                 "misses": { "error": error, "throughput": throughput, "wait": wait },
                 "on_curve": on_curve,
-                "seeds": seeds.map(|(seed, one)| seed_document(*seed, one)).collect::<Vec<_>>(),
+                "seeds": seeds
+                    .map(|((seed, one), reference)| seed_document(*seed, one, reference))
+                    .collect::<Vec<_>>(),
             })
         });
         json!({
@@ -192,7 +195,7 @@ pub(super) fn document(board: &Board) -> Value {
             "sections": row.workload.sections,
             "judged": row.workload.judged,
             "throughput_least": row.workload.throughput_least(),
-            "references": (0..row.curves.len()).map(|seed| row.reference(seed)).collect::<Vec<_>>(),
+            "references": references(row, None),
             "mixtures": of_seeds(row, reach::most),
             "bounds": of_seeds(row, reach::bound),
             "curves": row.curves.iter().map(curve).collect::<Vec<_>>(),
@@ -232,7 +235,12 @@ fn of_seeds<T>(row: &Row, figure: fn(&[States]) -> T) -> Vec<T> {
     row.reach.iter().map(|windows| figure(windows)).collect()
 }
 
-fn seed_document(seed: u64, measured: &Measured) -> Value {
+/// Of each seed: what `own`, or a scheduler beside all of them, is compared with.
+fn references(row: &Row, own: Option<usize>) -> Vec<f64> {
+    (0..row.curves.len()).map(|seed| row.reference(seed, own)).collect()
+}
+
+fn seed_document(seed: u64, measured: &Measured, reference: f64) -> Value {
     let client = |one: &Owed| {
         json!({
             "name": one.name, "got": one.got, "entitled": one.entitled,
@@ -243,6 +251,7 @@ fn seed_document(seed: u64, measured: &Measured) -> Value {
     json!({
         "seed": seed,
         "throughput": measured.throughput,
+        "reference": reference,
         "error": measured.error,
         "wait": measured.wait,
         "incentive": finite(measured.incentive),
@@ -265,9 +274,10 @@ mod tests {
     #[test]
     fn cells_are_told() {
         let board = board();
-        let expected = ["! 100 / 50.0 / w0.50 / r1.00", "100 / 4.9 / w0.50 / r1.00"];
+        let expected = ["! 100 / 50.0 / w0.50 / r1.00", "98 / 4.9 / w0.50 / r1.00"];
         assert_eq!(cells(&board, &board.rows[0]), expected);
-        let expected = ["100 / 0.0 / w0.50 / 9.0x / r1.00", "50 / 0.0 / w0.50 / starved / r1.00"];
+        // noop has 2 with both seeds, and the other one of either 1.
+        let expected = ["200 / 0.0 / w0.50 / 9.0x / r1.00", "50 / 0.0 / w0.50 / starved / r1.00"];
         assert_eq!(cells(&board, &board.rows[1]), expected);
         assert_eq!(points(&board, &board.rows[1]), ["100 / 9.0x", "50 / starved"]);
         let noop = "noop: keeps 0 of 1 judged cells; misses card W1-8 (100 / 50.0).";
