@@ -25,6 +25,10 @@ pub(super) const TAGS_LEAST: u32 = 4;
 /// The largest number requested: one less than the driver has, because of the trap.
 pub(super) const TAGS_MOST: u32 = 127;
 
+/// How many requests a scheduler may hold: an attribute of the queue. Without a scheduler the
+/// same file says how many tags there are.
+pub(super) const NR_REQUESTS: &str = "nr_requests";
+
 /// A queue folder of sysfs.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -76,7 +80,8 @@ impl Queue {
         undo.set_and(&scheduler, "none", vec!["none".to_owned()])
     }
 
-    /// Chooses a scheduler and sets those of `wanted` that it has; returns its values then.
+    /// Chooses a scheduler and sets those of `wanted` that it has, and how many requests it may
+    /// hold; returns its values then.
     ///
     /// # Errors
     /// What was refused.
@@ -94,8 +99,13 @@ impl Queue {
         write(&file, "none")?;
         write(&file, scheduler)?;
         let own = self.folder.join("iosched");
-        for (name, value) in wanted.iter().filter(|(name, _)| own.join(name).exists()) {
-            write(&own.join(name), value)?;
+        for (name, value) in wanted {
+            let attribute = own.join(name);
+            if attribute.exists() {
+                write(&attribute, value)?;
+            } else if name == NR_REQUESTS && scheduler != "none" {
+                write(&self.folder.join(name), value)?;
+            }
         }
         self.attributes()
     }
@@ -228,9 +238,11 @@ mod tests {
         let fake = Fake::new("attributes");
         let queue = Queue::at(fake.0.clone());
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let wanted = [pair("low_latency", "0"), pair("slice_idle", "0")];
+        let wanted = [pair("low_latency", "0"), pair("slice_idle", "0"), pair(NR_REQUESTS, "64")];
+        // Without a scheduler that would be tags.
+        assert_eq!(queue.choose("none", &wanted).unwrap().nr_requests, 128);
         let told = queue.choose("bfq", &wanted).unwrap();
-        assert_eq!((told.nr_requests, told.max_sectors_kb), (128, 1280));
+        assert_eq!((told.nr_requests, told.max_sectors_kb), (64, 1280));
         assert_eq!(told.iosched, [pair("low_latency", "0"), pair("max_budget", "0")]);
         fs::write(fake.0.join("nr_requests"), "many").unwrap();
         let wrong = queue.choose("bfq", &[]).unwrap_err();

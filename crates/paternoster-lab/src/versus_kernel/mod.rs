@@ -63,7 +63,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use self::cgroups::Hierarchy;
 use self::fio::Got;
-use self::loop_device::{Attributes, TAGS_LEAST, TAGS_MOST};
+use self::loop_device::{Attributes, NR_REQUESTS, TAGS_LEAST, TAGS_MOST};
 use self::needs::Needs;
 use self::ours::Same;
 use self::record::Recording;
@@ -140,8 +140,8 @@ pub struct VersusOptions {
     #[arg(value_parser = tags())]
     depth: Option<u32>,
 
-    /// Attributes that the kernel's schedulers are set to, those that have them; ours are then as
-    /// the kernel says. bfq has low_latency=0 unless said here
+    /// Attributes that the kernel's schedulers are set to, those that have them, and `nr_requests`;
+    /// ours are then as the kernel says. bfq has low_latency=0 unless said here
     #[arg(long, value_name = "NAME=VALUE,…", value_delimiter = ',')]
     kernel_attributes: Vec<String>,
 
@@ -426,7 +426,7 @@ impl OnStage<'_> {
     /// Chooses each scheduler once: finds what would be refused, and how long the kernel's tick is.
     fn look(&mut self) -> Result<(), Failure> {
         let queue = &self.stage.loop_device.queue;
-        let mut known: Vec<String> = vec!["low_latency".to_owned()];
+        let mut known = vec!["low_latency".to_owned(), NR_REQUESTS.to_owned()];
         for scheduler in &self.plan.schedulers {
             let chosen = queue.choose(scheduler, &self.plan.wanted);
             let attributes = chosen.map_err(Failure::Request)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is each table of docs/which-scheduler.md and docs/learn.md what its command prints, and each
-//! picture of a lesson what it draws?
+//! Is each table of docs/which-scheduler.md, docs/found.md and docs/learn.md what its command
+//! prints, and each picture of a lesson what it draws?
 //!
 //! A page holds the commands: the text between a command's block and `<!-- end -->` is its output.
 //! `PATERNOSTER_WRITE_TABLES=1` rewrites the pages instead:
@@ -81,6 +81,17 @@ fn recipes_show_real_output() {
     }
     let show = |line: &str| printed(line, &["-q", "--format", "markdown"]);
     assert_eq!((judge("which-scheduler.md", show), files("recipes")), (7, 7));
+}
+
+/// Does the page of faults show what the program says today, and has each of its commands a job?
+/// Twelve jobs, and a device of its own.
+#[test]
+fn found_faults_show_real_output() {
+    if too_slow() {
+        return;
+    }
+    let show = |line: &str| printed(line, &["-q", "--format", "markdown"]);
+    assert_eq!((judge("found.md", show), files("found")), (12, 13));
 }
 
 /// The picture of each lesson: which of the page's commands it belongs to, and what it shows.
