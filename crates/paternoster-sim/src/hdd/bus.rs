@@ -19,8 +19,9 @@
 //! A disk on a link of its own spends none of it: [`Bus::default`].
 //!
 //! # Invariants
-//! I1  With nothing spent a read ends when the slower of medium and link has its last sector, a
-//!     write when it is on the medium.
+//! I1  With nothing spent a read ends when the slower of medium and link has its last sector, and
+//!     the link has each sector only when it has passed the head; a write ends when it is on the
+//!     medium.
 //!
 //! Source: the steps that DiskSim's reference manual names (disconnect, reselect, data preparation
 //! and completion overheads, extra write disconnect, its seek delta, minimum seek delay).
@@ -30,8 +31,9 @@ use paternoster_core::Nanos;
 /// Time spent on the bus in addition to the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bus {
-    /// How much of a read must have come from the medium before the link begins, in thousandths. 0:
-    /// data are passed on as they come; old disks gathered first, to hold the bus only briefly.
+    /// How much of a read must have come from the medium before the link begins, in thousandths of
+    /// its sectors, rounded down to whole ones. 0: they are passed on as they come; old disks
+    /// gathered first, to hold the bus only briefly.
     pub read_mark: u32,
     /// To leave before a read from the medium: after a read, after a write.
     pub read_leave: [Nanos; 2],
@@ -59,14 +61,20 @@ pub(crate) struct FromMedium {
     pub(crate) left: u64,
     /// When enough was read for the link to begin.
     pub(crate) gathered: u64,
-    /// When all was read.
+    /// When a link that was there throughout would have passed on all, sector by sector.
     pub(crate) end: u64,
 }
 
 impl Bus {
-    /// How long data gather before the link begins, for a read that takes the medium `read`.
-    pub(crate) fn gathers(&self, read: u64) -> u64 {
-        read * u64::from(self.read_mark.min(1000)) / 1000
+    /// How long data gather before the link begins, for a read of `sectors` that takes the medium
+    /// `read`: whole sectors, as many as the mark has room for, but one at least.
+    pub(crate) fn gathers(&self, read: u64, sectors: u64) -> u64 {
+        if self.read_mark == 0 {
+            return 0;
+        }
+        let sectors = sectors.max(1);
+        let marked = sectors * u64::from(self.read_mark.min(1000)) / 1000;
+        read * marked.max(1) / sectors
     }
 
     /// When a read that the controller has decoded at `ready` has left the bus.
@@ -74,12 +82,12 @@ impl Bus {
         ready + self.read_leave[after_write].0
     }
 
-    /// When a read ends; the link transfers its last sector in `last`, what the cache held of it in
-    /// `held`, and what the medium had to give in `rest`.
-    pub(crate) fn read_ends(&self, read: FromMedium, last: u64, held: u64, rest: u64) -> u64 {
+    /// When a read ends; the link transfers what the cache held of it in `held`, and what the
+    /// medium had to give in `rest`.
+    pub(crate) fn read_ends(&self, read: FromMedium, held: u64, rest: u64) -> u64 {
         let held = read.left + held;
         let link = read.gathered.max(held) + self.read_return.0 + rest;
-        link.max(read.end + last) + self.read_done.0
+        link.max(read.end) + self.read_done.0
     }
 
     /// When the arm begins to move for a write whose command is decoded at `ready`.
@@ -108,10 +116,11 @@ mod tests {
     use super::*;
 
     /// Do the times of the drawing add up? A read whose command is decoded at 100 has left at 130;
-    /// half is gathered at 500, all at 600; it comes back in 20 and the link takes 200: 720, and 5
-    /// to report it. If half is gathered at 110, it waits until it has left: 130 + 20 + 200 = 350,
-    /// and the medium is later: 600 + 10 + 5. If 20 of the link's 200 are for what the cache held,
-    /// 180 are left at 520; if those are 400 long, they end at 530. Half of a medium's 300 is 150.
+    /// half is gathered at 500, all is passed on as it comes at 610; it comes back in 20 and the
+    /// link takes 200: 720, and 5 to report it. If half is gathered at 110, it waits until it has
+    /// left: 130 + 20 + 200 = 350, and the medium is later: 610 + 5. If 20 of the link's 200 are
+    /// for what the cache held, 180 are left at 520; if those are 400 long, they end at 530. Half
+    /// of 6 sectors that take 300 are 150; half of 5 are two, 120; half of one is that one.
     ///
     /// A write's data come from 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's
     /// 900; 7 to come back. Its arm rests 25, until 125, which the bus does not wait for; one that
@@ -129,12 +138,12 @@ mod tests {
             write_leave: Nanos(30),
             write_done: Nanos(7),
         };
-        let read = FromMedium { left: bus.read_leaves(100, 0), gathered: 500, end: 600 };
-        assert_eq!(bus.read_ends(read, 10, 0, 200), 725);
-        assert_eq!(bus.read_ends(FromMedium { gathered: 110, ..read }, 10, 0, 200), 615);
-        assert_eq!(bus.read_ends(read, 10, 20, 180), 705);
-        assert_eq!(bus.read_ends(read, 10, 400, 180), 735);
-        assert_eq!(bus.gathers(300), 150);
+        let read = FromMedium { left: bus.read_leaves(100, 0), gathered: 500, end: 610 };
+        assert_eq!(bus.read_ends(read, 0, 200), 725);
+        assert_eq!(bus.read_ends(FromMedium { gathered: 110, ..read }, 0, 200), 615);
+        assert_eq!(bus.read_ends(read, 20, 180), 705);
+        assert_eq!(bus.read_ends(read, 400, 180), 735);
+        assert_eq!([(300, 6), (300, 5), (50, 1)].map(|(r, n)| bus.gathers(r, n)), [150, 120, 50]);
         assert_eq!(bus.write_moves(100), 125);
         assert_eq!(bus.write_begins(100, 50, true), 190);
         assert_eq!(bus.write_begins(100, 50, false), 195);
@@ -147,9 +156,9 @@ mod tests {
     #[test]
     fn an_own_link_costs_nothing() {
         let bus = Bus::default();
-        let read = FromMedium { left: bus.read_leaves(100, 1), gathered: 100, end: 600 };
-        assert_eq!(bus.read_ends(read, 10, 0, 200), 610);
-        assert_eq!(bus.read_ends(read, 10, 0, 900), 1000);
+        let read = FromMedium { left: bus.read_leaves(100, 1), gathered: 100, end: 610 };
+        assert_eq!(bus.read_ends(read, 0, 200), 610);
+        assert_eq!(bus.read_ends(read, 0, 900), 1000);
         assert_eq!(bus.write_ends(100, 900, 200), 900);
     }
 }

@@ -347,7 +347,8 @@ impl<T: Copy> Drive<T> {
         if let Some(sweep) = self.segments.forget(mechanism, now, extent) {
             self.arm = sweep.arm;
         }
-        if let Some(sweep) = self.segments.wrote(mechanism, now, extent) {
+        let dirty = |first, end| self.writes.touches(first, end);
+        if let Some(sweep) = self.segments.wrote(mechanism, now, extent, dirty) {
             self.arm = sweep.arm;
         }
         let sectors = extent.1 - extent.0;
@@ -534,7 +535,13 @@ impl<T: Copy> Drive<T> {
             self.pending.remove(chosen.index);
         self.enter(now, slot);
         let data = if write { earliest } else { 0 };
-        let access = mechanism.access(&mut self.arm, now, (sector, end), write, data);
+        let (link, mut passed_on) = (parameters.link, 0);
+        // The link has nothing to transfer until a sector has passed.
+        let from = |passed: u64, left: u64| {
+            passed_on = passed_on.max(passed + link.time(left * SECTOR).0);
+        };
+        let arm = &mut self.arm;
+        let access = mechanism.access_by_stretch(arm, now, (sector, end), write, data, from);
         self.free_at = access.end;
         let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
         let sectors = u64::from(task.sectors);
@@ -547,17 +554,23 @@ impl<T: Copy> Drive<T> {
         }
         // Data are passed on as they come; the slower of medium and link counts in full.
         let read = access.end.saturating_sub(access.begin);
-        let gathered = access.begin.max(ready) + parameters.bus.gathers(read);
-        let read = FromMedium { left: earliest, gathered, end: access.end };
         // What the cache held of its beginning has been passed on meanwhile.
         let from_medium = end - sector;
-        let [last, held, rest] = [sectors.min(1), sectors.saturating_sub(from_medium), from_medium]
+        let gathered = access.begin.max(ready) + parameters.bus.gathers(read, from_medium);
+        let last = self.link_time(sectors.min(1));
+        let read = FromMedium { left: earliest, gathered, end: passed_on.max(access.end + last) };
+        let [held, rest] = [sectors.saturating_sub(from_medium), from_medium]
             .map(|sectors| self.link_time(sectors));
-        self.end_at(parameters.bus.read_ends(read, last, held, rest), slot);
+        self.end_at(parameters.bus.read_ends(read, held, rest), slot);
         let place = mechanism.geometry.place(sector);
-        let before = mechanism.geometry.passed(&place, access.waited).min(place.index);
+        let mut before = 0;
+        if parameters.segments.keep_before {
+            let on_track = sector - mechanism.geometry.track(sector).0;
+            let passed = mechanism.geometry.passed(&place, access.waited);
+            before = u64::from(passed).min(on_track);
+        }
         let sweep = Sweep { next: end, at: access.end, arm: self.arm };
-        self.segments.filled(mechanism, sector, u64::from(before), sweep);
+        self.segments.filled(mechanism, sector, before, sweep);
     }
 }
 

@@ -21,9 +21,12 @@
 //! I2  The boundary behind sector i of a track is the boundary before sector i + 1, to the
 //!     nanosecond: a transfer that goes on misses nothing.
 //!
+//! What is known of spare sectors and of those that are slipped is in `layout.rs`: it cuts a disk
+//! into bands, inside which sectors follow each other on the medium.
+//!
 //! # Not here
-//! Spare sectors, defects, serpentine layouts (bands of one surface before the next): a disk that
-//! has them differs in which track a sector lies on, but hardly in how long a transfer takes.
+//! Bands of one surface before the next: a disk that has them differs in which track a sector lies
+//! on, but hardly in how long a transfer takes.
 //!
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994);
 //! `docs/rules/devices.md`.
@@ -69,12 +72,32 @@ pub struct Place {
     pub angle: u64,
 }
 
-/// A zone, with what is computed from the zones outside it.
+impl Zone {
+    /// The zone without what a disk of so many heads cannot have.
+    pub(super) fn bounded(&self, heads: u32, revolution: u64) -> Zone {
+        let track_sectors = self.track_sectors.max(1);
+        let all = u64::from(self.cylinders) * u64::from(heads) * u64::from(track_sectors);
+        let sectors = if self.sectors == 0 { all } else { self.sectors.min(all) };
+        // Whole turns of a skew do nothing; without them the sums of skews stay small.
+        let track_skew = Nanos(self.track_skew.0 % revolution);
+        let cylinder_skew = Nanos(self.cylinder_skew.0 % revolution);
+        Zone { track_sectors, sectors, track_skew, cylinder_skew, ..*self }
+    }
+}
+
+/// Sectors of a zone that follow each other on the medium too.
 #[derive(Debug, Clone, Copy)]
-struct Band {
-    first_sector: u64,
-    first_cylinder: u32,
-    zone: Zone,
+pub(super) struct Band {
+    pub(super) first_sector: u64,
+    /// How many.
+    pub(super) sectors: u64,
+    /// Sectors of the zone's medium before the first of them, in use or not.
+    pub(super) before: u64,
+    /// The zone's first cylinder.
+    pub(super) first_cylinder: u32,
+    /// Where the zone's first track begins, in nanoseconds behind the index mark.
+    pub(super) angle: u64,
+    pub(super) zone: Zone,
 }
 
 /// The layout of a disk.
@@ -85,6 +108,8 @@ pub struct Geometry {
     bands: Vec<Band>,
     capacity: u64,
     cylinders: u32,
+    /// Whether every other cylinder of a zone is numbered from the last surface to the first.
+    serpentine: bool,
 }
 
 /// Even tracks from two rates: what a device file says.
@@ -114,18 +139,33 @@ impl Geometry {
         let (mut capacity, mut cylinders) = (0u64, 0u32);
         let mut bands = Vec::with_capacity(zones.len());
         for zone in zones {
-            let track_sectors = zone.track_sectors.max(1);
-            let all = u64::from(zone.cylinders) * u64::from(heads) * u64::from(track_sectors);
-            let sectors = if zone.sectors == 0 { all } else { zone.sectors.min(all) };
-            // Whole turns of a skew do nothing; without them the sums below stay small.
-            let track_skew = Nanos(zone.track_skew.0 % revolution);
-            let cylinder_skew = Nanos(zone.cylinder_skew.0 % revolution);
-            let zone = Zone { track_sectors, sectors, track_skew, cylinder_skew, ..*zone };
-            bands.push(Band { first_sector: capacity, first_cylinder: cylinders, zone });
-            capacity += sectors;
+            let zone = zone.bounded(heads, revolution);
+            bands.push(Band {
+                first_sector: capacity,
+                sectors: zone.sectors,
+                before: 0,
+                first_cylinder: cylinders,
+                angle: 0,
+                zone,
+            });
+            capacity += zone.sectors;
             cylinders += zone.cylinders;
         }
-        Geometry { heads, revolution, bands, capacity, cylinders }
+        Geometry { heads, revolution, bands, capacity, cylinders, serpentine: false }
+    }
+
+    /// A disk of these bands, in the order of their sectors.
+    pub(super) fn of_bands(
+        heads: u32,
+        revolution: u64,
+        bands: Vec<Band>,
+        serpentine: bool,
+    ) -> Geometry {
+        let end = |band: &Band| band.first_sector + band.sectors;
+        let inner = |band: &Band| band.first_cylinder + band.zone.cylinders;
+        let capacity = bands.last().map_or(0, end);
+        let cylinders = bands.last().map_or(0, inner);
+        Geometry { heads, revolution, bands, capacity, cylinders, serpentine }
     }
 
     /// Zones whose tracks shrink evenly between two sustained rates, just enough for a capacity.
@@ -204,13 +244,15 @@ impl Geometry {
         let zone = &band.zone;
         let track_sectors = u64::from(zone.track_sectors);
         let inside = sector - band.first_sector;
-        let (track, index) = (inside / track_sectors, inside % track_sectors);
+        let passed = band.before + inside;
+        let (track, index) = (passed / track_sectors, passed % track_sectors);
         let heads = u64::from(self.heads);
         let (cylinder, head) = (track / heads, track % heads);
         let skew = (track - cylinder) * zone.track_skew.0 + cylinder * zone.cylinder_skew.0;
-        let track_angle = skew % self.revolution;
+        let track_angle = (band.angle + skew) % self.revolution;
+        let head = if self.serpentine && cylinder % 2 == 1 { heads - 1 - head } else { head };
         let angle = (track_angle + index * self.revolution / track_sectors) % self.revolution;
-        let left = (track_sectors - index).min(zone.sectors - inside);
+        let left = (track_sectors - index).min(band.sectors - inside);
         // The remainder of a division by a u32 fits in one.
         let narrow = |wide: u64| u32::try_from(wide).unwrap_or(u32::MAX);
         Place {
@@ -222,6 +264,41 @@ impl Geometry {
             track_angle,
             angle,
         }
+    }
+
+    /// The first sector on the track of `sector`, and the one behind the last.
+    #[must_use]
+    pub fn track(&self, sector: u64) -> (u64, u64) {
+        let sector = sector.min(self.capacity.saturating_sub(1));
+        let behind = self.bands.partition_point(|band| band.first_sector <= sector);
+        let Some(here) = behind.checked_sub(1) else { return (0, 0) };
+        let band = self.bands[here];
+        let track_sectors = u64::from(band.zone.track_sectors);
+        let passed = band.before + (sector - band.first_sector);
+        let start = passed - passed % track_sectors;
+        let end = start + track_sectors;
+        // Where something is slipped, several bands share the track.
+        let same = |other: &Band| other.first_cylinder == band.first_cylinder;
+        let begins = |other: &Band| other.before > start;
+        let mut first = here;
+        while begins(&self.bands[first]) && first > 0 && {
+            let before = &self.bands[first - 1];
+            same(before) && before.before + before.sectors > start
+        } {
+            first -= 1;
+        }
+        let ends = |other: &Band| other.before + other.sectors < end;
+        let mut last = here;
+        while ends(&self.bands[last])
+            && self.bands.get(last + 1).is_some_and(|next| same(next) && next.before < end)
+        {
+            last += 1;
+        }
+        let (first, last) = (&self.bands[first], &self.bands[last]);
+        (
+            first.first_sector + start.saturating_sub(first.before),
+            last.first_sector + last.sectors.min(end - last.before),
+        )
     }
 
     /// How long `sectors` from `place` on take to pass the head; they must be on its track.

@@ -105,6 +105,20 @@ impl Mechanism {
         write: bool,
         earliest: u64,
     ) -> Access {
+        self.access_by_stretch(arm, now, extent, write, earliest, |_, _| ())
+    }
+
+    /// The same; `stretch` is told of every track when its first sector has passed, and how many
+    /// are to come then, that one included.
+    pub fn access_by_stretch(
+        &self,
+        arm: &mut Arm,
+        now: u64,
+        extent: (u64, u64),
+        write: bool,
+        earliest: u64,
+        mut stretch: impl FnMut(u64, u64),
+    ) -> Access {
         let (sector, end) = extent;
         let mut next = sector;
         let mut access = Access { begin: now, end: now, waited: 0 };
@@ -120,6 +134,7 @@ impl Mechanism {
             if next == sector {
                 access = Access { begin: arrival + waited, end: arrival, waited };
             }
+            stretch(arrival + waited + self.geometry.passing(&place, sectors.min(1)), end - next);
             access.end = arrival + time;
             *arm = Arm { cylinder: place.cylinder, head: place.head };
             next += u64::from(sectors.max(1));
@@ -231,6 +246,17 @@ mod tests {
     fn skew_hides_the_switch() {
         let access = mechanism().access(&mut Arm::default(), 0, (0, 240), false, 0);
         assert_eq!((access.begin, access.end), (0, 26 * MS));
+    }
+
+    /// Is every track of a transfer told of? 120 sectors from 40 on: the first has passed at 4.1
+    /// ms; 80 are left when the next track begins at 9.0 ms, and the first of these has passed at
+    /// 9.1.
+    #[test]
+    fn stretches_are_told() {
+        let mut told = Vec::new();
+        let stretch = |passed, left| told.push((passed, left));
+        mechanism().access_by_stretch(&mut Arm::default(), 0, (40, 160), false, 0, stretch);
+        assert_eq!(told, [(4_100_000, 120), (9_100_000, 80)]);
     }
 
     /// Does a whole track take one revolution from any angle, if the disk begins anywhere? From

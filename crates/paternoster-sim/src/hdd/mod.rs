@@ -22,6 +22,7 @@
 pub mod bus;
 pub mod drive;
 pub mod geometry;
+pub mod layout;
 pub mod mechanism;
 pub(crate) mod parameters;
 pub mod read_ahead;

@@ -195,7 +195,8 @@ fn segments(fields: &mut Fields<'_>) -> Result<SegmentSizes, DeviceFileError> {
         on_hit: fields.switch("read_ahead_on_hit", true)?,
     };
     let written = Written::Apart;
-    Ok(SegmentSizes { count, sectors, read_ahead, written, keep_before })
+    let (almost_hits, disjoint) = (true, false);
+    Ok(SegmentSizes { count, sectors, read_ahead, written, keep_before, almost_hits, disjoint })
 }
 
 /// Where reading ahead stops, from its keyword.

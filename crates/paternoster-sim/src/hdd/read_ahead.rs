@@ -87,34 +87,27 @@ impl ReadAhead {
         let to = match self.until {
             Until::Segment => limit,
             Until::Nothing => end,
-            Until::Track => track(geometry, end - 1).1,
+            Until::Track => geometry.track(end - 1).1,
             Until::Cylinder => cylinder_end(geometry, end - 1),
             Until::Follow => {
-                let (first, last) = track(geometry, end - 1);
+                let (first, last) = geometry.track(end - 1);
                 let follows = first.checked_sub(1).is_some_and(|before| {
-                    let (before, _) = track(geometry, before);
+                    let (before, _) = geometry.track(before);
                     sector < first || came(before, first)
                 });
-                if follows { track(geometry, last).1 } else { last }
+                if follows { geometry.track(last).1 } else { last }
             }
         };
         limit.min(to).max(end)
     }
 }
 
-/// The track of `sector`: its first sector and the one behind its last.
-fn track(geometry: &Geometry, sector: u64) -> (u64, u64) {
-    let place = geometry.place(sector);
-    let end = sector.saturating_add(u64::from(place.left));
-    (sector - u64::from(place.index), end.min(geometry.capacity()))
-}
-
 /// The sector behind the last of the cylinder of `sector`.
 fn cylinder_end(geometry: &Geometry, sector: u64) -> u64 {
     let cylinder = geometry.place(sector).cylinder;
-    let mut end = track(geometry, sector).1;
+    let mut end = geometry.track(sector).1;
     while end < geometry.capacity() && geometry.place(end).cylinder == cylinder {
-        end = track(geometry, end).1;
+        end = geometry.track(end).1;
     }
     end
 }

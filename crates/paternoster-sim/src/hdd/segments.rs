@@ -15,18 +15,25 @@
 //! A read of what is in a segment is a *hit*; one that begins in the streaming segment and goes on
 //! beyond its end waits until the head gets there, which is why a sequential reader at depth 1 gets
 //! the rate of the medium. A stream that has reached its limit goes on when the reader has followed
-//! it, unless hits do not move the head (`read_ahead.rs` says how far it goes).
+//! it, unless hits do not move the head (`read_ahead.rs` says how far it goes). Where *almost hits*
+//! are none, a read that begins just where the head is, or goes on beyond where it has stopped, is
+//! a miss.
 //!
 //! On some disks *written* data take a segment too ([`Written`]), answer reads from there, and
-//! evict what was read.
+//! evict what was read. Some hold no sector twice (`disjoint`): what is read or written anew voids
+//! every other segment that has any of it, as a whole.
 //!
 //! # Invariants
 //! I1  A segment is never longer than its size.
 //! I2  Only one segment is streaming, and its end is the stream's next sector.
-//! I3  Segments with written data are never more than allowed.
+//! I3  Segments with written data that are not on the medium are never more than allowed.
 //!
 //! # Not here
-//! Segments that change size, or that are split when there are many streams.
+//! Segments that change size, or that are split when there are many streams. A segment that reads
+//! on into what another holds.
+//!
+//! Source: DiskSim's reference manual ("Allow almost read hits", "Maximum number of write
+//! segments", "Number of buffer segments": disjoint), and the run of it that its authors publish.
 
 use super::mechanism::{Mechanism, Sweep};
 use super::read_ahead::ReadAhead;
@@ -40,6 +47,15 @@ struct Segment {
     used: u64,
     /// Whether it was filled by a write.
     written: bool,
+}
+
+impl Segment {
+    /// Holds nothing any more if it has any of `[first, end)`.
+    fn void(&mut self, (first, end): (u64, u64)) {
+        if first < self.end && self.first < end {
+            self.end = self.first;
+        }
+    }
 }
 
 /// The head reading ahead.
@@ -72,7 +88,7 @@ pub enum Written {
     Apart,
     /// This many, which take nothing else.
     Own(u32),
-    /// Any, but at most this many at a time.
+    /// Any, but at most this many for data that are not yet on the medium.
     Shared(u32),
 }
 
@@ -89,6 +105,10 @@ pub struct SegmentSizes {
     pub written: Written,
     /// Whether sectors that pass the head before those asked for are kept.
     pub keep_before: bool,
+    /// Whether a read hits that begins where the head is, or goes on where it has stopped.
+    pub almost_hits: bool,
+    /// Whether no sector is in two segments.
+    pub disjoint: bool,
 }
 
 /// The read cache.
@@ -136,13 +156,15 @@ impl Segments {
         may_stream: bool,
     ) -> Found {
         self.catch_up(mechanism, now);
-        let (place, segment) = match self.holding(sector) {
-            Some(found) => found,
-            None => return Found::Nothing,
-        };
+        let almost = self.sizes.almost_hits;
+        let held = self.holding(sector).filter(|(_, segment)| almost || sector < segment.end);
+        let Some((place, segment)) = held else { return Found::Nothing };
         self.uses += 1;
         self.segments[place].used = self.uses;
+        let hit = end <= segment.end;
+        let reads_on = |stream: &Stream| stream.sweep.next < stream.limit;
         let streaming = self.stream.filter(|stream| stream.segment == place);
+        let streaming = streaming.filter(|stream| almost || hit || reads_on(stream));
         let Some(stream) = streaming else {
             return match segment.end {
                 held if end <= held => Found::All(now),
@@ -150,7 +172,6 @@ impl Segments {
                 _ => Found::Nothing,
             };
         };
-        let hit = end <= segment.end;
         let ready = if hit {
             now.max(stream.since)
         } else if may_stream {
@@ -158,7 +179,7 @@ impl Segments {
         } else {
             return Found::Nothing;
         };
-        if may_stream && (self.sizes.read_ahead.on_hit || !hit) {
+        if may_stream && (self.sizes.read_ahead.on_hit || !hit || reads_on(&stream)) {
             self.follow(mechanism, now, (sector, end));
         }
         Found::All(ready)
@@ -202,7 +223,8 @@ impl Segments {
         let SegmentSizes { sectors, read_ahead, .. } = self.sizes;
         let came = |first, end| {
             let holds = |segment: &Segment| segment.first < end && first < segment.end;
-            self.segments.iter().any(|segment| !segment.written && holds(segment))
+            let own = self.holding(extent.0).map(|(_, segment)| segment);
+            own.is_some_and(|segment| !segment.written && holds(&segment))
         };
         read_ahead.limit(&mechanism.geometry, extent, sectors, came)
     }
@@ -227,16 +249,24 @@ impl Segments {
         segment.end = sweep.next;
         segment.first = segment.first.max(segment.end.saturating_sub(self.sizes.sectors));
         segment.used = self.uses;
+        let extent = (segment.first, segment.end);
         self.stream = Some(Stream { segment: place, sweep, since: sweep.at, limit });
+        if self.sizes.disjoint {
+            for other in (0..self.segments.len()).filter(|&other| other != place) {
+                self.segments[other].void(extent);
+            }
+        }
     }
 
-    /// `[sector, end)` is written at `now`: a segment takes it, if any does. Returns where the
-    /// head is if that ends the stream.
+    /// `[sector, end)` is written at `now`: a segment takes it, if any does; `dirty` says whether a
+    /// range has data that are not yet on the medium. Returns where the head is if that ends the
+    /// stream.
     pub fn wrote(
         &mut self,
         mechanism: &Mechanism,
         now: u64,
         (sector, end): (u64, u64),
+        dirty: impl Fn(u64, u64) -> bool,
     ) -> Option<Sweep> {
         let most = match self.sizes.written {
             Written::Apart | Written::Own(0) | Written::Shared(0) => return None,
@@ -250,7 +280,7 @@ impl Segments {
             segment.written && segment.end == sector && segment.first < segment.end
         };
         let appended = self.segments.iter().position(appended);
-        let place = appended.unwrap_or_else(|| self.for_a_write(most));
+        let place = appended.unwrap_or_else(|| self.for_a_write(most, dirty));
         let streams = self.stream.is_some_and(|stream| stream.segment == place);
         let stopped = if streams { self.stop(mechanism, now) } else { None };
         let segment = &mut self.segments[place];
@@ -270,14 +300,15 @@ impl Segments {
         self.least_used(0..count.saturating_sub(own).max(1), |_| true)
     }
 
-    /// The segment that a write gets, of which `most` may hold what was written.
-    fn for_a_write(&self, most: usize) -> usize {
+    /// The segment that a write gets, where `most` may be for writes, or hold what is `dirty`.
+    fn for_a_write(&self, most: usize, dirty: impl Fn(u64, u64) -> bool) -> usize {
         let count = self.segments.len();
         if let Written::Own(_) = self.sizes.written {
             return self.least_used(count.saturating_sub(most)..count, |_| true);
         }
-        let written = self.segments.iter().filter(|segment| segment.written).count();
-        self.least_used(0..count, |segment| written < most || segment.written)
+        let dirty = |segment: &Segment| segment.written && dirty(segment.first, segment.end);
+        let so_many = self.segments.iter().filter(|segment| dirty(segment)).count();
+        self.least_used(0..count, |segment| so_many < most || dirty(segment))
     }
 
     fn least_used(&self, among: std::ops::Range<usize>, may: impl Fn(&Segment) -> bool) -> usize {
@@ -301,7 +332,9 @@ impl Segments {
             if end <= segment.first || segment.end <= sector {
                 continue;
             }
-            if sector > segment.first {
+            if self.sizes.disjoint {
+                segment.void((sector, end));
+            } else if sector > segment.first {
                 segment.end = sector;
             } else {
                 segment.first = end.min(segment.end);
@@ -313,152 +346,4 @@ impl Segments {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::geometry::{Geometry, Zone};
-    use super::super::seek::{Curve, SeekTable};
-    use super::*;
-    use paternoster_core::Nanos;
-
-    const MS: u64 = 1_000_000;
-
-    /// One surface, 80 sectors of 0.1 ms a track, 8 ms a turn, 1 ms to the next cylinder.
-    fn mechanism() -> Mechanism {
-        let zone = Zone {
-            cylinders: 100,
-            track_sectors: 80,
-            sectors: 0,
-            track_skew: Nanos(MS),
-            cylinder_skew: Nanos(MS),
-        };
-        Mechanism {
-            geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
-            seek: SeekTable::new(&Curve::Points(vec![(1, Nanos(MS))]), 100),
-            head_switch: Nanos(0),
-            write_settle: 0,
-            zero_latency: false,
-        }
-    }
-
-    fn segments(count: u32) -> Segments {
-        let read_ahead = ReadAhead::of(40);
-        let written = Written::Apart;
-        Segments::new(SegmentSizes { count, sectors: 60, read_ahead, written, keep_before: false })
-    }
-
-    /// Reads `[sector, end)` on the outermost track in its turn.
-    fn read(segments: &mut Segments, mechanism: &Mechanism, sector: u64, end: u64) {
-        let sweep = Sweep { next: end, at: end * MS / 10, ..Sweep::default() };
-        segments.filled(mechanism, sector, 0, sweep);
-    }
-
-    /// Does the head read ahead in its own time, and no further than 40? [0, 10) is there at 1 ms;
-    /// at 2 ms 20 sectors have passed; sectors 20 to 30 are there at 3 ms; the stream has its limit
-    /// at 10 + 40.
-    #[test]
-    fn the_head_reads_ahead() {
-        let (mechanism, mut segments) = (mechanism(), segments(1));
-        read(&mut segments, &mechanism, 0, 10);
-        let found = segments.find(&mechanism, 2 * MS, (10, 20), false);
-        assert_eq!(found, Found::All(2 * MS));
-        assert_eq!(segments.find(&mechanism, 2 * MS, (20, 30), false), Found::Nothing);
-        let stopped = segments.stop(&mechanism, 100 * MS).unwrap();
-        assert_eq!((stopped.next, stopped.at), (50, 5 * MS));
-        assert_eq!(segments.find(&mechanism, 100 * MS, (45, 55), true), Found::Until(50));
-    }
-
-    /// Does a reader that follows get sectors as the head reaches them? At 2 ms sectors 20 to 30
-    /// are 1 ms away. That moves the limit of reading ahead to 30 + 40, so 50 to 65 are there at
-    /// 6.5 ms. The segment holds 60 sectors, so everything before 5 is gone.
-    #[test]
-    fn a_follower_waits_for_the_head() {
-        let (mechanism, mut segments) = (mechanism(), segments(1));
-        read(&mut segments, &mechanism, 0, 10);
-        assert_eq!(segments.find(&mechanism, 2 * MS, (20, 30), true), Found::All(3 * MS));
-        let found = segments.find(&mechanism, 5 * MS, (50, 65), true);
-        assert_eq!(found, Found::All(6_500_000));
-        assert_eq!(segments.find(&mechanism, 7 * MS, (2, 12), true), Found::Nothing);
-        assert_eq!(segments.find(&mechanism, 7 * MS, (12, 20), true), Found::All(7 * MS));
-    }
-
-    /// Do two streams keep their segments, and does a third take the one used longest ago?
-    #[test]
-    fn least_recently_used_goes() {
-        let (mechanism, mut segments) = (mechanism(), segments(2));
-        for (first, end) in [(0, 10), (1000, 1010)] {
-            read(&mut segments, &mechanism, first, end);
-            segments.stop(&mechanism, 0);
-        }
-        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
-        read(&mut segments, &mechanism, 2000, 2010);
-        segments.stop(&mechanism, 0);
-        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
-        assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::Nothing);
-    }
-
-    /// Do writes evict what was read, answer reads, and grow when appended to? With 2 segments, of
-    /// which one may hold writes: the read of 0 was used longest ago, so a write of 500 takes its
-    /// place; the next write replaces that write, as only one segment may hold writes; a write that
-    /// follows it on the disk joins it.
-    #[test]
-    fn writes_share_the_segments() {
-        let (mechanism, mut segments) = (mechanism(), segments(2));
-        segments.sizes.written = Written::Shared(1);
-        for (first, end) in [(0, 10), (1000, 1010)] {
-            read(&mut segments, &mechanism, first, end);
-            segments.stop(&mechanism, 0);
-        }
-        assert!(segments.wrote(&mechanism, MS, (500, 508)).is_none());
-        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::Nothing);
-        assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::All(MS));
-        segments.wrote(&mechanism, MS, (700, 708));
-        assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::Nothing);
-        assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::All(MS));
-        segments.wrote(&mechanism, MS, (708, 716));
-        assert_eq!(segments.find(&mechanism, MS, (700, 716), false), Found::All(MS));
-        let written = segments.segments.iter().filter(|segment| segment.written).count();
-        assert_eq!(written, 1);
-    }
-
-    /// Does a segment reserved for writes leave reads theirs? Of 2 segments the second is for
-    /// writes, so the only one for reads holds the last read.
-    #[test]
-    fn writes_have_their_own_segment() {
-        let (mechanism, mut segments) = (mechanism(), segments(2));
-        segments.sizes.written = Written::Own(1);
-        read(&mut segments, &mechanism, 0, 10);
-        segments.stop(&mechanism, 0);
-        segments.wrote(&mechanism, MS, (500, 508));
-        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
-        read(&mut segments, &mechanism, 1000, 1010);
-        segments.stop(&mechanism, MS);
-        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::Nothing);
-        assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::All(MS));
-    }
-
-    /// Does a write that takes the streaming segment stop the head, and does a hit move the head
-    /// only where configured? At 2 ms the head has come to 20; it would stop at 50, and stops there
-    /// although a read of [10, 20) was answered.
-    #[test]
-    fn hits_and_writes_and_the_stream() {
-        let (mechanism, mut segments) = (mechanism(), segments(1));
-        segments.sizes.read_ahead.on_hit = false;
-        segments.sizes.written = Written::Shared(1);
-        read(&mut segments, &mechanism, 0, 10);
-        assert_eq!(segments.find(&mechanism, 2 * MS, (10, 20), true), Found::All(2 * MS));
-        assert_eq!(segments.stream.unwrap().limit, 50);
-        let stopped = segments.wrote(&mechanism, 2 * MS, (500, 508)).unwrap();
-        assert_eq!(stopped.next, 20);
-        assert!(segments.stream.is_none());
-    }
-
-    /// Does overwriting invalidate what was held, and end the stream if that was its segment?
-    #[test]
-    fn overwritten_sectors_are_void() {
-        let (mechanism, mut segments) = (mechanism(), segments(1));
-        read(&mut segments, &mechanism, 0, 10);
-        assert!(segments.forget(&mechanism, 2 * MS, (60, 70)).is_none());
-        assert!(segments.forget(&mechanism, 2 * MS, (5, 7)).is_some());
-        assert_eq!(segments.find(&mechanism, 3 * MS, (0, 5), true), Found::All(3 * MS));
-        assert_eq!(segments.find(&mechanism, 3 * MS, (0, 6), true), Found::Until(5));
-    }
-}
+mod tests;

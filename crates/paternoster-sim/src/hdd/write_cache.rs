@@ -145,6 +145,13 @@ impl WriteCache {
         extent.is_some_and(|&(_, at)| end <= self.extents[at as usize].end)
     }
 
+    /// Whether any of `[sector, end)` is dirty.
+    #[must_use]
+    pub fn touches(&self, sector: u64, end: u64) -> bool {
+        let at = self.by_sector.partition_point(|&(_, at)| self.extents[at as usize].end <= sector);
+        self.by_sector.get(at).is_some_and(|&(first, _)| first < end)
+    }
+
     /// Makes `[sector, end)` dirty. There is room for it.
     pub fn insert(&mut self, geometry: &Geometry, sector: u64, end: u64) {
         let (mut first, mut last) = (sector, end);
@@ -374,6 +381,8 @@ mod tests {
                 cache.check();
                 for sector in 0..220 {
                     prop_assert!(!naive.contains(&sector) || cache.covers(sector, sector + 1));
+                    let any = (sector..sector + 3).any(|sector| cache.covers(sector, sector + 1));
+                    prop_assert_eq!(cache.touches(sector, sector + 3), any);
                 }
             }
         }

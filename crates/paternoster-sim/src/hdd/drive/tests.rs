@@ -37,6 +37,8 @@ fn parameters() -> DriveParameters {
             read_ahead: ReadAhead::of(32),
             written: Written::Apart,
             keep_before: false,
+            almost_hits: true,
+            disjoint: false,
         },
         room: WriteRoom { sectors: 64, extents: 8, chunk: 16 },
         drain_delay: Nanos(20 * MS),
@@ -79,19 +81,32 @@ fn a_read_by_hand() {
 }
 
 /// Is what the cache holds of a read's beginning passed on while the medium works? The link takes 1
-/// ms a sector. [0, 8) passes from 8.0 on and ends at 16.0; [800, 808), on cylinder 10 (1.18 ms
-/// away, angle 2.0), passes from 18.0 on and ends at 26.0. Of [4, 12) four are held: the link has
-/// passed them on at 30.1, and gets the others from 32.8 on, when sector 8 passes.
+/// ms a sector, and begins when the first has passed. [0, 8) passes from 8.0 on and ends at 16.1;
+/// [800, 808), on cylinder 10 (1.18 ms away, angle 2.0), passes from 18.0 on and ends at 26.1. Of
+/// [4, 12) four are held: the link has passed them on at 30.2, and gets the others from 32.9 on, as
+/// sector 8 passes from 32.8 on.
 #[test]
 fn what_is_held_goes_first() {
     let mut parameters = parameters();
     parameters.link.nanos = MS;
     parameters.segments.read_ahead = ReadAhead::of(0);
     let mut drive = Drive::new(Arc::new(parameters));
-    for (now, sector, end) in [(0, 0, 16_000), (16, 800, 26_000), (26, 4, 36_800)] {
-        drive.submit(Nanos(now * MS), 1, task(Op::Read, sector, 8)).unwrap();
+    for (now, sector, end) in [(0, 0, 16_100), (16_100, 800, 26_100), (26_100, 4, 36_900)] {
+        drive.submit(Nanos::from_micros(now), 1, task(Op::Read, sector, 8)).unwrap();
         assert_eq!(ends(&mut drive), [(1, end)], "{sector}");
     }
+}
+
+/// Does a link that is slower than the medium wait for the next track? It takes 0.2 ms a sector. Of
+/// [76, 84) the first has passed at 7.7 ms; the next track begins to pass at 9.0, and its four
+/// sectors need the link from 9.1 to 9.9. The medium is done at 9.4.
+#[test]
+fn a_slow_link_waits_at_a_track_s_end() {
+    let mut parameters = parameters();
+    parameters.link.nanos = MS / 5;
+    let mut drive = Drive::new(Arc::new(parameters));
+    drive.submit(Nanos::ZERO, 1, task(Op::Read, 76, 8)).unwrap();
+    assert_eq!(ends(&mut drive), [(1, 9_900)]);
 }
 
 /// Does the arm rest before a write, and the medium wait for a write that follows no other? [800,

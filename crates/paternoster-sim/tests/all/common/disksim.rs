@@ -20,7 +20,6 @@ use paternoster_core::Nanos;
 use paternoster_sim::hdd::DriveParameters;
 use paternoster_sim::hdd::bus::Bus;
 use paternoster_sim::hdd::drive::Overheads;
-use paternoster_sim::hdd::geometry::{Geometry, Zone};
 use paternoster_sim::hdd::mechanism::Mechanism;
 use paternoster_sim::hdd::read_ahead::{ReadAhead, Until};
 use paternoster_sim::hdd::schedule::Order;
@@ -82,7 +81,7 @@ fn read(file: &Path) -> String {
 }
 
 /// The number after `name =` at its first occurrence.
-fn number(text: &str, name: &str) -> Option<f64> {
+pub(crate) fn number(text: &str, name: &str) -> Option<f64> {
     let mut from = text;
     loop {
         let at = from.find(name)?;
@@ -96,7 +95,7 @@ fn number(text: &str, name: &str) -> Option<f64> {
     }
 }
 
-fn whole(text: &str, name: &str) -> u32 {
+pub(crate) fn whole(text: &str, name: &str) -> u32 {
     let value = number(text, name).unwrap_or_else(|| panic!("{name} is not there"));
     format!("{value:.0}").parse().unwrap_or_else(|_| panic!("{name} is {value}"))
 }
@@ -113,38 +112,6 @@ fn signed(value: f64) -> i64 {
 
 fn time(text: &str, name: &str) -> Nanos {
     ms(number(text, name).unwrap_or_else(|| panic!("{name} is not there")))
-}
-
-/// The zones; spare sectors are shared evenly among them.
-fn geometry(model: &str, revolution: Nanos) -> Geometry {
-    let heads = whole(model, "Number of data surfaces");
-    let blocks = u64::from(whole(model, "Block count"));
-    let mut zones = Vec::new();
-    for text in model.split("dm_layout_g1_zone {").skip(1) {
-        let track_sectors = whole(text, "Blocks per track");
-        let skew = |name| {
-            let sectors = number(text, name).expect("a skew");
-            ms(sectors * in_ms(revolution) / f64::from(track_sectors))
-        };
-        zones.push(Zone {
-            cylinders: whole(text, "Last cylinder number") - whole(text, "First cylinder number")
-                + 1,
-            track_sectors,
-            sectors: 0,
-            track_skew: skew("Skew for track switch"),
-            cylinder_skew: skew("Skew for cylinder switch"),
-        });
-    }
-    let size = |zone: &Zone| u64::from(zone.cylinders * heads * zone.track_sectors);
-    let all: u64 = zones.iter().map(size).sum();
-    let mut left = blocks;
-    let last = zones.len() - 1;
-    for (place, zone) in zones.iter_mut().enumerate() {
-        let share = size(zone) * blocks / all;
-        zone.sectors = if place == last { left } else { share };
-        left -= zone.sectors;
-    }
-    Geometry::new(heads, revolution, &zones)
 }
 
 /// The seek curve: measured, or three parts with ten measured distances before them.
@@ -234,14 +201,20 @@ fn shared_bus(specs: &str) -> Bus {
     }
 }
 
-/// A disk as DiskSim's files describe it.
-pub(crate) fn disk(folder: &Path, name: &str, model_name: &str, specs: &str) -> DriveParameters {
+/// A disk as DiskSim's files describe it; `turn` is a revolution, if not the stated one.
+pub(crate) fn disk(
+    folder: &Path,
+    name: &str,
+    model_name: &str,
+    specs: &str,
+    turn: Option<Nanos>,
+) -> DriveParameters {
     let model = read(&folder.join(format!("{model_name}.model")));
     let specs = read(&folder.join(format!("{specs}.diskspecs")));
     let parv = read(&folder.join(format!("{name}.parv")));
     let rpm = number(&model, "Rotation speed (in rpms)").expect("rpm");
-    let revolution = ms(60_000.0 / rpm);
-    let geometry = geometry(&model, revolution);
+    let revolution = turn.unwrap_or(ms(60_000.0 / rpm));
+    let geometry = super::layout::geometry(&model, revolution);
     let seek = SeekTable::new(&curve(folder, &model), geometry.cylinders());
     let write_back = number(&specs, "Fast write level") != Some(0.0);
     // The newer disks have their link in the specs, the older a bus in a separate file.
@@ -279,6 +252,9 @@ pub(crate) fn disk(folder: &Path, name: &str, model_name: &str, specs: &str) -> 
             read_ahead: read_ahead(&specs, segment),
             written: written(&specs),
             keep_before: number(&specs, "Read any free blocks") == Some(1.0),
+            almost_hits: number(&specs, "Allow almost read hits") == Some(1.0),
+            // "Each segment contains data that is disjoint from all other segments."
+            disjoint: true,
         },
         room: WriteRoom {
             sectors: if write_back { segment } else { 0 },

@@ -3,6 +3,7 @@
 
 pub(crate) mod closed_loop;
 pub(crate) mod disksim;
+pub(crate) mod layout;
 
 /// Says that the current test is skipped, and why: a line that `./test` collects.
 pub(crate) fn skipped(why: &str) {
