@@ -163,7 +163,7 @@ pub fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
 mod tests {
     use super::*;
 
-    /// Has a column the type that keeps every digit of its cells, whatever they look like?
+    /// Does a column get a type that keeps every digit of its cells, whatever they look like?
     #[test]
     fn columns_keep_what_cells_say() {
         for (name, cells, kind) in [

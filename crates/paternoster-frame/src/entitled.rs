@@ -55,7 +55,7 @@ const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
 /// All of a section's processes run for this much of the longest time, in per cent.
 const THROUGHOUT: u64 = 95;
-/// A weight has its effect on a job that gets this much of its entitlement.
+/// A weight counts as effective if the job gets at least this much of its entitlement.
 const EFFECT: f64 = 0.8;
 /// Schedulers that divide by weight, whatever their version.
 const BY_WEIGHT: [&str; 3] = ["paternoster", "bfq", "cfq"];

@@ -192,7 +192,7 @@ fn no_terminal() -> Failure {
     )
 }
 
-/// Prints what was found in this format, or writes it to a file. `told` is asked for text formats
+/// Prints what was found in this format, or writes it to a file. `told` is called for text formats
 /// alone.
 pub fn emit(
     format: Format,

@@ -11,10 +11,10 @@
 //! not end because of it.
 //!
 //! # Invariants
-//! I1  What is half done behind a panic is dropped. What outlives the work is whole all the same:
-//!     its caller's values are read and not changed, but for flags and channels; thread-locals are
-//!     set by [`within`]; what a process has for all (elevators that are lent, names) changes in
-//!     single steps, under locks whose poison is ignored. What a scheduler of a program's own
+//! I1  What a panic leaves half done is dropped. What outlives the work is sound all the same: the
+//!     work reads its caller's values and changes none, except flags and channels; thread-locals
+//!     are set by [`within`]; what a process has for all (elevators that are lent, names) changes
+//!     in single steps, under locks whose poison is ignored. What a scheduler of a program's own
 //!     shares between its objects is that program's to keep whole.
 //! I2  Such a panic is told once, by what asked for the work: the process's hook of panics, which
 //!     may be that of a program around this one, hears of all others, and of these where
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::LocalKey;
 use std::{env, panic};
 
-/// Where the last panic was of a piece of work, on whichever of its threads.
+/// Where the last panic of a piece of work was, on any of its threads.
 #[derive(Debug, Clone, Default)]
 pub struct Heard(Option<Arc<Mutex<Option<String>>>>);
 
@@ -61,7 +61,7 @@ pub fn during<R>(heard: Heard, work: impl FnOnce() -> R) -> R {
     within(&HEARD, heard, work).0
 }
 
-/// From now on panics of guarded work are heard here, and not told twice.
+/// Installs the hook that records panics of guarded work; they are not printed a second time.
 fn hear() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -90,7 +90,7 @@ impl Watched {
         longest
     }
 
-    /// In words: whose, what, how long, and when it began.
+    /// The turn in words: its client, its kind, how long it took, and when it began.
     fn said(&self, turn: &Turn) -> String {
         let (latency, asked) = (span(turn.latency()), span(turn.asked));
         format!("{}: {latency} for a {}, asked for at {asked}", self.name(turn), what(turn))

@@ -71,8 +71,8 @@ impl RealFile {
     }
 }
 
-/// Keeps other programs off a file that is written to, and says what was in the way. Jobs that only
-/// read need no claim.
+/// Claims a file that is written to, so that other programs keep off it; the error says what was in
+/// the way. Jobs that only read need no claim.
 fn claim(path: &Path, writes: bool, force: bool) -> Result<(Arc<Claims>, Vec<String>), Failure> {
     if !writes {
         return Ok(Default::default());

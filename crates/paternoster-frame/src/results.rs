@@ -93,7 +93,7 @@ pub fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<&str>>().join("; ")
 }
 
-/// A list of names and words: what there is.
+/// A list of what can be chosen: names, each with a description.
 #[derive(Debug)]
 pub struct Listed<const N: usize> {
     /// What is listed, for the document.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts: a program is started several times, beside others and alone.
+//! Starts: a program is started several times, while other jobs run and alone.
 //!
 //! ```text
 //! seed 0, 1, 2 …    with the others   ──▶ time, what the others got, queues that were merged
@@ -32,7 +32,7 @@ pub struct Pair {
 }
 
 /// Starts a program `repeat` times under one scheduler on one device, with seeds counting up from
-/// the setting's. For each start, `observe` makes an observer for the run beside the others, and
+/// the setting's. For each start, `observe` makes an observer for the run with other jobs, and
 /// `keep` gets it back with the queue.
 ///
 /// # Errors

@@ -6,7 +6,8 @@
 //! JSON, CSV        whole units, named in the key           p99_ns   iops    bytes_per_second
 //! ```
 //!
-//! Units are powers of 1000. A figure has one decimal, from three digits on none.
+//! Units are powers of 1000. A figure has one decimal; with three digits or more before the point,
+//! none.
 
 use paternoster_core::Nanos;
 

@@ -32,7 +32,7 @@ impl Recording {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes everything so far to the file.
+    /// Writes all that was recorded so far to the file.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.lock().flush()
     }

@@ -2,11 +2,11 @@
 //! The laboratory: commands of the program `paternoster` that judge schedulers.
 //!
 //! ```text
-//! experiments ─▶ reproduce       what was published, beside what comes out here
+//! experiments ─▶ reproduce       what was published, next to what comes out here
 //!                    └ guarantees    what one might expect of a scheduler, each as a run
 //! scoreboard      entitlement on every kind of device: figures, verdicts, frontier, a page
 //! torture         drawn loads, judged by laws (`paternoster-torture`)
-//! versus_kernel   the kernel's schedulers on an emulated device, beside ours
+//! versus_kernel   the kernel's schedulers on an emulated device, next to ours
 //! ```
 //!
 //! A command is a struct of options, which the program reads, and a function that carries them out.

@@ -103,7 +103,7 @@ pub struct Part<'a, T> {
     pub sectors: u64,
     /// Before this part none was issued, refused or had ended.
     pub first: bool,
-    /// Behind this part nothing is left to issue, to refuse or to end.
+    /// From here on nothing is left to issue, to refuse or to end.
     pub last: bool,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The matcher by hand, and beside a naive one that keeps every sector of every I/O.
+//! The matcher against cases made by hand, and against a naive one that keeps every sector of every
+//! I/O.
 
 use proptest::prelude::*;
 
@@ -312,7 +313,7 @@ fn a_hot_place_without_ends_costs_no_more() {
 /// Where only pieces are issued and nothing ends, is a step taken for each different rest alone?
 ///
 /// Q 8+8 and D 8+4, 50,000 times: 12..16 of each is never issued. D 8+4 finds the new one's 8..16,
-/// and not them, which end behind it; D 12+4 finds the oldest of them in one step.
+/// and not the old ones, which end beyond it; D 12+4 finds the oldest of them in one step.
 #[test]
 fn rests_alike_cost_one_step() {
     let mut all = InFlight::default();

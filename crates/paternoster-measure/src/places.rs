@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Places: who has which range of sectors, in tables; of many at one place it tells the oldest.
+//! Places: which I/O has which range of sectors, in tables; of several at one place it gives the
+//! oldest.
 //!
 //! ```text
 //! 8..16     1, 4, 5, 9          touching 10..12:   1 and 2, in two steps

@@ -12,7 +12,7 @@
 /// From a first sector to an end, this not included.
 pub(crate) type Range = (u64, u64);
 
-/// Some sectors.
+/// A set of sectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sectors {
     None,
@@ -152,7 +152,7 @@ mod tests {
             failure_persistence: None, ..ProptestConfig::default()
         })]
 
-        /// Do sets act as the bits of numbers do, also in their form (one way to say each)?
+        /// Do sets of sectors act as sets of bits do, and has each set only one form?
         #[test]
         fn sets_are_bits(left in any::<u32>(), right in any::<u32>(), sparse in any::<u32>()) {
             for (left, right) in [(left, right), (left & sparse, right | sparse)] {

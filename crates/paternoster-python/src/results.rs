@@ -37,7 +37,7 @@ pub(crate) struct Found {
 /// The columns that identify a run, in front of each row.
 const RUN: Head = &[("device", Kind::Word), ("scheduler", Kind::Word), ("seed", Kind::Unsigned)];
 
-/// Every table: its name, its head behind `RUN`, its rows.
+/// Every table: its name, its columns after those of `RUN`, its rows.
 const TABLES: [(&str, Head, Rows); 5] = [
     ("runs", RUNS, |outcome, _| vec![run(outcome)]),
     ("clients", CLIENTS, |outcome, _| clients(outcome)),

@@ -82,7 +82,8 @@ fn worker(file: Arc<File>, done: Sender<Job>) -> Sender<Job> {
     sender
 }
 
-/// Serves tenants who always want more: how many requests of each, how often one was woken.
+/// Serves tenants that always want more; returns how many requests each had, and how often one was
+/// woken.
 pub(crate) fn serve(mut left: u64) -> Result<([u64; 2], u64), Failed> {
     let path = env::temp_dir().join(format!("paternoster-embed-{}", process::id()));
     let file = Arc::new(File::options().read(true).write(true).create_new(true).open(&path)?);

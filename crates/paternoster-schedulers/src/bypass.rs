@@ -2,8 +2,8 @@
 //! Bypass: requests that go before all others.
 //!
 //! A request that the device refused, or that was inserted at the head, waits in no queue: it goes
-//! with the next call, the last inserted first. One that was dispatched before it was asked for
-//! goes behind them.
+//! with the next call, the last inserted first. A request that was dispatched before the call asked
+//! for one goes after them.
 //!
 //! Source: BFQ-30, BFQ-190.
 
@@ -60,7 +60,8 @@ impl Bypass {
 mod tests {
     use super::*;
 
-    /// Does the last inserted go first, none that was removed, and what is put last behind them?
+    /// Does the last inserted request go first, no removed one at all, and one put at the tail
+    /// after the others?
     #[test]
     fn the_last_inserted_goes_first() {
         let requests = [0, 1, 2, 3].map(RequestId::from_index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue table: CFQ's or BFQ's queues by number, and the requests that wait in each.
 //!
-//! A queue holds its requests by sector and by age, and knows which comes next:
+//! A queue keeps its requests by sector and by age, and knows its next one:
 //!
 //! ```text
 //! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended

@@ -42,7 +42,7 @@ pub(crate) trait Press: Send + 'static {
     fn end(&mut self, word: u8) -> io::Result<()>;
 }
 
-/// What both sides see.
+/// State that the queue's thread and the writer share.
 #[derive(Debug, Default)]
 struct Shared {
     failed: AtomicBool,

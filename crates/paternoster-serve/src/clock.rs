@@ -13,9 +13,9 @@ use paternoster_core::Nanos;
 /// Time since its owner began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Clock {
-    /// As it passes.
+    /// Real time since this instant.
     Since(Instant),
-    /// As a judge says.
+    /// The time that a judge sets.
     #[cfg(test)]
     Told(Nanos),
     /// Each look at it takes this many nanoseconds, as work between two looks would.
@@ -24,7 +24,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// One that begins now.
+    /// A clock that begins now.
     pub(crate) fn start() -> Clock {
         Clock::Since(Instant::now())
     }

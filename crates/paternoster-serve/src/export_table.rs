@@ -25,7 +25,7 @@ use crate::device_loop::inbox::Slot;
 use crate::device_loop::{Message, Seat};
 use crate::nbd::{Absent, ExportFacts, Exports};
 
-/// All volumes of all loops.
+/// The volumes of all loops.
 #[derive(Debug, Default)]
 pub(crate) struct ExportTable {
     entries: Vec<Entry>,
@@ -42,7 +42,7 @@ struct Entry {
 /// What is open to a client, by place in the export table.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// By these rights.
+    /// The configuration whose rights apply.
     config: Arc<Config>,
     volumes: Vec<(usize, Right)>,
 }
@@ -118,7 +118,7 @@ pub(crate) struct View<'a, Who> {
 }
 
 impl<'a, Who: Fn() -> Identity> View<'a, Who> {
-    /// What is open to the client that `who` tells of.
+    /// What is open to the client that `who` describes.
     pub(crate) fn new(
         export_table: &'a ExportTable,
         config: &'a Arc<Config>,

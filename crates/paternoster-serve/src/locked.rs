@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locked: what threads of the server share, while one of them has it.
+//! Locked: access to what threads of the server share, one thread at a time.
 //!
 //! A thread that has panicked leaves nothing half done in what is locked so: each step of it is one
 //! statement. So the lock is taken, and not the panic.

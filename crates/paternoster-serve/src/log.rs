@@ -170,7 +170,7 @@ thread_local! {
         std::cell::RefCell::new((Instant::now(), Limits::default()));
 }
 
-/// What one origin has said lately.
+/// The recent lines of one origin.
 #[derive(Debug)]
 struct Window {
     since: Instant,
@@ -379,7 +379,7 @@ mod tests {
         }
         assert_eq!(told + dropped, 10_000);
         assert!((LINES as u64..=2 * LINES as u64).contains(&told), "{told}");
-        // And it goes on.
+        // The flood goes on.
         log.add(None, LINES, Instant::now(), |_| "the next".to_owned());
         assert_eq!(text.recv().unwrap(), "the next\n");
     }

@@ -66,9 +66,9 @@ struct InHandshake {
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
-    /// Nothing has come of it.
+    /// Whether the client has sent nothing yet.
     is_silent: bool,
-    /// Input is left that was not looked at yet.
+    /// Input was read that has not been looked at yet.
     left_over: bool,
     /// Gone once its last words are sent.
     closing: bool,
@@ -82,7 +82,7 @@ struct InHandshake {
     seat: Seat,
 }
 
-/// Where clients come in.
+/// Accepts clients and does their handshakes.
 pub(crate) struct Negotiation<E: Entrance = Socket> {
     config: Arc<config::Config>,
     export_table: ExportTable,
@@ -115,10 +115,10 @@ impl<E: Entrance> std::fmt::Debug for Negotiation<E> {
 }
 
 impl<E: Entrance> Negotiation<E> {
-    /// The negotiation behind these listeners.
+    /// A negotiation that accepts clients at these listeners.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub(crate) fn new(
         config: Arc<config::Config>,
         export_table: ExportTable,
@@ -154,7 +154,7 @@ impl<E: Entrance> Negotiation<E> {
         })
     }
 
-    /// With signs of life.
+    /// Gives signs of life to the service manager.
     pub(crate) fn with_heart(self, heart: Option<Heart>) -> Negotiation<E> {
         Negotiation { heart, ..self }
     }
@@ -230,7 +230,7 @@ impl<E: Entrance> Negotiation<E> {
         Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
     }
 
-    /// Lets in who waits at a listener.
+    /// Accepts the clients that wait at a listener.
     fn accept(&mut self, place: usize) {
         if !self.unpark() || self.pause.is_some() {
             return self.rest();
@@ -250,7 +250,7 @@ impl<E: Entrance> Negotiation<E> {
                     continue;
                 }
                 Err(error) => {
-                    // Out of descriptors: those who wait find room when others have gone.
+                    // Out of descriptors: clients that wait are accepted when others have gone.
                     crate::log::tell_of(
                         Origin::Unknown,
                         format_args!("paternoster: a client could not be let in: {error}"),
@@ -267,7 +267,7 @@ impl<E: Entrance> Negotiation<E> {
                         who.words
                     ),
                 );
-                // Others behind it may have one.
+                // Later clients may have one.
                 continue;
             };
             self.parked = Some(Parked { socket, who, place, seat });
@@ -401,7 +401,7 @@ impl<E: Entrance> Negotiation<E> {
         loop {
             let sent = in_handshake.send();
             if in_handshake.closing {
-                // Who takes leave need not wait for the answer.
+                // A client that sends ABORT need not wait for the answer.
                 return if sent == Ok(false) { Ok(None) } else { Err(String::new()) };
             }
             let all_sent = sent?;
@@ -511,7 +511,7 @@ impl<E: Entrance> Negotiation<E> {
         let _ended = device_loop.put(Message::Newcomer(Box::new(newcomer)));
     }
 
-    /// Those who took too long go; listeners that were left alone are looked at again.
+    /// Clients that took too long are closed; listeners that were paused are looked at again.
     fn close_slow(&mut self) {
         let now = self.clock.now();
         let patience = self.config.server.handshake_timeout;
@@ -545,7 +545,7 @@ impl<E: Entrance> Negotiation<E> {
 }
 
 impl InHandshake {
-    /// Sends what there is; whether all of it has gone.
+    /// Sends what there is to send; returns whether all of it has been sent.
     fn send(&mut self) -> Result<bool, String> {
         while self.sent < self.output.len() {
             match self.wire.write(&[IoSlice::new(&self.output[self.sent..])]) {
@@ -564,7 +564,7 @@ impl InHandshake {
         let Some(tls) = tls else { return Err("TLS is not configured".to_owned()) };
         self.wire.secure(Arc::clone(tls)).map_err(|error| error.to_string())?;
         self.handshake.secured();
-        // Its certificate may open others.
+        // The client's certificate may open other volumes.
         self.open = OnceCell::new();
         self.secures = false;
         Ok(())
@@ -575,7 +575,7 @@ impl InHandshake {
 struct Parked {
     socket: OwnedFd,
     who: Who,
-    /// Of its listener.
+    /// Number of its listener.
     place: usize,
     seat: Seat,
 }

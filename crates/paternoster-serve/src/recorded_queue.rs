@@ -96,7 +96,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// (not counting the heads of its blocks, 13 bytes in 64 KiB).
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn record_at_most(
         &mut self,
         sink: Box<dyn Write + Send>,
@@ -154,7 +154,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::submit`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
         let (queue, record_writer) = self.begin();
         let answer = queue.submit(now, bio);
@@ -168,7 +168,7 @@ impl<O: Observer> RecordedQueue<O> {
         answer
     }
 
-    /// As [`RequestQueue::next`].
+    /// Calls [`RequestQueue::next`].
     pub fn next(&mut self, now: Nanos) -> Output {
         let (queue, record_writer) = self.begin();
         let output = queue.next(now);
@@ -185,7 +185,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::complete`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn complete(&mut self, now: Nanos, tag: Tag, outcome: Outcome) -> Result<(), Stale> {
         let (queue, record_writer) = self.begin();
         let answer = queue.complete(now, tag, outcome);
@@ -199,7 +199,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::requeue`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn requeue(&mut self, now: Nanos, tag: Tag) -> Result<(), Stale> {
         let (queue, record_writer) = self.begin();
         let answer = queue.requeue(now, tag);
@@ -213,7 +213,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::cancel`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn cancel(&mut self, now: Nanos, ticket: Ticket) -> Result<(), CancelError> {
         let (queue, record_writer) = self.begin();
         let answer = queue.cancel(now, ticket);
@@ -227,7 +227,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::plug`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn plug(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
         let (queue, record_writer) = self.begin();
         let answer = queue.plug(now, id);
@@ -241,7 +241,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::unplug`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn unplug(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
         let (queue, record_writer) = self.begin();
         let answer = queue.unplug(now, id);
@@ -252,7 +252,7 @@ impl<O: Observer> RecordedQueue<O> {
         answer
     }
 
-    /// As [`RequestQueue::dispatch_all`].
+    /// Calls [`RequestQueue::dispatch_all`].
     pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
         let (queue, record_writer) = self.begin();
         let count = queue.dispatch_all(now);
@@ -265,7 +265,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::attach`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn attach(&mut self, now: Nanos, spec: ClientSpec) -> Result<ClientId, AddError> {
         let (queue, record_writer) = self.begin();
         let answer = queue.attach(now, spec);
@@ -278,7 +278,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::detach`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn detach(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
         let (queue, record_writer) = self.begin();
         let answer = queue.detach(now, id);
@@ -292,7 +292,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::set_priority`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn set_priority(
         &mut self,
         now: Nanos,
@@ -316,7 +316,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::move_client`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn move_client(&mut self, now: Nanos, id: ClientId, to: GroupId) -> Result<(), AddError> {
         let (queue, record_writer) = self.begin();
         let answer = queue.move_client(now, id, to);
@@ -331,7 +331,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::add_group`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn add_group(&mut self, now: Nanos, spec: GroupSpec) -> Result<GroupId, AddError> {
         let (queue, record_writer) = self.begin();
         let answer = queue.add_group(now, spec);
@@ -344,7 +344,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::set_group_weight`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
         let (queue, record_writer) = self.begin();
         let answer = queue.set_group_weight(now, id, weight);
@@ -358,7 +358,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::remove_group`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn remove_group(&mut self, now: Nanos, id: GroupId) -> Result<(), InUse> {
         let (queue, record_writer) = self.begin();
         let answer = queue.remove_group(now, id);
@@ -391,7 +391,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::set_attribute`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn set_attribute(
         &mut self,
         now: Nanos,
@@ -411,7 +411,7 @@ impl<O: Observer> RecordedQueue<O> {
     /// As [`RequestQueue::show_attribute`].
     ///
     /// # Errors
-    /// As there.
+    /// As for the same method of [`RequestQueue`].
     pub fn show_attribute(
         &self,
         name: &str,

@@ -53,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The message to the negotiation.
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// It closes.
+    /// The server ends.
     End,
     /// What are the listening sockets?
     Sockets(Sender<Sockets>),
@@ -63,7 +63,7 @@ pub(crate) enum Word {
     Changed(Changed),
 }
 
-/// What applies to new clients.
+/// What applies to new clients from now on.
 #[derive(Debug)]
 pub(crate) struct Changed {
     pub config: Arc<Config>,
@@ -108,11 +108,11 @@ impl Source {
     }
 }
 
-/// What takes over another configuration.
+/// Takes over new configurations.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     source: Option<Source>,
-    /// What others have in use is served all the same.
+    /// Serves files also if others have them in use.
     force: bool,
     running: Mutex<Running>,
     /// By device, in the order of the configuration.
@@ -122,16 +122,16 @@ pub(crate) struct Keeper {
     metrics: Option<Certified>,
 }
 
-/// What holds.
+/// The configuration in force.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// As requested.
+    /// The configuration as requested.
     pub config: Config,
     /// What its volumes are on; given back when nothing writes any more.
     pub claims: Claims,
 }
 
-/// What came of a reload.
+/// The result of a reload.
 struct Report {
     changed: Vec<String>,
     later: Vec<String>,
@@ -360,8 +360,8 @@ pub(crate) fn differing<'a>(old: &Config, new: &'a Config) -> Vec<(usize, &'a Vo
         let known = old.devices.iter().find(|known| known.name == device.name);
         let is_known = |volume: &Volume| {
             let same = |known: &Volume| {
-                // What it is called by people, and which clients may open it from now on, changes
-                // nothing for those that have.
+                // A volume's description, and which clients may open it from now on, change nothing
+                // for clients that have it open.
                 let (description, rights) = (volume.description.clone(), volume.rights.clone());
                 Volume { description, rights, ..known.clone() } == *volume
             };

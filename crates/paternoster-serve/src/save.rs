@@ -45,7 +45,7 @@ pub(crate) fn changed(text: &str, changes: &[Change]) -> Result<String, String> 
     Ok(document.to_string())
 }
 
-/// Sets a value; the comment behind it stays.
+/// Sets a value; the comment after it stays.
 fn set(section: &mut dyn toml_edit::TableLike, key: &str, new: &str) {
     let mut item = new.parse::<i64>().map_or_else(|_| value(new), value);
     let decor = section.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
@@ -105,7 +105,7 @@ fn replace(file: &Path, found: &fs::Metadata, text: &str) -> io::Result<()> {
     let mut path = file.as_os_str().to_owned();
     path.push(".new");
     let path = Path::new(&path);
-    // One that a power cut has left.
+    // A temporary file that a power cut has left.
     let _none = fs::remove_file(path);
     let written = || {
         let mode = found.mode() & 0o7777;
@@ -138,7 +138,7 @@ mod tests {
         Change { key, values: (None, new.map(str::to_owned)) }
     }
 
-    /// Are values set where they are, comments and order kept, and sections made that are missing?
+    /// Are values set in place, comments and order kept, and missing sections added?
     #[test]
     fn comments_stay() {
         let text = "\

@@ -67,22 +67,22 @@ pub struct Options {
     pub verbose: bool,
     /// Each loop's decisions are recorded, in `PREFIX.DEVICE.decisions`.
     pub decisions: Option<std::path::PathBuf>,
-    /// What others have in use is served all the same.
+    /// Serves files also if others have them in use.
     pub force: bool,
     /// Where the configuration is read again; `None`: it was written otherwise.
     pub source: Option<Source>,
-    /// What the process gives up for good before the first client comes; `None`: nothing, as long
-    /// as the process does something else, too.
+    /// The rights that the process gives up for good before the first client connects; `None`:
+    /// none, as when the process does something else, too.
     pub sandbox: Option<Sandbox>,
     /// A service manager that wants messages.
     pub notify: Option<Notify>,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,
-    /// A server that runs, whose place this one takes.
+    /// A running server, whose place this one takes.
     pub takeover: Option<Arc<Takeover>>,
     /// Holds the process's number; another process may take it over.
     pub pidfile: Option<Arc<Pidfile>>,
-    /// Where names and files are.
+    /// The system in which the files are.
     pub system: System,
 }
 
@@ -241,12 +241,13 @@ impl Server {
         Ok(Server { handles, notes, metrics, stop_asked, keeper, notify, left, running })
     }
 
-    /// Its loops.
+    /// Handles of the server's loops.
     pub fn device_loops(&self) -> &[DeviceLoopHandle] {
         &self.handles
     }
 
-    /// Notes for the operator who started it: what was done differently from what one might expect.
+    /// Notes for the user that started it: what the server does otherwise than the configuration
+    /// suggests.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -271,7 +272,7 @@ impl Server {
         self.keeper.reload()
     }
 
-    /// Writes what was ordered of it into its configuration file.
+    /// Writes the changes that were ordered into the configuration file.
     ///
     /// # Errors
     /// Why the file is as it was.
@@ -376,7 +377,7 @@ fn took_over(
         negotiation.take_over(connection);
     }
     for (_, device_loop) in &giver.device_loops {
-        // Behind the clients: their tenants are there then.
+        // After the clients: their tenants exist then.
         let tenants = Box::new(handover::HandoverMessage::Tenants(arrived.tenants.clone()));
         let _ended = device_loop.put(Message::Handover(handover::Post(tenants)));
     }
@@ -494,7 +495,7 @@ fn fit_connections(config: &mut Config) -> Option<String> {
     })
 }
 
-/// The helper that mounts the folder of files and takes it away, if one is asked for.
+/// The helper that mounts and unmounts the folder of files, if the configuration needs one.
 ///
 /// # Errors
 /// Without it a server that becomes another user could not take the folder away.

@@ -34,10 +34,11 @@ use trace::{Begin, Trace};
 
 /// The largest file of a trace, unless said otherwise: 1 GiB.
 pub const TRACE_BYTES_MAX: u64 = 1 << 30;
-/// Who has no process number is numbered from here in traces; Linux numbers its processes below.
+/// In traces, clients without a process number are numbered from here on; Linux numbers its
+/// processes below.
 const NUMBERS_FIRST: u32 = 1 << 22;
 
-/// What became of a trace.
+/// The result of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceSummary {
     /// Events and messages that are in the file.
@@ -57,11 +58,11 @@ pub struct Tally {
     pub served: Nanos,
     /// Commands that went to the device.
     pub commands: u64,
-    /// Sectors of them.
+    /// Sectors of these commands.
     pub sectors: u64,
 }
 
-/// Who has an index.
+/// The client that has an index.
 #[derive(Debug, Clone, Default)]
 struct Who {
     pid: u32,
@@ -123,7 +124,7 @@ impl Stats {
         }
     }
 
-    /// It has another name.
+    /// Gives a client another name.
     pub fn rename(&mut self, index: u32, name: &str) {
         if let Some(who) = self.who.get_mut(index as usize) {
             name.clone_into(&mut who.name);
@@ -216,7 +217,7 @@ impl Stats {
         Ok(())
     }
 
-    /// Whether a trace is being written. One that has ended by itself is not.
+    /// Whether a trace is being written. A trace that has ended by itself is not running.
     #[must_use]
     pub fn is_tracing(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| trace.is_writing())

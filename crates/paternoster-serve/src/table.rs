@@ -18,7 +18,7 @@ pub(crate) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// For at most `most` things.
+    /// A table for at most `most` values.
     pub(crate) const fn new(most: u32) -> Table<T> {
         Table { places: Vec::new(), free: Vec::new(), most }
     }
@@ -26,7 +26,7 @@ impl<T> Table<T> {
     /// Puts something into a free place; gives it back if there is none.
     ///
     /// # Errors
-    /// The thing.
+    /// Gives the value back if there is no room for it.
     pub(crate) fn insert(&mut self, thing: T) -> Result<u32, T> {
         if self.is_full() {
             return Err(thing);
@@ -74,7 +74,7 @@ impl<T> Table<T> {
         self.places.get(index as usize).is_some_and(Option::is_some)
     }
 
-    /// How many places are taken.
+    /// Number of places taken.
     #[allow(clippy::cast_possible_truncation, reason = "no more places than `most`")]
     pub(crate) const fn len(&self) -> u32 {
         (self.places.len() - self.free.len()) as u32
@@ -90,12 +90,12 @@ impl<T> Table<T> {
         self.len() >= self.most
     }
 
-    /// The numbers of those that are so.
+    /// The numbers of the values for which it holds.
     pub(crate) fn which(&self, is_so: impl Fn(&T) -> bool) -> Vec<u32> {
         self.iter().filter(|(_, thing)| is_so(thing)).map(|(index, _)| index).collect()
     }
 
-    /// All that are there, by number.
+    /// All values, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.places).filter_map(|(index, place)| Some((index, place.as_ref()?)))
     }

@@ -5,10 +5,10 @@
 //! thread has done since it asked last, and holds it to constants.
 //!
 //! ```text
-//! calls    reads, writes and questions of sockets, looks at which have something to say
+//! calls    reads, writes and polls of sockets
 //! copied   bytes that are moved within memory: into and out of a client's rest, to parts
-//! looks    entries of lists: of those that wait, are ready, or hold a range
-//! said     bytes of the log, behind the limits of its origins
+//! looks    entries of lists: of connections that wait or are ready, of ranges that are locked
+//! said     bytes of the log, after the rate limits of its origins
 //! ```
 //!
 //! Not counted: comparisons within the queue, and what the kernel does in a call. In programs these
@@ -27,7 +27,7 @@ mod counts {
 mod counts {
     use std::cell::Cell;
 
-    /// What was done.
+    /// Counts of what was done.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Tally {
         pub(crate) calls: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SQLite's VFS: does a database behind the gate hold what was put into it?
+//! SQLite's VFS: does a database whose I/O asks the gate hold what was put into it?
 
 use std::process::Command;
 

@@ -136,8 +136,8 @@ pub(super) struct Class {
     /// The client for asks that the floor moves, and how many wait for it.
     pub(super) urgent: Option<ClientId>,
     pub(super) moved: u32,
-    /// Start tags: its own among its siblings; that of asks for itself among those below it; and
-    /// that of the class below it that was let in last.
+    /// Start tags: the class's own among its siblings; that of its own asks among its child
+    /// classes; and that of the child that was let in last.
     pub(super) tag: u64,
     pub(super) own_tag: u64,
     pub(super) tag_below: u64,

@@ -173,9 +173,9 @@ pub(super) enum Lane {
     /// In the queue, in its class's order.
     #[default]
     Usual,
-    /// In the queue, before all usual asks: its class is behind its floor.
+    /// In the queue, ahead of all usual asks, as its class is behind its floor.
     Urgent,
-    /// In the line of its class: a cap is closed.
+    /// In its class's line, as a cap is closed.
     Kept,
 }
 

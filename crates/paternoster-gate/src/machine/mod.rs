@@ -65,7 +65,7 @@ pub use record::{ReplayError, Sink};
 pub use report::Report;
 pub use settings::Settings;
 
-/// One ask in this many checks how accurate its estimate was.
+/// One ask in this many is used to check how accurate its estimate was.
 const TOLD: u64 = 4;
 
 /// A gate as a state machine. Calls come in order of time: an earlier `now` counts as the latest.

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! I1  Within any time t a class of cap r is granted at most `r * (t + BURST)` and one permit.
-//! I2  A floor's clock is at most [`BURST`] from now, in both directions, except for one permit:
+//! I2  A floor's clock is at most [`BURST`] (and one permit) away from now, in both directions:
 //!     extra service in the past is no debt, and a lack in the past is not made up for.
 //!
 //! Source: the virtual clock of Zhang (1990); floors as reservation tags of mClock (2010).
@@ -156,7 +156,7 @@ impl Floor {
         }
     }
 
-    /// From when on it is behind its floor; `None` if it has none.
+    /// The time from which on it is behind its floor; `None` if it has no floor.
     pub(super) fn behind(&self) -> Option<Nanos> {
         let said = self.paid.into_iter().zip(self.rate.is_said_by());
         said.filter_map(|(paid, is_said)| is_said.then_some(Nanos(paid))).min()

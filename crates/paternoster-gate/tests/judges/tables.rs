@@ -53,7 +53,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// One device or load behind all doors.
+/// One device or load, under every way of admitting requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) name: String,

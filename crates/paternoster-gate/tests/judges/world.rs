@@ -134,7 +134,7 @@ impl World<'_> {
     }
 }
 
-/// Lets the clients run for `warm` and then `measured` ns.
+/// Runs the clients for `warm` ns and then for `measured` ns.
 pub(crate) fn run(
     device: &Device,
     door: &mut dyn Door,

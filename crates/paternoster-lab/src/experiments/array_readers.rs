@@ -33,7 +33,7 @@ const FILES_4K: FioJobs =
 const FILES_16K: FioJobs =
     FioJobs::new("jobs/array-readers-16k.fio", include_str!("../../jobs/array-readers-16k.fio"));
 
-/// A scheduler and what was published of it with 1, 2, 4, 8, 16 readers.
+/// A scheduler and its published figures with 1, 2, 4, 8 and 16 readers.
 struct Series {
     label: &'static str,
     scheduler: &'static str,

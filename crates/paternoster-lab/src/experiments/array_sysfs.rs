@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! array-sysfs: seed 001. The queue folder of Miklos Szeredi's array, line by line.
 //!
-//! His kernel ticks 250 times a second, as the listing shows: a FIFO expiry of an eighth of a
-//! second is 31 ticks of 4 ms, shown as 124.
+//! The kernel of the listing ticks 250 times a second, as the listing shows: a FIFO expiry of an
+//! eighth of a second is 31 ticks of 4 ms, shown as 124.
 
 use crate::reproduce::experiment::{Device, Experiment, Figure, Run, Workload, of};
 

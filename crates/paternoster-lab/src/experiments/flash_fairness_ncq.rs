@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! flash-fairness-ncq: the guess of seed 000, measured.
 //!
-//! When asked what his size rule does on flash that queues commands, Corrado Zoccolo had not tested
-//! it: "I think at worst it will not harm, and at best, it will provide similar fairness
+//! Asked what the size rule does on flash that queues commands, its author, Corrado Zoccolo, had
+//! not tested it: "I think at worst it will not harm, and at best, it will provide similar fairness
 //! improvements when the queue of processes submitting requests grows above the available NCQ
 //! slots." Here the same card gets 4 to 32 servers and as many slots; one small and one large
 //! reader represent few submitters, 32 of each more than the slots.

@@ -30,7 +30,7 @@ pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// One line.
     pub(crate) summary: &'static str,
-    /// Where it was published, when, by whom.
+    /// Where it was published, when, and the author.
     pub(crate) source: &'static str,
     /// What differs here, and what one must know to read the figures.
     pub(crate) notes: &'static [&'static str],

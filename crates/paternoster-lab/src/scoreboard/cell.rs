@@ -12,8 +12,8 @@
 //! | takes up to 64 | 1 s | 2 s |
 //! | takes more | 0.5 s | 0.5 s |
 //!
-//! Sixteen clients with turns of 100 ms each have had 75 by then; before shares are judged a window
-//! should hold a hundred (G3). An NVMe drive's write buffer is full after half a second. W10, whose
+//! By then sixteen clients with turns of 100 ms have had 75 turns; shares should be judged over a
+//! window of a hundred (G3). An NVMe drive's write buffer is full after half a second. W10, whose
 //! first seconds are what counts, settles for 10 s and is measured for 40 s on rotating devices.
 //!
 //! Files are a 32nd of the device (a 64th where there are so many), at most 8 GiB, and lie far from

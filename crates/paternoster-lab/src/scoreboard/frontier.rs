@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! tail │    a         b beats a: it is farther right and lower. Nothing beats b and c; which
-//!  log │       b      of them is better depends on what one wants. How far a is behind: its tail
+//!  log │       b      of them is better is a matter of choice. How far a is behind: its tail
 //!      │  c           divided by the shortest of those that leave the floods as much, here b's.
 //!      └────── bulk
 //! ```

@@ -28,7 +28,8 @@ use super::cell::{Process, as_f64};
 use super::reach::States;
 use super::windows::{Standing, Window};
 
-/// A client has requests outstanding throughout if it does for this much of the time.
+/// A client counts as having requests outstanding throughout if it has some for this much of the
+/// time.
 const THROUGHOUT: f64 = 0.95;
 /// The bounds of waits: seconds, times noop's, times what entitled rate and depth imply.
 const WAIT_SECONDS: f64 = 1.0;

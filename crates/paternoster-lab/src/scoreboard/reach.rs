@@ -120,8 +120,8 @@ impl States {
         self.costs.iter().map(|costs| costs.iter().sum::<f64>()).fold(0.0, f64::max)
     }
 
-    /// What no scheduler exceeds with so small an error, if laws are known: two clients, each a
-    /// process of its own.
+    /// The throughput that no scheduler exceeds with so small an error, where that is known: for
+    /// two clients, each a process of its own.
     fn bound(&self) -> Option<f64> {
         let [first, second] = self.demands[..] else { return None };
         if self.laws.is_empty() {

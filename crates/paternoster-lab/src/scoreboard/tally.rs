@@ -21,7 +21,7 @@ pub(crate) struct Client {
     waits: u64,
     flies: u64,
     last: Nanos,
-    /// Requests that waited, times ns.
+    /// Waiting requests, integrated over time (requests times ns).
     pub(crate) waiting: u64,
     /// Requests in the device, times ns.
     pub(crate) in_flight: u64,

@@ -144,8 +144,8 @@ fn a_client_has_a_tail() {
 
 /// Do writers pay for what a full cache drains? Each of their writes costs a disk 9 ms, which it
 /// spends after it has answered in 22 us. If they paid only those 22 us, a reader would have to
-/// wait for five hundred of them after each of its 12 ms: thousands of times its wait alone. As it
-/// is, it waits less than without a scheduler, where it is behind 128 writes.
+/// wait for five hundred of them after each of its 12 ms: thousands of times its wait alone. It
+/// waits less than without a scheduler, where it is behind 128 writes.
 #[test]
 fn writers_pay_for_what_drains() {
     let mut options = options("hdd-7200", "W4pw", &["noop", "paternoster"]);
@@ -177,7 +177,7 @@ fn arguments_are_refused() {
     assert!(with(|options| options.settle = Some("soon".to_owned())).contains("--settle soon"));
 }
 
-/// Are the schedulers those of the library without the older versions?
+/// Are the schedulers all that the library has, except older versions?
 #[test]
 fn schedulers_come_from_the_library() {
     let names = present();
@@ -187,10 +187,10 @@ fn schedulers_come_from_the_library() {
     assert!(!names.iter().any(|name| name == "bfq-4.19"));
 }
 
-/// Is no scheduler beyond what any can do? A small reader beside a large one on a SATA drive: what
-/// each of them uses obeys the laws that follow from the model's own futures (within 2 %: delays
-/// are means of 48 draws, rates of half a second); so does the mixture; and with a small error
-/// (none has one here) the throughput is not above the bound.
+/// Does no scheduler exceed what any scheduler can do? With a small and a large reader on a SATA
+/// drive, what each of them uses obeys the laws that follow from the model's own futures (within 2
+/// %: delays are means of 48 draws, rates of half a second); so does the mixture; and with a small
+/// error (none has one here) the throughput is not above the bound.
 #[test]
 fn no_scheduler_exceeds_the_bound() {
     let schedulers = ["noop", "deadline", "kyber", "cfq", "bfq", "paternoster"];

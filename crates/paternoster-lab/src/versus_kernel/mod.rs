@@ -122,7 +122,7 @@ pub struct VersusOptions {
     schedulers: Vec<String>,
 
     /// Our schedulers that the kernel lacks, with attributes if you like: rows next to the others,
-    /// on the same model behind the same path
+    /// on the same model with the same path before it
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE]")]
     beside: Vec<String>,
 

@@ -81,7 +81,7 @@ pub(super) struct Part {
     pub(super) text: String,
     /// The indices of its clones among all, in the order of its sections.
     pub(super) clones: Vec<usize>,
-    /// When all of it has ended, if every clone begins to be counted after its ramp; unknown
+    /// When the whole section ends, if every clone is counted from the end of its ramp on; `None`
     /// without a ramp, without a runtime, and for jobs that wait for others.
     pub(super) ends: Option<Nanos>,
 }

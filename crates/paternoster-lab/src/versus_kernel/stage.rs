@@ -167,8 +167,8 @@ mod tests {
         Measured { got, within: within_us * 1e3 }
     }
 
-    /// The module's example. (993 - 962) us / 124 KiB = 250 ns; outside are 62 us * 30 / 71 =
-    /// 26.197 us; 62 us - that - 4 * 250 ns = 34.803 us; 1 s / 1008 - 971 us = 21.063 us, and that.
+    /// The module's example. (993 - 962) us / 124 KiB = 250 ns; the time outside is 62 us * 30 / 71
+    /// = 26.197 us; 62 us - 26.197 us - 4 * 250 ns = 34.803 us; 1 s / 1008 - 971 us = 21.063 us.
     #[test]
     fn costs_follow_from_two_readers() {
         let small = measured(962.0, 971.0, 1008.0, 941.0);

@@ -35,7 +35,7 @@ use paternoster_sim::chance::Chance;
 pub(super) struct Costs {
     /// For every command.
     pub(super) command: Nanos,
-    /// More for each KiB.
+    /// Added for each KiB.
     pub(super) kib: Nanos,
     /// From a completion to the next submission of the same process.
     pub(super) submit: Nanos,
@@ -102,7 +102,8 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// `inner` behind a path of these costs and tags; whether a scheduler is asked for one more.
+    /// `inner` with a path of these costs and tags before it. `peeks`: whether a scheduler is asked
+    /// for one command more.
     pub(super) fn new(
         inner: Box<dyn Model>,
         costs: Costs,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rig of the benches: a queue kept full, so that each turn is one request's whole way.
+//! The rig of the benches: a queue kept full, so that each turn takes one request all the way
+//! through.
 //!
 //! One turn: the oldest command in the device ends, its bios come back, each is submitted anew at
 //! a random place, and the queue is asked until it waits. Counted are bios, which is what a

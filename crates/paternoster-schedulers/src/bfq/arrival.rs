@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrival: what a request that comes to a queue at rest is taken for.
 //!
-//! After two seconds of rest, for the start of an application. Behind the time at which a greedy
+//! After two seconds of rest, for the start of an application. If it comes later than a greedy
 //! reader would have asked again, for soft real time:
 //!
 //! ```text

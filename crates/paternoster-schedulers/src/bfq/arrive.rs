@@ -28,7 +28,7 @@ use paternoster_core::event::{Expiry, Note};
 use paternoster_core::pick::home::{home, settle};
 use paternoster_core::time::Nanos;
 
-/// A request smaller than this, and alone, may have more behind it.
+/// A single request smaller than this may be followed by more.
 const SMALL: u32 = 32;
 
 impl Bfq {
@@ -232,8 +232,8 @@ impl Bfq {
         arrival.interactive
     }
 
-    /// The request that the device was kept for has come (BFQ-47). A small one may have more behind
-    /// it; it goes when Linux next asks for a request.
+    /// The request that the device was kept for has come (BFQ-47). A small one may be followed by
+    /// more, so it waits until Linux next asks for a request.
     fn came_while_idling(&mut self, view: &mut QueueView, queue: u32, request: RequestId) {
         let home = self.queues.at(queue);
         let small = home.lane.len() == 1 && view.request(request).sectors() < SMALL;

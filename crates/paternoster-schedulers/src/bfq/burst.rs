@@ -219,7 +219,8 @@ mod tests {
         (bursts, queues)
     }
 
-    /// Does the eighth queue, 180 ms behind the seventh, mark all, and 181 ms end the series?
+    /// Does the eighth queue mark all if it comes 180 ms after the seventh, and do 181 ms end the
+    /// series?
     #[test]
     fn eight_are_a_large_burst() {
         for (count, apart, large) in

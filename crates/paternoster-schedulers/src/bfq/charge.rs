@@ -205,8 +205,8 @@ mod tests {
         (schedule, queues)
     }
 
-    /// Are 8 sectors of an async queue charged threefold, unless it is raised; in 6.18 not to one
-    /// that outweighs the others?
+    /// Are 8 sectors of an async queue charged threefold, unless it is raised; and in 6.18 not if
+    /// its weight is above the others'?
     #[test]
     fn bfq_43_async_costs_three_times_as_much() {
         let mut view = QueueView::alone(DeviceFacts::default(), Limits::default());

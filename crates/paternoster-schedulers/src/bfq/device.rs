@@ -193,8 +193,8 @@ mod tests {
     use paternoster_core::Limits;
     use paternoster_core::device::DeviceFacts;
 
-    /// Is flash taken to queue commands until it is known not to, and a disk never to be such
-    /// flash; and does the queue that the device is kept empty for prevent that it is known?
+    /// Is flash assumed to queue commands until the contrary is known, and a disk never taken for
+    /// such flash; and is nothing learned while the device is kept empty for a queue?
     #[test]
     fn bfq_82_a_starved_device_is_not_probed() {
         for (rotational, of_served, known) in

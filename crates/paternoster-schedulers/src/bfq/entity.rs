@@ -10,7 +10,7 @@
 //! weight 40, budget 8    8 * 4194304 / 40 = 838860
 //! ```
 //!
-//! Queues and groups share one array: queue `q` at `q`, groups behind all queues. `wf2q` computes
+//! Queues and groups share one array: queue `q` at `q`, groups after all queues. `wf2q` computes
 //! their times, `schedule` walks the hierarchy.
 //!
 //! # Invariants

@@ -89,8 +89,9 @@ mod tests {
     use crate::bfq::version::LINUX_6_18;
     use paternoster_core::Class;
 
-    /// Is the example above right: of 3.4 ms, 3.4 * (9/2 - 1) = 11.9 ms? And without anything else
-    /// to serve, is nothing owed, but beside q2 twice the time: 40 of 120?
+    /// Is the example above right: of 3.4 ms, 3.4 * (9/2 - 1) = 11.9 ms? And is nothing owed if
+    /// there is nothing else to serve, but with q2 there the time twice over, as the share is 40 of
+    /// 120?
     #[test]
     fn shares_are_multiplied_along_the_way_up() {
         let mut schedule = Schedule::new(3, 3, &LINUX_6_18);

@@ -9,7 +9,7 @@
 //! own service 8 sectors (1 request)  ->  injected while 1 * injected < 10 * 8
 //! ```
 //!
-//! but whose requests they are does not follow weights. The later version instead measures what
+//! but which client they belong to does not follow weights. The later version instead measures what
 //! others cost: how long the queue's own request takes with nothing else in the device (`base`),
 //! and how many requests in the device make that half as long again:
 //!
@@ -313,8 +313,9 @@ pub(super) fn is_tolerant(home: &Queue, raised: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// Alone, is the time taken over, and with others, is the limit lowered from half as long again
-    /// on, and raised below that while the device has been seen to have as many?
+    /// Is a time that was measured alone taken as the base; and of one measured with others in the
+    /// device, is the limit lowered if it is half as long again or more, and otherwise raised, up
+    /// to what the device has been seen to have?
     #[test]
     fn what_a_measured_request_teaches() {
         let us = Nanos::from_micros;
@@ -331,8 +332,8 @@ mod tests {
         assert_eq!(learned(100, 4, 90, false, 4), (90, 5, false), "faster than alone");
     }
 
-    /// Is a queue of which nothing is known lent to one request after a slice in vain, and is
-    /// everything forgotten in the second after a decrease?
+    /// Is one request injected for a queue of which nothing is known after a slice that was idled
+    /// for in vain, and is all that was learned forgotten one second after a decrease?
     #[test]
     fn limits_that_are_not_known() {
         let mut injection = Injection::with_capacity(1);

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! name            unit   what it is        read                     set
-//! slice_idle      ms     how long …        tunables.slice_idle      the same
+//! slice_idle      ms     how long …        tunables.slice_idle      tunables.slice_idle
 //! max_budget      …      most service …    tunables.max_budget      the same, and budgets follow
 //! peak_rate              what the …        device.rate()            -
 //! ```

@@ -16,7 +16,7 @@
 //! Each concept is a part with a file of its own, to be read and tested alone. `schedule` (with
 //! `entity`, `wf2q`, `departed`) knows whose turn it is, `busy`, `symmetry` and `weights` what is
 //! counted of queues with work, `charge` and `budgets` what service costs and how much of it a turn
-//! may have, `service` and `runs` who is served and when BFQ is asked. `queues` holds each
+//! may have, `service` and `runs` which queue is served and when BFQ is asked. `queues` holds each
 //! [`Queue`](queue), `pattern` what its requests look like, `weight_raising`, `arrival` and `burst`
 //! whether it is raised, `context` what is kept per process, `groups` and `tags` per group.
 //! `cooperate`, `stable_merge` and `saved_state` merge queues and split them; `idling`, `preempt`,

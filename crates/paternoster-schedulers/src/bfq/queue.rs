@@ -73,7 +73,7 @@ pub(super) struct Queue {
     pub(super) stamp: Option<Nanos>,
     pub(super) created: Nanos,
     pub(super) split_at: Option<Nanos>,
-    /// Of its present backlog: its first service, and service received.
+    /// When its present backlog was first served.
     pub(super) first_service: Nanos,
     pub(super) backlog_service: u64,
     pub(super) backlog_began: Nanos,

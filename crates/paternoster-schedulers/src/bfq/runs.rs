@@ -21,7 +21,7 @@
 //! I2  The timer is set to the earlier of two times: the end of idling, and the next run.
 //!
 //! Source: the recorded decisions of Linux 6.18 (`ssd_5groups_rand_ll0`: calls by a `kworker` 3 ms
-//! behind one that chose none); BFQ-46, BFQ-48, BFQ-190.
+//! after one that chose none); BFQ-46, BFQ-48, BFQ-190.
 
 use alloc::format;
 
@@ -57,7 +57,7 @@ impl Runs {
         self.is_due || always || (in_driver == 0 && view.timer().0 == Nanos::MAX.0)
     }
 
-    /// A call gave no request; `may_change` says that one may wait for nothing but time.
+    /// A call gave no request. `may_change`: a request may wait for nothing but time.
     #[inline]
     pub(super) fn asked_in_vain(&mut self, view: &mut QueueView, may_change: bool) {
         self.is_due = false;

@@ -78,7 +78,7 @@ pub(super) struct Schedule {
     pub(super) active_links: Links,
     pub(super) symmetry: Symmetry,
     pub(super) departed: Departed,
-    /// Slots below are queues, those from here on groups.
+    /// Slots below this number are queues, the others groups.
     queues: u32,
     /// Virtual time may step back while no entity is active (BFQ-17).
     pub(super) steps_back: bool,

@@ -125,7 +125,7 @@ impl Symmetry {
         self.pending_in[queue as usize].is_some()
     }
 
-    /// A queue has requests now: so has its group.
+    /// A queue has requests from now on, and so has its group.
     #[inline]
     pub(super) fn count_pending(&mut self, queue: u32, group: u32, is_root: bool) {
         let counted = &mut self.pending_in[queue as usize];

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! arrival after 2 s at rest        interactive   30    for 14000 * 7 s / rate, 3 s to 25 s
-//! arrival behind soft_rt_next      soft rt     3000    for 300 ms, then interactive if that lasts
+//! arrival after soft_rt_next       soft rt     3000    for 300 ms, then interactive if that lasts
 //! ```
 //!
 //! A queue's state answers what it should become; [`Schedule::set_raised`] makes it so, and

@@ -111,7 +111,7 @@ fn audit_references(number: u32, queue: &Queue, counted: Counted) -> Result<(), 
     Ok(())
 }
 
-/// Whether a queue stands in a tree exactly if it should.
+/// Checks that a queue is in a tree if and only if it should be.
 fn audit_place(schedule: &Schedule, number: u32, queue: &Queue, served: bool) -> Result<(), Fault> {
     let stands = schedule.contains(number);
     if stands != queue.is_busy || (!queue.is_empty() && !queue.is_busy) {

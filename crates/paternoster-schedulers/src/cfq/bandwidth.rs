@@ -236,8 +236,8 @@ mod tests {
         }
     }
 
-    /// Who parts, if a merged queue had 350 sectors per tick, the best merged one 400, the best
-    /// unmerged one 300 or 400?
+    /// Which queues are split, if a merged queue had 350 sectors per tick, the best merged one 400,
+    /// the best unmerged one 300 or 400?
     #[test]
     fn cfq_51_who_parts() {
         let home = Queue { bandwidth: 350, ..Queue::default() };

@@ -63,7 +63,7 @@ impl Cooperation {
         }
     }
 
-    /// The queue has no requests, or is gone.
+    /// The queue has no requests any more, or is gone.
     #[inline]
     pub(super) fn remove(&mut self, queue: u32) {
         self.positions.remove(queue);
@@ -187,7 +187,7 @@ mod tests {
     use paternoster_core::time::Nanos;
     use paternoster_core::{Bio, Class, ClientSpec, Flags, Limits, Op, Priority};
 
-    /// So many queues of one process each.
+    /// Makes this many queues of one process each.
     fn of_one_process(count: u32) -> Queues {
         let mut queues = Queues::new(count, 0, Flags::META);
         for _ in 0..count {

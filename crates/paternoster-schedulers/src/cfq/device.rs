@@ -233,8 +233,8 @@ mod tests {
         assert_eq!([300, 310].map(|at| device.since_late(ms(at))), [ms(0), ms(10)]);
     }
 
-    /// Is a device that has six requests at a time known to queue commands, and one that has three
-    /// not to, unless the active queue keeps it from having more?
+    /// Is a device that has had six requests at a time taken to queue commands, and one that has
+    /// had three not to, unless the active queue kept it from having more?
     #[test]
     fn a_starved_queue_hides_the_depth() {
         let view = QueueView::alone(DeviceFacts::default(), Limits::default());

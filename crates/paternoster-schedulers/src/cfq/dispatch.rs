@@ -146,9 +146,9 @@ mod tests {
         home.dispatched
     }
 
-    /// Are half the quantum, the quantum while the slice lasts for it, and any number of a sole
-    /// queue in flight? Seven take 56 ms: at 10 ms, 66 is just in time for an eighth, 65 is not.
-    /// The idle class has one.
+    /// May a queue have half the quantum in flight, the whole quantum while its slice lasts for it,
+    /// and any number if it is the only queue? Seven take 56 ms: at 10 ms, 66 is just in time for
+    /// an eighth, 65 is not. The idle class has one.
     #[test]
     fn cfq_20_how_many_of_a_sync_queue() {
         let best = Class::BestEffort;

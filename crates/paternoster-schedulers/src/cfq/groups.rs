@@ -39,7 +39,7 @@ const DEFAULT_WEIGHT: u64 = 500;
 /// The most a group can weigh; the root's weight.
 const MOST_WEIGHT: u32 = 1000;
 /// A group that becomes active starts this far behind the last one, counted in ticks of unscaled
-/// virtual time: in effect right behind it.
+/// virtual time: in effect right after it.
 const BEHIND_LAST: Nanos = Nanos::from_millis(200);
 /// A new average is three parts the greater value, one part the lesser: it rises fast, falls
 /// slowly.
@@ -421,8 +421,8 @@ mod tests {
     }
 
     /// Do turns of 100 ticks follow weights, 2 to 1 (CFQ-45)? The heavier goes 200 times in 300;
-    /// the lighter starts right behind it, by 200 ticks of virtual time, which is less than one
-    /// turn of either: 100 << 12.
+    /// the lighter starts right after it, by 200 ticks of virtual time, which is less than one turn
+    /// of either: 100 << 12.
     #[test]
     fn turns_follow_weights() {
         let mut groups = two([1000, 500]);

@@ -189,8 +189,8 @@ pub(super) fn may_set_timer(version: &Version, workload: &Workload, group: &Grou
         || group.queues == 1
 }
 
-/// How long to idle for the active queue, if at all, when its process has this `mean` think time
-/// (CFQ-30, CFQ-67).
+/// How long to idle for the active queue, if at all, when its process has the mean think time
+/// `mean` (CFQ-30, CFQ-67).
 pub(super) fn period(
     view: &QueueView,
     version: &Version,

@@ -20,12 +20,12 @@
 //!
 //! Each concept is a part with a file of its own, to be read and tested alone. `schedule` (with
 //! `kind` and `groups`) knows in which order queues have their turn, `workload` which kind of them,
-//! `service` who has the device, `slice` and `length` for how long, `dispatch` how many requests
-//! may be in flight. `queues` holds each [`Queue`](queue), `context` what is kept per process,
-//! `shared` the queues of async requests, `device` what is known of the device. `idling` and
-//! `preempt` say what happens while one is waited for, `cooperate` which queues merge; `bandwidth`
-//! and `climb` are seed 001's experiments. Differences between kernels are in `version`, settings
-//! in `tunables` and `knobs`. `probe_points` lets a test replace decisions.
+//! `service` which queue has the device, `slice` and `length` for how long, `dispatch` how many
+//! requests may be in flight. `queues` holds each [`Queue`](queue), `context` what is kept per
+//! process, `shared` the queues of async requests, `device` what is known of the device. `idling`
+//! and `preempt` say what happens while one is waited for, `cooperate` which queues merge;
+//! `bandwidth` and `climb` are seed 001's experiments. Differences between kernels are in
+//! `version`, settings in `tunables` and `knobs`. `probe_points` lets a test replace decisions.
 //!
 //! [`Cfq`] is the wiring: parts answer, and it acts, in `members` and `arrive` (the first line
 //! above) and in `turn` (the others).
@@ -367,7 +367,7 @@ impl Elevator for Cfq {
         self.queues.waiting() + self.bypass.len()
     }
 
-    /// The time grows with everything there is.
+    /// Takes time in proportion to all queues, groups and requests.
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         let (queues, device, active) = (&self.queues, &self.device, self.service.queue());
         let counted = audit::count_references(view, &self.contexts, &self.shared, queues, device);

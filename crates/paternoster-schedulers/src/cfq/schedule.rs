@@ -283,7 +283,8 @@ impl Schedule {
     }
 }
 
-/// How much further back a queue is placed, beside so many others, than one with the longest slice.
+/// How much further back a queue is placed than one with the longest slice, when this many others
+/// are busy.
 fn offset(view: &QueueView, tunables: &Tunables, home: &Queue, others: i64) -> i64 {
     let longest = tunables.level_slice(view, true, 0);
     let own = tunables.level_slice(view, home.is_sync, home.priority.level);
@@ -317,9 +318,9 @@ mod tests {
         }
     }
 
-    /// Is a queue behind those with longer slices by as many differences as others are busy, and a
-    /// new one not counted? Level 4 (100 ms) alone (0 - 1) * 80, then level 0 at once, then level 7
-    /// (40 ms) beside one: (2 - 1) * 140.
+    /// Is a queue placed behind those with longer slices by the difference in slice length, once
+    /// for each other busy queue, and is a new queue not counted? Level 4 (100 ms) alone (0 - 1) *
+    /// 80, then level 0 at once, then level 7 (40 ms) beside one: (2 - 1) * 140.
     #[test]
     fn cfq_7_keys_grow_with_the_queues() {
         let mut schedule = Schedule::new(3, 2, &LINUX_3_6);

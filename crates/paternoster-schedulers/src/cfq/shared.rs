@@ -26,7 +26,7 @@ pub(super) struct SharedQueues {
 }
 
 impl SharedQueues {
-    /// For so many groups; one table for all unless `by_group`.
+    /// Makes the shared queues of this many groups; one table serves all unless `by_group`.
     pub(super) fn new(groups: u32, by_group: bool) -> SharedQueues {
         SharedQueues { of: (0..groups).map(|_| [None; SHARED]).collect(), by_group }
     }

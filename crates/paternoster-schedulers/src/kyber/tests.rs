@@ -116,9 +116,9 @@ fn blk_9_what_was_refused_goes_first() {
     assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Read));
 }
 
-/// BLK-9: do data behind a preflush, which are put at the head of their domain, leave the turn as
-/// it is? A batch of reads goes on; otherwise a client that makes each write durable would have the
-/// device for itself.
+/// BLK-9: do data that follow a preflush, which are put at the head of their domain, leave the turn
+/// as it is? A batch of reads goes on; otherwise a client that makes each write durable would have
+/// the device for itself.
 #[test]
 fn data_behind_a_preflush_take_no_turn() {
     let mut bench = Bench::new();

@@ -83,7 +83,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Starts with as many as there are tokens, and the usual targets.
+    /// Starts with every domain at its full number of tokens, and with the usual targets.
     pub(super) fn new() -> Throttle {
         Throttle { gauges: TARGETS.map(Gauge::new), depths: all_tokens() }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All tests of queue and schedulers from outside, in one program: each program links the whole
-//! library, and linking one is faster than linking a dozen. The queue is tested here, and not
-//! beside its sources, since it does nothing without an elevator.
+//! library, and linking one is faster than linking a dozen. The queue is tested here, not in its
+//! own crate, since it does nothing without an elevator.
 //!
 //! A new test file goes in here, with a line below. A test that may not share a process with others
 //! has a program of its own: `no_allocation` counts the allocations of the whole process.

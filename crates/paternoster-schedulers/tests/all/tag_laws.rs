@@ -30,7 +30,7 @@ fn full_of_reads() -> Rig {
 }
 
 /// R2: is a sleeper skipped if the freed tag is not for it, and the next one woken? And is it first
-/// in line when one of its own tags becomes free, though others sleep behind it?
+/// in line when one of its own tags becomes free, with others asleep after it?
 #[test]
 fn r2_a_freed_tag_goes_to_the_first_that_may_have_it() {
     let mut rig = full_of_reads();

@@ -29,7 +29,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A sequential reader, `sectors` per request, a tenth of a millisecond between them.
+    /// A sequential reader with `sectors` per request, which asks again after a tenth of a
+    /// millisecond.
     pub(crate) const fn forward(client: ClientId, from: u64, sectors: u32) -> Reader {
         let think = Nanos::from_micros(100);
         Reader { client, sectors, depth: 1, think, from, jumps: false, writes: false }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections `[device.NAME]` and `[volume.NAME]`.
 //!
-//! A volume says which device it is on; where there is one device only it need not, and where there
-//! is none the volumes are on one device with all defaults, named `device`.
+//! A volume says which device it is on; with a single device it need not; without any, all volumes
+//! are on one device named `device` that has all defaults.
 
 use toml::de::DeValue;
 

@@ -63,7 +63,7 @@ impl Source<'_> {
         self.error(Some(at), message)
     }
 
-    /// What is said instead of TOML's own words, where it is known what was meant.
+    /// The message that replaces the TOML parser's, where we know what was meant.
     fn remedy(&self, at: usize, shown: &str, message: &str) -> Option<String> {
         if message.contains("leading zero") {
             // The entry around it, which may be one of several in a table of one line.
@@ -357,7 +357,7 @@ impl<'a> Section<'a> {
         self.only(&self.known)
     }
 
-    /// There are no keys but these.
+    /// Refuses keys other than these.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
         let unknown = self.table.iter().filter(|(key, _)| !known.contains(&&**key.get_ref()));
         let Some((key, _)) = unknown.min_by_key(|(key, _)| key.span().start) else { return Ok(()) };

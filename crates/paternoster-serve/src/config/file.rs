@@ -14,7 +14,7 @@
 //! [volume.vm1]                      # what clients see
 //! path = "/srv/vm1.img"
 //!
-//! [tenant.gold]                     # who shares a weight
+//! [tenant.gold]                     # clients that share a weight
 //! weight = 300
 //!
 //! [[rule]]                          # whose a client is
@@ -45,7 +45,7 @@ pub struct ConfigError {
     pub file: String,
     /// Counted from 1; 0 if it concerns the whole file.
     pub line: usize,
-    /// What is wrong and what would be right.
+    /// The message: what is wrong, and what would be right.
     pub message: String,
 }
 

@@ -20,12 +20,12 @@ use super::{
 /// A key's parts from the top of the file, and its value in words.
 type Flat = BTreeMap<Vec<String>, String>;
 
-/// What is different about a key.
+/// How a key differs between two configurations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The key's parts.
     pub key: Vec<String>,
-    /// What it was and what it is to be; `None`: it is not there.
+    /// The old and the new value; `None`: the key is absent.
     pub values: (Option<String>, Option<String>),
 }
 

@@ -5,7 +5,7 @@
 //! [server.fuse]
 //! mount = "/run/paternoster/disks"     # needed: an empty folder that is there
 //! cgroups = "/sys/fs/cgroup"           # default: cgroups do not count
-//! realtime = ["root", 1000]            # who may be realtime by ionice; default ["root"]
+//! realtime = ["root", 1000]            # users that may be realtime by ionice; default ["root"]
 //! allow-other = true                   # default false: only the server's own user
 //! processes = 1024                     # told apart at a time, 0 to 65536
 //! ```
@@ -27,7 +27,7 @@ use super::{Config, Fuse, limits, words};
 use crate::host::privileges::Account;
 use crate::locked::locked;
 
-/// What Linux allows.
+/// Longest file name that Linux allows.
 const FILE_NAME_BYTES: usize = 255;
 const USERS: &str = "names of users or their numbers, as `[\"root\", 1000]`; `[]` is nobody";
 
@@ -139,7 +139,7 @@ fn folder(key: &str, path: &Path, remedy: &str) -> Result<(), Complaint> {
         Ok(_) => "it is not a folder".to_owned(),
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT) => format!("there is no such folder; {remedy}"),
-            // A server that was killed leaves its mount behind; the next one takes that away.
+            // A server that was killed leaves its mount behind; the next one unmounts it.
             Some(libc::ENOTCONN) => return Ok(()),
             _ => format!("it cannot be looked at: {error}"),
         },

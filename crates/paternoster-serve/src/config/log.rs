@@ -16,14 +16,14 @@ pub enum Level {
     /// What happens: clients come and go, orders are carried out.
     #[default]
     Info,
-    /// Each request.
+    /// Also logs each request.
     Debug,
 }
 
 /// How a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
     /// One JSON object a line.
@@ -33,7 +33,7 @@ pub enum LogFormat {
 impl Level {
     const ALL: [Level; 4] = [Level::Error, Level::Warning, Level::Info, Level::Debug];
 
-    /// As it is written.
+    /// The level's name, as in the file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -57,7 +57,7 @@ pub struct Config {
 /// Sockets, limits, the user it runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Where clients come to.
+    /// Sockets at which clients connect.
     pub listen: Vec<Listen>,
     /// Certificates, if any listener wants them.
     pub tls: Option<Tls>,
@@ -65,7 +65,7 @@ pub struct Server {
     pub fuse: Option<Fuse>,
     /// The unix socket for orders.
     pub control: Option<PathBuf>,
-    /// Its permission bits; `None`: 0600.
+    /// Permission bits of the control socket; `None`: 0600.
     pub control_mode: Option<u32>,
     /// Clients of it that may give orders, the others may ask; `None`: root and the server's user.
     pub control_orders: Option<Vec<Who>>,
@@ -73,7 +73,8 @@ pub struct Server {
     pub metrics: Option<SocketAddr>,
     /// Written once the sockets are open.
     pub pidfile: Option<PathBuf>,
-    /// Who it becomes once everything is open: user, and group if another than the user's.
+    /// The user that the server becomes once everything is open; and the group, if not that user's
+    /// own.
     pub user: Option<String>,
     /// The group it becomes.
     pub group: Option<String>,
@@ -102,7 +103,7 @@ pub struct Server {
     pub verbose: bool,
     /// The least urgent level that is logged there.
     pub log_level: Level,
-    /// How lines are written there.
+    /// Format of the log's lines.
     pub log_format: LogFormat,
 }
 
@@ -153,20 +154,20 @@ impl Server {
 /// A socket that clients come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Where.
+    /// The address that it listens at.
     pub at: Address,
     /// Whether they must, may, or cannot use TLS.
     pub tls: TlsMode,
 }
 
-/// Where a socket is.
+/// The address of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A unix socket and its mode (default 0600).
     Unix {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the socket.
         mode: u32,
     },
     /// TCP.
@@ -178,12 +179,12 @@ pub enum Address {
 /// Whether clients use TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsMode {
-    /// It is not offered.
+    /// TLS is not offered.
     #[default]
     Off,
-    /// Who asks gets it.
+    /// A client that asks for it gets it.
     Offered,
-    /// Who does not ask gets nothing.
+    /// A client that does not ask gets nothing.
     Required,
 }
 
@@ -192,9 +193,10 @@ pub enum TlsMode {
 pub struct Tls {
     /// The server's chain, PEM.
     pub certificate: PathBuf,
-    /// Its key, PEM.
+    /// The certificate's key, PEM.
     pub key: PathBuf,
-    /// Who signs clients; with it, clients must show a certificate.
+    /// The authority that signs clients' certificates; if there is one, clients must show a
+    /// certificate.
     pub client_authority: Option<PathBuf>,
 }
 
@@ -235,7 +237,7 @@ impl Fuse {
 /// A device: one queue, one thread, one scheduler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
+    /// The device's name.
     pub name: String,
     /// Scheduler, and attributes in the order they are set.
     pub scheduler: String,
@@ -245,29 +247,29 @@ pub struct Device {
     pub depth: Option<u32>,
     /// Bytes for data under way, of all its connections.
     pub memory: u64,
-    /// Whether the kernel's cache is passed by.
+    /// Whether the page cache is bypassed (O_DIRECT).
     pub direct: Direct,
-    /// How commands are done.
+    /// How commands are carried out.
     pub engine: Engine,
     /// Bound on the time that requests wait in the queue.
     pub delay_bound: Option<Nanos>,
-    /// What of it clients see.
+    /// Volumes on this device.
     pub volumes: Vec<Volume>,
 }
 
-/// Whether the kernel's cache is passed by.
+/// Whether the page cache is bypassed (O_DIRECT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direct {
-    /// Where it can be, but for files in memory.
+    /// Where the file supports it, except files in memory.
     #[default]
     Auto,
-    /// Or not at all.
+    /// Always: a file that does not support it is refused.
     Yes,
     /// Never.
     No,
 }
 
-/// How commands are done.
+/// How commands are carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Engine {
     /// io_uring where the kernel allows it, else threads; files in memory at once.
@@ -281,7 +283,7 @@ pub enum Engine {
     Model(String),
 }
 
-/// What clients see as one disk.
+/// A volume: what clients see as one disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
     /// The export's name.
@@ -290,15 +292,15 @@ pub struct Volume {
     pub path: PathBuf,
     /// First byte of it.
     pub start: u64,
-    /// Bytes; `None`: all the rest.
+    /// Length in bytes; `None`: to the end of the file.
     pub length: Option<u64>,
-    /// Nothing may be written.
+    /// Writes are refused.
     pub readonly: bool,
-    /// Others who share it, too, may write to the same bytes.
+    /// Other volumes marked `share` may write to the same bytes.
     pub share: bool,
     /// It is a raw disk, whatever it looks like.
     pub raw: bool,
-    /// For people.
+    /// A description for people.
     pub description: String,
     /// Which clients may open it, and how.
     pub rights: Rights,
@@ -321,10 +323,10 @@ impl Volume {
     }
 }
 
-/// Tenants that share one weight.
+/// A group of tenants that share one weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// The tenant's name.
     pub name: String,
     /// The group above, if not the root.
     pub parent: Option<String>,
@@ -336,10 +338,10 @@ pub struct Group {
     pub floor: Option<u16>,
 }
 
-/// One customer: all its connections share one weight.
+/// A tenant: a customer, all of whose connections share one weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
-    /// Its name.
+    /// The group's name.
     pub name: String,
     /// The group it is in, if not the root.
     pub group: Option<String>,
@@ -358,7 +360,7 @@ pub struct Tenant {
 /// The class of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceClass {
-    /// As the kernel's classes.
+    /// A class of the kernel: real time, best effort or idle.
     Kernel(Class),
     /// Whatever the others leave, and never less than this many thousandths.
     Background {
@@ -376,10 +378,10 @@ pub struct Caps {
     pub requests: u64,
 }
 
-/// Who is meant, and whose tenant they are.
+/// Which clients are meant, and which tenant they belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rule {
-    /// All that are given must match.
+    /// Conditions; all that are given must match.
     pub who: Who,
     /// The tenant's name; `$export`, `$uid`, `$gid`, `$pid`, `$cgroup`, `$address` and
     /// `$certificate` are replaced by the client's values. A tenant of a name that is not
@@ -406,7 +408,7 @@ pub struct Who {
     pub certificate: Option<String>,
 }
 
-/// What is known of a client.
+/// What the server knows of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -416,7 +418,7 @@ pub struct Identity {
     pub uid: Option<u32>,
     /// Peer's group, of a unix socket.
     pub gid: Option<u32>,
-    /// The other groups that it is in; `None`: not known.
+    /// The peer's other groups; `None`: not known.
     pub groups: Option<Vec<u32>>,
     /// Peer's process, of a unix socket.
     pub pid: Option<u32>,
@@ -426,6 +428,6 @@ pub struct Identity {
     pub address: Option<std::net::IpAddr>,
     /// The name in its certificate.
     pub certificate: Option<String>,
-    /// It came where clients show certificates.
+    /// The listener asks clients for certificates, so the name in one selects the volume.
     pub is_asked_for_name: bool,
 }

@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! file  0 ─────────────── a ───────┐
-//!               b ─┤ writes ├─            refused: a ends behind b's start
+//!               b ─┤ writes ├─            refused: a ends after b's start
 //! ```
 //!
-//! Volumes are checked in the order of their starts, each against the one that reaches furthest
-//! among the earlier ones that it must not overlap: an unshared writer may overlap no other, a
-//! reader only readers, a shared volume only shared ones.
+//! Volumes are checked in the order of their starts, each against the earlier one that ends last,
+//! among those that it must not overlap. An unshared writer may overlap no other volume, a reader
+//! only readers, a shared volume only shared ones.
 
 use super::settle::Complaint;
 use super::{Device, Volume};
@@ -113,7 +113,7 @@ mod tests {
         assert!(verdict(&[reader, a]).is_err(), "the reader does not expect a writer");
     }
 
-    /// Is a long volume remembered behind a short one?
+    /// Is a long volume remembered while a short one follows it?
     #[test]
     fn the_longest_reach_counts() {
         let long = volume("long", "/f", 0, Some(4096), true);

@@ -46,7 +46,8 @@ pub enum Right {
 }
 
 impl Rights {
-    /// What this client may do with the volume of this name; `None`: not even know of it.
+    /// What this client may do with the volume of this name; `None`: it may not even learn that the
+    /// volume exists.
     #[must_use]
     pub fn of(&self, volume: &str, who: &Identity) -> Option<Right> {
         if self.readonly_for.iter().any(|entry| rules::matches(entry, who, true)) {

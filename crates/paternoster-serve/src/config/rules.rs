@@ -11,8 +11,8 @@
 //!
 //! The first rule that matches wins. A condition that asks for something the client does not have
 //! (a uid of a TCP peer) does not match, and neither does a rule whose tenant is made from such a
-//! thing. Without a rule all connections of one customer still share one weight: a customer is who
-//! the certificate says, else a user or an address for each export.
+//! thing. Without a rule all connections of one customer still share one weight: a customer is the
+//! name in the certificate, else a user or an address for each export.
 //!
 //! What is made from a client's own words stays bounded: a name of more than 255 bytes is cut and
 //! ends with a digest of all of it, so that different clients stay different.
@@ -80,7 +80,7 @@ pub(super) fn certificate(who: &Identity) -> Option<&str> {
 fn like(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut place) = (0, 0);
-    // Where to go on when letters do not fit: behind the last star, one letter further.
+    // Where to go on when letters do not fit: after the last star, one letter further.
     let mut again: Option<(usize, usize)> = None;
     while place < text.len() {
         match pattern.get(at) {
@@ -100,7 +100,7 @@ fn like(pattern: &str, text: &str) -> bool {
     pattern[at..].iter().all(|letter| *letter == b'*')
 }
 
-/// Behind the letter that begins there: UTF-8's further bytes are `10xxxxxx`.
+/// The place after the letter that begins there: UTF-8's further bytes are `10xxxxxx`.
 fn next_letter(text: &[u8], place: usize) -> usize {
     let further = text[place + 1..].iter().take_while(|byte| **byte & 0xc0 == 0x80);
     place + 1 + further.count()
@@ -111,7 +111,7 @@ pub(super) fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with everything behind its first `length` bits zero.
+/// The address with all but its first `length` bits zero.
 pub(super) fn masked(address: IpAddr, length: u8) -> IpAddr {
     let behind = u32::from(bits(address).saturating_sub(length));
     match address {
@@ -133,7 +133,7 @@ fn within((network, length): (IpAddr, u8), address: IpAddr) -> bool {
     network.is_ipv4() == address.is_ipv4() && masked(address, length) == network
 }
 
-/// The names of variables in a template: letters behind a `$`.
+/// The names of variables in a template: letters after a `$`.
 pub(super) fn variables(template: &str) -> impl Iterator<Item = &str> {
     template.split('$').skip(1).map(|rest| &rest[..word_end(rest)])
 }
@@ -168,7 +168,7 @@ fn variable(name: &str, who: &Identity) -> Option<String> {
     }
 }
 
-/// Whose it is where no rule says it.
+/// The tenant of a client to which no rule applies.
 fn natural(who: &Identity) -> String {
     let export = &who.export;
     match (certificate(who), who.uid, who.address) {
@@ -222,7 +222,7 @@ mod tests {
         Identity { export: "disk0".to_owned(), address, ..Identity::default() }
     }
 
-    /// Who is a client's tenant where no rule says it?
+    /// Which tenant does a client belong to if no rule says it?
     #[test]
     fn natural_keys() {
         assert_eq!(tenant_of(&[], &unix()), "disk0@uid1000");

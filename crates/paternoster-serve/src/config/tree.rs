@@ -7,8 +7,8 @@
 //!       └─ tenant backup (background, minimum 5%)        50 + 5 = 55 of what the root has
 //! ```
 //!
-//! A floor is a part of what the siblings share, and siblings together are promised at most nine
-//! tenths: the rest goes by weight, so that a sibling without a floor does not starve.
+//! A floor is a part of what the siblings share. The floors of siblings add up to at most nine
+//! tenths; the rest is divided by weight, so that a sibling without a floor does not starve.
 
 use std::collections::HashMap;
 

@@ -31,7 +31,7 @@ pub(crate) const DEFAULT_SCHEDULER: &str = "bfq";
 pub(crate) const FIRST_INHERITED: i32 = 3;
 /// The conditions of a rule.
 const CONDITIONS: [&str; 7] = ["export", "uid", "gid", "pid", "cgroup", "address", "certificate"];
-/// Those of them that a right may ask for.
+/// Those of these conditions that a right may use.
 const RIGHTS: [&str; 5] = ["uid", "gid", "cgroup", "address", "certificate"];
 /// Every client, as a right.
 const ANYONE: &str = "anyone";

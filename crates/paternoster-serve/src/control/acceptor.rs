@@ -41,10 +41,11 @@ pub(super) trait Stream: AsFd + Read + Write + Send + 'static {
     /// Reads and writes do not wait.
     fn never_waits(&self) -> io::Result<()>;
 
-    /// Nothing more is written.
+    /// Says that nothing more will be written.
     fn end_writing(&mut self);
 
-    /// What has to come before it goes on, if that is not what was asked of it.
+    /// What the socket must wait for first, if that differs from the call (TLS may have to write in
+    /// order to read).
     fn needs(&self) -> Option<PollFlags> {
         None
     }
@@ -112,7 +113,7 @@ impl<S: Stream> Peer<S> {
         }
     }
 
-    /// Writes all of it, by `deadline`.
+    /// Writes all bytes by `deadline`.
     pub(super) fn write_all(&mut self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
@@ -160,7 +161,7 @@ impl<S: Stream> Peer<S> {
     }
 }
 
-/// Waits for `what` of one, or for the bell: which of them came.
+/// Waits until a socket is ready for `what`, or for the bell; returns which of them came.
 fn wait(
     one: &impl AsFd,
     what: PollFlags,

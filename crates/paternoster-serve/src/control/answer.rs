@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: which loops a request concerns, and what is said to the one that asked.
+//! Answers: which loops a request concerns, and the reply to the client that asked.
 //!
 //! ```text
 //! {"do":"weight","name":"db","weight":300}
@@ -99,7 +99,7 @@ fn line(device: &str, value: Value) -> Value {
     Value::Object(line)
 }
 
-/// Whom an order concerns.
+/// The tenant, connection or volume that an order concerns.
 fn concerned<'a>(
     device_loops: &'a [DeviceLoopHandle],
     device: Option<&str>,
@@ -169,7 +169,7 @@ pub fn snapshots(
     for (place, device_loop) in device_loops.iter().cloned().enumerate() {
         let sender = sender.clone();
         let ask = move || drop(sender.send((place, device_loop.ask(Order::Snapshot))));
-        // Without a thread there is no answer, and that is what is said of the loop.
+        // A loop without a thread gives no answer, and the reply says that.
         drop(thread::Builder::new().name("ask".to_owned()).spawn(ask));
     }
     drop(sender);
@@ -232,7 +232,7 @@ mod tests {
         answer(device_loops, &Nobody, &parse(line.as_bytes()).expect("a request")).to_string()
     }
 
-    /// Who is asked when no device is named?
+    /// Which device does an order go to if it names none?
     #[test]
     fn who_is_concerned() {
         let no = |name: &str| format!("there is no tenant or group {name:?}");

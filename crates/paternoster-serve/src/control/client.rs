@@ -38,52 +38,52 @@ pub const PATIENCE_TO_DRAIN: Duration = Duration::from_secs(75);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nothing is there.
+    /// There is no socket at this path.
     #[error("{}: there is no server: no such socket", path.display())]
     NoSocket {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// A socket without a server.
     #[error("{}: nobody listens there: the server has ended", path.display())]
     NobodyListens {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// Only its owner may.
+    /// Only the socket's owner may connect.
     #[error("{}: permission denied: only its owner and root may give orders", path.display())]
     Forbidden {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// Another protocol.
     #[error("{}: this is not a control socket: {what}", path.display())]
     NotControl {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// How one can tell.
+        /// What the other side sent, in words.
         what: String,
     },
     /// The question is longer than a line may be.
     #[error("the request is longer than {LINE_LIMIT} bytes")]
     TooLong,
-    /// The server said no.
+    /// The server refused the request.
     #[error("{0}")]
     Refused(String),
-    /// It is there, and does not answer.
+    /// The server has accepted the connection and does not answer.
     #[error("{}: no answer within {limit:?}: the server hangs, or is too busy", path.display())]
     NoAnswer {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// How long was waited.
+        /// How long the client waited.
         limit: Duration,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("{}: {error}", path.display())]
     System {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -153,14 +153,15 @@ impl Client {
         if line.len() > LINE_LIMIT {
             return Err(ClientError::TooLong);
         }
-        // One line is one request, however it was typed.
+        // One line per request, however it was typed.
         let mut line = line.replace(['\n', '\r'], " ");
         line.push('\n');
         let until = Instant::now() + self.limit;
         // What does not fit is a piece less to wait for: the limit ends it all the same.
         let sent = self.stream.set_write_timeout(Some(self.limit));
         let sent = sent.and_then(|()| self.stream.write_all(line.as_bytes()));
-        // Who was refused at the acceptor could send nothing, and has an answer all the same.
+        // A client that was refused when it connected could send nothing, and gets an answer all
+        // the same.
         let answer = self.line(until).map_err(|error| match (error, sent) {
             (ClientError::System { .. }, Err(error)) => self.system(error),
             (error, _) => error,
@@ -247,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said where there is no control socket?
+    /// Does the error say that there is no control socket?
     #[test]
     fn errors_in_words() {
         let folder =

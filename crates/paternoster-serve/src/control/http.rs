@@ -74,7 +74,7 @@ impl HttpServer {
         HttpServer::at(socket, device_loops, patience, Arc::default())
     }
 
-    /// At a socket that is open.
+    /// Starts a server at a socket that is already open.
     pub(crate) fn behind(
         socket: HttpSocket,
         device_loops: Vec<DeviceLoopHandle>,
@@ -106,7 +106,7 @@ impl HttpServer {
         Ok(HttpServer { acceptor: acceptor?, address })
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
@@ -229,7 +229,7 @@ fn serve<S: Stream>(
     }
 }
 
-/// What is answered to these bytes, in bytes; `None`: the head goes on.
+/// The response to these bytes; `None`: the head is not complete yet.
 ///
 /// For fuzzing: it is what a connection does, without one.
 #[must_use]
@@ -248,7 +248,7 @@ fn answer(bytes: &[u8], device_loops: &[DeviceLoopHandle], host: Host) -> Option
     }
 }
 
-/// Behind the blank line that ends a head.
+/// The offset after the blank line that ends a head.
 fn head_end(bytes: &[u8]) -> Option<usize> {
     let find =
         |end: &[u8]| bytes.windows(end.len()).position(|w| w == end).map(|at| at + end.len());

@@ -21,7 +21,7 @@ use std::fmt::{Display, Write as _};
 
 use super::snapshot::{Figures, Snapshot, TenantLine};
 
-/// How metrics are written.
+/// Text format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Prometheus' text format 0.0.4.
@@ -31,7 +31,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// What HTTP calls it.
+    /// The HTTP content type.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ fn of_tenants(page: &mut Page, snapshots: &[&Snapshot]) {
     }
 }
 
-/// What all tenants got, departed ones included, each with its labels. Those that are no longer
+/// The figures of all tenants with their labels, departed ones included. Those that are no longer
 /// kept by name are summed by volume: sums over all never go backwards.
 fn accounts<'a>(
     snapshots: &'a [&'a Snapshot],
@@ -246,7 +246,7 @@ impl Kind {
 struct Page {
     text: String,
     dialect: Dialect,
-    /// The name of the samples that come now.
+    /// The metric whose samples are being written.
     sample: String,
 }
 

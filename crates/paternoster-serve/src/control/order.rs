@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::config::{Config, ServiceClass, Tenant};
 
-/// What a loop can be asked.
+/// An order to a loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// The loop's state: a [`Snapshot`](super::snapshot::Snapshot).
@@ -25,39 +25,39 @@ pub enum Order {
     Class {
         /// Tenant.
         name: String,
-        /// Its class from now on.
+        /// The new class.
         class: ServiceClass,
         /// 0 to 7.
         level: u8,
     },
     /// Another scheduler.
     Scheduler {
-        /// Its name.
+        /// The tenant's name.
         name: String,
     },
     /// An attribute of the queue or its scheduler, as sysfs names it.
     Attribute {
-        /// Which.
+        /// The attribute's name.
         name: String,
-        /// What it is set to; `None`: only tell it.
+        /// The new value; `None`: only report the present one.
         value: Option<String>,
     },
-    /// All attributes.
+    /// Asks for all attributes.
     Attributes,
     /// Takes no new requests for a volume, answers when the last has ended; its connections get
     /// ESHUTDOWN.
     Drain {
-        /// Which.
+        /// The volume's name.
         volume: String,
     },
     /// Takes requests for a drained volume again.
     Resume {
-        /// Which.
+        /// The volume's name.
         volume: String,
     },
-    /// Who waits for what, and the effective weight at every level.
+    /// What each waiting request waits for, and the effective weight at every level.
     Explain {
-        /// Only this tenant.
+        /// Explains this tenant alone.
         tenant: Option<String>,
     },
     /// Begins a blktrace of the device (`Some`), or ends it.
@@ -65,7 +65,7 @@ pub enum Order {
         /// Files `PREFIX.blktrace.0`.
         prefix: Option<PathBuf>,
     },
-    /// What of it can be ordered: [`Settings`].
+    /// The settings that orders can change: [`Settings`].
     Settings,
     /// Connections finish, then the loop ends.
     Stop,
@@ -88,13 +88,13 @@ pub struct Settings {
 /// What of a group or a tenant can be ordered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Setting {
-    /// Its name.
+    /// Name of the tenant or group.
     pub name: String,
-    /// It is a group of tenants.
+    /// Whether it is a group of tenants.
     pub is_group: bool,
-    /// It is in no group.
+    /// Whether it belongs to no group.
     pub is_at_the_root: bool,
-    /// As configured or ordered.
+    /// The weight, as configured or ordered.
     pub weight: u32,
     /// `best-effort`, `realtime`, `idle`, `background`.
     pub class: String,
@@ -138,10 +138,10 @@ impl Settings {
 /// What came of an order: a document, or why not.
 pub type Answer = Result<Value, String>;
 
-/// An order with its way back.
+/// An order, and where its answer goes.
 #[derive(Debug)]
 pub struct Asked {
-    /// What.
+    /// The order itself.
     pub order: Order,
     /// Where the answer goes. The sender of the order may have gone.
     pub answer: Sender<Answer>,

@@ -34,19 +34,19 @@ pub const MAX_LEVEL: u8 = 7;
 /// The default level.
 const DEFAULT_LEVEL: u8 = 4;
 
-/// What a line asks for.
+/// A parsed line of the control language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Only this device.
+    /// The only device that it concerns; `None`: all.
     pub device: Option<String>,
-    /// What.
+    /// The request itself.
     pub what: What,
 }
 
 /// A request to the server or its loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// What can be asked.
+    /// The requests that there are.
     Help,
     /// Devices, volumes, tenants, connections, without figures.
     List,
@@ -80,25 +80,25 @@ impl What {
     }
 }
 
-/// One sentence of the language.
+/// One request of the language, for the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// The value of `"do"`.
     pub name: &'static str,
-    /// Its fields: name, what it takes.
+    /// Fields of the request.
     pub fields: &'static [Field],
-    /// What it does.
+    /// What the request does, in words.
     pub meaning: &'static str,
 }
 
 /// A field of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The field's name.
     pub name: &'static str,
-    /// What it takes.
+    /// The values that the field takes.
     pub takes: &'static str,
-    /// It may be left out.
+    /// Whether the field may be left out.
     pub optional: bool,
 }
 

@@ -45,7 +45,7 @@ const SHOWN: usize = 200;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// How patient a server is.
+/// How long the server waits for a client.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// Connections at a time.
@@ -104,7 +104,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// As configured.
+    /// The access that a configuration gives.
     #[must_use]
     pub fn of(server: &config::Server) -> Access {
         Access { mode: server.control_mode.unwrap_or(MODE), orders: server.control_orders.clone() }
@@ -210,7 +210,7 @@ impl ControlServer {
         ControlServer::at(socket, access, device_loops, host, patience, Arc::default())
     }
 
-    /// At a socket that is open.
+    /// Starts a server at a socket that is already open.
     pub(crate) fn behind(
         socket: ControlSocket,
         access: Access,
@@ -233,7 +233,7 @@ impl ControlServer {
         let most = patience.connections;
         let full = refusal(&format!("{most} connections are open, which is the most"));
         let full = line(&full);
-        // Those that may only ask leave places to those that may order.
+        // Clients that may only ask leave some places free for those that may give orders.
         let asking = Arc::<AtomicU32>::default();
         let most_asking = u32::try_from(most / 2).unwrap_or(u32::MAX);
         let others = refusal(&format!("{most_asking} that may only ask are there already"));
@@ -245,7 +245,7 @@ impl ControlServer {
             most,
             paused,
             move |peer| {
-                // A peer that the system does not tell of may ask only.
+                // A peer whose user is not known may only ask.
                 let who = peer::of_unix(peer.stream(), Path::new(PROC)).unwrap_or_default();
                 let may_order = access.may_order(&who, owner);
                 let seat = (!may_order).then(|| Seat::take(&asking, most_asking));
@@ -292,15 +292,15 @@ fn line(value: &Value) -> Vec<u8> {
     text
 }
 
-/// What is said to a client that may only ask.
+/// The refusal for a client that may ask and not give orders.
 const NO_ORDERS: &str = "you may ask (help, list, snapshot, attributes, get, explain), not order: \
                          `control-orders` of the configuration says who may";
 
-/// What is said to a client that may order, and not have everything.
+/// The refusal for a client that may give orders, but not this one.
 const NOT_ALL: &str = "only root and the server's own user may take over";
 
-/// Logs an order, who gave it, and its result. Clients that may give orders have no rate limit:
-/// they are few, and a flood of other lines must not hide an order.
+/// Logs an order, the user that gave it, and its result. Clients that may give orders have no rate
+/// limit: they are few, and a flood of other lines must not hide an order.
 fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
     let number = |number: Option<u32>| number.map_or("?".to_owned(), |number| number.to_string());
     let text = String::from_utf8_lossy(text);
@@ -363,7 +363,7 @@ fn converse(
         }
         let written = peer.write_all(&line(&said), Instant::now() + patience.line);
         if hands_over && said.get("ok").is_some() {
-            // From here on it is no line. What came behind this one would be lost.
+            // From here on the bytes are no longer lines: what came after this one would be lost.
             if let (Ok(()), false, Ok(to)) =
                 (&written, lines.is_within(), peer.stream().try_clone())
             {
@@ -395,7 +395,7 @@ impl Lines {
         !self.bytes.is_empty()
     }
 
-    /// The next line without its end, also an unfinished last one; `None` behind it.
+    /// The next line without its end; an unfinished last one too. `None` after that.
     fn next(
         &mut self,
         peer: &mut Peer<UnixStream>,

@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 pub struct Snapshot {
     /// The device's name.
     pub device: String,
-    /// How commands are done, in words.
+    /// How commands are carried out, in words.
     pub backend: String,
     /// The scheduler's name.
     pub scheduler: String,
     /// Which one has failed and how, if this one took over from it; else empty.
     #[serde(default)]
     pub scheduler_failed: String,
-    /// How often one has.
+    /// How often a scheduler has failed.
     #[serde(default)]
     pub scheduler_failures: u64,
     /// Commands it takes at a time.
@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub waiting: u32,
     /// Bytes of memory for data under way, and in use.
     pub memory: u64,
-    /// Of these, in use.
+    /// Bytes of the memory that are in use.
     pub memory_used: u64,
     /// A trace is being written.
     pub tracing: bool,
@@ -47,7 +47,8 @@ pub struct Snapshot {
     pub connections: Vec<ConnectionLine>,
     /// Departed tenants without configuration: the last ones, by name.
     pub departed: Vec<TenantLine>,
-    /// Those before them, by volume; volumes behind the first 1,024 are together, without a name.
+    /// Sums for the tenants that left before those, by volume. Volumes after the first 1,024 share
+    /// one sum without a name.
     pub earlier: Vec<EarlierLine>,
     /// The server stops.
     pub stopping: bool,
@@ -66,7 +67,7 @@ pub struct Snapshot {
 pub struct LastError {
     /// Nanoseconds ago.
     pub ago_ns: u64,
-    /// What, and why, in words.
+    /// What has failed and why, in words.
     pub what: String,
 }
 
@@ -75,20 +76,20 @@ pub struct LastError {
 pub struct EarlierLine {
     /// The volume.
     pub volume: String,
-    /// How many.
+    /// Number of tenants in this sum.
     pub tenants: u64,
-    /// What they got.
+    /// The sum of their figures.
     pub figures: Figures,
 }
 
 /// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct VolumeLine {
-    /// Its name.
+    /// The volume's name.
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// Nothing may be written.
+    /// Writes are refused.
     pub readonly: bool,
     /// Takes no requests now.
     pub drained: bool,
@@ -97,15 +98,15 @@ pub struct VolumeLine {
 /// A tenant or a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct TenantLine {
-    /// Its name.
+    /// Name of the tenant or group.
     pub name: String,
     /// The group above; empty for the root.
     pub parent: String,
-    /// It is a group of tenants.
+    /// Whether it is a group of tenants.
     pub is_group: bool,
-    /// As configured or ordered.
+    /// The weight, as configured or ordered.
     pub weight: u32,
-    /// What the elevator goes by, with floors and background.
+    /// The effective weight, which the elevator uses: floors and background tenants are in it.
     pub effective_weight: u32,
     /// `best-effort`, `realtime`, `idle`, `background`.
     pub class: String,
@@ -113,7 +114,7 @@ pub struct TenantLine {
     pub level: u8,
     /// Present connections.
     pub connections: u32,
-    /// Figures of all its connections, also of those that have gone.
+    /// Figures of all its connections, including those that have gone.
     pub figures: Figures,
 }
 
@@ -122,11 +123,11 @@ pub struct TenantLine {
 pub struct ConnectionLine {
     /// Numbers connections since the start.
     pub id: u64,
-    /// Its tenant.
+    /// Name of its tenant.
     pub tenant: String,
-    /// Its volume.
+    /// Name of its volume.
     pub volume: String,
-    /// Who it is, in words: `unix uid 1000 pid 4711`, `10.0.0.3:4000`.
+    /// The peer, in words: `unix uid 1000 pid 4711`, `10.0.0.3:4000`.
     pub peer: String,
     /// Requests taken and not answered.
     pub under_way: u32,
@@ -134,7 +135,7 @@ pub struct ConnectionLine {
     pub figures: Figures,
 }
 
-/// What a client or tenant got.
+/// What a client or a tenant has got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Figures {
     /// Reads answered.
@@ -158,7 +159,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What another got, too.
+    /// Adds what another client or tenant got.
     pub fn add(&mut self, other: &Figures) {
         let Figures {
             reads,

@@ -22,7 +22,7 @@ use paternoster_core::{DeviceFacts, Limits};
 
 use super::bytes::{Bad, Digest, Input, put_text, put_varint};
 
-/// What a file begins with.
+/// The first bytes of a file of decisions.
 const MAGIC: &[u8; 7] = b"PATERND";
 /// The version that is written and read.
 pub const VERSION: u8 = 1;
@@ -79,10 +79,10 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// How a record ends.
+/// How a record ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With its queue.
+    /// It ended with its queue.
     Complete,
     /// Before, and why.
     Cut(Cut),
@@ -235,27 +235,27 @@ impl<W: Write> BlockWriter<W> {
     }
 }
 
-/// What is wrong with a file.
+/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file could not be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// The file is not a record of decisions.
     #[error("it is no record of decisions, which begins with `PATERND`")]
     NoRecord,
-    /// It is of another version.
+    /// The file has another version.
     #[error("it is a record of version {0}; this program reads version {VERSION}")]
     Version(u8),
     /// Some bytes are not as they were written.
     #[error("it is damaged at byte {at}: {why}")]
     Damaged {
-        /// Where the block or record begins.
+        /// Offset of the block or record in the file.
         at: u64,
-        /// What is wrong.
+        /// What is wrong, in words.
         why: &'static str,
     },
-    /// Its queue would be too large.
+    /// The recorded queue would be too large.
     #[error("{0}")]
     Header(#[from] HeaderError),
 }
@@ -266,7 +266,7 @@ pub(super) enum Block {
     Calls,
     /// How it ends, after how many calls.
     End(Option<Cut>, u64),
-    /// There is no end.
+    /// The file breaks off, without an end mark.
     BrokenOff,
 }
 
@@ -307,7 +307,7 @@ impl<R: Read> BlockReader<R> {
         &self.payload
     }
 
-    /// Where the next block begins.
+    /// Offset of the next block.
     pub(super) const fn at(&self) -> u64 {
         self.at
     }

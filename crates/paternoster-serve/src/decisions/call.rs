@@ -17,12 +17,12 @@ use paternoster_core::{
     Status, SubmitError, Waiting,
 };
 
-/// Who or what is meant.
+/// The client, group or bio that the call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
     /// No client.
     Nobody,
-    /// Who has this slot, or had it last.
+    /// The client that has this slot, or had it last.
     Slot(u32),
     /// An earlier holder of this slot.
     Old(u32),
@@ -52,7 +52,7 @@ pub struct BioOf {
     pub cookie: u64,
 }
 
-/// What a queue is asked: its public methods that change it.
+/// A call to a queue: one of its public methods that change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the arguments have the methods' names for them")]
 pub enum Call {
@@ -65,7 +65,7 @@ pub enum Call {
     Requeue {
         tag: Name,
     },
-    /// `None`: a bio that had ended.
+    /// The bio's number; `None`: it had ended already.
     Cancel {
         ticket: Option<u64>,
     },
@@ -115,7 +115,8 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether it is about who is there, and not about I/O. Older records say no time of it.
+    /// Whether it is about a client or group that comes, changes or goes, not about I/O. Older
+    /// records have no time for these calls.
     pub(super) const fn is_of_members(&self) -> bool {
         matches!(self, Call::Attach { .. } | Call::AddGroup { .. } | Call::RemoveGroup { .. })
     }
@@ -243,7 +244,7 @@ pub struct Issued {
     pub client: Name,
 }
 
-/// What a queue answers.
+/// The answer of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as those of paternoster_core::Output and what the methods return")]
 pub enum Answer {
@@ -252,7 +253,7 @@ pub enum Answer {
     Refused(Refusal),
     /// The slot of a new client or group.
     Slot(u32),
-    /// How many requests were dispatched.
+    /// The number of dispatched requests.
     Count(u32),
     Issue(Issued),
     Done {
@@ -284,9 +285,9 @@ pub(super) const REASONS: [Waiting; 9] = [
 pub struct Entry {
     /// When; for calls without a time that of the call before.
     pub now: Nanos,
-    /// What was asked.
+    /// The call.
     pub call: Call,
-    /// What was answered.
+    /// The queue's answer.
     pub answer: Answer,
 }
 

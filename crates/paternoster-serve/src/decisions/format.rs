@@ -19,9 +19,9 @@
 //! wait      code 1, reason 1, sometimes time 3 and until 4; twice                       8
 //! ```
 //!
-//! Invariants: I1 what is encoded and decoded is the same; I2 no bytes make decoding panic, and
-//! every call takes at least one byte but the counted ones, of which there are [`AGAIN_MAX`] to
-//! three bytes.
+//! Invariants: I1 decoding gives back what was encoded; I2 no bytes make decoding panic, and every
+//! call takes at least one byte, except repeated ones, up to [`AGAIN_MAX`] of which share three
+//! bytes.
 
 use paternoster_core::{Class, Flags, Nanos, Op, Outcome, Priority, Status, Waiting};
 
@@ -74,7 +74,7 @@ const WAIT_UNTIL: u8 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Past {
     now: u64,
-    /// The sector behind the last bio, and behind the last command.
+    /// The sector after the last bio, and the one after the last command.
     bio_end: u64,
     command_end: u64,
     /// The cookie submitted last, and the one that came back last.
@@ -312,7 +312,7 @@ impl<'a> Decoder<'a> {
         Decoder { input: Input::new(payload), past, again: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read so far.
     pub(super) const fn at(&self) -> usize {
         self.input.at()
     }
@@ -510,7 +510,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// All flags that there are.
+/// All flags of a bio.
 const KNOWN: [Flags; 9] = [
     Flags::SYNC,
     Flags::META,

@@ -82,7 +82,7 @@ impl<T: Handle> Slots<T> {
 pub(crate) struct Tickets {
     accepted: u64,
     kept: Vec<(u64, Ticket)>,
-    /// One that has ended.
+    /// The bio that ended last.
     ended: Option<Ticket>,
     /// This many are kept before ended ones are searched for.
     most: usize,
@@ -120,13 +120,13 @@ impl Tickets {
         }
     }
 
-    /// How many bios were accepted.
+    /// Number of bios that were accepted.
     pub(crate) const fn accepted(&self) -> u64 {
         self.accepted
     }
 }
 
-/// All handles of a queue.
+/// The handles of a queue, each with its number.
 #[derive(Debug)]
 pub(crate) struct Names {
     pub(crate) clients: Slots<ClientId>,

@@ -41,7 +41,7 @@ pub enum RecordError {
     /// The record would begin in the middle.
     #[error("calls have been made already; a record begins with its queue")]
     Begun,
-    /// There is one already.
+    /// The queue is being recorded already.
     #[error("the queue is being recorded already")]
     Already,
     /// The elevator is none that can be made again.
@@ -50,7 +50,7 @@ pub enum RecordError {
     /// The queue is too large.
     #[error(transparent)]
     Limits(#[from] HeaderError),
-    /// Its thread was not started.
+    /// The writer's thread could not be started.
     #[error("the thread that writes was not started: {0}")]
     Thread(#[from] io::Error),
 }
@@ -58,11 +58,11 @@ pub enum RecordError {
 /// A record's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordState {
-    /// Calls in it.
+    /// Number of calls recorded.
     pub calls: u64,
-    /// Bytes of it, but for those of its blocks' heads.
+    /// Bytes written, without the heads of blocks.
     pub bytes: u64,
-    /// It has ended before the queue.
+    /// Why the record ended before its queue; `None`: it did not.
     pub cut: Option<Cut>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct RecordWriter {
     encoder: Encoder,
     background_writer: Option<BackgroundWriter>,
     ending: Option<Ending>,
-    /// For the thread, at the end.
+    /// Number of calls, which the thread writes at the end.
     calls: Arc<AtomicU64>,
     state: RecordState,
     bytes_max: u64,

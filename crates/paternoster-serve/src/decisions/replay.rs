@@ -29,11 +29,11 @@ use super::names::{Names, answer_of};
 pub struct Dispatch {
     /// When.
     pub at: Nanos,
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub sector: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: u32,
     /// Properties.
     pub flags: Flags,
@@ -42,7 +42,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// What is done, as a word.
+    /// The operation as a word.
     #[must_use]
     pub const fn op_name(&self) -> &'static str {
         op_name(self.op)
@@ -61,7 +61,7 @@ pub enum Step {
     },
     /// A command went to the device.
     Dispatched(Dispatch),
-    /// Nothing follows, for whatever reason.
+    /// The record ends here, for whatever reason.
     Over,
 }
 
@@ -82,7 +82,7 @@ pub struct Replayed {
     pub span: Option<(Nanos, Nanos)>,
     /// Of the dispatch order, with its times.
     pub digest: u64,
-    /// How the record ends.
+    /// How the record ended.
     pub end: End,
 }
 
@@ -91,17 +91,17 @@ pub struct Replayed {
 pub struct Difference {
     /// Calls before it.
     pub record: u64,
-    /// Where it is in the file.
+    /// Offset of the call in the file.
     pub byte: u64,
     /// When it was.
     pub now: Nanos,
     /// The version of the program that wrote the record.
     pub program: String,
-    /// What was asked.
+    /// The call, in words.
     pub call: String,
-    /// What was answered then.
+    /// The recorded answer.
     pub recorded: String,
-    /// What was answered now.
+    /// The answer of this replay.
     pub came: String,
 }
 
@@ -174,7 +174,7 @@ struct Player<O: Observer> {
 
 impl<O: Observer> Player<O> {
     fn new(header: Header, observe: impl FnOnce(&Header) -> O) -> Result<Player<O>, ReplayError> {
-        // Watched as it was: what it broke, it breaks again.
+        // Watched as in the recording, so that a law broken there is broken here, too.
         let (elevator, _) = crate::watchdog::by_name(&header.elevator)
             .ok_or_else(|| ReplayError::Elevator(header.elevator.clone()))?;
         let observer = observe(&header);
@@ -333,7 +333,7 @@ impl<O: Observer> Player<O> {
         })
     }
 
-    /// Counts what was done, and tells who looks on.
+    /// Counts what was done, and calls the observer.
     fn tell(&mut self, entry: &Entry, each: &mut dyn FnMut(Step, &mut O)) {
         self.calls += 1;
         if !entry.call.is_of_members() {

@@ -4,7 +4,7 @@
 //!
 //! The loop attaches and detaches, adds and removes groups, changes weights, attributes and
 //! elevators, submits bios of all kinds, completes, fails, refuses and cancels, and now and then
-//! uses a handle that has gone. Its device takes what it is given.
+//! uses a handle that has gone. The device accepts every command.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -56,7 +56,7 @@ fn facts(queueable: bool) -> DeviceFacts {
     }
 }
 
-/// A loop that does what numbers tell it.
+/// A loop whose actions are drawn from numbers.
 struct DeviceLoop {
     recorded_queue: RecordedQueue<Stats>,
     now: Nanos,
@@ -69,7 +69,7 @@ struct DeviceLoop {
     dispatched: Vec<Dispatch>,
 }
 
-/// One of several, old or new.
+/// Picks one of several values, old or new.
 fn one_of<T: Copy>(all: &[T], which: u32) -> Option<T> {
     (!all.is_empty()).then(|| all[which as usize % all.len()])
 }
@@ -330,7 +330,7 @@ proptest! {
         }
     }
 
-    /// Does a record that lost its end say so, and is what is left as it was?
+    /// Does a record whose end is missing report that, and is the rest as it was?
     #[test]
     fn a_record_without_its_end_is_repeated_so_far(place in any::<prop::sample::Index>()) {
         let bytes = example();
@@ -367,7 +367,7 @@ proptest! {
     }
 }
 
-/// Does a difference say which call, where, when, what was recorded and what came?
+/// Does a difference name the call, its place and time, the recorded answer and the new one?
 #[test]
 fn a_difference_is_told() {
     let header = Header {

@@ -94,13 +94,13 @@ pub struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// How many bytes it has.
+    /// Size of the block in bytes.
     #[must_use]
     pub const fn size(&self) -> usize {
         PAGE << self.order
     }
 
-    /// Its bytes.
+    /// The block's bytes.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
         // SAFETY: mapped, since its region stays while the block is out; filled with zeroes by the
@@ -109,7 +109,7 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.size()) }
     }
 
-    /// Its bytes, to be written.
+    /// The block's bytes, for writing.
     #[must_use]
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `bytes`; and the borrow keeps all others away.
@@ -119,7 +119,7 @@ impl Block {
     /// Its first bytes, as a piece for a backend.
     ///
     /// # Panics
-    /// It has fewer.
+    /// The memory has fewer bytes.
     pub(super) fn piece(&mut self, length: usize) -> Piece {
         assert!(length <= self.size(), "{length} bytes of a block of {}", self.size());
         Piece { at: self.at, length }
@@ -161,7 +161,7 @@ impl Region {
         Ok(Region { base, length })
     }
 
-    /// All of it, for registration.
+    /// The whole arena, for registration with the kernel.
     pub(super) const fn whole(&self) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base, self.length)
     }
@@ -169,9 +169,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, with this length. No block of it is out, or its arena would have
-        // kept it, and no backend that knows of it is left: code that passes it to a backend keeps
-        // it as well.
+        // SAFETY: mapped by `new`, with this length. No block is lent, since a lent block keeps its
+        // arena; and no backend knows the memory any more, since code that passes the memory to a
+        // backend keeps the arena as well.
         let _unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
@@ -263,7 +263,7 @@ impl Arena {
         }
     }
 
-    /// Where a page is.
+    /// Address of a page.
     fn at(&self, page: u32) -> NonNull<u8> {
         // SAFETY: only pages of the region are in the lists and on the stack.
         unsafe { self.region.base.add(page as usize * PAGE) }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls: what the system is asked of an open file, behind one trait.
+//! Calls: the system calls on an open file, as one trait.
 //!
 //! ```text
 //! File: durability, refusals, size ──▶ Calls ──▶ Descriptors: the kernel's calls
@@ -22,9 +22,10 @@ use super::pieces::Vectors;
 /// Which description of a file is meant: the kernel tells each of a failed write-back once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Description {
-    /// The one that data go through.
+    /// The descriptor that reads and writes use.
     Data,
-    /// The one that nothing but flushes syncs, or that of the data where there is no other.
+    /// The descriptor that flushes sync and nothing else uses; if there is none, the one of the
+    /// data.
     Flushes,
 }
 
@@ -39,7 +40,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
     /// Moves several; how much. `durable`: what is written is durable when it ends.
     ///
     /// # Safety
-    /// As [`Calls::move_one`], for all of them.
+    /// [`Calls::move_one`] for several pieces.
     unsafe fn move_all(
         &self,
         vectors: &Vectors,

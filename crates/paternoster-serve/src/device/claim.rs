@@ -9,15 +9,15 @@
 //!                                      held until the claims are dropped
 //! ```
 //!
-//! Each thing is locked once, however many volumes are on it: as the one who writes if any of them
-//! does, and shared only if all of them are. What a loop device shows whole is locked with it. Of
-//! the disk of a partition, and of the file of a loop with an offset, one only asks: other parts of
+//! Each thing is locked once, however many volumes are on it: for writing if any of them writes,
+//! and shared only if all of them are. What a loop device shows whole is locked with it. Of the
+//! disk of a partition, and of the file of a loop with an offset, one only asks: other parts of
 //! them are others' business.
 //!
-//! Invariants: I1 nothing is opened to be written before it is claimed; I2 what was opened is what
-//! was claimed (`confirm`); I3 a question leaves nothing behind.
+//! Invariants: I1 nothing is opened for writing before it is claimed; I2 the opened file is the
+//! claimed one (`confirm`); I3 asking whether a claim would succeed changes nothing.
 //!
-//! `locks`: what is held of a thing, by all uses of it.
+//! `locks`: the locks held on a thing, for all its uses together.
 //!
 //! `share = true` of a volume lets others that also share it write at the same time. `force`
 //! refuses nothing: it takes the locks it can get, and reports what it would have refused.
@@ -53,13 +53,13 @@ pub enum ClaimError {
     Overlap {
         /// The name of the one.
         first: String,
-        /// Where it is.
+        /// Path of the first volume.
         first_path: PathBuf,
         /// The name of the other.
         second: String,
-        /// Where that is.
+        /// Path of the second volume.
         second_path: PathBuf,
-        /// What they have in common.
+        /// The bytes that both would use, in words.
         what: String,
     },
     /// Another program has it.
@@ -68,23 +68,23 @@ pub enum ClaimError {
          volume (if that shares it, too), or with --force", path.display()
     )]
     Taken {
-        /// Which file or device.
+        /// The file or device.
         path: PathBuf,
-        /// By whom, and how.
+        /// Which process has it, and how.
         what: String,
     },
     /// It could not be opened to be locked, although a second attempt, to use it, might succeed.
     #[error("{}: opening it to lock it: {error}", path.display())]
     Unlocked {
-        /// Which.
+        /// The file or device.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: Errno,
     },
     /// A name means something else than it did a moment ago.
     #[error("{}: it was replaced while it was being opened", path.display())]
     Replaced {
-        /// Which.
+        /// The file or device.
         path: PathBuf,
     },
 }
@@ -92,16 +92,16 @@ pub enum ClaimError {
 /// Everything that is claimed, until it is dropped.
 #[derive(Debug, Default)]
 pub struct Claims {
-    /// What each volume's path meant.
+    /// The thing that each volume's path led to.
     volumes: Vec<(PathBuf, Option<Thing>)>,
-    /// What has the locks.
+    /// The claims, which hold the locks.
     held: Vec<Claim>,
     /// What has locks of volumes that go, as long as their files are open.
     going: Vec<Going>,
-    /// What an administrator should know.
+    /// Notes for the administrator.
     pub notes: Vec<String>,
     ours: Ours,
-    /// Where they are.
+    /// The system in which the files are.
     system: System,
 }
 
@@ -116,7 +116,7 @@ impl Claims {
     /// them.
     ///
     /// # Errors
-    /// [`ClaimError`]: which two volumes are on the same bytes, or who has it already.
+    /// [`ClaimError`]: which two volumes are on the same bytes, or which process has it already.
     pub fn take(devices: &[Device], force: bool) -> Result<Claims, ClaimError> {
         Claims::take_of(&System::default(), devices, force)
     }
@@ -279,7 +279,7 @@ impl Claims {
         replaced.map_or(Ok(()), |(path, _)| Err(ClaimError::Replaced { path: path.clone() }))
     }
 
-    /// Where what is claimed is.
+    /// The system in which the claimed files are.
     pub(crate) const fn system(&self) -> &System {
         &self.system
     }
@@ -309,7 +309,7 @@ impl Claims {
     ) -> Result<Claim, ClaimError> {
         let mut beside = Beside::default();
         if is_alone(span, wanted, force) {
-            // The kernel's own word comes first: it says who has it mounted.
+            // The kernel's own word comes first: it says where it is mounted.
             beside.alone = open(places, span, true)?.map(|fd| Held(fd, self.ours.clone()));
         }
         let Some(fd) = open(places, span, false)? else {
@@ -417,7 +417,7 @@ fn owned<'a>(devices: &'a [Device], places: &Places) -> Vec<Owned<'a>> {
     owned.collect()
 }
 
-/// Whether no two volumes are on the same bytes, but for readers and those who say so.
+/// Whether no two volumes are on the same bytes, except readers and volumes marked `share`.
 fn apart(all: &[Owned<'_>]) -> Result<(), ClaimError> {
     for (place, second) in all.iter().enumerate() {
         for first in &all[..place] {
@@ -443,7 +443,7 @@ fn apart(all: &[Owned<'_>]) -> Result<(), ClaimError> {
     Ok(())
 }
 
-/// What is locked, each once, and how all of its volumes together use it.
+/// The things to lock, each once, with the use that all its volumes make of it together.
 fn things(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     let mut things: Vec<(Span, Use)> = Vec::new();
     for one in all {
@@ -459,8 +459,8 @@ fn things(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     things
 }
 
-/// What is not all theirs: it is asked whether another program has it whole. Not what is locked:
-/// these locks would be found.
+/// Disks of which the volumes use a part: does another program have the whole disk? Not what is
+/// locked: these locks would be found.
 fn parts(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     let is_whole = |thing: Thing| {
         let mut spans = all.iter().flat_map(|one| &one.spans);

@@ -70,14 +70,14 @@ impl Refusals {
     }
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// `fallocate` the range with these flags.
     Allocate(FallocateFlags),
     /// Write zeroes over the range; that is all.
     Write,
-    /// Nothing: it is done.
+    /// Nothing is left to do.
     Done,
 }
 
@@ -104,7 +104,7 @@ impl Clearing {
         Clearing { ways, way: 0, call: 0 }
     }
 
-    /// What is to be done now.
+    /// The next step to take now.
     pub(super) fn next(&mut self, refusals: &Refusals) -> Next {
         while refusals.has(self.ways[self.way]) {
             self.pass_over();

@@ -18,7 +18,7 @@
 //! way; its neighbours are served, or one client could keep the server from starting for all. `raw
 //! = true` serves it whatever it is.
 //!
-//! Only where the volume begins with the file: behind that there are clients' data.
+//! Only if the volume begins where the file begins: later bytes are clients' data.
 //!
 //! Sources: qemu's documentation of qcow2, qed and parallels; VMware's, VirtualBox's and
 //! Microsoft's of vmdk, vdi, vhd and vhdx.
@@ -38,11 +38,11 @@ const BLOCK: u64 = 512;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("volume `{volume}`: {path}: {why}")]
 pub struct ContentError {
-    /// Its name.
+    /// The volume's name.
     pub volume: String,
-    /// Where it is.
+    /// The volume's path.
     pub path: String,
-    /// What is wrong, and what would be right.
+    /// The message: what is wrong, and what would be right.
     pub why: String,
 }
 
@@ -55,7 +55,8 @@ fn wrong(volume: &Volume, why: String) -> ContentError {
     ContentError { volume: volume.name.clone(), path, why }
 }
 
-/// Looks into every volume that is not said to be raw. What cannot be read is left to the open.
+/// Looks into every volume that the configuration does not call raw. One that cannot be read is
+/// reported later, when it is opened.
 ///
 /// # Errors
 /// The first that is plainly no raw disk.
@@ -63,8 +64,8 @@ pub fn look(devices: &[Device]) -> Result<(), ContentError> {
     volumes(devices).find_map(objection).map_or(Ok(()), Err)
 }
 
-/// Takes the volumes away that are plainly no raw disk, and the devices of which nothing is left;
-/// says which, and why.
+/// Removes volumes that are plainly no raw disk, and devices without a volume left; returns which,
+/// and why.
 ///
 /// # Errors
 /// The first of them, if there is nothing else to serve.
@@ -252,8 +253,8 @@ mod tests {
 
     const TEXT: &str = "[server]\nlisten = \"unix:/run/nbd.sock\"\n[volume.a]\npath = \"/ö\"\n";
 
-    /// Is a text refused, short or long, cut within a letter; and served where it is said to be
-    /// raw?
+    /// Is a text refused, whether short, long or cut within a letter; and served if the
+    /// configuration says `raw`?
     #[test]
     fn texts_are_refused() {
         for times in [1, 7, 100, 10_000] {
@@ -264,7 +265,7 @@ mod tests {
             let mut device = Device::new("d");
             device.volumes.push(Volume { raw: true, ..Volume::new("v", &file.0) });
             assert_eq!(look(&[device.clone()]), Ok(()));
-            // Behind the first byte there are clients' data.
+            // All bytes after the first are clients' data.
             device.volumes[0] = Volume { start: 512, ..Volume::new("v", &file.0) };
             assert_eq!(look(&[device]), Ok(()));
         }
@@ -380,7 +381,7 @@ mod tests {
             prop::collection::vec(any::<u8>(), 0..4096),
             (magics, prop::collection::vec(128u8.., 8..2048))
                 .prop_map(|(magic, rest)| [magic, &rest].concat()),
-            // Words in a field, as labels are, with zeroes behind them.
+            // A label of a field's length: words, then zeroes.
             ("[ -~\n]{0,900}", 1usize..600).prop_map(|(text, zeroes)| [
                 text.as_bytes(),
                 &vec![0; zeroes]

@@ -13,12 +13,13 @@
 //!
 //! A sync that fails has lost data, and the kernel reports that only once: it may have dropped the
 //! pages, so that the next sync finds nothing to do. Here the file stays *lost*: otherwise, once
-//! one client had got the error, another would be told that its data are safe. So do all that have
-//! the same file open: volumes of one file, and a volume to which a reload gives another name or
-//! path, and with it another open file.
+//! one client had got the error, another would be told that its data are safe. It stays lost for
+//! everything that has the same file open: volumes of one file, and a volume to which a reload
+//! gives another name or path, and with it another open file.
 //!
-//! A durable write that fails (FUA, or a sync behind zeroes) may have been told of another client's
-//! lost pages: what the kernel knew it has told, and to the wrong one. The file is *in doubt* then:
+//! A durable write that fails (FUA, or a sync after writing zeroes) may have been told of another
+//! client's lost pages: the kernel reports an error once, and this call was the wrong one to report
+//! it to. The file is *in doubt* then:
 //!
 //! ```text
 //! A writes ── write-back fails ──┐
@@ -33,8 +34,8 @@
 //! # Invariants
 //! I1  A write that was reported before a flush began is synced before that flush ends well.
 //! I2  After a failed sync no flush of the file ends well.
-//! I3  After a failed durable write no flush ends well before a sync of a description that was not
-//!     told of it has.
+//! I3 After a failed durable write no flush succeeds before a sync has, of a description to which
+//!    the failure was not reported.
 //!
 //! Source: Linux's `Documentation/filesystems/vfs.rst`, "Handling errors during writeback".
 
@@ -72,7 +73,7 @@ impl Default for Durability {
 }
 
 impl Durability {
-    /// Of no file: nothing is owed.
+    /// The state without any file: nothing is owed.
     pub(crate) fn of_nothing() -> Durability {
         Durability { written: AtomicU64::new(0), ..Durability::default() }
     }
@@ -91,7 +92,7 @@ impl Durability {
         self.written.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// What a sync that starts now covers; `None` if nothing is owed.
+    /// What a sync that starts now covers; `None` if all writes are durable.
     ///
     /// # Errors
     /// The errno of an earlier sync that failed (I2).
@@ -139,13 +140,13 @@ impl Durability {
         self.note_write();
     }
 
-    /// To be asked before a durable write, and told [`Durability::is_durable`] behind it.
+    /// Call this before a durable write, and [`Durability::is_durable`] after it.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Ordering::SeqCst)
     }
 
-    /// Whether a durable write that ended well is durable: not if another failed meanwhile, which
-    /// may have been told of this one's pages.
+    /// Whether a durable write that ended well is durable: not if another one failed meanwhile,
+    /// since the error may have been about this one's pages.
     ///
     /// # Errors
     /// EIO.
@@ -194,7 +195,8 @@ mod tests {
         assert_eq!(file.owed(), Err(libc::EIO));
     }
 
-    /// Is a file lost to all that have it open, and does each of them owe its own writes?
+    /// Is a file lost for all volumes that have it open, and does each of them owe a sync for its
+    /// own writes?
     #[test]
     fn what_is_lost_is_lost_to_all() {
         let one = Durability::default();
@@ -205,8 +207,8 @@ mod tests {
         assert_eq!(one.owed(), Err(libc::ENOSPC));
     }
 
-    /// Is a file whose durable write has failed synced anew, by a description that was not told of
-    /// it; or lost, where there is none?
+    /// After a durable write has failed, is the file synced through a description to which the
+    /// failure was not reported; and is it lost if there is none?
     #[test]
     fn a_failed_durable_write_is_asked_about() {
         let file = Durability::default();

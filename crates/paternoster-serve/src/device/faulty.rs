@@ -21,10 +21,10 @@ use paternoster_core::{DeviceFacts, Nanos};
 
 use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, NewFile, Shares, Work};
 
-/// Which jobs a fault looks at.
+/// The jobs to which a fault applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Which {
-    /// All of them.
+    /// All jobs.
     #[default]
     All,
     /// Reads.
@@ -46,36 +46,36 @@ impl Which {
     }
 }
 
-/// How often it happens, of the jobs that it looks at.
+/// How often a fault happens, among the jobs to which it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Often {
-    /// With every nth.
+    /// Every nth job.
     Every(u64),
-    /// At random, one in this many.
+    /// One job in this many, at random.
     OneIn(u64),
 }
 
-/// What happens.
+/// What a fault does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// The job is not done and fails with this errno.
     Fails(i32),
-    /// It is done, yet told with this errno.
+    /// The job is done, yet reported with this errno.
     FailsAfterwards(i32),
-    /// It is reported this much later.
+    /// The job's end is reported this much later.
     Late(Nanos),
-    /// It is not taken.
+    /// The job is not taken.
     Refused,
 }
 
-/// One kind of fault.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// Which jobs.
+    /// The jobs to which it applies.
     pub which: Which,
-    /// How often.
+    /// How often it happens.
     pub often: Often,
-    /// What happens.
+    /// What it does.
     pub effect: Effect,
 }
 
@@ -116,7 +116,7 @@ pub struct Faulty {
     inner: Box<dyn Backend>,
     refusing: Vec<Watch>,
     others: Vec<Watch>,
-    /// By slot.
+    /// The verdict on the job in each slot.
     verdicts: Vec<Verdict>,
     /// Told when their time has come.
     held: Vec<(Nanos, Finished)>,
@@ -188,7 +188,8 @@ unsafe impl Backend for Faulty {
             return Ok(());
         }
         let slot = job.slot as usize;
-        // SAFETY: the caller's promise; the job is not told before the backend has told it.
+        // SAFETY: the caller's promise; a job's end is reported only after the backend has reported
+        // it.
         unsafe { self.inner.submit(now, job) }?;
         self.verdicts[slot] = verdict;
         Ok(())

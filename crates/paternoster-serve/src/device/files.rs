@@ -41,7 +41,7 @@ pub(crate) struct File {
     /// The file, and a second open description that is synced only by flushes; see `durability`.
     pub(super) calls: Arc<dyn Calls>,
     facts: FileFacts,
-    /// What is open, where that is known.
+    /// The opened thing, if it is known.
     thing: Option<Thing>,
     /// Bytes at the end that do not fill a block.
     pub(super) left_out: u64,
@@ -126,12 +126,12 @@ impl File {
         }
     }
 
-    /// The same file, of which it is known what it is.
+    /// The same file, with the identity of what was opened.
     pub(crate) fn of_thing(self, stat: &Stat) -> File {
         File { thing: thing(stat), ..self }
     }
 
-    /// The same file; what is lost of it is lost to all of these that have it open, too.
+    /// The same file, whose losses are shared with all other volumes that have it open.
     pub(super) fn beside(mut self, others: &[File]) -> File {
         let mut others = others.iter().filter(|other| self.thing.is_some_and(|it| other.is(it)));
         if let Some(other) = others.next() {
@@ -156,7 +156,7 @@ impl File {
         File { calls, ..self }
     }
 
-    /// What a ring knows it by.
+    /// The descriptor's number, for a ring.
     #[cfg(test)]
     pub(crate) fn raw(&self) -> std::os::fd::RawFd {
         self.calls.raw()[0]
@@ -182,7 +182,7 @@ impl File {
         File { durability, ..File::over(Arc::new(Nothing), facts, false) }
     }
 
-    /// What it can do.
+    /// What the file supports.
     pub(crate) const fn facts(&self) -> FileFacts {
         self.facts
     }

@@ -32,7 +32,7 @@ pub struct Giving {
 }
 
 impl Giving {
-    /// What a ring knows it by.
+    /// The descriptor's number, for a ring.
     #[cfg(test)]
     pub(crate) fn raw(&self) -> std::os::fd::RawFd {
         self.calls.raw()[0]
@@ -52,7 +52,7 @@ impl Giving {
 pub(crate) struct KnownLosses(Vec<Weak<dyn Calls>>);
 
 impl KnownLosses {
-    /// What a process is told with these files.
+    /// The state that goes with these files to another process.
     pub(crate) fn told(files: &[Giving]) -> KnownLosses {
         let lost = files.iter().filter(|file| file.lost != 0);
         KnownLosses(lost.map(|file| Arc::downgrade(&file.calls)).collect())
@@ -114,7 +114,7 @@ fn writes(fd: BorrowedFd<'_>) -> bool {
     fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::RDWR))
 }
 
-/// How it was opened.
+/// The flags with which it was opened.
 fn way(fd: BorrowedFd<'_>) -> Option<OFlags> {
     Some(fcntl_getfl(fd).ok()? & (OFlags::DIRECT | OFlags::RDWR))
 }
@@ -140,8 +140,8 @@ mod tests {
         }
     }
 
-    /// Is a failed flush that the other process does not know of noticed, also where as many files
-    /// have one as when it was told, since a reload has removed one?
+    /// Is a failed flush noticed that the other process does not know of, even if the number of
+    /// files with a failed flush is the same as before, since a reload has removed one of them?
     #[test]
     fn losses_are_compared_by_file() {
         let folder = Temporary(
@@ -166,9 +166,9 @@ mod tests {
         assert!(!known.are_all(&[again]), "a file of the same name, opened anew");
     }
 
-    /// Is a file that was handed over used in the place of one that was opened, if it is the same
-    /// file and open to be written, too; does a flush that had failed stay failed; and is another
-    /// file left alone?
+    /// Is a descriptor that was handed over used instead of the newly opened one, if it is the same
+    /// file and open for writing, too? Does a failed flush stay failed, and is another file left
+    /// alone?
     #[test]
     fn the_same_file_is_taken() {
         let folder = Temporary(
@@ -187,7 +187,7 @@ mod tests {
         let is_theirs = |file: &File| {
             fcntl_getfl(file.calls.descriptors()[0]).unwrap().contains(OFlags::APPEND)
         };
-        // A flag of the description tells which one it is.
+        // A flag of the description shows which one it is.
         rustix::fs::fcntl_setfl(theirs.calls.descriptors()[0], OFlags::APPEND).unwrap();
         let other = handed.put_into(open("other", false));
         assert!(!is_theirs(&other));

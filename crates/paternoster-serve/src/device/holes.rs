@@ -31,7 +31,7 @@ impl Holes {
     /// Tells runs of hole and data, until `each` says false or the range ends.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn tell(
         &self,
         offset: u64,

@@ -2,7 +2,7 @@
 //! Identity: what a path really is, and what is below it.
 //!
 //! Two names may be one file (a link, a mount elsewhere), and two devices one disk. A file is its
-//! device and inode, a block device its number. sysfs tells what is below them:
+//! device and inode, a block device its number. sysfs shows what is below them:
 //!
 //! ```text
 //! loop0p1  bytes 0 …        a partition:  of loop0, 1 MiB further on
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Two ranges are the same bytes if they meet at one thing. Where a range is known only as
-//! "somewhere on" a thing, it meets who has that thing itself, but not another that is somewhere on
-//! it: two logical volumes of one disk are two disks.
+//! "somewhere on" a thing, it meets a range of that thing itself, but not another that is
+//! "somewhere on" it: two logical volumes of one disk are two disks.
 //!
 //! What cannot be read is taken for nothing: a foreign mount namespace, a file that was deleted,
 //! what a file system itself lies on (`in_use` looks at mounts).
@@ -44,9 +44,9 @@ pub(super) struct Span {
     pub thing: Thing,
     /// A name of it.
     pub path: PathBuf,
-    /// Its first byte.
+    /// First byte of the range.
     pub start: u64,
-    /// The byte behind its last one.
+    /// The byte after its last one.
     pub end: u64,
     pub cover: Cover,
 }
@@ -54,9 +54,9 @@ pub(super) struct Span {
 /// How the examined object is placed in a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
-    /// It is that thing, or shows all of it under another name.
+    /// It is that thing, or all of it under another name.
     Whole,
-    /// It is this range of it.
+    /// It is this range of that thing.
     Part,
     /// It is somewhere within, at an unknown place.
     Somewhere,
@@ -72,7 +72,7 @@ impl Span {
     }
 }
 
-/// What is open there.
+/// The thing that was opened.
 pub(super) fn thing(stat: &Stat) -> Option<Thing> {
     match stat.kind {
         Kind::Block => Some(Thing::Block(stat.number)),
@@ -108,12 +108,12 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Of these names.
+    /// The places to which these names lead.
     pub(super) fn of(system: &System) -> Places {
         Places { sys: "/sys".into(), dev: "/dev".into(), system: system.clone() }
     }
 
-    /// What a name means.
+    /// The thing that a path leads to.
     pub(super) fn thing(&self, path: &Path) -> Option<Thing> {
         thing(&self.system.stat(path).ok()?)
     }
@@ -210,7 +210,7 @@ fn text(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A tree as sysfs has it: disk 8:0 with partitions 8:1 (1 MiB to 2 MiB) and 8:2 (behind it), a
+    /// A tree as sysfs has it: disk 8:0 with partitions 8:1 (1 MiB to 2 MiB) and 8:2 (after it), a
     /// loop 7:0 over `file` from byte 4096 on, with a partition 7:1, and dm 253:0 and :1 on 8:2.
     fn tree(name: &str) -> (PathBuf, Places) {
         let root = std::env::temp_dir().join(format!("paternoster-{name}-{}", std::process::id()));
@@ -262,8 +262,9 @@ mod tests {
         Thing::Block(rustix::fs::makedev(major, minor))
     }
 
-    /// Which of these have bytes in common? A partition with its disk, but only where it lies; dm
-    /// with what it is on, but not two of them; a loop with its file, from its offset on.
+    /// Which of these have bytes in common? Do a partition and its disk overlap, in the partition's
+    /// range alone; a dm device and what it is on, but not two dm devices on one disk; a loop
+    /// device and its file, from its offset on?
     #[test]
     fn who_meets_whom() {
         let (root, places) = tree("identity");

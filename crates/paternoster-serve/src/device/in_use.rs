@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// A device's number: major and minor.
 type Number = (u32, u32);
 
-/// What the system tells of its devices.
+/// What the system says about its devices.
 trait World {
     fn mountinfo(&self) -> String;
     fn swaps(&self) -> String;
@@ -33,7 +33,7 @@ trait World {
 /// Why one should not write to `path`, in words; empty if there is no reason.
 ///
 /// # Errors
-/// What the system said of the path.
+/// The system's error for the path.
 pub fn in_use(path: &Path) -> io::Result<Vec<String>> {
     let metadata = fs::metadata(path)?;
     if !metadata.file_type().is_block_device() {
@@ -78,9 +78,9 @@ fn own_uses(number: Number, name: &str, world: &impl World) -> Vec<String> {
     uses
 }
 
-/// Where a device is mounted. A line of mountinfo: `ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS …
-/// - TYPE SOURCE OPTIONS`. File systems of several devices have a number of their own: for them
-///   the source counts.
+/// Where a device is mounted. A line of mountinfo is `ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS …
+/// - TYPE SOURCE OPTIONS`. A file system on several devices has a number of its own; its source
+///   decides then.
 fn mounts_of(number: Number, world: &impl World) -> Vec<String> {
     let table = world.mountinfo();
     let places = table.lines().filter_map(|line| {
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Is every use of a device found, and none of one that has none?
+    /// Is every use of a device found, and none if it is not in use?
     #[test]
     fn uses_are_found() {
         let uses = |number, name| device_in_use(number, name, &Fake);

@@ -18,7 +18,7 @@
 //! block.bytes_mut().fill(0);
 //! let mut loans = vec![Loan { whose: 0, length: 4096, block }];
 //! let taken = lender.submit(Nanos::ZERO, job, &mut loans);
-//! // Behind its end:
+//! // After its end:
 //! while lender.ended(&mut loans).is_some() {}
 //! loans.iter().for_each(|loan| println!("{:?}", loan.block.bytes()));
 //! # }
@@ -87,10 +87,10 @@ fn exchange(one: &mut Vec<Loan>, other: &mut Vec<Loan>) {
 pub struct Lender {
     /// First, so that it has gone before the region (I2).
     backend: Box<dyn Backend>,
-    /// By slot (I1).
+    /// Loans by slot (I1).
     lent: Vec<Vec<Loan>>,
     finished: Vec<Finished>,
-    /// How many of these were reported.
+    /// Number of these that were reported.
     told: usize,
     witnesses: Witnesses,
     /// Kept to be used again.
@@ -137,12 +137,12 @@ impl Lender {
         &*self.backend
     }
 
-    /// As [`Backend::add`].
+    /// Adds a file, as [`Backend::add`] does.
     pub(crate) fn add(&mut self, file: NewFile) -> Option<u16> {
         self.backend.add(file)
     }
 
-    /// As [`Backend::remove`].
+    /// Removes a file, as [`Backend::remove`] does.
     pub(crate) fn remove(&mut self, file: u16) -> Option<NewFile> {
         self.backend.remove(file)
     }
@@ -349,8 +349,8 @@ mod tests {
         (0..).zip(lengths).map(lend).collect()
     }
 
-    /// Do bytes go to the backend and come back, what is behind a loan's length untouched, and is a
-    /// slot that is in use refused with its loans still there?
+    /// Do bytes go to the backend and come back, what lies beyond a loan's length untouched, and is
+    /// a slot that is in use refused with its loans still there?
     #[test]
     fn what_is_lent_comes_back() {
         let mut arena = Arena::new(1).unwrap();
@@ -365,7 +365,7 @@ mod tests {
         assert!(lender.reap(Nanos::ZERO));
         let mut back = Vec::new();
         while lender.ended(&mut back).is_some() {}
-        // Two of the write, two of the read behind it: 4096 and 2048 bytes of 7, then its own 9.
+        // Two of the write, two of the read after it: 4096 and 2048 bytes of 7, then its own 9.
         assert_eq!(back.iter().map(|loan| loan.whose).collect::<Vec<_>>(), [0, 1, 0, 1]);
         assert!(back[2].block.bytes().iter().all(|&byte| byte == 7));
         let (read, kept) = back[3].block.bytes().split_at(2048);

@@ -37,21 +37,21 @@ use rustix::io::Errno;
 
 use super::system::OpenFile;
 
-/// Where the bytes for what one does begin.
+/// First of the bytes whose locks state what a process does.
 const DOES: i64 = 100;
-/// Where those begin for what one minds.
+/// First of the bytes whose locks state what it does not tolerate.
 const MINDS: i64 = 200;
-/// Rights, as places behind these two.
+/// Rights, as offsets from these two.
 const READ: i64 = 0;
 const WRITE: i64 = 1;
 const RESIZE: i64 = 3;
 
-/// How an image is used.
+/// How a process uses an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Use {
-    /// It is written to.
+    /// The process writes to it.
     pub writes: bool,
-    /// Others may write to it, too.
+    /// Others may write to it at the same time.
     pub shared: bool,
 }
 
@@ -60,12 +60,12 @@ pub(super) struct Use {
 pub(super) enum Refusal {
     /// Another program has it: what is in the way, in words.
     Taken(String),
-    /// Nothing can be locked here.
+    /// The file system cannot lock.
     Unable(io::Error),
 }
 
 impl Use {
-    /// What everything else needs, too.
+    /// The least use, which every other one includes.
     pub(super) const LEAST: Use = Use { writes: false, shared: true };
 
     fn does(self) -> &'static [i64] {
@@ -76,7 +76,7 @@ impl Use {
         if self.shared { &[RESIZE] } else { &[WRITE, RESIZE] }
     }
 
-    /// Both at once.
+    /// The use that includes both.
     pub(super) const fn and(self, other: Use) -> Use {
         Use { writes: self.writes || other.writes, shared: self.shared && other.shared }
     }
@@ -164,7 +164,7 @@ pub(super) fn take_disk(file: &dyn OpenFile) -> Result<(), Refusal> {
     }
 }
 
-/// `qemu-nbd (process 4711) has WHAT`, or who else, as far as /proc tells.
+/// `qemu-nbd (process 4711) has WHAT`, or another process, as far as /proc shows.
 fn holder(file: &dyn OpenFile, what: &str) -> String {
     let who = file.holder().unwrap_or_else(|| "another program".to_owned());
     format!("{who} has {what}")

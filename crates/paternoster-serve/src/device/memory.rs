@@ -19,7 +19,7 @@ impl Memory {
     /// This many bytes, at least one.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn new(bytes: usize) -> io::Result<Memory> {
         let bytes = bytes.max(1);
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -29,14 +29,14 @@ impl Memory {
         Ok(Memory { at: NonNull::slice_from_raw_parts(at, bytes) })
     }
 
-    /// Where it is. A caller that has a backend read or write there has promised, to be let do so
-    /// ([`super::Backend::submit`]), that nothing looks at these bytes meanwhile.
+    /// The address. A caller that lets a backend read or write there has promised, by calling
+    /// [`super::Backend::submit`], that nothing else accesses these bytes meanwhile.
     #[must_use]
     pub const fn raw(&self) -> NonNull<[u8]> {
         self.at
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the pages are mapped, initialized with zeroes, and borrowed from their owner. A
         // caller that lets others write to them by way of `raw` has promised not to come here

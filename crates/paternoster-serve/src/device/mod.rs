@@ -22,8 +22,8 @@
 //! calls: the calls on a file, one seam   uring::ring: those that do not wait, another
 //! holes: where a file has data        surveyor: a thread that asks, and may wait
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
-//! witnesses: a durable write's end waits for those of others that may be told of its loss
-//! claim: an image has one owner (identity: what a path is; lock: who else has it)
+//! witnesses: a durable write waits for other jobs that may get the error for its loss
+//! claim: an image has one owner (identity: what a path is; lock: which process else has it)
 //! content: what is plainly no raw disk
 //! arena: memory for data under way, in blocks      lender: what of it a backend has
 //! ```
@@ -77,9 +77,9 @@ use paternoster_core::{DeviceFacts, Nanos};
 /// reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Its first byte.
+    /// Address of the first byte.
     pub at: NonNull<u8>,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: usize,
 }
 
@@ -87,7 +87,7 @@ pub struct Piece {
 // promise of `Backend::submit`, which is not one of threads.
 unsafe impl Send for Piece {}
 
-/// What is done.
+/// The operation of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Fill the pieces from the file.
@@ -101,7 +101,7 @@ pub enum Work {
     Discard,
     /// The range reads as zeroes afterwards.
     Zero {
-        /// It may become a hole.
+        /// The backend may punch a hole.
         may_unmap: bool,
         /// Durable when it ends.
         fua: bool,
@@ -112,14 +112,14 @@ pub enum Work {
     Flush,
 }
 
-/// One thing to do.
+/// A job: one operation on a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
     /// Names it; below the backend's depth, and free.
     pub slot: u32,
-    /// What is done.
+    /// The operation.
     pub work: Work,
-    /// Which of the backend's files.
+    /// Number of the file within the backend.
     pub file: u16,
     /// First byte within the file.
     pub offset: u64,
@@ -127,7 +127,7 @@ pub struct Job<'a> {
     pub length: u64,
     /// Where the data are, for reads and writes; their lengths add up to `length`.
     pub pieces: &'a [Piece],
-    /// Where the elevator sees it start, in sectors: what a model of a device goes by.
+    /// First sector as the elevator sees it; a model of a device computes with this one.
     pub sector: u64,
 }
 
@@ -141,7 +141,7 @@ impl Job<'_> {
 /// A job that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
-    /// Which.
+    /// Slot of the job that has ended.
     pub slot: u32,
     /// 0, or the errno.
     pub error: i32,
@@ -156,13 +156,13 @@ pub struct FileFacts {
     pub block: u32,
     /// The size that it likes best.
     pub preferred: u32,
-    /// Nothing may be written.
+    /// Writes are refused.
     pub readonly: bool,
-    /// It can forget ranges.
+    /// The file can discard ranges.
     pub discards: bool,
     /// It can zero a range faster than by writing zeroes.
     pub zeroes_fast: bool,
-    /// It spins.
+    /// The device is rotational.
     pub rotational: bool,
 }
 
@@ -187,7 +187,7 @@ impl FileFacts {
 pub struct NewFile(pub(crate) files::File);
 
 impl NewFile {
-    /// What it can do.
+    /// What the file supports.
     #[must_use]
     pub fn facts(&self) -> FileFacts {
         self.0.facts()
@@ -196,7 +196,7 @@ impl NewFile {
     /// Makes durable what was written; the errno.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn sync(&self) -> Result<(), i32> {
         plain::sync_what_is_owed(&self.0)
     }
@@ -211,14 +211,14 @@ pub struct Extent {
     pub hole: bool,
 }
 
-/// Which jobs of a file may be told of the loss of others' data, and others of the loss of theirs.
+/// Which jobs of a file may get the error for others' lost data, and so keep it from those.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Durable writes and zeroes may be told of losses.
+    /// Durable writes and zeroes may get the error.
     pub told: bool,
     /// What durable writes have written may be among these, not only what was zeroed.
     pub writes: bool,
-    /// Flushes may be told of losses by the same description.
+    /// Flushes by the same description may get the error.
     pub flushes: bool,
 }
 
@@ -238,7 +238,7 @@ pub unsafe trait Backend: Send {
     /// The device's facts for the queue: depth, caches, limits. The capacity is the loop's.
     fn facts(&self) -> DeviceFacts;
 
-    /// What a file can do.
+    /// What a file supports.
     fn file(&self, file: u16) -> FileFacts;
 
     /// Takes a job.
@@ -276,7 +276,7 @@ pub unsafe trait Backend: Send {
         None
     }
 
-    /// Which jobs of this file may be told, in place of others, that data were lost.
+    /// Which jobs of this file may get an error that belongs to others.
     fn shares_errors(&self, _file: u16) -> Shares {
         Shares::default()
     }
@@ -297,7 +297,7 @@ pub unsafe trait Backend: Send {
     /// system; never reads data.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     fn extents(
         &mut self,
         file: u16,
@@ -319,7 +319,8 @@ pub unsafe trait Backend: Send {
         false
     }
 
-    /// Has another file from now on; its number. It was asked whether it can.
+    /// Has another file from now on; its number. The job is not one that the file's [`FileFacts`]
+    /// rule out.
     fn add(&mut self, _file: NewFile) -> Option<u16> {
         None
     }

@@ -7,8 +7,8 @@
 //! reap(now)    the model lives through its events up to now; a read's data come from the file
 //! ```
 //!
-//! For fairness tests on a device that is always the same, and for trying the server on a disk one
-//! does not have. The model's clock follows the caller's. Its events keep their own times: when a
+//! For fairness tests on a device that is always the same, and for trying the server on a disk that
+//! is not at hand. The model's clock follows the caller's. Its events keep their own times: when a
 //! caller comes late, the model gets each event at the time when it was due.
 //!
 //! A file larger than the model's device wraps around. Zeroing that may unmap is a discard to the
@@ -32,14 +32,14 @@ struct Slot {
     pieces: Vec<Piece>,
 }
 
-/// What is known of it besides its pieces.
+/// The job without its pieces.
 #[derive(Clone, Copy)]
 struct Held {
     work: Work,
     file: u16,
     offset: u64,
     length: u64,
-    /// What became of its data, where that is known.
+    /// The result of moving its data, once that is known.
     error: i32,
 }
 
@@ -142,7 +142,7 @@ impl Modelled {
         errno
     }
 
-    /// The model says that the job has ended: what was not done with its data is done now.
+    /// The model says that the job has ended: its data are moved now, unless that is done already.
     fn data_ended(&mut self, number: u32) -> i32 {
         let Some(slot) = self.slots.get_mut(number as usize) else { return libc::EIO };
         let Some(Held { work, file, offset, length, error }) = slot.job.take() else {

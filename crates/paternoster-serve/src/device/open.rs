@@ -39,7 +39,7 @@ const MAX_SECTORS: u32 = 2048;
 
 /// What does the commands of a device.
 pub struct Opened {
-    /// It.
+    /// The backend.
     pub backend: Box<dyn Backend>,
     /// What an administrator should know: what is not as one might expect.
     pub note: Option<String>,
@@ -59,30 +59,30 @@ pub enum OpenError {
     /// The system refused something.
     #[error("{}: {doing}: {error}", path.display())]
     System {
-        /// Of which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was done.
+        /// The operation that failed, as a word.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// It is no file.
+    /// The path leads to something that is neither a file nor a block device.
     #[error("{}: it is {found}; a volume is a regular file or a block device", path.display())]
     Kind {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it is.
+        /// What the path leads to, in words.
         found: &'static str,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error(
         "{}: it has {bytes} bytes, and a volume has at least one block of {block}; \
          `truncate -s 1G` makes it larger", path.display()
     )]
     Empty {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file in bytes.
         bytes: u64,
         /// The least size.
         block: u32,
@@ -92,31 +92,31 @@ pub enum OpenError {
         "device {device}: io_uring is refused here ({error}); `engine = \"threads\"` does without"
     )]
     Uring {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// Threads could not be had.
     #[error("device {device}: starting its threads: {error}")]
     Threads {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The model is not there or wrong.
     #[error("model {name}: {why}")]
     Model {
-        /// Its name.
+        /// Name of the model.
         name: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         why: String,
     },
     /// The configuration asks for what cannot be.
     #[error("device {device}: {why}")]
     Device {
-        /// Which.
+        /// Name of the device.
         device: String,
         /// What is wrong, and what would be right.
         why: String,
@@ -180,8 +180,8 @@ pub(crate) fn open_one(
     File::open(system, &volume.path, direct(config), volume.readonly).map(NewFile)
 }
 
-/// Whether its files pass the cache by. A model's time goes by while its data are moved: the page
-/// cache is the faster way.
+/// Whether its files bypass the page cache. Not those of a model: its time passes while its data
+/// are copied, and copying through the cache is faster.
 fn direct(config: &Device) -> Direct {
     match (&config.engine, config.direct) {
         (Engine::Model(_), Direct::Auto) => Direct::No,
@@ -189,7 +189,7 @@ fn direct(config: &Device) -> Direct {
     }
 }
 
-/// What does commands without a model.
+/// Makes the backend of a device without a model.
 fn real(
     config: &Device,
     files: Vec<File>,
@@ -235,7 +235,7 @@ fn rounded(config: &Device, files: &[File]) -> Vec<String> {
     told.collect()
 }
 
-/// These files' facts for a queue.
+/// What a queue must know of a device with these files.
 pub(crate) fn facts(files: &[File], depth: u32) -> DeviceFacts {
     DeviceFacts {
         capacity: files.iter().map(|file| file.facts().size / 512).sum(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pieces: what of a job's memory is still to be moved, as the kernel wants to be told.
+//! Pieces: the parts of a job's memory that are still to be moved, as the kernel's vectors.
 //!
 //! ```text
 //! pieces    [4096][8192][512]      6000 bytes are done
@@ -53,7 +53,7 @@ impl Vectors {
         &self.all[..self.count]
     }
 
-    /// How many; at most [`VECTORS`].
+    /// Number of pieces; at most [`VECTORS`].
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "at most 64")]
     pub(super) const fn count(&self) -> i32 {
         self.count as i32

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain: a job done by plain system calls, from its beginning to its end.
+//! Plain: one job, done whole by blocking system calls.
 //!
 //! Calls that do less than they were asked are continued. One that does nothing has met the end of
 //! a file that was shorter than it said: EIO, and never half of the data.

@@ -3,8 +3,8 @@
 //!
 //! The loop that runs jobs on models runs them on this, as it is: only the clock is another one.
 //! Its time begins with zero when it is opened. Each slot has memory of its own for what is read;
-//! what is written comes out of one pattern, random by a seed, from places that differ, so that a
-//! device that compresses or recognises data finds nothing.
+//! writes take their data from varying offsets of one pattern, random by a seed, so that a device
+//! that compresses or recognises data gains nothing.
 //!
 //! A real device does not report an I/O's cost: the queue measures it.
 
@@ -40,7 +40,7 @@ pub struct RealDevice {
     memory: Memory,
     pattern: Memory,
     chance: Chance,
-    /// By slot.
+    /// Tag of the command in each slot.
     tags: Vec<Option<Tag>>,
     under_way: u32,
     finished: Vec<Finished>,
@@ -54,8 +54,8 @@ impl std::fmt::Debug for RealDevice {
 }
 
 impl RealDevice {
-    /// Opens a file or block device, and tells what one should know of how. `seed` makes the
-    /// pattern of what is written.
+    /// Opens a file or block device; returns notes on how it was opened. `seed` determines the
+    /// pattern that is written.
     ///
     /// # Errors
     /// [`OpenError`]: what was done and what would be right.
@@ -121,7 +121,7 @@ impl RealDevice {
         self.backend.describe()
     }
 
-    /// What the file can do.
+    /// What the file supports.
     #[must_use]
     pub fn file(&self) -> FileFacts {
         self.backend.file(0)

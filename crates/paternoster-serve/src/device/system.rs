@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System: the system calls on paths, and on files before they are served, behind one seam.
+//! System: the system calls on paths, and on files before they are served, as one trait.
 //!
 //! ```text
 //! identity ─stat─┐
@@ -120,17 +120,17 @@ impl System {
         System(files)
     }
 
-    /// As [`FileSystem::stat`].
+    /// Stats a path; see [`FileSystem::stat`].
     pub(super) fn stat(&self, path: &Path) -> io::Result<Stat> {
         self.0.stat(path)
     }
 
-    /// As [`FileSystem::open`].
+    /// Opens a path; see [`FileSystem::open`].
     pub(crate) fn open(&self, path: &Path, flags: OFlags) -> Result<Handle, Errno> {
         self.0.open(path, flags)
     }
 
-    /// As [`FileSystem::queue_attribute`].
+    /// Reads an attribute; see [`FileSystem::queue_attribute`].
     pub(super) fn queue_attribute(&self, number: u64, name: &str) -> u64 {
         self.0.queue_attribute(number, name)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One body of tests for all backends: what one of them does, each does.
+//! One body of tests for all backends: they must all behave alike.
 //!
 //! * `rig`: a backend with what it needs; `property`: random work compared with memory;
 //!   `particular`: what only some of them do.

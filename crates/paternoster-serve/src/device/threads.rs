@@ -41,7 +41,7 @@ struct Task {
 
 #[derive(Default)]
 struct State {
-    /// Those of now: a job goes on with those of its beginning.
+    /// The present files: a job that has begun keeps the files of its beginning.
     files: Arc<Vec<File>>,
     waiting: VecDeque<Task>,
     ended: Vec<Finished>,

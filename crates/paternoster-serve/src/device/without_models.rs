@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models of devices, in a program that was built without them (feature `instruments`): a
-//! configuration that asks for one is refused.
+//! Stands in for models of devices in a program built without the feature `instruments`: a
+//! configuration that asks for a model is refused.
 
 use std::convert::Infallible;
 
@@ -11,14 +11,14 @@ use super::open::OpenError;
 const ABSENT: &str = "this program was built without models of devices; build it with \
                       `--features instruments`, or with the default features";
 
-/// There is none.
+/// No model can exist.
 pub(super) type Description = Infallible;
 
 pub(super) fn find(name: &str) -> Result<Description, OpenError> {
     Err(OpenError::Model { name: name.to_owned(), why: ABSENT.to_owned() })
 }
 
-/// Why there are none.
+/// The message: this program was built without models.
 pub(crate) fn known() -> Result<Vec<&'static str>, &'static str> {
     Err(ABSENT)
 }

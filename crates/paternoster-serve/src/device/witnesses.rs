@@ -17,8 +17,8 @@
 //! other, and of durable writes where they have no description of their own.
 //!
 //! A write that bypasses the page cache waits for none: its errors are its own. But it is a
-//! witness: what was zeroed beside it may be in the page cache (`files::shares_errors`), and the
-//! kernel may tell the write that this was lost. Jobs that end at once have no witnesses.
+//! witness: zeroes written at the same time may be in the page cache (`files::shares_errors`), and
+//! the kernel may report their loss to this write. Jobs that end at once have no witnesses.
 //!
 //! Invariants: I1 a job is reported once; I2 a job that has failed is reported at once; I3 no job
 //! is kept once the jobs that were under way at its end have ended.
@@ -64,7 +64,7 @@ struct Kept {
 /// Jobs under way that may get the errors of others.
 #[derive(Debug)]
 pub(super) struct Witnesses {
-    /// By slot.
+    /// Jobs under way, by slot.
     begun: Vec<Option<Job>>,
     next: u64,
     kept: Vec<Kept>,
@@ -74,7 +74,7 @@ pub(super) struct Witnesses {
 }
 
 impl Witnesses {
-    /// For slots below this.
+    /// The witnesses of a backend with this many slots.
     pub(super) fn new(depth: usize) -> Witnesses {
         Witnesses {
             begun: vec![None; depth],
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!((all.under_way, all.kept.len()), (0, 0));
     }
 
-    /// Does a write of another file, one that bypasses the cache, or one that is not durable wait
-    /// for nothing; and is a flush a witness of flushes, and of writes whose description it uses?
+    /// Do a write of another file, one that bypasses the cache, and one that is not durable wait
+    /// for nothing? Is a flush a witness of other flushes, and of writes by the same description?
     #[test]
     fn others_are_no_witnesses() {
         let mut all = Witnesses::new(8);
@@ -224,8 +224,8 @@ mod tests {
         assert_eq!(ends(&mut all, &[(4, 5)]), [(4, 5), (1, 5), (5, 5)]);
     }
 
-    /// Past the page cache, does a durable write wait for none, and do durable zeroes wait for the
-    /// write that may have been told of their loss?
+    /// If it bypasses the page cache, does a durable write wait for no other job, and do durable
+    /// zeroes wait for the write that may have got the error for their loss?
     #[test]
     fn zeroes_past_the_cache_have_witnesses() {
         let mut all = Witnesses::new(4);

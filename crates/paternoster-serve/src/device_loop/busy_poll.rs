@@ -47,7 +47,7 @@ const GAIN: u64 = 32;
 const PAUSE_LEAST: u32 = 64;
 const PAUSE_MOST: u32 = 4096;
 
-/// Whether to stay awake.
+/// Decides whether the loop looks for a while before it sleeps.
 #[derive(Debug)]
 pub(super) struct BusyPoll {
     possible: bool,
@@ -62,7 +62,7 @@ pub(super) struct BusyPoll {
     /// How many looks there were since this is measured, and how many found something.
     looked: u32,
     found: u32,
-    /// When the last wait began behind which a request came, and the requests until then.
+    /// When the last wait began that a request ended, and how many requests had come until then.
     last: Option<(Nanos, u64)>,
     /// Since when the loop has waited for the device.
     away: Option<Nanos>,
@@ -85,7 +85,7 @@ impl BusyPoll {
         }
     }
 
-    /// One that always looks.
+    /// A policy that always looks.
     #[cfg(test)]
     pub(super) const fn always() -> BusyPoll {
         BusyPoll { looks: true, left: u32::MAX, ..BusyPoll::new(2) }
@@ -183,8 +183,8 @@ mod tests {
     }
 
     /// Where the client waits for the loop's processor, does the loop look in trials alone? Of
-    /// 10,000 requests these are 16 behind each of 7 pauses: 64 + 128 + ... + 4096 = 8128, and 32
-    /// that are measured with each make 8352; the next one is behind 12,448.
+    /// 10,000 requests these are 16 after each of 7 pauses: 64 + 128 + ... + 4096 = 8128, and 32
+    /// that are measured with each make 8352; the next trial comes after 12,448.
     #[test]
     fn a_loop_whose_looks_are_vain_sleeps() {
         let looked =
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Where the client has a processor of its own, does the loop sleep before the first trial has
-    /// ended, and in trials, alone? These are 64 + 16 requests, then 16 behind each of 7 pauses.
+    /// ended, and in trials, alone? These are 64 + 16 requests, then 16 after each of 7 pauses.
     #[test]
     fn a_loop_whose_looks_find_something_looks() {
         let looked =
@@ -238,8 +238,8 @@ mod tests {
         assert_eq!(Requests::new(2).looked(10_000, think), 7 * 16);
     }
 
-    /// Is what the device takes left out of the time of a request? The client takes 10 us, or 25 if
-    /// it has to be woken, and the device a millisecond.
+    /// Is the device's time left out of the time of a request? The client takes 10 us, or 25 if it
+    /// has to be woken, and the device a millisecond.
     #[test]
     fn a_device_that_takes_time_does_not_count() {
         let mut busy_poll = BusyPoll::new(2);
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(Requests::new(1).looked(10_000, |looks, _| if looks { 1 } else { 1_000 }), 0);
     }
 
-    /// Are requests that came together counted by one, and rounds in which none came not at all?
+    /// Do requests that came together count as one, and rounds without a request not at all?
     #[test]
     fn the_time_is_that_of_a_request() {
         let mut busy_poll = BusyPoll::new(2);

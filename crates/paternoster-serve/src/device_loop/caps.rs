@@ -15,7 +15,7 @@
 //!
 //! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one fragment passes, plus,
 //! for each client without structured replies, the rest of a read whose first data were sent, since
-//! other replies wait behind that; I2 nothing but the burst is saved up while idle.
+//! other replies wait until it is sent; I2 nothing but the burst is saved up while idle.
 
 use paternoster_core::Nanos;
 
@@ -24,7 +24,7 @@ use crate::config;
 /// How far ahead of its rate a tenant may be.
 const BURST: Nanos = Nanos::from_millis(100);
 
-/// What a cap is charged for.
+/// What is charged to a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passing {
     /// A request that begins, of any kind.
@@ -42,12 +42,12 @@ pub(super) struct Cap {
 }
 
 impl Cap {
-    /// Nothing used so far.
+    /// A cap of which nothing is used yet.
     pub(super) const fn new(limits: config::Caps) -> Cap {
         Cap { limits, bytes_until: Nanos::ZERO, requests_until: Nanos::ZERO }
     }
 
-    /// Sets other limits. What was used under the old ones is forgotten.
+    /// Sets other limits. What was used under the old caps is forgotten.
     pub(super) fn limit(&mut self, limits: config::Caps) {
         if self.limits != limits {
             *self = Cap::new(limits);

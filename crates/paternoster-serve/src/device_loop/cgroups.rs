@@ -10,7 +10,7 @@
 //! A node comes with the first process of its cgroup, or of one below, and goes with the last.
 //! Weights are those found when the process was last looked up.
 //!
-//! Invariant: a cgroup's node is below that of the cgroup above it, or there is none.
+//! Invariant: a cgroup either has no node, or one below its parent cgroup's node.
 
 use paternoster_core::{Nanos, Observer};
 

@@ -25,7 +25,7 @@ const BURST: u64 = 128 << 10;
 /// How many commands are listed one by one.
 const TOLD: usize = 4;
 
-/// What became of a command.
+/// What happened to a command that was given to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given {
     /// The device has it.
@@ -55,7 +55,7 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    /// None yet.
+    /// No command is under way yet.
     pub(super) fn new(lender: Lender, facts: &DeviceFacts) -> Commands {
         Commands {
             at_once: lender.backend().does_at_once(),
@@ -84,12 +84,12 @@ impl Commands {
         self.lender.has_surveyed()
     }
 
-    /// How many are under way.
+    /// Number of commands under way.
     pub(super) const fn len(&self) -> u32 {
         self.count
     }
 
-    /// Whether none is.
+    /// Whether no command is under way.
     pub(super) const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -142,8 +142,8 @@ impl Commands {
         self.lender.reap(now)
     }
 
-    /// The next command that has ended, and its errno; its memory is returned. No tag: the device
-    /// has said so twice.
+    /// The next command that has ended, and its errno; its memory is returned. Without a tag: the
+    /// device has reported this end twice.
     pub(super) fn ended(&mut self) -> Option<(Option<Tag>, i32)> {
         let Finished { slot, error } = self.lender.ended(&mut self.loans)?;
         let tag = self.tags[slot as usize].take();

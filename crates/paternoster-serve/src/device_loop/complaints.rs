@@ -49,7 +49,7 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    /// None yet, of this device.
+    /// No complaints yet about this device.
     pub(super) fn new(device: &str) -> Complaints {
         let device = device.to_owned();
         Complaints { device, windows: BTreeMap::new(), count: BTreeMap::new(), last: None }
@@ -66,7 +66,7 @@ impl Complaints {
         is_told
     }
 
-    /// What was counted in windows that are over by `now`, or in all of them.
+    /// The counts of the windows that are over by `now`, or of all windows.
     fn counted(&mut self, now: Nanos, all: bool) -> Vec<(Option<Pair>, u64)> {
         let mut told = Vec::new();
         self.windows.retain(|&pair, window| {
@@ -171,7 +171,7 @@ mod tests {
     fn pairs_are_bounded() {
         let mut complaints = Complaints::new("dev");
         let told = (0..300).filter(|&place| complaints.add(Nanos::ZERO, (place, 5))).count();
-        // And one for all others.
+        // One more window for all others.
         assert_eq!((told, complaints.windows.len()), (256, 257));
         assert!(!complaints.add(Nanos::ZERO, (0, 28)), "it would be the 257th");
         assert_eq!(complaints.counted(PERIOD, false), [(None, 45)]);

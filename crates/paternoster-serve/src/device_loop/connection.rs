@@ -9,9 +9,9 @@
 //! the client's own writes stop. That is the only back-pressure, and no other client is slowed by
 //! it.
 //!
-//! Invariants: I1 `memory` is the bytes of the blocks of its fragments and answers; I2 `ios` counts
-//! its I/Os; I3 a closed connection stays, without a wire, until its last I/O has ended; I4 at most
-//! [`SAID`] bytes of answers, and one more for each I/O, wait to be sent.
+//! Invariants: I1 `memory` is the bytes of the blocks that its fragments and answers hold; I2 `ios`
+//! counts its I/Os; I3 a closed connection stays, without a wire, until its last I/O has ended; I4
+//! at most [`SAID`] bytes of answers wait to be sent, and one more answer for each I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,14 +45,14 @@ pub(super) enum Receiving {
     Header,
     /// The payload of this I/O; the fragment that is being filled.
     Payload {
-        /// Of which I/O.
+        /// The I/O that is read.
         io: u32,
         /// Which fragment is being filled, if one could be made.
         fragment: Option<u32>,
     },
     /// An I/O without payload, not all of whose fragments have been made.
     Splitting {
-        /// Which.
+        /// The I/O whose payload is read.
         io: u32,
     },
     /// Unwanted payload of a request that is refused after it: a client that is still sending does
@@ -102,7 +102,7 @@ impl Pace {
         *self = Pace { since: self.since.map(|_| now), moved: 0 };
     }
 
-    /// Nothing is owed.
+    /// Notes that nothing is owed any more.
     pub(super) fn paid(&mut self) {
         *self = Pace::default();
     }
@@ -123,12 +123,12 @@ impl Pace {
 pub(super) struct Process {
     /// The caller; `None`: all unknown callers.
     pub caller: Option<Arc<Caller>>,
-    /// Its last call.
+    /// When its last call came.
     pub used: Nanos,
 }
 
 impl Process {
-    /// Its caller's ionice priority.
+    /// Priority by the caller's ionice.
     pub(super) fn priority(&self) -> Priority {
         self.caller.as_ref().map_or_else(Priority::default, |caller| caller.priority)
     }
@@ -137,7 +137,7 @@ impl Process {
 /// Why a connection is not read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocked {
-    /// It is read from.
+    /// Not blocked: it is read from.
     No,
     /// No memory, fragment or I/O is free.
     Room,
@@ -151,11 +151,11 @@ pub(super) enum Blocked {
     Queue,
     /// Its tenant, or a group above, is above its cap until then.
     Cap(Nanos),
-    /// Its fragments must end first.
+    /// Its own fragments must end first.
     Own,
     /// Too many of its changes wait for others of their blocks.
     Changes,
-    /// Its answers must be sent first.
+    /// Its unsent answers must be sent first.
     Unsent,
     /// It moves to another tenant first, when nothing of it is under way.
     Moving,
@@ -168,7 +168,7 @@ pub(super) struct Connection {
     pub id: u64,
     /// The client, in words.
     pub peer: Peer,
-    /// What was agreed.
+    /// What client and server agreed on.
     pub negotiated: Negotiated,
     /// Index of its volume.
     pub place: u32,
@@ -176,17 +176,17 @@ pub(super) struct Connection {
     pub tenant: u32,
     /// See above.
     pub moves_to: Option<String>,
-    /// What rules look at; `None`: it is never moved.
+    /// The identity that rules are applied to; `None`: the connection is never moved.
     pub identity: Option<Identity>,
     /// Device time that it had before it moved, in nanoseconds.
     pub served_before: u64,
-    /// Its client in the queue.
+    /// The connection's client in the queue.
     pub client: ClientId,
     /// The process, if it makes calls (FUSE).
     pub process: Option<Process>,
     /// Its socket, or calls; `None` once it is closed.
     pub wire: Option<Wire>,
-    /// How far reading has got.
+    /// The state of reading.
     pub receiving: Receiving,
     /// Why it is not read from.
     pub blocked: Blocked,
@@ -208,7 +208,7 @@ pub(super) struct Connection {
     pub refusal: Option<(Request, Refusal)>,
     /// Its requests have large payloads: headers are read alone, payloads straight to their place.
     pub sends_much: bool,
-    /// I/Os, and those of them that are reads.
+    /// Number of I/Os, and how many of them are reads.
     pub ios: u32,
     /// See above.
     pub reads: u32,
@@ -224,7 +224,7 @@ pub(super) struct Connection {
     pub changes_waiting: u32,
     /// Fragments that the queue refused.
     pub refused: VecDeque<u32>,
-    /// What is to be sent.
+    /// Replies that are to be sent.
     pub out: Outbox,
     /// How fast it takes its answers, and sends its payload.
     pub takes: Pace,
@@ -234,7 +234,7 @@ pub(super) struct Connection {
     pub is_listed: bool,
     /// How often in a row there was no memory for it.
     pub hunger: u32,
-    /// What it got.
+    /// What the client got.
     pub figures: Figures,
     /// When it came.
     pub came: Nanos,
@@ -243,8 +243,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A client that has come, by number, with what was agreed; its wire, what was read from it,
-    /// and its seat. It is the root's, and of the first volume.
+    /// A new connection: its number, what was agreed, its wire, the bytes read from it, and its
+    /// seat. It is the root's, and of the first volume.
     pub(super) fn new(
         (id, peer, negotiated): (u64, Peer, Negotiated),
         (wire, input, seat): (Wire, Vec<u8>, Seat),

@@ -25,16 +25,16 @@ use crate::table::Table;
 #[derive(Debug)]
 pub(super) struct Connections {
     table: Table<Connection>,
-    /// By index of the queue's client.
+    /// Index of the connection for each client of the queue.
     by_client: Vec<u32>,
     /// Whose are read from next, and how much.
     pub turns: Turns,
     waiting: Waiting,
-    /// To be sent to.
+    /// Connections that have something to send.
     sending: Vec<u32>,
     /// The connection that was answered in the last round, if it was only one.
     told: Option<u32>,
-    /// That may be about to go.
+    /// Connections that may be about to close.
     leaving: Vec<u32>,
     /// That are to move to another tenant.
     movers: Vec<u32>,
@@ -92,7 +92,7 @@ impl Connections {
         (connection.client.index() == client).then_some(connection)
     }
 
-    /// All of them.
+    /// The numbers of all connections.
     pub(super) fn all(&self) -> Vec<u32> {
         self.table.which(|_| true)
     }
@@ -156,13 +156,13 @@ impl Connections {
         }
     }
 
-    /// What blocked one has gone.
+    /// Takes a connection off the waiting list: what blocked it is over.
     pub(super) fn unblock(&mut self, index: u32) {
         self.table.at_mut(index).blocked = Blocked::No;
         self.make_ready(index);
     }
 
-    /// As [`Connections::unblock`], if it is that which blocks it.
+    /// [`Connections::unblock`], if this is the reason why it is blocked.
     pub(super) fn unblock_if(&mut self, index: u32, is_it: impl Fn(Blocked) -> bool) {
         if is_it(self.table.at(index).blocked) {
             self.unblock(index);
@@ -250,7 +250,7 @@ impl Connections {
         }
     }
 
-    /// All are read from again.
+    /// Lets all connections be read from again.
     pub(super) fn go_on(&mut self, now: Nanos) {
         for index in self.all() {
             let connection = self.table.at_mut(index);
@@ -262,7 +262,7 @@ impl Connections {
         }
     }
 
-    /// One may be about to go.
+    /// Notes that a connection may be about to close.
     pub(super) fn leaves(&mut self, index: u32) {
         self.leaving.push(index);
     }
@@ -330,7 +330,7 @@ impl Connections {
 mod tests {
     use super::*;
 
-    /// Connections of these tenants, none of which has anything to be read.
+    /// Connections of these tenants, all without input.
     fn of(tenants: &[u32]) -> Connections {
         let mut connections = Connections::new(8, 64);
         for connection in Connection::some(tenants) {
@@ -368,8 +368,8 @@ mod tests {
         assert!(connections.turns.is_empty() && !connections.has_sending());
     }
 
-    /// Do two that wait for their tenant look again for each thing that it gets back, those that
-    /// wait for room for each that any does, and no others?
+    /// If one thing is given back, does one connection of that tenant look again, and one that
+    /// waits for room, and no others?
     #[test]
     fn who_waits_looks_again() {
         let mut connections = of(&[1, 1, 1, 2]);

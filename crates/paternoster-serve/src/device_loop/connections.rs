@@ -175,7 +175,7 @@ impl DeviceLoop {
         self.take_in(newcomer, standing, Some(priority), Some(process))
     }
 
-    /// Removes a process: its wire ends behind the calls that it has made.
+    /// Removes a process: its wire ends after the calls that it has made.
     pub(super) fn send_away(&mut self, index: u32) {
         self.processes.forget(index);
         let connection = self.connections.at_mut(index);
@@ -186,12 +186,12 @@ impl DeviceLoop {
         self.connections.make_ready(index);
     }
 
-    /// What connections are named by.
+    /// The volumes and tenants by which connections are named.
     pub(super) fn names(&self) -> Names<'_> {
         Names { device: &self.name, volumes: &self.volumes, tenants: &self.tenants }
     }
 
-    /// Counts a new client in its node.
+    /// Adds a new client to its tenant; returns the tenant's node.
     pub(super) fn enter(&mut self, standing: &Standing) -> u32 {
         let (now, recorded_queue) = (self.time.now, &mut self.recorded_queue);
         match standing {

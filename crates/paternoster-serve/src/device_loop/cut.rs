@@ -40,7 +40,7 @@ const AT_ONCE: u64 = 256 << 10;
 /// A question for holes costs as much as a read of this many bytes.
 const QUESTION: u64 = 64 << 10;
 
-/// What is there for a fragment.
+/// The room that there is for a fragment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Sectors that the queue takes at a time.

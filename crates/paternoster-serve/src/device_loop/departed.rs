@@ -30,7 +30,7 @@ struct Kept {
     figures: Figures,
 }
 
-/// What departed tenants got.
+/// The figures of tenants that have gone.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     /// The oldest first.
@@ -64,7 +64,7 @@ impl Departed {
         }
     }
 
-    /// A tenant of this name comes: returns what it got before.
+    /// A tenant of this name comes back: returns what it got before.
     pub(super) fn take(&mut self, name: &str) -> Option<Figures> {
         let place = self.kept.iter().position(|one| one.name == name)?;
         self.kept.remove(place).map(|one| one.figures)

@@ -253,7 +253,8 @@ fn gather(
         }
     }
     let (work, place) = found.expect("a command carries bios");
-    // Merged: durable if one of them wants it. The queue says so in the command's flags.
+    // A merged command is durable if one of its bios asks for it: the queue sets the command's
+    // flags so.
     let work = match work {
         Work::Write { .. } => {
             Work::Write { fua: command.flags.contains(paternoster_core::Flags::FUA) }

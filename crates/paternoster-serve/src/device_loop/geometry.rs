@@ -34,19 +34,19 @@ pub(crate) struct Place {
     pub name: String,
     /// File or block device.
     pub path: PathBuf,
-    /// For humans.
+    /// A description for people.
     pub description: String,
-    /// Which of the backend's files.
+    /// Number of its file within the backend.
     pub file: u16,
-    /// Its first byte within the file.
+    /// First byte within the file.
     pub start: u64,
     /// Bytes.
     pub size: u64,
     /// The sector at which the file begins on the line.
     pub base: u64,
-    /// It is read-only.
+    /// Writes are refused.
     pub readonly: bool,
-    /// What its file can do.
+    /// What its file supports.
     pub facts: FileFacts,
 }
 
@@ -66,7 +66,7 @@ impl Place {
         (sector - self.base) * 512
     }
 
-    /// Its facts for clients.
+    /// What clients are told of the export.
     pub(super) fn export_facts(&self, facts: &DeviceFacts) -> ExportFacts {
         ExportFacts {
             name: self.name.clone(),
@@ -110,7 +110,7 @@ pub(super) fn lay_out(
 pub struct Line {
     files: Vec<(PathBuf, u64)>,
     end: u64,
-    /// Where their names are.
+    /// The system in which the files are.
     system: System,
 }
 

@@ -14,7 +14,7 @@ type Ask = dyn Fn(Order) -> Answer + Send + Sync;
 pub struct DeviceLoopHandle {
     /// The device's name.
     pub device: String,
-    /// Its volumes' names.
+    /// Names of the loop's volumes.
     volumes: Arc<Mutex<Vec<String>>>,
     ask: Arc<Ask>,
 }

@@ -75,20 +75,20 @@ pub(crate) enum Verdict {
 pub(crate) struct Leave {
     /// How long what is under way may take.
     pub patience: Nanos,
-    /// Its deadline, once known.
+    /// When it must be done, once known.
     pub by: Option<Nanos>,
-    /// Where they go.
+    /// Where the loop's state is sent.
     pub answer: Sender<Result<Leaving, String>>,
     /// The verdict, awaited after the answer. If it never comes it is [`Verdict::Resume`].
     pub verdict: Receiver<Verdict>,
 }
 
-/// What a loop gives away.
+/// What a loop hands over.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub connections: Vec<LeavingConnection>,
     pub tenants: Vec<TenantState>,
-    /// Those that must reconnect: under TLS, and processes.
+    /// Connections that must reconnect: those under TLS, and processes.
     pub stay: [u32; 2],
 }
 
@@ -109,9 +109,9 @@ pub(crate) struct Resumed {
 pub(super) struct Handover {
     /// Another process asks for the loop's connections.
     leave: Option<Leave>,
-    /// It has them.
+    /// Whether the other process has them.
     has_left: bool,
-    /// Files with a failed flush, as it was told.
+    /// Files with a failed flush, as reported to the other process.
     told_lost: KnownLosses,
 }
 
@@ -127,7 +127,8 @@ impl Handover {
         self.has_left
     }
 
-    /// What is told of the files: until they are given, no other flush may fail.
+    /// The losses that are reported with the files: until these are handed over, no further flush
+    /// may fail.
     pub(super) fn tells(&mut self, files: &[Giving]) {
         self.told_lost = KnownLosses::told(files);
     }
@@ -145,7 +146,7 @@ impl Handover {
         Ok(())
     }
 
-    /// Whether a flush has failed since the files were told of.
+    /// Whether a flush has failed since the files were reported.
     pub(super) fn has_lost(&self, files: &[Giving]) -> bool {
         !self.told_lost.are_all(files)
     }
@@ -195,7 +196,7 @@ pub(super) fn is_quiet(
         && !connections.iter().any(|(_, connection)| changes(connection))
 }
 
-/// What is given away of connections.
+/// The state of all connections, for the other process.
 pub(super) fn leaving(requests: &Requests, connections: &Connections) -> Result<Leaving, String> {
     let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
     for (_, connection) in connections.iter() {

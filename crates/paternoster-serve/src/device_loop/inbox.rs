@@ -51,7 +51,7 @@ pub struct Inbox<T> {
     bell: Arc<Bell>,
 }
 
-/// What is said of a loop that has not answered: it has ended, or it takes too long.
+/// The message about a loop that has not answered: it has ended, or it takes too long.
 pub(crate) fn unanswered(why: RecvTimeoutError, patience: Duration) -> String {
     match why {
         RecvTimeoutError::Timeout => format!("no answer within {} s", patience.as_secs()),
@@ -59,7 +59,7 @@ pub(crate) fn unanswered(why: RecvTimeoutError, patience: Duration) -> String {
     }
 }
 
-/// A slot and the inbox behind it, whose owner sleeps.
+/// A slot in front of an inbox, whose owner sleeps.
 ///
 /// # Errors
 /// No more file descriptors.

@@ -22,9 +22,9 @@ use crate::nbd::transmission::{Kind, Request};
 /// A request of a client, taken and not yet answered.
 #[derive(Debug)]
 pub(super) struct Io {
-    /// Whose.
+    /// The connection that sent it.
     pub connection: u32,
-    /// What the client said.
+    /// The request as the client sent it.
     pub request: Request,
     /// When it was read.
     pub arrived: Nanos,
@@ -59,14 +59,14 @@ impl Io {
     }
 }
 
-/// What a fragment is doing.
+/// The stage of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Its payload is being read.
+    /// Its payload is being received.
     Filling,
     /// It could not be given to the queue yet.
     Refused,
-    /// It waits for other changes of its blocks.
+    /// It waits for other changes of the same blocks.
     Excluded,
     /// The queue has it.
     Queued,
@@ -77,13 +77,13 @@ pub(super) enum Step {
 /// A piece of an I/O: one bio.
 #[derive(Debug)]
 pub(super) struct Fragment {
-    /// Whose.
+    /// The I/O that it is a part of.
     pub io: u32,
-    /// What is done.
+    /// The operation.
     pub work: Work,
-    /// First byte of the volume, as the client said it.
+    /// First byte within the volume, as in the client's request.
     pub offset: u64,
-    /// Bytes of it.
+    /// Length in bytes.
     pub length: u32,
     /// First byte of the volume, rounded down to a block.
     pub start: u64,
@@ -98,13 +98,13 @@ pub(super) struct Fragment {
     pub edges: Option<Block>,
     /// Bytes of payload that have come.
     pub filled: u32,
-    /// What it is doing.
+    /// Its stage.
     pub step: Step,
     /// Its blocks are read first, because it begins or ends within one.
     pub reads_first: bool,
     /// What a question for holes has found.
     pub runs: Vec<Extent>,
-    /// To withdraw it.
+    /// The queue's ticket, with which it can be withdrawn.
     pub ticket: Option<Ticket>,
 }
 

@@ -20,14 +20,14 @@ use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::log::Entry;
 
-/// What connections are named by.
+/// The volumes and tenants by which connections are named in the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Names<'a> {
     /// The device.
     pub device: &'a str,
-    /// Its volumes.
+    /// The loop's volumes.
     pub volumes: &'a Volumes,
-    /// Its tenants.
+    /// The loop's tenants.
     pub tenants: &'a Tenants,
 }
 

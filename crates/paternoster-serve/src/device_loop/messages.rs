@@ -36,19 +36,20 @@ pub enum Message {
 pub struct Newcomer {
     /// Its socket, which does not block.
     pub wire: Wire,
-    /// What was agreed.
+    /// What client and server agreed on.
     pub negotiated: Negotiated,
     /// Numbers connections since the start of the server, below 2^32.
     pub id: u64,
     /// The client, in words.
     pub peer: Peer,
-    /// Its process, if known.
+    /// Number of its process, if known.
     pub pid: u32,
     /// The name of its tenant, unless rules choose one by its identity.
     pub tenant: String,
     /// See there.
     pub identity: Option<Identity>,
-    /// What was read after its handshake, and what the server still has to send of it.
+    /// Bytes read after the handshake, and bytes of the handshake that the server still has to
+    /// send.
     pub input: Vec<u8>,
     /// See there.
     pub output: Vec<u8>,

@@ -275,7 +275,7 @@ impl DeviceLoop {
         found
     }
 
-    /// How long to sleep.
+    /// How long the loop may sleep.
     fn timeout(&self, now: Nanos, until: Option<Nanos>) -> Timespec {
         let busy = !self.connections.turns.is_empty()
             || self.connections.has_sending()

@@ -35,7 +35,7 @@ const fn line_of(what: Passing) -> usize {
     }
 }
 
-/// What the line is for.
+/// What the connections of a line wait for.
 const fn waits_for(line: usize) -> Passing {
     if line == 0 { Passing::Request } else { Passing::Data(0) }
 }
@@ -43,7 +43,7 @@ const fn waits_for(line: usize) -> Passing {
 /// Connections that wait for the same cap.
 #[derive(Debug, Default)]
 struct Line {
-    /// By number.
+    /// Index of the connection for each number.
     connections: BTreeMap<u64, u32>,
     /// When to look at it.
     until: Option<Nanos>,
@@ -54,7 +54,7 @@ struct Line {
 pub(super) struct Naps {
     /// Whether there is any cap.
     capped: bool,
-    /// By tenant.
+    /// The lines of each tenant.
     lines: Vec<[Line; LINES]>,
     /// When to look at which line of which tenant.
     due: BTreeSet<(Nanos, u32, usize)>,
@@ -66,7 +66,7 @@ pub(super) struct Naps {
 }
 
 impl Naps {
-    /// Of tenants with these caps.
+    /// Lines for tenants with these caps.
     pub(super) fn new(tenants: &Tenants) -> Naps {
         Naps { capped: has_caps(tenants), ..Naps::default() }
     }

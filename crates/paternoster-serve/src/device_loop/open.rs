@@ -65,13 +65,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Opened {
     /// To be run on a thread of its own.
     pub device_loop: DeviceLoop,
-    /// To speak to it.
+    /// For orders to the loop.
     pub handle: DeviceLoopHandle,
-    /// Where new clients are sent.
+    /// The inbox for new clients.
     pub slot: Slot<Message>,
-    /// Its volumes' facts for clients.
+    /// What clients are told of its volumes.
     pub exports: Vec<ExportFacts>,
-    /// Notes for the operator who started the server.
+    /// Notes for the user that started the server.
     pub notes: Vec<String>,
 }
 
@@ -229,8 +229,8 @@ pub(super) fn names_of(device: &config::Device) -> BTreeSet<String> {
     given.chain(DEFAULTS).map(str::to_owned).collect()
 }
 
-/// Names and values of all settable attributes of this device's queue, as it is when opened. Those
-/// that cannot be set are counters.
+/// Names and values of all settable attributes of this device's queue, as it is when opened.
+/// Attributes that cannot be set are counters.
 ///
 /// # Errors
 /// The attributes that are refused.

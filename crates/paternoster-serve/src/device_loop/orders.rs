@@ -198,7 +198,7 @@ impl DeviceLoop {
             self.requests.fragments().is_empty(),
         );
         for place in self.volumes.take_out(going, self.time.now + self.settings.drain_timeout) {
-            // Those that have nothing under way go at once.
+            // Connections with nothing under way close at once.
             let of_it = self.connections.which(|connection| connection.place == place);
             of_it.into_iter().for_each(|index| self.leave_when_idle(index));
         }

@@ -15,12 +15,12 @@
 //! What waits behind an open read must not keep it from ending: the read needs memory for its
 //! fragments, and what waits may hold memory of its connection. Therefore a read opens only when no
 //! earlier read of the connection is under way, and a later one does not begin before it has all
-//! its fragments: while it needs memory nothing with data waits behind it. If its first fragment
+//! its fragments: while it needs memory, no reply with data waits for it. If its first fragment
 //! comes earlier, it is *held*.
 //!
 //! Invariants: I1 the bytes in the queue are whole replies, but for one open read at their end;
-//! I2 something is behind only while a read is open; I3 `said` is the bytes of all headers and
-//! texts here, each with its segment.
+//! I2 a reply waits only while a read is open; I3 `said` counts the bytes of all headers and texts
+//!    here, each with its segment.
 //!
 //! Source: `doc/proto.md` of NBD, "Simple reply message".
 
@@ -94,7 +94,7 @@ pub(super) struct Outbox {
     said: usize,
     /// Bytes of data that the open read still owes; 0: none is open.
     owed: u64,
-    /// What waits until it owes nothing.
+    /// Replies that wait until the open read is sent.
     behind: VecDeque<Segment>,
     held: Option<Held>,
 }
@@ -104,8 +104,8 @@ pub(super) struct Outbox {
 pub(super) struct OutOfPlace(pub Block);
 
 impl Outbox {
-    /// What another process had to send: what goes now, bytes that an open read still owes, and
-    /// what waits behind that.
+    /// What another process had to send: the bytes that go now, how many an open read still owes,
+    /// and the replies that wait for that read.
     pub(super) fn taken(now: Vec<u8>, owed: u64, behind: Vec<u8>) -> Outbox {
         let said = now.len() + behind.len();
         let segment = |text: Vec<u8>| (!text.is_empty()).then_some(Segment::Text(text));
@@ -179,7 +179,7 @@ impl Outbox {
     /// More data of the open read.
     ///
     /// # Errors
-    /// It does not owe that much.
+    /// The open read does not owe that much.
     pub(super) fn go_on(&mut self, data: Data) -> Result<(), OutOfPlace> {
         let Some(owed) = self.owed.checked_sub(data.length as u64) else {
             return Err(OutOfPlace(data.block));

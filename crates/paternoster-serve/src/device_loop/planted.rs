@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planted: bugs that the server had, or might have, put back by tests that have to find them.
 //!
-//! Each is a line at its place, which asks for this thread's choice; none of it is in the program.
+//! Each bug is a line at its place, which asks whether this thread has chosen it; the built program
+//! has none of them.
 
 use std::cell::Cell;
 
@@ -32,7 +33,7 @@ pub(crate) enum Bug {
     TrustsZeroes,
     /// The next flush repeats a failed sync, and believes its result.
     ForgetsLoss,
-    /// What is lost of a file is lost to one that has it open, and not to others.
+    /// A file's loss is noted for one volume that has it open, and not for the others.
     LosesAlone,
     /// The rest of a short read or write is not moved.
     BelievesShort,
@@ -44,13 +45,13 @@ pub(crate) enum Bug {
     LeavesAtOnce,
     /// A process that has handed over flushes at its end.
     WorksOn,
-    /// What was read behind a connection's last request stays counted.
+    /// Bytes read after a connection's last request stay counted.
     ForgetsRests,
     /// Heads of replies stay counted as unsent.
     KeepsHeads,
     /// Caps set by a reload do not apply.
     OverlooksCaps,
-    /// A refused reload leaves its rules behind.
+    /// A refused reload leaves its rules in force.
     KeepsRules,
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
-/// Whether they have it.
+/// Whether this thread has chosen the bug.
 pub(crate) fn has(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }

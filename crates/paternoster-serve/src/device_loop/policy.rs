@@ -21,7 +21,7 @@ use crate::config::DEFAULT_SCHEDULER;
 use crate::control::order::Answer;
 use crate::recorded_queue::RecordedQueue;
 
-/// The scheduler that was chosen, what was set of it, and those that have failed.
+/// The chosen scheduler, the attributes that were set, and the schedulers that have failed.
 #[derive(Debug)]
 pub(super) struct Policy {
     device: String,
@@ -59,7 +59,7 @@ impl Policy {
     ) -> bool {
         let Some(why) = queue.broken_law().map(str::to_owned) else { return false };
         let failed = queue.queue().elevator_name().to_owned();
-        // It is one of ours.
+        // One of our own schedulers.
         let _known = change(now, queue, DEFAULT_SCHEDULER);
         crate::log::tell(format_args!(
             "paternoster: device {}: the scheduler {failed} {why}: {DEFAULT_SCHEDULER} has taken \
@@ -83,8 +83,8 @@ impl Policy {
         Ok(json!({ "scheduler": name }))
     }
 
-    /// Sets an attribute by order, if a value is given; answers its value. `is_idle`: no request is
-    /// under way.
+    /// Carries out an order about an attribute: sets it if a value is given; returns its value.
+    /// `is_idle`: no request is under way.
     pub(super) fn order_attribute<O: Observer>(
         &mut self,
         now: Nanos,
@@ -170,7 +170,7 @@ pub(super) fn change<O: Observer>(
     Ok(())
 }
 
-/// All attributes, with what they mean.
+/// All attributes, with their meanings.
 pub(super) fn attributes<O: Observer>(queue: &RecordedQueue<O>) -> Value {
     let mut all = Vec::new();
     queue.queue().for_each_attribute(|name, attribute, value| {

@@ -44,7 +44,7 @@ pub(super) struct Poller {
     pub busy_poll: BusyPoll,
     /// Counts turns of the loop.
     pulse: Pulse,
-    /// How often it has looked.
+    /// Number of looks at the sockets.
     #[cfg(test)]
     looks: u64,
 }
@@ -118,7 +118,7 @@ impl Poller {
         !self.found.is_empty() || self.inbox.has_message()
     }
 
-    /// Waits for events, and finds those of all sockets that have one.
+    /// Waits for events, and collects those of all sockets.
     pub(super) fn look(&mut self, sockets: u32, timeout: &Timespec) {
         #[cfg(test)]
         {
@@ -177,7 +177,7 @@ impl Poller {
         self.pulse.turned();
     }
 
-    /// How often it has looked.
+    /// Number of looks at the sockets.
     #[cfg(test)]
     pub(super) const fn looks(&self) -> u64 {
         self.looks

@@ -93,12 +93,12 @@ impl Part {
 pub(super) struct Pool {
     all: u64,
     lent: u64,
-    /// By tenant.
+    /// The part of each tenant.
     parts: Vec<Part>,
 }
 
 impl Pool {
-    /// No tenant holds any.
+    /// A pool of which no tenant holds anything.
     pub(super) const fn new(all: u64) -> Pool {
         Pool { all, lent: 0, parts: Vec::new() }
     }
@@ -141,7 +141,7 @@ impl Pool {
         self.lent = self.lent - was_lent + is_lent;
     }
 
-    /// What a tenant holds.
+    /// How much a tenant holds.
     pub(super) fn held(&self, tenant: u32) -> u64 {
         self.parts.get(tenant as usize).map_or(0, |part| part.held)
     }
@@ -152,17 +152,17 @@ impl Pool {
         part.guaranteed.saturating_sub(part.held)
     }
 
-    /// What a tenant may still get.
+    /// How much more a tenant may get.
     pub(super) fn may_get(&self, tenant: u32) -> u64 {
         self.owed_to(tenant) + (self.all - self.guaranteed_in_all()).saturating_sub(self.lent)
     }
 
-    /// Whether a tenant may have one more. One that has none always may.
+    /// Whether a tenant may have one more. A tenant that holds none always may.
     pub(super) fn has_one_for(&self, tenant: u32) -> bool {
         self.held(tenant) == 0 || self.may_get(tenant) != 0
     }
 
-    /// What is lent.
+    /// How much is lent in all.
     #[cfg(test)]
     pub(super) const fn lent(&self) -> u64 {
         self.lent

@@ -35,14 +35,14 @@ const LINGER: Nanos = Nanos::from_secs(10);
 /// Numbers of these connections count from here: those of connections from 1.
 const FIRST_ID: u32 = 1 << 31;
 
-/// Which share a new client gets part of.
+/// The node whose share a new client uses.
 #[derive(Debug)]
 pub(super) enum Standing {
-    /// That of the tenant of this name, which is made if need be.
+    /// The tenant of this name, which is made if necessary.
     Tenant(String),
-    /// That of its caller's cgroup.
+    /// The node of the caller's cgroup.
     Cgroup(Arc<Caller>),
-    /// None: it competes with the tenants.
+    /// The root: the process competes with the tenants.
     Root,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct Processes {
     seats: Arc<AtomicU32>,
     most: u32,
     ids: u32,
-    /// By volume and the caller's address.
+    /// The connection of each caller, by volume and the caller's address.
     known: BTreeMap<(u32, usize), (u32, Arc<Caller>)>,
-    /// By volume.
+    /// The common connection of each volume.
     common: Vec<Option<u32>>,
 }
 
@@ -67,7 +67,7 @@ impl Processes {
         fuse.processes.saturating_add(u32::try_from(volumes).unwrap_or(0))
     }
 
-    /// No process yet.
+    /// No process is known yet.
     pub(super) fn new(config: &Config, exports: &[ExportFacts]) -> Processes {
         Processes {
             rules: config.rules.clone(),
@@ -107,16 +107,16 @@ fn is_same(one: &Caller, other: &Caller) -> bool {
         && one.cgroup == other.cgroup
 }
 
-/// Whose call it is.
+/// The connection that a call belongs to.
 #[derive(Debug)]
 pub(super) enum Lookup {
-    /// That of this connection.
+    /// A known process: this connection.
     Known(u32),
-    /// The same, and the weights of its cgroup have changed.
+    /// A known process, of whose cgroup the weights have changed.
     Weighs(u32),
-    /// That of no connection: there can be another one, with this share.
+    /// A new process: it can have a connection of its own, with this share.
     New(Standing),
-    /// There are as many connections as there can be: it is one of the common connection.
+    /// There are as many connections as there can be: it uses the common one.
     TooMany,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct QueueLimit {
     /// Mean time between two ends while the device was busy, times [`WINDOW`]; 0: unknown.
     interval: u64,
     last: Option<Nanos>,
-    /// By tenant: thousandths of the device.
+    /// Share of each tenant, in thousandths of the device.
     shares: Vec<u16>,
 }
 

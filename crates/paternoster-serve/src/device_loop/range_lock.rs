@@ -26,7 +26,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// How a range is locked.
+/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Shared,
@@ -51,16 +51,16 @@ struct Segment {
     /// Shared holders, or one exclusive holder.
     shared: u32,
     exclusive: bool,
-    /// By number.
+    /// Waiting locks by number.
     waiting: BTreeMap<u64, (u32, Mode)>,
 }
 
 /// The locks of a line of bytes, each named by a small number that its owner chooses.
 #[derive(Debug, Default)]
 pub(super) struct RangeLocks {
-    /// By first byte.
+    /// Segments by first byte.
     segments: BTreeMap<u64, Segment>,
-    /// By name.
+    /// Locks by number.
     locks: Vec<Option<Lock>>,
     /// Granted after a wait and not reported yet: name and number.
     granted: VecDeque<(u32, u64)>,

@@ -43,13 +43,13 @@ const LARGE: u32 = 64 << 10;
 const ESHUTDOWN: u32 = 108;
 const EOVERFLOW: u32 = 75;
 
-/// What reading needs to go on.
+/// What a connection needs to be read further.
 enum Need {
     /// More bytes.
     Bytes,
     /// Something else must happen first.
     Patience,
-    /// Other tenants are served first.
+    /// Its turn is over: other tenants are served first.
     Turn,
 }
 
@@ -253,7 +253,7 @@ impl DeviceLoop {
             return false;
         }
         let tenant = connection.tenant;
-        // What it waits for is held by itself, or by others of its tenant.
+        // It waits for something that it holds itself, or that others of its tenant hold.
         let has_room =
             connection.ios < IOS && self.shared.queue_limit.has_room(self.tenants.at(tenant));
         if !has_room || !self.shared.has_io(tenant) {

@@ -33,18 +33,18 @@ pub struct Reload {
     pub config: Arc<Config>,
     /// See there.
     pub device: usize,
-    /// What is done.
+    /// The step.
     pub step: Step,
 }
 
-/// What is done.
+/// A step of a reload.
 #[derive(Debug)]
 pub enum Step {
     /// Changes nothing: answers what its queue is like, or why the configuration cannot be taken.
     Look {
         /// Files that are to come.
         files: Vec<NewFile>,
-        /// Where the answer goes.
+        /// Where the answer is sent.
         answer: Sender<Result<Seen, String>>,
     },
     /// Takes it. These are all attributes under its scheduler; those that cannot be set now come
@@ -55,22 +55,22 @@ pub enum Step {
 /// What is to be taken besides the configuration.
 #[derive(Debug, Default)]
 pub struct Take {
-    /// All attributes: names and values.
+    /// The attributes of the queue: names and values.
     pub attributes: Vec<(String, String)>,
-    /// Volumes that go, and then those that come.
+    /// Volumes that are removed, then those that are added.
     pub going: Vec<Going>,
     /// See there.
     pub coming: Vec<Coming>,
-    /// Where files are then.
+    /// Where files are after the reload.
     pub line: Line,
 }
 
-/// What came of it.
+/// The state after a reload that was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Keys of the device that could not be changed after all.
     pub later: Vec<String>,
-    /// Its volumes' facts for clients.
+    /// What clients are told of its volumes.
     pub exports: Vec<ExportFacts>,
 }
 
@@ -81,7 +81,7 @@ pub struct Seen {
     pub line: Line,
     /// The queue's device.
     pub facts: DeviceFacts,
-    /// Its limits.
+    /// Limits of the loop.
     pub limits: Limits,
 }
 

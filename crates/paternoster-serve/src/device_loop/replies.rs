@@ -29,7 +29,7 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// None yet.
+    /// No reply waits yet.
     pub(super) fn new() -> Replies {
         Replies { head: Vec::with_capacity(PAGE), unsent: 0 }
     }
@@ -40,7 +40,7 @@ impl Replies {
         self.unsent
     }
 
-    /// All that can be sent is.
+    /// Notes that all that can be sent has been sent.
     pub(super) const fn all_sent(&mut self) {
         self.unsent = 0;
     }

@@ -76,7 +76,7 @@ impl DeviceLoop {
         }
     }
 
-    /// All fragments have ended.
+    /// Ends an I/O all of whose fragments have ended.
     pub(super) fn end_io(&mut self, index: u32) {
         let io = self.requests.io_mut(index);
         let connection = io.connection;

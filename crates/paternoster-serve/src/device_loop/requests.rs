@@ -24,12 +24,12 @@ pub(super) struct Requests {
     changes: RangeLocks,
     /// Fragments that waited are being released.
     is_releasing: bool,
-    /// How many I/Os have begun.
+    /// Number of I/Os that have begun.
     begun: u64,
 }
 
 impl Requests {
-    /// At most so many.
+    /// Room for at most this many.
     pub(super) fn new(ios: u32, fragments: u32) -> Requests {
         Requests {
             ios: Table::new(ios),
@@ -40,12 +40,12 @@ impl Requests {
         }
     }
 
-    /// All I/Os.
+    /// The I/Os.
     pub(super) const fn ios(&self) -> &Table<Io> {
         &self.ios
     }
 
-    /// All fragments.
+    /// The fragments.
     pub(super) const fn fragments(&self) -> &Table<Fragment> {
         &self.fragments
     }
@@ -144,7 +144,7 @@ impl Requests {
     }
 
     /// Locks what a fragment changes, if it changes anything; returns whether it may go on.
-    /// Otherwise it waits for others of its blocks.
+    /// Otherwise it waits for other changes of the same blocks.
     pub(super) fn lock(&mut self, index: u32) -> bool {
         let fragment = self.fragments.at_mut(index);
         if !fragment.is_change() {
@@ -176,7 +176,7 @@ impl Requests {
         next
     }
 
-    /// What is locked.
+    /// The locks on ranges that are being changed.
     #[cfg(test)]
     pub(super) const fn changes(&self) -> &RangeLocks {
         &self.changes

@@ -122,7 +122,7 @@ pub(super) struct Rig {
     seats: Arc<AtomicU32>,
     pub(super) exports: Vec<crate::nbd::ExportFacts>,
     pub(super) config: Config,
-    /// Where a negotiation puts new clients.
+    /// The inbox into which a negotiation puts new clients.
     pub(super) messages: Slot<Message>,
 }
 
@@ -249,7 +249,7 @@ impl Client {
         self.send_flagged(0, kind, at, length, payload)
     }
 
-    /// As [`Client::send`], with flags.
+    /// Sends a request with flags; see [`Client::send`].
     pub(super) fn send_flagged(
         &mut self,
         flags: u16,

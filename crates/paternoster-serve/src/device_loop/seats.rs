@@ -95,7 +95,7 @@ pub struct Seat {
     taken: Arc<AtomicU32>,
     of: Option<(Counts, Origin)>,
     tenant: Option<(Tenants, String)>,
-    /// Another one that is given back with it.
+    /// Another seat, given back together with this one.
     beside: Option<Box<Seat>>,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Those of a configuration.
+    /// The settings of a configuration.
     pub(super) fn of(config: &config::Config) -> Settings {
         Settings {
             verbose: config.server.tells_requests(),

@@ -3,9 +3,9 @@
 //!
 //! A connection may have a quarter of the memory that its tenant could get if the connection had
 //! nothing: one that asks for much and takes no answers leaves three quarters to others of its
-//! tenant. A tenant that has nothing may always have one fragment; a connection that has nothing
-//! waits for others of its tenant. A payload gets memory in pieces: 64 KiB for the first, then
-//! twice as much after each one that has come.
+//! tenant. A tenant that holds nothing may always have one fragment; a connection that holds
+//! nothing waits for others of its tenant. A payload gets memory in pieces: 64 KiB for the first,
+//! then twice as much after each one that has come.
 //!
 //! Which connections wait for that, and which look again when something comes back, is in `waiting`
 //! and `connection_table`.
@@ -43,7 +43,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// This memory, of which one connection may have so much, and places for so many.
+    /// Shares this memory, of which a connection may have `most`, and this many places.
     pub(super) fn new(
         (arena, of_one): (Arena, u64),
         ios: u32,
@@ -73,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// Bytes in all, and those that are used.
+    /// Bytes of memory in all, and bytes in use.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.arena.length() as u64, self.arena.used() as u64 + self.rests)
     }
@@ -88,22 +88,22 @@ impl Shared {
         &mut self.arena
     }
 
-    /// Bytes that a connection may read ahead, beside what waits already.
+    /// Bytes that a connection may still read ahead, given what waits already.
     pub(super) fn ahead(&self) -> u64 {
         (self.arena.length() as u64 / RESTS).saturating_sub(self.rests)
     }
 
-    /// Bytes were read and are not understood yet.
+    /// Counts bytes that were read and are not parsed yet.
     pub(super) fn keeps(&mut self, rest: &[u8]) {
         self.rests += rest.len() as u64;
     }
 
-    /// They are read on, or dropped.
+    /// Takes bytes off the account that were parsed or dropped.
     pub(super) fn drops(&mut self, rest: &[u8]) {
         self.rests -= rest.len() as u64;
     }
 
-    /// A connection's memory has changed: its tenant's has, too.
+    /// A connection's memory has changed: updates its tenant's.
     pub(super) fn count(&mut self, connections: &mut Connections, index: u32) {
         let connection = connections.at_mut(index);
         let before = std::mem::replace(&mut connection.counted, connection.memory);

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! What a fragment is `cut` says. A write that begins or ends within a block reads the block first;
-//! meanwhile, later changes of that block wait for it, and it waits for earlier ones: also those of
-//! another volume that shares the file, if it is on the same device. (Another device has a loop of
-//! its own; another server does not know of these clients.)
+//! meanwhile later changes of that block wait for it, as it waits for earlier ones. That includes
+//! changes by another volume that shares the file, if it is on the same device. (Another device has
+//! a loop of its own; another server does not know of these clients.)
 //!
 //! Invariants: I1 two changes of one block are never in the queue together if one of them reads
 //! first; I2 fragments of an I/O are contiguous.

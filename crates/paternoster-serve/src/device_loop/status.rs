@@ -97,7 +97,7 @@ pub(super) fn with_names(tenants: &Tenants, connections: &Connections, words: &s
             Some(connection) => {
                 told += &format!("{}#{}", tenants.at(connection.tenant).name, connection.id);
             }
-            // One that has gone.
+            // A tenant that has gone.
             None => told += &format!("a client{}", if number.is_empty() { " " } else { "" }),
         }
         told += rest;

@@ -40,7 +40,7 @@ struct Line {
     fragments: VecDeque<u32>,
     /// When its next question is due, in nanoseconds of a thread that it would have to itself.
     due: u64,
-    /// Of [`WHOLE`].
+    /// The tenant's share, of [`WHOLE`].
     share: u64,
 }
 
@@ -55,7 +55,7 @@ struct Asked {
 /// The questions of a loop.
 #[derive(Debug, Default)]
 pub(super) struct Surveys {
-    /// By tenant.
+    /// The line of each tenant.
     lines: Vec<Line>,
     /// When the next of each tenant is due.
     order: BTreeSet<(u64, u32)>,

@@ -8,9 +8,9 @@
 //!       └─ tenant "disk0@uid1000" 100            (not configured: made when it first comes)
 //! ```
 //!
-//! A tenant is a group of the queue, so that all its connections share one weight. Configured ones
-//! are there from the start; one that a rule makes comes with its first connection and goes with
-//! its last, or once the queue has no request of it: a merged request may outlive its client. When
+//! A tenant is a group of the queue, so that all its connections share one weight. Configured
+//! tenants exist from the start. One that a rule makes exists from its first connection to its
+//! last, or until the queue has no request of it: a merged request may outlive its client. When
 //! there is no room for another, new clients share the root. Cgroups of processes are such nodes,
 //! too (`cgroups.rs`).
 //!
@@ -43,19 +43,19 @@ pub(super) const BUCKETS: usize = 30;
 /// A group or a tenant.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Its name; empty for the root.
+    /// The node's name; empty for the root.
     pub name: String,
     /// The node above.
     pub parent: u32,
-    /// It is a group of tenants.
+    /// Whether it is a group of tenants.
     pub is_group: bool,
-    /// It is not configured.
+    /// Whether the configuration does not name it.
     pub is_stranger: bool,
     /// No name refers to it any more: it goes when it is empty.
     pub is_gone: bool,
     /// The queue's group.
     pub group: GroupId,
-    /// As configured or ordered.
+    /// The weight, as configured or ordered.
     pub weight: u32,
     /// The weight that the elevator uses.
     pub effective: u32,
@@ -129,7 +129,7 @@ pub(super) struct Tenants {
     linger: bool,
     /// Places of nodes that have gone, and whose tables by place are not empty yet.
     gone: Vec<u32>,
-    /// What departed tenants got.
+    /// The figures of tenants that have gone.
     pub departed: Departed,
 }
 
@@ -234,7 +234,7 @@ impl Tenants {
         self.nodes.get_mut(place as usize)?.as_mut()
     }
 
-    /// By name.
+    /// Finds a node by its name.
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         self.iter()
             .find(|(place, node)| *place != ROOT && node.name == name && !node.is_gone)
@@ -244,7 +244,7 @@ impl Tenants {
     /// By name, of this device.
     ///
     /// # Errors
-    /// There is none, in words.
+    /// The message that there is no such tenant.
     pub(super) fn find_or_say(&self, name: &str, device: &str) -> Result<u32, String> {
         self.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.present().map(|(_, node)| node.name.as_str()).collect();
@@ -253,12 +253,12 @@ impl Tenants {
         })
     }
 
-    /// Those that a name refers to.
+    /// The nodes that have a name, with their numbers.
     pub(super) fn present(&self) -> impl Iterator<Item = (u32, &Node)> {
         self.iter().skip(1).filter(|(_, node)| !node.is_gone)
     }
 
-    /// All, the root first.
+    /// All nodes, the root first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
         (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
     }
@@ -286,7 +286,7 @@ impl Tenants {
         ROOT
     }
 
-    /// One of its connections has gone, with all its requests.
+    /// One of its connections has closed, with all its requests ended.
     pub(super) fn leave<O: Observer>(
         &mut self,
         now: Nanos,

@@ -14,7 +14,7 @@ pub(super) const TICK: Nanos = Nanos::from_millis(250);
 /// See above.
 #[derive(Debug)]
 pub(super) struct Time {
-    /// What it looks at.
+    /// The clock that is read.
     pub clock: Clock,
     /// The time of the last look.
     pub now: Nanos,

@@ -49,7 +49,7 @@ struct Line {
 /// Whose connections are read from, and for how many steps.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// By tenant.
+    /// Share of each tenant.
     shares: Vec<u64>,
     /// See there.
     lines: Vec<Line>,
@@ -65,7 +65,7 @@ pub(super) struct Turns {
 #[derive(Debug)]
 pub(super) struct Round {
     tenants: usize,
-    /// Their shares together.
+    /// Sum of the shares.
     all: u128,
     is_alone: bool,
 }
@@ -106,7 +106,7 @@ impl Turns {
         self.take(steps_of(bytes));
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub(super) const fn heard(&self) -> u64 {
         self.heard
     }
@@ -157,7 +157,7 @@ impl Turns {
             let tenant = self.in_turn.pop_front()?;
             let steps = self.steps(tenant, round.all);
             let line = &mut self.lines[tenant as usize];
-            // One that has gone left its number.
+            // A tenant that has gone leaves its number to another.
             if std::mem::take(&mut line.is_in_turn) {
                 let owed = std::mem::take(&mut line.overdrawn);
                 self.left = if round.is_alone { steps } else { steps - owed };

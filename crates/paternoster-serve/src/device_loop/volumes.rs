@@ -8,8 +8,9 @@
 //!         ─▶ the backend gives its file back ─▶ a thread syncs it, closes it, lets its locks go
 //! ```
 //!
-//! One that goes and comes again before its connections have gone is there twice for a while; both
-//! have the same place on the line, so that changes of the same blocks exclude each other.
+//! A volume that is removed, and added again before its connections have closed, exists twice for a
+//! while; both have the same place on the line, so that changes of the same blocks exclude each
+//! other.
 //!
 //! Invariants: I1 a file is given back when no connection of its volume is left; I2 the locks of a
 //! file are held until it is closed.
@@ -31,20 +32,20 @@ use crate::nbd::ExportFacts;
 pub struct Coming {
     /// Where it is; its file has no number yet.
     pub(crate) place: Place,
-    /// Its file.
+    /// The volume's file.
     pub(crate) file: NewFile,
 }
 
 /// A volume that goes.
 #[derive(Debug)]
 pub struct Going {
-    /// Its name.
+    /// The volume's name.
     pub(crate) name: String,
     /// What no other volume may claim until its file is closed.
     pub(crate) held: Vec<Claim>,
 }
 
-/// What closes files.
+/// Runs what closes files, on a thread that may block.
 pub(super) type Closer = fn(Box<dyn FnOnce() + Send>);
 
 /// A thread of its own: closing may wait for the disk.
@@ -90,7 +91,7 @@ pub(super) struct Volumes {
     ending: usize,
     /// Where the next file begins on the line.
     line_end: u64,
-    /// Where names and files are.
+    /// The system in which the files are.
     system: System,
     /// What closes files of volumes that have gone.
     closer: Closer,
@@ -111,7 +112,7 @@ impl Volumes {
         }
     }
 
-    /// Where a volume is.
+    /// The place of a volume.
     #[inline]
     pub(super) fn at(&self, place: u32) -> &Place {
         &self.places[place as usize]
@@ -120,7 +121,7 @@ impl Volumes {
     /// The place of the present volume of this name.
     ///
     /// # Errors
-    /// There is none, in words.
+    /// The message that there is no such volume.
     pub(super) fn find(&self, name: &str) -> Result<u32, String> {
         let found = (0..).zip(&self.places).zip(&self.drained);
         found
@@ -143,12 +144,12 @@ impl Volumes {
         self.present().map(|(place, _)| place)
     }
 
-    /// Their facts for clients.
+    /// What clients are told of the volumes.
     pub(super) fn exports(&self, facts: &DeviceFacts) -> Vec<ExportFacts> {
         self.present().map(|(place, _)| place.export_facts(facts)).collect()
     }
 
-    /// Their lines in a snapshot.
+    /// The volumes' lines in a snapshot.
     pub(super) fn lines(&self) -> Vec<VolumeLine> {
         let line = |(place, draining): (&Place, &Draining)| VolumeLine {
             name: place.name.clone(),
@@ -159,7 +160,7 @@ impl Volumes {
         self.present().map(line).collect()
     }
 
-    /// Where files are on the line.
+    /// Where files are on the device's line.
     pub(super) fn line(&self) -> Line {
         let all = self.places.iter().zip(&self.drained);
         let open = all.filter(|(_, draining)| !draining.is_gone).map(|(place, _)| place);
@@ -206,7 +207,7 @@ impl Volumes {
         self.drained[place as usize].ends.is_some()
     }
 
-    /// How many were, and have.
+    /// Number of volumes that are being removed.
     pub(super) const fn ending(&self) -> usize {
         self.ending
     }

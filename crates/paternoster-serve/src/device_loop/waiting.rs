@@ -38,7 +38,7 @@ impl Waiting {
         self.by_tenant[place].push_back(index);
     }
 
-    /// So many things have come back.
+    /// Notes that this many things were given back.
     #[inline]
     pub(super) const fn freed(&mut self, things: usize) {
         self.freed += things;
@@ -103,7 +103,8 @@ mod tests {
         assert_eq!(waiting.tries(), 0, "none waits");
     }
 
-    /// Has each tenant a line of its own, which one that moves leaves, and which goes with it?
+    /// Does each tenant have a line of its own? Does a connection that moves to another tenant
+    /// leave it, and does the line go with its tenant?
     #[test]
     fn tenants_have_lines_of_their_own() {
         let mut waiting = Waiting::default();

@@ -14,15 +14,15 @@
 //! Invariants: I1 siblings above their floors keep the ratios of their weights; I2 shares reach the
 //! floors but for rounding, if these add up to at most 900 thousandths.
 
-/// What an elevator takes at most.
+/// The largest weight that an elevator takes.
 const MOST: u64 = 10_000;
 /// Weights that were changed are scaled up to about this, so that rounding is below a thousandth.
 const FINE: u64 = 1000;
 
-/// One of several siblings.
+/// A node among its siblings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sibling {
-    /// As configured or ordered.
+    /// The weight, as configured or ordered.
     pub weight: u32,
     /// Least part, in thousandths; 0: none.
     pub floor: u16,
@@ -50,7 +50,7 @@ pub(super) fn effective(siblings: &[Sibling]) -> Vec<u32> {
     scaled(siblings, &raised)
 }
 
-/// Weights of those that are not raised, floors of those that are.
+/// Weights of the siblings that are not raised to a floor, and the floors of those that are.
 fn totals(siblings: &[Sibling], raised: &[bool]) -> (u64, u64) {
     let (mut total, mut floors) = (0, 0);
     for (sibling, &is_raised) in siblings.iter().zip(raised) {

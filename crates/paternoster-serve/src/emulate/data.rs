@@ -36,7 +36,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// In memory.
+    /// Makes data that are kept in memory.
     pub(super) fn in_memory(size: u64) -> Result<Data, String> {
         let wrong = |error: io::Error| format!("no memory for the data: {error}");
         let made = memfd_create("paternoster-emulate", MemfdFlags::CLOEXEC);
@@ -45,7 +45,7 @@ impl Data {
         Ok(Data { file, limit: Some(free_memory() / 2), held: AtomicU64::new(0) })
     }
 
-    /// In a file.
+    /// Makes data that are kept in a file.
     pub(super) fn in_file(path: &Path, size: u64) -> Result<Data, String> {
         let wrong = |why: String| format!("{}: {why}", path.display());
         let opened =

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | read, write | Read, Write of the sectors that they touch |
 //! | fsync, fdatasync | Flush, if the model has a write cache; else nothing |
-//! | write with O_SYNC, O_DSYNC | with FUA, or a Flush behind it, if there is a write cache |
+//! | write with O_SYNC, O_DSYNC | with FUA, or a Flush after it, if there is a write cache |
 //! | fallocate: punch a hole | Discard |
 //! | fallocate: zero a range | Write of zeroes |
 //! | other modes of fallocate | EOPNOTSUPP |
@@ -41,7 +41,7 @@ use super::shared::{Answer, Shared};
 use crate::fuse::kernel::{LONG, agree, attributes, list};
 
 const FILE: INodeNo = INodeNo(2);
-/// One request's data.
+/// Largest request in bytes.
 pub(super) const BYTES_MAX: u32 = 1 << 20;
 /// Asynchronous requests (libaio, io_uring) at a time.
 const BACKGROUND: u16 = 4096;

@@ -45,7 +45,7 @@ pub fn typical_read(device: &Description) -> Nanos {
     times.get(times.len() / 2).copied().unwrap_or(Nanos::ZERO)
 }
 
-/// The expected precision of commands that take this long; `None`: none.
+/// The expected precision of commands that take this long; `None`: there is no forecast for them.
 #[must_use]
 pub fn expected(time: Nanos) -> Option<&'static str> {
     EXPECTED.iter().find(|(from, _)| time >= *from).map(|(_, text)| *text)

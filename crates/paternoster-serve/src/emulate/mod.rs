@@ -57,7 +57,7 @@ use crate::fuse::mount;
 const PATIENCE: Duration = Duration::from_secs(2);
 const SECTOR: u64 = 512;
 
-/// What is emulated, and where.
+/// What to emulate, and where.
 #[derive(Debug, Clone)]
 pub struct Emulated {
     /// The device.
@@ -86,7 +86,7 @@ pub struct Spread {
 pub struct Precision {
     /// Commands that were measured.
     pub commands: u64,
-    /// How long they should take.
+    /// How long the commands should take.
     pub set: Spread,
     /// How long they took, from the kernel's request to our answer.
     pub served: Spread,
@@ -104,9 +104,9 @@ pub struct Precision {
 pub struct KindPrecision {
     /// `read`, `write`, `discard` or `flush`.
     pub name: &'static str,
-    /// How many.
+    /// Number of commands.
     pub commands: u64,
-    /// How long they should take.
+    /// How long they should have taken.
     pub set: Spread,
     /// How long they took.
     pub served: Spread,
@@ -172,13 +172,13 @@ impl Emulation {
         &self.file
     }
 
-    /// Its bytes.
+    /// Size of the file in bytes.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// How its threads are run.
+    /// How its threads are scheduled.
     #[must_use]
     pub const fn urgency(&self) -> Urgency {
         self.urgency
@@ -263,7 +263,7 @@ pub fn abandon(mount: &Path) {
     let _as_good_as_it_gets = mount::unmount(mount, true);
 }
 
-/// How large the file is.
+/// Size of the emulated file.
 fn size(emulated: &Emulated) -> Result<u64, String> {
     let device = emulated.device.facts.capacity.saturating_mul(SECTOR);
     let size = emulated.size.unwrap_or(device);

@@ -42,17 +42,17 @@ const SECTOR: u64 = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
-    /// Also zeroing.
+    /// A write, or writing zeroes.
     Write,
     Discard,
     Flush,
 }
 
-/// What was asked.
+/// A request for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Io {
     pub(super) kind: Kind,
-    /// In bytes; a flush has none.
+    /// Offset in bytes; a flush has none.
     pub(super) offset: u64,
     /// At least 1, except of a flush.
     pub(super) length: u64,
@@ -60,7 +60,7 @@ pub(super) struct Io {
     pub(super) lasting: bool,
 }
 
-/// What has ended.
+/// A request that has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ended<T> {
     /// The caller's.
@@ -181,7 +181,7 @@ impl<T> ModelQueue<T> {
         }
     }
 
-    /// Gives the model what it takes.
+    /// Submits to the model as many requests as it takes.
     fn feed(&mut self, ended: &mut Vec<Ended<T>>) {
         while let (Some(&index), Some(&slot)) = (self.waiting.front(), self.free.last()) {
             let command = command(self.ios.at(index), slot, self.facts.max_sectors);
@@ -229,7 +229,7 @@ impl<T> ModelQueue<T> {
         }
         if held.then_flush && held.error == 0 {
             (held.op, held.next, held.end, held.then_flush) = (Op::Flush, 0, 1, false);
-            // It has waited its turn.
+            // The request's turn has come.
             return self.waiting.push_front(index);
         }
         let Held { token, kind, asked, error, .. } = self.ios.release(index);

@@ -39,7 +39,7 @@ struct ModelThread<'a> {
     buffer: Vec<u8>,
 }
 
-/// Closes the door behind a model thread.
+/// Closes the queue when its model thread ends, also by a panic.
 struct Closing<'a>(&'a Shared);
 
 impl Drop for Closing<'_> {
@@ -102,7 +102,7 @@ impl ModelThread<'_> {
     }
 }
 
-/// Says what has become of it.
+/// Reports how the thread ended.
 fn tell(answer: Answer, error: i32, shared: &Shared, buffer: &mut Vec<u8>) {
     let failed = (error != 0).then(|| Errno::from_i32(error));
     match (answer, failed) {

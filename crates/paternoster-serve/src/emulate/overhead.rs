@@ -65,7 +65,7 @@ impl Overhead {
         Overhead { base: base.min(MOST), per_kib }
     }
 
-    /// Of this I/O.
+    /// The overhead of this request.
     pub(super) fn of(self, io: Io) -> Nanos {
         match io.kind {
             Kind::Read | Kind::Write => self.base + Nanos((io.length >> 10) * self.per_kib),
@@ -73,9 +73,9 @@ impl Overhead {
         }
     }
 
-    /// Measures it at a file on a thread of its own, whose number it tells in `who`: this one is
-    /// answered at once. Where the thread cannot have descriptors of its own (a sandbox), nothing
-    /// is taken off.
+    /// Measures it with a file on a thread of its own, whose thread id it puts into `who`: this one
+    /// is answered at once. Where the thread cannot have descriptors of its own (in a sandbox),
+    /// nothing is taken off.
     ///
     /// # Errors
     /// The file cannot be read.

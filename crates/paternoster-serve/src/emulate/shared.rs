@@ -36,7 +36,7 @@ pub(super) struct Asked {
     pub(super) answer: Answer,
 }
 
-/// What both have.
+/// State that the file system and the model thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     began: Instant,
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) overhead: OnceLock<Overhead>,
     /// The thread that measures it, whose reads are answered at once; 0 if there is none.
     pub(super) measuring: AtomicU32,
-    /// Who is woken.
+    /// The thread that is woken.
     pub(super) model_thread: OnceLock<Thread>,
     asked: Mutex<Vec<Asked>>,
     rung: AtomicBool,
@@ -99,7 +99,7 @@ impl Shared {
         self.rung.load(Ordering::Acquire)
     }
 
-    /// Takes all that was asked.
+    /// Takes all requests that have arrived.
     pub(super) fn take(&self, into: &mut Vec<Asked>) {
         self.rung.store(false, Ordering::Release);
         into.append(&mut locked(&self.asked));

@@ -47,7 +47,7 @@ impl Stretch {
     }
 }
 
-/// One kind's times.
+/// Times of one kind of command.
 #[derive(Debug, Clone)]
 struct Times {
     set: Stretch,
@@ -96,7 +96,7 @@ impl Tally {
         times.served.add(ended.set + late);
     }
 
-    /// What it amounts to.
+    /// The summary of the precision.
     pub(super) fn precision(&self, overhead: Nanos) -> Precision {
         let mut all = Times::new();
         let mut kinds = Vec::new();

@@ -9,12 +9,12 @@
 //! A sleeping thread's timer may ring up to 50 us late, so that several can ring together; ours ask
 //! for 1 ns.
 
-/// How a thread is run.
+/// How a thread is scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
     /// Before everything that is not real time.
     RealTime,
-    /// As everything else.
+    /// As any other thread.
     Usual,
 }
 

@@ -21,7 +21,7 @@ use crate::nbd::transmission::Kind;
 /// What a process asked of a volume's file.
 #[derive(Debug)]
 pub struct Call {
-    /// Which of the loop's volumes.
+    /// Number of the volume within its loop.
     pub place: u32,
     /// The caller; `None`: unknown.
     pub caller: Option<Arc<Caller>>,
@@ -37,30 +37,30 @@ pub struct Call {
     pub length: u32,
     /// Data of a write.
     pub payload: Vec<u8>,
-    /// Where the answer goes.
+    /// Where the answer is sent.
     pub answer: Answer,
 }
 
-/// How a call is answered.
+/// The kernel's request that awaits an answer.
 #[derive(Debug)]
 pub enum Answer {
-    /// With data.
+    /// A read: answered with data.
     Data(ReplyData),
-    /// With this many bytes written.
+    /// A write of this many bytes.
     Written(ReplyWrite, u32),
-    /// That it was done.
+    /// An operation without data.
     Done(ReplyEmpty),
-    /// As one of several that have one answer.
+    /// A part of a request: several calls share its answer.
     Share(Arc<Shares>),
-    /// Not at all: no process waits.
+    /// None: no process waits.
     Nobody,
-    /// To a test.
+    /// A test waits for the answer.
     #[cfg(test)]
     Test(std::sync::mpsc::Sender<Result<Vec<u8>, i32>>),
 }
 
 impl Answer {
-    /// With data; nothing but for reads.
+    /// Answers with success; `data` are for reads alone.
     pub(crate) fn good(self, data: &[u8]) {
         match self {
             Answer::Data(reply) => reply.data(data),
@@ -73,7 +73,7 @@ impl Answer {
         }
     }
 
-    /// With an errno of Linux.
+    /// Answers with an errno of Linux.
     pub(crate) fn bad(self, errno: i32) {
         let error = Errno::from_i32(errno);
         match self {
@@ -88,7 +88,7 @@ impl Answer {
     }
 }
 
-/// One answer of several calls: given with the last of them, with the first error.
+/// The answer that several calls share: given when the last of them ends, with the first error.
 #[derive(Debug)]
 pub struct Shares {
     left: AtomicU32,

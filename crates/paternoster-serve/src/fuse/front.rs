@@ -56,17 +56,17 @@ const FIRST: u64 = 2;
 /// A volume as a file.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Its name in the folder.
+    /// The file's name in the folder.
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// Nothing may be written.
+    /// Writes are refused.
     pub readonly: bool,
     /// The clients that may open it.
     pub rights: Rights,
     /// Its number among the volumes of its loop.
     pub place: u32,
-    /// Where its loop takes calls.
+    /// The inbox of its loop, for calls.
     pub slot: Slot<Message>,
 }
 
@@ -136,8 +136,8 @@ impl Front {
         self.handles().get(&handle.0).map(Arc::clone)
     }
 
-    /// The caller: by the thread of the request, or who opened the file if the thread is no longer
-    /// known.
+    /// The caller: by the thread of the request, or the process that opened the file if the thread
+    /// is no longer known.
     fn caller(&self, request: &Request, handle: Option<&Handle>) -> Option<Arc<Caller>> {
         let callers = self.callers.as_ref()?;
         let mut callers = locked(callers);
@@ -146,13 +146,13 @@ impl Front {
             .or_else(|| handle.and_then(|handle| handle.caller.clone()))
     }
 
-    /// Who asks, as far as that is remembered; else who opened the file.
+    /// The caller as remembered; if it is not, the process that opened the file.
     fn known(&self, request: &Request, handle: Option<&Handle>) -> Option<Arc<Caller>> {
         let known = locked(self.callers.as_ref()?).known(request.pid(), request.uid());
         known.or_else(|| handle.and_then(|handle| handle.caller.clone()))
     }
 
-    /// Who asks for a change; closing the file will make it durable.
+    /// The caller of a change; closing the file will make it durable.
     fn writer(&self, request: &Request, handle: FileHandle) -> Option<Arc<Caller>> {
         let handle = self.handle(handle);
         if let Some(handle) = &handle {
@@ -175,14 +175,14 @@ impl Front {
         Some(attributes(inode, size, rights & everybody, self.since))
     }
 
-    /// Sends a call to its loop; if there is none any more its process learns that.
+    /// Sends a call to its loop; if the loop has ended the process gets an error.
     fn send(file: &File, call: Call) {
         if let Err(Message::Call(call)) = file.slot.put(Message::Call(call)) {
             call.answer.bad(libc::ESHUTDOWN);
         }
     }
 
-    /// Makes durable what was written, in the name of who asks.
+    /// Makes durable what was written, in the name of the caller.
     fn sync(
         &self,
         caller: Option<Arc<Caller>>,

@@ -6,7 +6,7 @@
 //! server ──fork──▶ helper              before Landlock, no_new_privs and the first thread
 //!    │ mount ─────▶ mount(2), or fusermount3 ──▶ /dev/fuse, open: it goes to the server
 //!    │ unmount ───▶ umount2(2), or fusermount3 -u
-//!    ✗ killed ────▶ what it has left behind, dead, is taken away; the helper ends
+//!    ✗ killed ────▶ its dead mount is taken away; the helper ends
 //! ```
 //!
 //! Landlock lets no process mount or unmount, and with no_new_privs a helper program has no rights:
@@ -15,10 +15,10 @@
 //! A record has a number, which its answer repeats: an answer that comes after its time is not
 //! taken for that of the next record.
 //!
-//! Invariants: I1 it mounts once, on the folder that it opened before it said that it is there, and
-//! unmounts what it has mounted (`place.rs`, with its gaps): nothing that it is told has a path;
-//! I2 it holds no file of the server but their channel; I3 it ends with the server, by whatever,
-//! and no signal to all processes of a terminal or a service ends it before.
+//! Invariants: I1 it mounts once, on the folder that it opened before its first message, and
+//! unmounts what it has mounted (`place.rs`, with its gaps); no message to it has a path; I2 it
+//! holds no file of the server except the channel; I3 it ends when the server ends, for whatever
+//! reason, and no signal to all processes of a terminal or a service ends it before.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -47,13 +47,14 @@ const END: Duration = Duration::from_secs(1);
 const MOUNT: u8 = 1;
 const UNMOUNT: u8 = 2;
 const DETACH: u8 = 3;
-/// What it answers: that it is there, that it has done it, the errno, or why in words.
+/// An answer of the helper: that it is ready, that the order was carried out, an errno, or the
+/// reason in words.
 const READY: u8 = 4;
 const DONE: u8 = 5;
 const ERRNO: u8 = 6;
 const WHY: u8 = 7;
 
-/// The number of what is said unasked, at the beginning.
+/// The number of the helper's first message, which answers no question.
 const FIRST: u64 = 0;
 /// Bytes of a number, with which each record begins.
 const NUMBER: usize = 8;
@@ -120,7 +121,7 @@ impl Helper {
     /// Unmounts; `detached`: also when a process is in it.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub(crate) fn unmount(&self, detached: bool) -> io::Result<()> {
         let asked = self.line.ask(if detached { DETACH } else { UNMOUNT }, PATIENCE);
         asked.map(drop).map_err(|error| match error.kind() {
@@ -175,7 +176,7 @@ fn numbered(mut payload: Vec<u8>) -> io::Result<(u64, Vec<u8>)> {
     Ok((number, payload.split_off(NUMBER)))
 }
 
-/// What it means to a server that its helper's end is closed.
+/// The error of a server whose helper has closed its end.
 fn has_ended(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
@@ -187,7 +188,7 @@ fn has_ended(error: io::Error) -> io::Error {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // It ends when it hears no more.
+        // The helper ends when its channel closes.
         let _gone = self.line.channel.stream().shutdown(Shutdown::Both);
         // An answer that came too late may have brought a file: open, it keeps a mount from dying.
         while self.line.channel.receive(Some(Instant::now())).is_ok() {}
@@ -245,7 +246,7 @@ fn close_all_but(its: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What the helper has in hand.
+/// The mount that the helper has made.
 struct Hand {
     /// The folder, or why there is none.
     place: Result<Place, String>,

@@ -11,10 +11,10 @@
 //! scheduled as those of any connection. Its share comes from its cgroups, its class and level from
 //! its ionice; the configuration's rules take precedence over both.
 //!
-//! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
-//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words; `helper`:
-//!   what mounts for a server in its sandbox, and `place`: on what folder, whatever its path means
-//!   later; `kernel`: what the kernel is told.
+//! * [`callers`]: which process a thread is of. [`call`]: what it asks, and the answer. `front`:
+//!   the files. `mounted`: the folder, from start to end; `mount`: what a mount needs, in words;
+//!   `helper`: what mounts for a server in its sandbox, and `place`: on what folder, whatever its
+//!   path means later; `kernel`: what the kernel is told.
 
 pub mod call;
 pub mod callers;

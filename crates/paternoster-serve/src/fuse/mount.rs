@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mount: whether a folder can be mounted on, said in words before it is tried; how; and the end.
 //!
-//! A file system whose process was killed stays in the table of mounts, and everybody who touches
-//! it gets "transport endpoint is not connected": such a one is taken away first. For who is in
-//! use at the end there is a last resort: to detach, after which the name is free and who still
-//! has the file open is told EIO.
+//! A file system whose process was killed stays in the table of mounts, and every use of it fails
+//! with "transport endpoint is not connected": such a mount is taken away first. A mount that is
+//! still in use at the end is detached, as a last resort: the name is free then, and a process that
+//! still has a file open gets EIO.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, OpenOptions};
@@ -37,7 +37,7 @@ pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
     folder.canonicalize().map_err(|error| wrong(folder, &error))
 }
 
-/// What it means that a folder cannot be looked at.
+/// The message for a folder that cannot be looked at.
 pub(super) fn wrong(folder: &Path, error: &io::Error) -> String {
     let shown = folder.display();
     match error.raw_os_error() {
@@ -51,7 +51,8 @@ pub(super) fn wrong(folder: &Path, error: &io::Error) -> String {
 /// Whether a server that was killed has left a mount behind.
 pub(super) fn is_dead(at: &Path) -> bool {
     // The kernel still answers from its cache what a dead mount's folder is; for what is in the
-    // folder it has to ask the server. One that dies meanwhile has the question aborted.
+    // folder it has to ask the server. If the server of the mount dies meanwhile, the kernel aborts
+    // the call.
     let dead = [Some(libc::ENOTCONN), Some(libc::ECONNABORTED)];
     fs::read_dir(at).is_err_and(|error| dead.contains(&error.raw_os_error()))
 }
@@ -91,7 +92,7 @@ fn in_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// How it is mounted: under this name, for us or for everybody.
+/// How it is mounted: under this name, for this user or for all users.
 pub(crate) fn options(name: &str, others: bool) -> Config {
     let mut options = Config::default();
     options.mount_options = vec![
@@ -107,7 +108,7 @@ pub(crate) fn options(name: &str, others: bool) -> Config {
     options
 }
 
-/// What a refused mount means.
+/// What a refused mount means, for the user.
 pub(crate) fn explain(folder: &Path, error: &io::Error, others: bool) -> String {
     let shown = folder.display();
     let said = error.to_string();
@@ -187,7 +188,7 @@ fn mount_by_helper(parent: &Path, name: &OsStr, others: bool) -> io::Result<Owne
 /// Unmounts; `detached`: also when it is in use.
 ///
 /// # Errors
-/// What the system said; EBUSY when it is in use.
+/// The system's error; EBUSY when it is in use.
 pub(crate) fn unmount(folder: &Path, detached: bool) -> io::Result<()> {
     let flags = if detached { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(folder, flags | UnmountFlags::NOFOLLOW) {
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
     use crate::host::private_folder::PrivateFolder;
 
-    /// Does who cannot mount learn what would be right?
+    /// Does a user that cannot mount learn what would be right?
     #[test]
     fn what_is_wrong_is_said() {
         let folder = PrivateFolder::new("paternoster-test").unwrap();
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_not_mounted_is_unmounted() {
         let folder = PrivateFolder::new("paternoster-test").unwrap();
-        // Who is not root asks the helper, which has its own opinion.
+        // A user other than root asks the helper, which decides for itself.
         if rustix::process::geteuid().is_root() {
             unmount(folder.path(), false).unwrap();
         }

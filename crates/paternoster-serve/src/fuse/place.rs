@@ -10,16 +10,18 @@
 //! The helper of a server that becomes another user stays root. If it went by path, that user could
 //! put a link in the place of the folder, or of one above it, and have root mount elsewhere.
 //!
-//! Where something is mounted on the folder at the start (a server that is to be taken over, or a
-//! dead one), the folder beneath cannot be opened; nor may what is there be held, since that keeps
-//! it from being unmounted. Then the folder that has the name in `parent` when it is mounted on
-//! counts: who can rename there may choose another one of that folder, and none elsewhere.
+//! If something is mounted on the folder at the start (by a server that is to be taken over, or a
+//! dead one), the folder beneath cannot be opened; and the mounted folder must not be held open
+//! either, since that would keep it from being unmounted. Then the folder that has the name in
+//! `parent` when it is mounted on counts: a user that can rename there may choose another folder in
+//! `parent`, and none elsewhere.
 //!
-//! Invariants: I1 what is mounted on has this name in this parent, is no link, and is the folder of
-//! the start if that was bare; I2 nothing is unmounted but what [`Place::mount`] has mounted, and
-//! dead ones before it. I2 has two gaps. To unmount only what is not in use, and for a user that is
-//! not root, there is a path alone: another mount that comes on top between look and call is taken
-//! for ours. And before Linux 6.8 the number of a mount that has gone can come again.
+//! Invariants: I1 the folder that is mounted on has this name in this parent, is no link, and is
+//! the folder of the start if nothing was mounted on that; I2 nothing is unmounted but what
+//! [`Place::mount`] has mounted, and dead mounts before it. I2 has two gaps. Unmounting only if it
+//! is not in use, and unmounting as a user other than root, works by path alone: another mount that
+//! is made on top between look and call is taken for ours. And before Linux 6.8 the number of a
+//! mount that has gone can come again.
 //!
 //! Source: open(2), `O_PATH`; statx(2), `STATX_MNT_ID`; umount(2); proc(5), `fd` and `mountinfo`.
 
@@ -83,7 +85,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Its full name at the start.
+    /// The folder's full path at the start.
     pub(crate) fn full(&self) -> &Path {
         &self.full
     }
@@ -125,7 +127,7 @@ impl Place {
     /// Unmounts that mount; `detached`: also when it is in use.
     ///
     /// # Errors
-    /// What the system said; EBUSY when it is in use, or another mount is on top of it.
+    /// The system's error; EBUSY when it is in use, or another mount is on top of it.
     pub(crate) fn unmount(&self, id: MountId, detached: bool) -> io::Result<()> {
         let there = self.look();
         let Some(there) = there.ok().filter(|there| id_of(there) == id) else {
@@ -153,7 +155,7 @@ impl Place {
             let entry = fs::read_dir(by_handle(&there)).and_then(|mut it| it.next().transpose());
             match entry.map_err(|error| error.raw_os_error()) {
                 Err(Some(libc::ENOTCONN)) => {
-                    // Nothing is left to be told.
+                    // Nothing is left to report.
                     let _still_there = self.detach(there);
                     return;
                 }
@@ -163,7 +165,7 @@ impl Place {
         }
     }
 
-    /// What has the name now.
+    /// Opens what has the name now.
     fn look(&self) -> io::Result<OwnedFd> {
         let flags = FOLDER | OFlags::NOFOLLOW;
         Ok(rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?)
@@ -231,7 +233,7 @@ fn is_bare(open: &OwnedFd) -> bool {
     })
 }
 
-/// Which file it is.
+/// Device and inode of an open file.
 fn file(open: &OwnedFd) -> io::Result<(u32, u32, u64)> {
     let it = known(open, StatxFlags::INO)?;
     Ok((it.stx_dev_major, it.stx_dev_minor, it.stx_ino))

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The descriptors of a record come with its first byte (SCM_RIGHTS). A head is read by a call of
-//! its own, so that what comes with it is that record's and no other's.
+//! its own, so that the descriptors that come with it are that record's.
 //!
 //! Invariants: I1 no record makes more than [`RECORD_MOST`] bytes of memory, whatever its head
 //! says; I2 a record has as many descriptors as its head says, or is refused; I3 what came and is
@@ -33,7 +33,7 @@ pub(crate) const RECORD_MOST: usize = 1 << 20;
 /// Descriptors of a record at most. (The kernel takes 253 with a message.)
 pub(crate) const FDS_MOST: usize = 2;
 const HEAD: usize = 8;
-/// The system has too many descriptors under way: looked at again after this time.
+/// If the system has too many descriptors under way, the call is tried again after this time.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A record as it came.
@@ -54,7 +54,7 @@ impl Channel {
     /// Over a connected stream, which does not block from now on.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Channel> {
         stream.set_nonblocking(true)?;
         Ok(Channel { stream })

@@ -35,7 +35,7 @@ use crate::reload::{Keeper, Word};
 /// How long a thread of this process may take for an answer.
 const THREAD: Duration = Duration::from_secs(10);
 
-/// No descriptors.
+/// A record without descriptors.
 const NONE: &[OwnedFd] = &[];
 
 /// What a server needs to give itself away.
@@ -123,7 +123,7 @@ impl Giver {
         }
     }
 
-    /// What was given, in words.
+    /// Hands over to the other process; returns what was given, in words.
     fn give_to(&self, other: &Channel) -> Result<String, String> {
         self.tell_inventory(other)?;
         expect(other, record::READY, Some(Instant::now() + OPENING))?;
@@ -149,7 +149,7 @@ impl Giver {
                 Ok(words(&frozen, paused))
             });
             if done.is_err() {
-                // Threads that wait for a verdict find that none comes.
+                // Threads that wait for a verdict learn that none comes.
                 self.left.paused.store(false, Ordering::SeqCst);
             }
             done

@@ -14,10 +14,10 @@
 //!      serves                                 TLS and FUSE clients finish; ends with status 0
 //! ```
 //!
-//! The old one goes on as if nothing had been until it reads `mine`: if the other side dies, says
-//! no, or is late before `go`. Behind `go` it waits for `mine` or for the other's end, since the
-//! other may have said it. The new one serves once it has said `mine`, or when the old one has died
-//! behind `have` (its end alone is no death: the process must have gone).
+//! Until it reads `mine`, the old one goes on as if nothing had happened if the other side dies,
+//! refuses, or is late before `go`. After `go` it waits for `mine` or for the other's end, since
+//! the other may already have sent `mine`. The new one serves once it has sent `mine`, or when the
+//! old one has died after `have` (a closed channel is no death: the process must have gone).
 //!
 //! Order: `giver` is the old one's side, `taker` the new one's, `record` the messages, `channel`
 //! their transport. The parts of a loop and of the negotiation are with these
@@ -26,9 +26,9 @@
 //!
 //! Only root and the server's own user may ask: the sockets of all clients are what is given.
 //!
-//! Invariants: I1 of the two at most one serves, and one of them does as long as either lives; I2
-//! what a client sent and was answered is the same as if there had been one process; I3 what comes
-//! from the other side is bounded, and checked as any foreign bytes.
+//! Invariants: I1 at most one of the two serves, and one of them does as long as either lives; I2
+//! what clients send and receive is the same as with one process; I3 input from the other side is
+//! bounded, and checked like any untrusted bytes.
 
 pub(crate) mod channel;
 pub(crate) mod giver;
@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 use channel::{Channel, Frame};
 pub use taker::Takeover;
 
-/// What both sides must speak.
+/// The version that both sides must have.
 pub(crate) const VERSION: u32 = 1;
 /// How long the new one may take to open everything; the old one serves meanwhile.
 const OPENING: Duration = Duration::from_secs(120);

@@ -10,7 +10,7 @@
 //! | 7 all of that | old | `{"pid":4711}` | |
 //! | 8 tenant | old | name, figures, how far it is above its caps | |
 //! | 9 connection | old | [`ConnectionState`] | its socket |
-//! | 10, 11, 12 | old | bytes of the last connection: unread, unsent, behind an open read | |
+//! | 10, 11, 12 | old | bytes of the last connection: unread, unsent, unsent after an open read | |
 //! | 13 all of that | old | `{"guests":3}` | |
 //! | 20 refused | either | `{"why":"…"}`: the old one goes on serving | |
 //! | 32 ready, 33 have, 35 mine | new | | |
@@ -56,7 +56,7 @@ pub(super) struct At {
     pub at: String,
 }
 
-/// How an image is locked.
+/// The locks that an image has.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimState {
@@ -96,7 +96,7 @@ pub(crate) struct TenantState {
     pub ahead: [u64; 2],
 }
 
-/// How many connections there were.
+/// The number of connections.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Connections {
@@ -159,7 +159,7 @@ const fn number_of(kind: Kind) -> u16 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, tag = "at", rename_all = "lowercase")]
 pub(crate) enum Reading {
-    /// At a request's first byte, or behind some of its header, which is in the unread bytes.
+    /// At a request's first byte, or after a part of its header, which is in the unread bytes.
     Header,
     /// A request was begun, and `cut` bytes of it are done: for a write, the following payload is
     /// in the unread bytes as far as it has come.
@@ -173,9 +173,9 @@ pub(crate) enum Reading {
         /// Bytes of data that an open read still owes.
         owed: u64,
     },
-    /// Payload of a request that is refused, and what is said behind it.
+    /// Payload of a request that is refused, and the reply that follows it.
     Skipping { left: u64, asked: Asked, errno: u32, text: String },
-    /// Nothing more is wanted of it.
+    /// The connection needs nothing more.
     Over,
 }
 
@@ -183,7 +183,7 @@ pub(crate) enum Reading {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConnectionState {
-    /// In words, for the log.
+    /// A description in words, for the log.
     pub words: String,
     pub identity: Identity,
     pub negotiated: Negotiated,
@@ -211,9 +211,9 @@ pub(crate) struct HandedConnection<S> {
     pub state: ConnectionState,
     /// Read and not understood.
     pub input: Vec<u8>,
-    /// Not sent.
+    /// Bytes not sent yet.
     pub output: Vec<u8>,
-    /// To be sent behind an open read.
+    /// To be sent after an open read.
     pub behind: Vec<u8>,
 }
 

@@ -109,7 +109,7 @@ impl Takeover {
     /// nothing over.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the record.
     pub fn only_hear(stream: UnixStream) -> Result<(), String> {
         let takeover = Takeover::hear(Channel::new(stream).map_err(told)?)?;
         hear_connections(&takeover.other).map(drop)

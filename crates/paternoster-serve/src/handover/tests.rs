@@ -204,7 +204,7 @@ fn what_a_head_promises_is_bounded() {
     drop(theirs);
     let taken = Takeover::hear(hears);
     assert!(taken.unwrap_err().contains("kind 99"));
-    // All of its other end are closed.
+    // All descriptors of its other end are closed.
     assert_eq!(std::io::Read::read(&mut &mine, &mut [0]).unwrap(), 0);
 }
 

@@ -5,7 +5,7 @@
 //! connects. It leaves them at file descriptors 3, 4, … and says so in the environment:
 //!
 //! ```text
-//! LISTEN_PID=4711    for whom: a process that is meant has this id, others inherited the variable
+//! LISTEN_PID=4711    the process it is meant for; others inherited the variable
 //! LISTEN_FDS=2       how many: 3 and 4
 //! ```
 //!
@@ -52,7 +52,7 @@ impl Inherited {
         Ok(Inherited { sockets: sockets.collect::<Result<_, _>>()? })
     }
 
-    /// How many there are.
+    /// Number of sockets passed.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.sockets.len()
@@ -61,7 +61,7 @@ impl Inherited {
     /// The socket of that number, for once.
     ///
     /// # Errors
-    /// There is none of this number.
+    /// No socket of this number was passed.
     pub fn socket(&mut self, number: i32) -> Result<OwnedFd, String> {
         let there = self.sockets.len();
         let place = usize::try_from(number - FIRST).ok();

@@ -22,7 +22,7 @@ use crate::handover::Takeover;
 /// Clients that wait to be let in; the system has a limit of its own (somaxconn).
 const BACKLOG: i32 = 4096;
 
-/// A socket that clients come to. Its path, if it has one, goes with it.
+/// A socket that clients come to. Its path, if it has one, is removed with it.
 #[derive(Debug)]
 pub struct Socket {
     /// The socket, listening, blocking.
@@ -70,7 +70,7 @@ impl Socket {
     /// Where it is.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn place(&self) -> io::Result<Place> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().map(Place::Tcp),

@@ -108,7 +108,7 @@ impl Notify {
         (at, self.watchdog.map(|time| time.0))
     }
 
-    /// It ends.
+    /// Tells the manager that the server is stopping.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=stopping: clients finish what they have asked for");
     }
@@ -123,7 +123,7 @@ fn one_line(text: &str) -> String {
 pub(crate) struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
-    /// It has gone round. There is one that counts.
+    /// It has gone round. Whether a watchdog counts the signs of life.
     #[inline]
     pub(crate) fn turned(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Pulse {
     }
 }
 
-/// Gives the signs of life.
+/// Sends the signs of life to the service manager.
 #[derive(Debug)]
 pub(crate) struct Heart {
     notify: Notify,

@@ -24,17 +24,17 @@ impl Default for Ours {
 }
 
 impl Ours {
-    /// It is another process's still.
+    /// Still another process's.
     pub(crate) fn not_yet() -> Ours {
         Ours(Arc::new(AtomicBool::new(false)))
     }
 
-    /// Whether it is.
+    /// Whether they are this process's.
     pub(crate) fn is(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// From now on it is, or is not.
+    /// From now on they are this process's, or not.
     pub(crate) fn set(&self, ours: bool) {
         self.0.store(ours, Ordering::SeqCst);
     }

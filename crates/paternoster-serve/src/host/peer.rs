@@ -30,7 +30,7 @@ use crate::config::Identity;
 /// The origin that a peer is counted under, where each has a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Origin {
-    /// Everyone of whom nothing is known.
+    /// A peer of which nothing is known.
     #[default]
     Unknown,
     /// A user of this machine.
@@ -40,7 +40,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// That of a peer.
+    /// The origin of a peer.
     #[must_use]
     pub fn of(who: &Identity) -> Origin {
         match (who.uid, who.address) {
@@ -71,7 +71,7 @@ impl fmt::Display for Origin {
 pub struct Peer {
     /// User and process, or address and port.
     pub words: String,
-    /// Whom it is counted as.
+    /// The customer that it counts as.
     pub origin: Origin,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Where processes are listed.
+/// The folder that lists processes.
 pub const PROC: &str = "/proc";
 /// More than that is not read of a file that tells of a process.
 const PROC_FILE_BYTES: u64 = 64 << 10;
@@ -97,10 +97,10 @@ const GROUPS_MOST: usize = 65_536;
 /// A longer path matches no socket.
 const CGROUP_BYTES: usize = 4096;
 
-/// Who is at the other end of a unix socket; its export is still to be told.
+/// The peer at the other end of a unix socket; its export is not known yet.
 ///
 /// # Errors
-/// What the system said.
+/// The system's error.
 pub fn of_unix(socket: impl AsFd, proc_root: &Path) -> io::Result<Identity> {
     let [pid, uid, gid] = credentials(&socket)?;
     // A process that this namespace does not see has no number here.
@@ -111,7 +111,7 @@ pub fn of_unix(socket: impl AsFd, proc_root: &Path) -> io::Result<Identity> {
     Ok(Identity { uid, gid, groups, pid, cgroup, ..Identity::default() })
 }
 
-/// Who is at that address; the export is still to be told.
+/// The peer at that address; its export is not known yet.
 #[must_use]
 pub fn of_tcp(at: SocketAddr) -> Identity {
     Identity { address: Some(at.ip().to_canonical()), ..Identity::default() }
@@ -170,7 +170,7 @@ pub(crate) fn has_ended(socket: impl AsFd, pid: u32) -> bool {
                 rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
             })
         }
-        // It is forgotten.
+        // The client has gone: forget it.
         Err(_) => true,
     }
 }
@@ -181,7 +181,7 @@ fn lives(process: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)) == Ok(0)
 }
 
-/// The other groups that it was in.
+/// The other groups of its user.
 fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
     let mut found = vec![0; GROUPS];
     let count = match option(&socket, libc::SO_PEERGROUPS, &mut found) {

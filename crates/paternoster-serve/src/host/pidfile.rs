@@ -78,7 +78,7 @@ impl Pidfile {
         self.ours.set(false);
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -86,7 +86,7 @@ impl Pidfile {
     /// It is ours: the number of this process.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub(crate) fn fill(&self) -> std::io::Result<()> {
         let mut file = &self.file;
         file.set_len(0)?;

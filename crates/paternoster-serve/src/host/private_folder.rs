@@ -42,7 +42,7 @@ impl PrivateFolder {
         Err(format!("no private folder can be made in {}: {failure}", place.display()))
     }
 
-    /// Where it is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -51,7 +51,7 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // What others left in it is theirs.
+        // Files that others left in it stay theirs.
         let _gone = std::fs::remove_dir(&self.path);
     }
 }

@@ -21,14 +21,14 @@ const GROUPS_MAX: usize = 65_536;
 /// The longest entry of the user database that is read.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 
-/// Whom the server becomes.
+/// The user that the server becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// As requested.
+    /// The user's name, as requested.
     pub name: String,
-    /// Its number.
+    /// The user's number.
     pub uid: u32,
-    /// Its group.
+    /// The group's number.
     pub gid: u32,
     groups: Vec<u32>,
 }
@@ -79,7 +79,7 @@ impl Account {
     /// Makes the file theirs, so that they may use and remove it; links are not followed.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn give(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid))
     }
@@ -111,7 +111,7 @@ impl Account {
         self.verify()
     }
 
-    /// We are who we were to become, and cannot go back.
+    /// The process has the new user and group, and cannot go back.
     fn verify(&self) -> Result<(), String> {
         let (mut uids, mut gids) = ([u32::MAX; 3], [u32::MAX; 3]);
         let [real, effective, saved] = &mut uids;
@@ -271,7 +271,7 @@ mod tests {
         assert!(output.status.success() && told.contains("1 passed"), "{told}");
     }
 
-    /// The process of its own. Threads see who they are, in `/proc`.
+    /// Runs in a process of its own; threads read their user in `/proc`.
     #[test]
     #[ignore = "changes the user of the whole process; the test above runs it"]
     fn become_nobody() {

@@ -3,8 +3,8 @@
 //!
 //! A handler may do next to nothing, so it writes a byte into a socket, and a thread that waits at
 //! the other end does the rest. The first signal asks for an end in good order; the second one for
-//! an end at once. Each of them reaches who waits once. SIGHUP asks for the configuration to be
-//! read again.
+//! an end at once. Each of them reaches a waiting thread once. SIGHUP asks for the configuration to
+//! be read again.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ impl StopSignals {
     /// Begins to listen.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn hear() -> io::Result<StopSignals> {
         let (heard, tell) = UnixStream::pair()?;
         for signal in [SIGTERM, SIGINT] {
@@ -52,7 +52,7 @@ impl ReloadSignals {
     /// Begins to listen.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn hear() -> io::Result<ReloadSignals> {
         let (heard, tell) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(SIGHUP, tell)?;
@@ -80,7 +80,7 @@ impl Supervised {
     /// Of a child that has not been waited for.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn of(child: &Child) -> io::Result<Supervised> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Does a signal reach who waits instead of ending the process?
+    /// Does a signal reach the thread that waits for it, instead of ending the process?
     #[test]
     fn signals_are_heard() {
         let mut signals = StopSignals::hear().unwrap();
@@ -110,7 +110,7 @@ mod tests {
         signals.wait();
     }
 
-    /// Does SIGHUP reach who waits, and do the signals of users end nothing?
+    /// Does SIGHUP reach the thread that waits, and do SIGUSR1 and SIGUSR2 end nothing?
     #[test]
     fn reloads_are_heard() {
         let mut signals = ReloadSignals::hear().unwrap();

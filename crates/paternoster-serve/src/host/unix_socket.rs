@@ -43,7 +43,7 @@ impl OwnPath {
         self.ours.clone()
     }
 
-    /// It is another's from now on.
+    /// Leaves the path to another process from now on.
     pub(crate) fn leave(&self) {
         self.ours.set(false);
     }
@@ -68,7 +68,7 @@ pub(crate) enum Refusal {
     NoSocket,
     /// There is a socket, and it cannot be determined whether a server listens on it.
     Unclear(io::Error),
-    /// What is there cannot be seen.
+    /// The system does not say what is at the path.
     Unseen(io::Error),
     /// What could not be done, in words.
     Failed(&'static str, io::Error),

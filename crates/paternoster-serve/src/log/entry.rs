@@ -27,7 +27,7 @@ const LENGTH: usize = 1024;
 /// Bytes of a text in addition to it.
 const TEXT: usize = 256;
 
-/// How lines are written.
+/// Format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Style {
     /// Text, without a time: before anything was configured.
@@ -42,7 +42,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// As configured, on this standard error.
+    /// The configured format, for this standard error.
     pub(super) fn of(format: LogFormat) -> Style {
         match format {
             LogFormat::Json => Style::Json,
@@ -84,7 +84,7 @@ impl From<u32> for Value {
     }
 }
 
-/// One line.
+/// One line of the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(super) level: Level,
@@ -93,7 +93,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Of an event of this name.
+    /// An entry about an event of this name.
     pub(crate) const fn new(level: Level, event: &'static str) -> Entry {
         Entry { level, event, fields: Vec::new() }
     }
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!(rendered(Style::Json, "x"), json);
     }
 
-    /// Is a line of JSON one object of one line, and is its text what it was, for every character
-    /// that there is?
+    /// Is an entry in JSON one object on one line, and does its text survive, for every character
+    /// of Unicode?
     #[test]
     fn json_of_every_character() {
         let all: Vec<char> = (0..=u32::from(char::MAX)).filter_map(char::from_u32).collect();

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Days of 400 years.
 const ERA: u64 = 146_097;
-/// From 0000-03-01 to 1970-01-01.
+/// Days from 0000-03-01 to 1970-01-01.
 const EPOCH: u64 = 719_468;
 
 /// `2026-11-26T12:00:00.123Z`. A time before 1970 is written as 1970.

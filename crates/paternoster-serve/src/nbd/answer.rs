@@ -10,7 +10,7 @@ use super::export::ExportFacts;
 use super::text::clip;
 use super::wire::{ALLOCATION_NAME, MAGIC_ANSWER, STRING_MOST, answer, info};
 
-/// An answer whose data are several pieces, one behind the other.
+/// An answer whose data are several pieces, one after the other.
 fn put(out: &mut Vec<u8>, option: u32, kind: u32, pieces: &[&[u8]]) {
     let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
     let length = u32::try_from(length).expect("our own texts are short");
@@ -23,7 +23,7 @@ fn put(out: &mut Vec<u8>, option: u32, kind: u32, pieces: &[&[u8]]) {
     }
 }
 
-/// Done.
+/// Acknowledges an option.
 pub(super) fn ack(out: &mut Vec<u8>, option: u32) {
     put(out, option, answer::ACK, &[]);
 }

@@ -26,7 +26,7 @@ pub const DESCRIPTORS_MOST: usize = 1024;
 pub struct Descriptors {
     /// Multiple of which descriptors are.
     block: u64,
-    /// First byte of the request, and the one behind its last.
+    /// First byte of the request, and the one after its last.
     start: u64,
     end: u64,
     /// The run that is not reported yet, as it may go on: where it begins, where it ends for now.

@@ -11,14 +11,14 @@ use super::wire::export_flag;
 pub struct ExportFacts {
     /// The name under which the server knows it.
     pub name: String,
-    /// For people; may be empty.
+    /// A description for people; may be empty.
     pub description: String,
     /// Bytes.
     pub size: u64,
-    /// Nothing may be written.
+    /// Writes are refused.
     pub readonly: bool,
-    /// Clients that ask for block sizes must keep to multiples of this many bytes: a power of
-    /// two, up to 64 KiB. The others are never told of it.
+    /// Clients that ask for block sizes must keep to multiples of this many bytes: a power of two,
+    /// up to 64 KiB. Other clients never learn of it.
     pub block: u32,
     /// The size that it likes best: a power of two, `block` or more.
     pub preferred: u32,
@@ -38,7 +38,7 @@ pub struct ExportFacts {
     pub cache: bool,
     /// A flush on one connection covers the writes of all.
     pub multi_conn: bool,
-    /// It spins.
+    /// The device is rotational.
     pub rotational: bool,
 }
 
@@ -70,7 +70,7 @@ impl ExportFacts {
 pub enum Absent {
     /// There is none, and nothing is hidden from the client.
     Unknown,
-    /// There is none, or the client may not open it: which, it is not told.
+    /// There is no such export, or the client may not open it; it is not told which.
     Closed,
 }
 
@@ -82,7 +82,7 @@ pub trait Exports {
     /// The export of that name; the empty name asks for the default export, if there is one.
     ///
     /// # Errors
-    /// There is none for this client.
+    /// There is no export for this client.
     fn find(&self, name: &str) -> Result<ExportFacts, Absent>;
 
     /// Why no more clients can open it now, if so.
@@ -91,7 +91,7 @@ pub trait Exports {
     }
 }
 
-/// What both sides agreed on.
+/// What client and server agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Negotiated {

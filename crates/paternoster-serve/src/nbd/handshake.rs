@@ -41,7 +41,7 @@ pub const OPTIONS_MOST: u32 = 1000;
 /// Bytes of answers that may wait to be sent before the next option is looked at.
 pub const ANSWERS_MOST: usize = 64 << 10;
 
-/// One client's handshake.
+/// The state of one client's handshake.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     tls: TlsMode,
@@ -50,7 +50,7 @@ pub struct Handshake {
     stage: Stage,
     /// The client speaks fixed newstyle: it understands answers.
     fixed: bool,
-    /// The answer to EXPORT_NAME has zeroes behind it.
+    /// The answer to EXPORT_NAME ends with 124 zeroes.
     zeroes: bool,
     options: u32,
     agreed: Agreed,
@@ -66,7 +66,7 @@ enum Stage {
     Over,
 }
 
-/// How a handshake goes on.
+/// What to do next in a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// More input is needed; or, if input is left over, `out` has to be sent first.
@@ -108,7 +108,7 @@ impl Handshake {
         }
     }
 
-    /// What the server says first.
+    /// Writes the server's first bytes.
     pub fn greet(&mut self, out: &mut Vec<u8>) {
         let flags = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
         out.extend_from_slice(&MAGIC.to_be_bytes());
@@ -118,8 +118,8 @@ impl Handshake {
 
     /// TLS is established: what was agreed before is forgotten.
     ///
-    /// Whatever had been read before and was not taken must not be given to
-    /// [`Handshake::take`] now; there is none unless the client broke the rules.
+    /// Bytes that were read before and not taken must not be given to [`Handshake::take`] now;
+    /// there are none unless the client broke the rules.
     pub fn secured(&mut self) {
         debug_assert_eq!(self.stage, Stage::AwaitTls, "only STARTTLS leads to TLS");
         if self.stage == Stage::AwaitTls {

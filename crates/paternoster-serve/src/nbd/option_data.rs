@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Option data: what a client wrote behind an option's header, taken apart.
+//! Option data: what follows an option's header, taken apart.
 //!
 //! ```text
 //! EXPORT_NAME             name
@@ -56,7 +56,7 @@ impl<'a> InfoRequest<'a> {
 pub(super) struct MetaRequest<'a> {
     /// The export.
     pub(super) name: &'a str,
-    /// How many queries there are.
+    /// Number of queries.
     pub(super) count: u32,
     queries: &'a [u8],
 }
@@ -88,7 +88,7 @@ impl<'a> MetaRequest<'a> {
     }
 }
 
-/// A string that is all there is: the name behind EXPORT_NAME.
+/// A string that is all of the data: the name of EXPORT_NAME.
 pub(super) fn string<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Malformed> {
     if bytes.len() > STRING_MOST {
         let length = bytes.len();
@@ -106,7 +106,7 @@ pub(super) fn string<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Malform
     Ok(text)
 }
 
-/// What has not been read yet.
+/// The bytes that are not parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -183,7 +183,7 @@ mod tests {
         assert!(!request.asks(&["base:alloc"]));
     }
 
-    /// Which strings are none?
+    /// Which strings are refused?
     #[test]
     fn strings_are_checked() {
         assert_eq!(string(&[b'x'; 4096], "name").unwrap().len(), 4096);

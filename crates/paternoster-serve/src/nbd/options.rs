@@ -20,7 +20,7 @@ use super::option_data::{InfoRequest, Malformed, MetaRequest, string};
 use super::text::quote;
 use super::wire::{ALLOCATION_ID, ALLOCATION_NAME, LEGACY_ZEROES, answer, info, option};
 
-/// What was agreed on so far.
+/// What was agreed so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Agreed {
     /// Replies in chunks.
@@ -29,18 +29,18 @@ pub(super) struct Agreed {
     pub(super) allocation: Option<String>,
 }
 
-/// Where an option leads.
+/// What follows an option.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// To the next one.
+    /// The next option.
     Answered,
-    /// To transmission.
+    /// Transmission.
     Chosen(Negotiated),
-    /// To TLS, which this is about; the answer has been given.
+    /// TLS: it begins with the client's next byte; the answer has been written.
     StartTls,
-    /// To the end, politely.
+    /// The end, as the client asked for it.
     Left,
-    /// To the end: there is no answer to this.
+    /// The end: this option gets no answer.
     Close(String),
 }
 
@@ -64,11 +64,11 @@ pub(super) fn known(code: u32) -> bool {
 /// An option that is there as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
-    /// Which.
+    /// Number of the option.
     pub(super) code: u32,
-    /// Its data.
+    /// Data of the option.
     pub(super) data: &'a [u8],
-    /// The answer to EXPORT_NAME has zeroes behind it.
+    /// The answer to EXPORT_NAME ends with 124 zeroes.
     pub(super) zeroes: bool,
 }
 
@@ -163,7 +163,7 @@ impl Agreed {
         Negotiated {
             export: facts.name.clone(),
             structured: self.structured,
-            // A context of another export is none of this one.
+            // A context chosen for another export does not count for this one.
             allocation: self.allocation.as_ref() == Some(&facts.name),
             facts,
             block_sizes_known,

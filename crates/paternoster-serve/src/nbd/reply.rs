@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replies: their headers. Data of reads go behind them, from wherever they are.
+//! Replies: their headers. The data of a read follow them, from wherever they are.
 //!
 //! ```text
 //! simple   67446698 │ error u32 │ cookie u64 │ data …
@@ -27,14 +27,14 @@ pub const CHUNK: usize = 20;
 /// Bytes of a chunk of data before the data.
 pub const DATA: usize = CHUNK + 8;
 
-/// A simple reply; `errno` 0: it was done. Behind one to a read that was done, its data.
+/// A simple reply; `errno` 0 means that the request was done. The data of a read follow it.
 pub fn simple(out: &mut Vec<u8>, cookie: u64, errno: u32) {
     out.extend_from_slice(&MAGIC_SIMPLE.to_be_bytes());
     out.extend_from_slice(&errno.to_be_bytes());
     out.extend_from_slice(&cookie.to_be_bytes());
 }
 
-/// The header of a chunk of data; `length` bytes of data come behind it.
+/// The header of a chunk of data; `length` bytes of data follow it.
 ///
 /// # Panics
 /// With 4 GiB - 8 bytes of data or more, which no request asks for.
@@ -56,7 +56,7 @@ pub fn done(out: &mut Vec<u8>, cookie: u64) {
     header(out, chunk::NONE, cookie, 0, true);
 }
 
-/// It failed, somewhere; nothing of it counts.
+/// The request failed at an unknown offset; none of its data count.
 pub fn error(out: &mut Vec<u8>, cookie: u64, errno: u32, text: &str, done: bool) {
     failed(out, cookie, errno, text, None, done);
 }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(out[16..], [0, 0, 0, 0]); // nothing
     }
 
-    /// Do errors have their text, and the offset behind it?
+    /// Do errors have their text, and the offset after it?
     #[test]
     fn errors_with_text() {
         let out = written(|out| error_at(out, COOKIE, 5, "bad", 513, false));

@@ -41,7 +41,7 @@ pub enum Kind {
     Write,
     /// The client leaves.
     Disconnect,
-    /// What was replied to becomes durable.
+    /// Makes durable all writes that were replied to.
     Flush,
     /// The range may be forgotten.
     Trim,
@@ -49,7 +49,7 @@ pub enum Kind {
     Cache,
     /// The range reads as zeroes afterwards.
     WriteZeroes,
-    /// What is data, what is hole.
+    /// Asks which ranges are data and which are holes.
     BlockStatus,
     /// Unknown.
     Unknown(u16),
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Its name in messages and logs.
+    /// The command's name in messages and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Read => "read",
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// Whether it changes what is stored.
+    /// Whether the command changes what is stored.
     pub const fn modifies(self) -> bool {
         matches!(self, Kind::Write | Kind::Trim | Kind::WriteZeroes)
     }
@@ -116,12 +116,12 @@ impl CommandFlags {
         self.0 & command_flag::NO_HOLE != 0
     }
 
-    /// All data in one chunk.
+    /// DF: the reply must have all data in one chunk.
     pub const fn df(self) -> bool {
         self.0 & command_flag::DF != 0
     }
 
-    /// One descriptor is enough.
+    /// REQ_ONE: the reply may have one descriptor only.
     pub const fn req_one(self) -> bool {
         self.0 & command_flag::REQ_ONE != 0
     }
@@ -135,9 +135,9 @@ impl CommandFlags {
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// How.
+    /// The command's flags.
     pub flags: CommandFlags,
-    /// What.
+    /// The command.
     pub kind: Kind,
     /// The client's own name for it; every reply to it bears it.
     pub cookie: u64,
@@ -148,7 +148,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Bytes of data behind the header. They are there even if the request is refused.
+    /// Bytes of data that follow the header. They come even if the request is refused.
     pub const fn payload(&self) -> u32 {
         match self.kind {
             Kind::Write => self.length,

@@ -18,12 +18,12 @@ pub const MAGIC_CHUNK: u32 = 0x668e_33ef;
 
 /// Longest string that the protocol allows: names, queries, texts.
 pub const STRING_MOST: usize = 4096;
-/// Zeroes behind the answer to EXPORT_NAME, unless both sides agreed to leave them out.
+/// Zeroes after the answer to EXPORT_NAME, unless both sides agreed to leave them out.
 pub const LEGACY_ZEROES: usize = 124;
 
 /// The metadata context that is served.
 pub const ALLOCATION_NAME: &str = "base:allocation";
-/// Its number in replies to BLOCK_STATUS.
+/// The context's number in replies to BLOCK_STATUS.
 pub const ALLOCATION_ID: u32 = 1;
 /// Status flag of `base:allocation`: nothing is allocated.
 pub const STATE_HOLE: u32 = 1 << 0;
@@ -34,7 +34,7 @@ pub const STATE_ZERO: u32 = 1 << 1;
 pub mod handshake_flag {
     /// Options other than EXPORT_NAME are understood.
     pub const FIXED_NEWSTYLE: u16 = 1 << 0;
-    /// The zeroes behind the answer to EXPORT_NAME can be left out.
+    /// The zeroes after the answer to EXPORT_NAME can be left out.
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
@@ -74,17 +74,17 @@ pub mod answer {
     pub const META_CONTEXT: u32 = 4;
     /// The option is not known.
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
-    /// It is known and not allowed.
+    /// The option is known and not allowed.
     pub const ERR_POLICY: u32 = (1 << 31) + 2;
     /// It is malformed, or has no sense here.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
     /// First TLS.
     pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
-    /// No such export.
+    /// There is no such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
     /// The server is about to end.
     pub const ERR_SHUTDOWN: u32 = (1 << 31) + 7;
-    /// It is too long.
+    /// The option's data are too long.
     pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 }
 
@@ -104,13 +104,13 @@ pub mod info {
 pub mod export_flag {
     /// Always set.
     pub const HAS_FLAGS: u16 = 1 << 0;
-    /// Nothing may be written.
+    /// Writes are refused.
     pub const READ_ONLY: u16 = 1 << 1;
     /// FLUSH is understood.
     pub const SEND_FLUSH: u16 = 1 << 2;
     /// The flag FUA is understood.
     pub const SEND_FUA: u16 = 1 << 3;
-    /// It spins.
+    /// The device is rotational.
     pub const ROTATIONAL: u16 = 1 << 4;
     /// TRIM is understood.
     pub const SEND_TRIM: u16 = 1 << 5;
@@ -130,11 +130,11 @@ pub mod export_flag {
 pub mod command {
     /// Data to the client.
     pub const READ: u16 = 0;
-    /// Data from the client, behind the header.
+    /// Data from the client, after the header.
     pub const WRITE: u16 = 1;
     /// The client leaves. No reply.
     pub const DISC: u16 = 2;
-    /// What was replied to becomes durable.
+    /// Makes durable all writes that were replied to.
     pub const FLUSH: u16 = 3;
     /// The range may be forgotten.
     pub const TRIM: u16 = 4;
@@ -142,7 +142,7 @@ pub mod command {
     pub const CACHE: u16 = 5;
     /// The range reads as zeroes afterwards.
     pub const WRITE_ZEROES: u16 = 6;
-    /// What is data, what is hole.
+    /// Asks which ranges are data and which are holes.
     pub const BLOCK_STATUS: u16 = 7;
 }
 
@@ -164,7 +164,7 @@ pub mod command_flag {
 pub mod chunk {
     /// Flag: the last of its reply.
     pub const DONE: u16 = 1 << 0;
-    /// Nothing more.
+    /// A chunk without content, which ends a reply.
     pub const NONE: u16 = 0;
     /// Data of a read.
     pub const OFFSET_DATA: u16 = 1;
@@ -172,27 +172,27 @@ pub mod chunk {
     pub const OFFSET_HOLE: u16 = 2;
     /// Descriptors.
     pub const BLOCK_STATUS: u16 = 5;
-    /// It failed.
+    /// An error of the whole request.
     pub const ERROR: u16 = (1 << 15) + 1;
-    /// It failed there.
+    /// An error at an offset.
     pub const ERROR_OFFSET: u16 = (1 << 15) + 2;
 }
 
 /// Errors that replies may have, and no others.
 pub mod errno {
-    /// Not allowed.
+    /// Not permitted.
     pub const EPERM: u32 = 1;
     /// The device failed.
     pub const EIO: u32 = 5;
-    /// No memory.
+    /// Out of memory.
     pub const ENOMEM: u32 = 12;
     /// The request has no sense.
     pub const EINVAL: u32 = 22;
-    /// No room, or past the end.
+    /// No space, or past the end.
     pub const ENOSPC: u32 = 28;
     /// Too long.
     pub const EOVERFLOW: u32 = 75;
-    /// Not in that fast way.
+    /// Not supported (for FAST_ZERO: not fast).
     pub const ENOTSUP: u32 = 95;
     /// The server is about to end.
     pub const ESHUTDOWN: u32 = 108;

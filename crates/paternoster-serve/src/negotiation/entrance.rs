@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! unix socket, TCP ──┐
-//! a judge's queue ───┴──▶ Entrance ──(socket, who)──▶ negotiation
+//! a judge's queue ───┴──▶ Entrance ──(socket, peer)──▶ negotiation
 //! ```
 //!
 //! This is all that the negotiation knows of a listener; so the same negotiation runs in a judge's
@@ -36,13 +36,13 @@ pub(crate) trait Entrance: AsFd {
     /// From now on [`Entrance::let_in`] does not wait.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     fn open(&self) -> io::Result<()>;
 
     /// Lets one client in, whose socket does not block.
     ///
     /// # Errors
-    /// `WouldBlock`: none waits; others as `accept` has them.
+    /// `WouldBlock` if no client waits; others as `accept` returns them.
     fn let_in(&self) -> io::Result<(OwnedFd, Who)>;
 
     /// Another process lets clients in by it from now on.

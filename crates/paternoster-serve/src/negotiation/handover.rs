@@ -43,7 +43,7 @@ pub(crate) type Sockets = Result<Vec<(String, OwnedFd)>, String>;
 pub(crate) struct Pause {
     /// Told when it is paused: how many have not finished their handshake.
     pub(crate) paused: Sender<u32>,
-    /// What is waited for behind that. One that never comes is [`Verdict::Resume`].
+    /// What comes next is waited for. If it never comes, that is [`Verdict::Resume`].
     pub(crate) verdict: Receiver<Verdict>,
     /// Until when handshakes may take, once that is known.
     pub(crate) until: Option<Nanos>,
@@ -111,8 +111,8 @@ impl<E: Entrance> Negotiation<E> {
         }
     }
 
-    /// Takes a client of another process, if it may have what it has; logs what became of one that
-    /// may not.
+    /// Takes over a client of another process, if the rights allow it its volume; logs what happens
+    /// to one that may not have it.
     pub(crate) fn take_over(&self, arrived: HandedConnection<OwnedFd>) {
         let HandedConnection { socket, state, input, output, behind } = arrived;
         let ConnectionState { words, identity, negotiated, reading, figures } = state;
@@ -222,7 +222,7 @@ mod tests {
                 output,
                 behind,
             });
-            // It is open, or at its end.
+            // The channel is open, or at its end.
             (ours.read(&mut [0]).is_err(), ours)
         };
         let came: Vec<_> = [0, 1, 2, 3, 4, 5, 6, 7, 8, 100, 9].map(&mut is_let_in).into();

@@ -90,9 +90,9 @@ mod tests {
         assert_eq!(to_go(&two, crowd, Nanos::ZERO), Some(1));
     }
 
-    /// Which client gives its seat? One of a crowd, at once; the only client of another user only
-    /// after a second of silence: otherwise a crowd that has all seats would drive away each one
-    /// that comes.
+    /// Which client has to give up its seat? One of a crowd, at once; the only client of another
+    /// user only after a second of silence: otherwise a crowd that has all seats would drive away
+    /// each one that comes.
     #[test]
     fn a_single_one_keeps_its_seat() {
         let (crowd, other) = (Origin::User(1), Origin::User(2));

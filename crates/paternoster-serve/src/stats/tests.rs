@@ -82,7 +82,7 @@ impl QueueView {
     }
 }
 
-/// Who gets device time, commands and sectors? Is the device busy as long as there is one?
+/// Which client gets device time, commands and sectors? Is the device busy while it has a command?
 #[test]
 fn device_time_is_counted() {
     let mut view = QueueView::new(Stats::new(&LIMITS));
@@ -147,7 +147,7 @@ fn a_trace_has_clock_names_and_steps() {
         }
     }
     assert_eq!(events, summary.events);
-    // Started at 1 s; the first event is at 3 s: two seconds behind the quarter.
+    // Started at 1 s; the first event is at 3 s: two seconds after the quarter.
     let [seconds, nanos] = [1_767_225_602_u32, 250_000_000].map(u32::to_le_bytes);
     assert_eq!(clock.unwrap(), [seconds, nanos].concat());
     let nameless = (1 << 22) + 1;
@@ -219,7 +219,7 @@ fn blkparse_and_btt_read_it() {
     assert_eq!(text.lines().filter(|line| line.contains("  C   R ")).count(), 50, "{text}");
     assert!(text.contains("[qemu-a]") && text.contains(" 4711 "), "{text}");
     assert!(text.contains("Skips: 0 forward"), "{text}");
-    // Started at 1 s, a quarter behind midnight; the first event is at 2 s.
+    // Started at 1 s, a quarter past midnight; the first event is at 2 s.
     let text = run("blkparse", &["-i", "live", "-f", "%z %a\n"]);
     assert!(text.contains("00:00:01.250000 Q\n"), "{text}");
     if Program::new("btt").arg("-V").output().is_ok() {

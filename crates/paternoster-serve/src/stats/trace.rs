@@ -55,7 +55,7 @@ impl TraceEnding {
     }
 }
 
-/// Of what, where and from when.
+/// The device, the file and the time of a new trace.
 pub(super) struct Begin<'a> {
     pub(super) prefix: &'a Path,
     pub(super) now: Nanos,
@@ -183,7 +183,7 @@ impl Press for Page {
     }
 }
 
-/// What there is room for.
+/// How much room the file has.
 enum Room {
     There,
     None,

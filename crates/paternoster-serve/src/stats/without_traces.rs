@@ -10,7 +10,7 @@ use paternoster_core::{Event, Nanos, Note};
 
 use super::TraceSummary;
 
-/// Of what, where and from when.
+/// The device, the file and the time of a new trace.
 #[derive(Debug)]
 #[expect(dead_code, reason = "what a trace would need")]
 pub(super) struct Begin<'a> {
@@ -27,14 +27,14 @@ pub(super) struct Begin<'a> {
 pub struct DeviceNumber;
 
 impl DeviceNumber {
-    /// None is needed.
+    /// No number is needed.
     #[must_use]
     pub const fn new(_major: u32, _minor: u32) -> DeviceNumber {
         DeviceNumber
     }
 }
 
-/// There is none.
+/// No trace can exist.
 #[derive(Debug)]
 pub(super) struct Trace(Infallible);
 
@@ -66,7 +66,7 @@ impl Trace {
     }
 }
 
-/// There is none.
+/// No trace can end.
 #[derive(Debug)]
 pub struct TraceEnding(Infallible);
 

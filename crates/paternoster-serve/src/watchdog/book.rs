@@ -20,10 +20,10 @@ use paternoster_core::{ClientId, Group, Nanos, QueueView, RequestId};
 pub const IDLE: Nanos = Nanos::from_millis(500);
 /// A request is passed over by at most this many times the number of requests before it.
 pub const PASSES: u64 = 16;
-/// A wait that is shorter is none. Ours let requests be passed over by 100 and more times what was
+/// A shorter wait does not count. Ours let requests be passed over by 100 and more times what was
 /// before them for some seconds (measured: bfq 7 s, paternoster 4 s), and wait up to 15 s.
 pub const PATIENCE: Nanos = Nanos::from_secs(30);
-/// How often waits are looked at.
+/// Time between two looks at waits.
 const LOOKS: Nanos = Nanos::from_millis(100);
 /// The queue was not asked for this long: what happened in between is unknown.
 const GAP: Nanos = Nanos::from_millis(260);
@@ -40,7 +40,7 @@ struct Entry {
     gone: u64,
 }
 
-/// What waits in an elevator.
+/// The requests that wait in an elevator.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     list: List,
@@ -100,7 +100,7 @@ impl Book {
         }
     }
 
-    /// It goes to the device.
+    /// A request goes to the device.
     pub(super) fn goes(&mut self, id: RequestId) {
         self.leaves(id);
         self.gone[self.entries[id.index() as usize].class] += 1;

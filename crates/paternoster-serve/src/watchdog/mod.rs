@@ -121,24 +121,24 @@ impl Watched {
         (watched, verdict)
     }
 
-    /// Tells the elevator something, or asks it, as long as it keeps the laws.
+    /// Calls the elevator, as long as it keeps the laws.
     fn ask<T>(&mut self, call: impl FnOnce(&mut (dyn Elevator + 'static)) -> T) -> Option<T> {
         let inner = self.inner.as_deref_mut().filter(|_| !self.verdict.is_broken())?;
         caught(&self.verdict, || call(inner))
     }
 
-    /// As [`Watched::ask`], where it changes nothing.
+    /// Calls the elevator for a question that changes nothing; see [`Watched::ask`].
     fn look<T>(&self, call: impl FnOnce(&(dyn Elevator + 'static)) -> T) -> Option<T> {
         let inner = self.inner.as_deref().filter(|_| !self.verdict.is_broken())?;
         caught(&self.verdict, || call(inner))
     }
 
-    /// Tells it of a client or a group, if it listens.
+    /// Tells the elevator of a client or a group, if it has `Members`.
     fn tell(&mut self, what: impl FnOnce(&mut dyn Members)) {
         self.ask(|it| it.members().map(what));
     }
 
-    /// A request that it names, if it holds it.
+    /// The request that the elevator named, if it holds it.
     fn own(&self, named: Option<RequestId>, what: &str) -> Option<RequestId> {
         let named = named?;
         if self.book.has(named) {

@@ -2,7 +2,7 @@
 //! A wire of calls: what a process asked through FUSE, in the words of NBD.
 //!
 //! ```text
-//! loop ──read──▶  header, payload of the calls that wait, one behind the other
+//! loop ──read──▶  header, payload of the calls that wait, one after the other
 //! loop ──write──▶ simple replies and chunks ──▶ each call's answer
 //! ```
 //!
@@ -32,13 +32,13 @@ use crate::nbd::wire::{MAGIC_CHUNK, MAGIC_REQUEST, MAGIC_SIMPLE, chunk, command,
 #[derive(Debug)]
 struct Asked {
     answer: Answer,
-    /// First byte that it wants.
+    /// First byte that the call wants.
     offset: u64,
     /// Bytes of data that it wants.
     length: usize,
     /// The data so far, if it does not come all at once.
     got: Vec<u8>,
-    /// Which errno it has, once it failed.
+    /// The errno of a call that has failed.
     errno: i32,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Calls {
     /// The header of the first of them, and how much of it and its payload was read.
     header: [u8; HEADER],
     read: usize,
-    /// By cookie.
+    /// Calls that were read, by cookie.
     asked: Vec<Option<Asked>>,
     free: Vec<usize>,
     next: Next,
@@ -145,7 +145,7 @@ impl Calls {
         }
     }
 
-    /// Takes replies, all of them.
+    /// Takes the bytes of replies, always all of them.
     pub(crate) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut taken = 0;
         for slice in slices {

@@ -59,7 +59,7 @@ impl Wire {
         Wire(Line::Calls(Box::new(Calls::new())))
     }
 
-    /// The calls, if that is what it is of.
+    /// The calls, if the wire carries calls.
     pub(crate) const fn calls(&mut self) -> Option<&mut Calls> {
         match &mut self.0 {
             Line::Calls(calls) => Some(calls),
@@ -92,7 +92,7 @@ impl Wire {
         certificates::name_of(shown)
     }
 
-    /// Its socket; calls have none.
+    /// The socket; calls have none.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.0 {
             Line::Socket(socket, _) => Some(socket.as_fd()),

@@ -170,7 +170,7 @@ pub enum RunError {
     Output {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         error: String,
     },
     /// Nothing is in flight and processes still wait: a bug, with the reason that the queue gave.

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Does another weight of a group count from its next place on?
+/// Does a group's new weight take effect when the group is next enqueued?
 #[test]
 fn bfq_181_a_groups_weight_with_its_next_turn() {
     each(disk(32), |mut bench| {
@@ -29,8 +29,8 @@ fn move_to(bench: &mut Bench, client: ClientId, group: GroupId) {
 }
 
 /// When a process changes its group, does its turn end, and does its queue move with all that
-/// waits, but not with what it was ahead or behind; and do its background writes go to the group's
-/// queue from the next one on?
+/// waits, but without the service that it was ahead or behind; and do its background writes go to
+/// the group's queue from the next one on?
 #[test]
 fn bfq_182_a_process_changes_its_group() {
     each(disk(32), |mut bench| {

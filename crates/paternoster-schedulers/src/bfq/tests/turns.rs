@@ -135,7 +135,7 @@ fn idling_at_the_end(bench: &mut Bench, used: u64) -> ClientId {
 }
 
 /// Does time end a turn with the next pick, but not while the device idles for the queue and less
-/// than a third of its budget is left? A small request has come that may have more behind it.
+/// than a third of its budget is left? A small request has come that may be followed by more.
 #[test]
 fn bfq_45_time_on_select() {
     for (used, ending) in [(60, Some(Expiry::BudgetTimeout)), (61, None)] {
@@ -218,7 +218,7 @@ fn bfq_46_an_empty_queue_goes() {
     });
 }
 
-/// While the disk idles, does a small request of its queue wait for more behind it, until BFQ is
+/// While the disk idles, does a small request of its queue wait for more to follow, until BFQ is
 /// asked, and one of 32 sectors not?
 #[test]
 fn bfq_47_a_small_request_waits() {

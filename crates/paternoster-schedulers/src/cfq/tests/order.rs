@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order in which queues are served: trees, keys, what a turn leaves behind, workloads. CFQ-4,
-//! 5, 7, 8, 19; CFQ-63; the restart of workloads.
+//! The order in which queues are served: trees, keys, what a turn leaves to the next, workloads.
+//! CFQ-4, 5, 7, 8, 19; CFQ-63; the restart of workloads.
 
 use super::*;
 use crate::cfq::kind::{IDLE_TREE, Kind, tree_of};

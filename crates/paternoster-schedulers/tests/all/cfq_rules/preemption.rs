@@ -170,9 +170,9 @@ fn preemption_of_a_used_slice() {
     }
 }
 
-/// Rule 8: of queues served in turns, does one preempt another that has nothing waiting, when they
-/// are the only two of their tree; in 4.19 however many there are (16.1)? With a third, 3.6 finds
-/// by rule 11 that the active one is not idled for.
+/// Rule 8: among queues served in turns, does one preempt another that has nothing waiting, if the
+/// tree has only these two, and in 4.19 however many it has (16.1)? With a third, 3.6 finds by rule
+/// 11 that the active one is not idled for.
 #[test]
 fn preemption_among_those_served_in_turns() {
     each(1, |preset, mut rig| {

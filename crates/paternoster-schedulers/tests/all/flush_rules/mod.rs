@@ -28,7 +28,7 @@ fn cached() -> DeviceFacts {
     DeviceFacts { write_cache: true, ..disk(32) }
 }
 
-/// The same behind SATA: it takes no other command during a flush.
+/// The same device on SATA: it takes no other command during a flush.
 fn sata() -> DeviceFacts {
     DeviceFacts { flush_queueable: false, ..cached() }
 }

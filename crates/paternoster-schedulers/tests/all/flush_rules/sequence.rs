@@ -19,7 +19,7 @@ fn table() -> [Row; 4] {
 }
 
 /// For each cell of the table, does the device see exactly those commands in that order, and the
-/// submitter one completion? A device that claims FUA without a cache has none.
+/// submitter one completion? A device that claims FUA and has no cache counts as one without FUA.
 #[test]
 fn flush_1_each_cell_of_the_table() {
     for elevator in BOTH_LAYERS {

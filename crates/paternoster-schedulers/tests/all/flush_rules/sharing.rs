@@ -168,9 +168,9 @@ fn flush_7_at_most_one_is_outstanding() {
     }
 }
 
-/// How many of ten fsyncs share which flush; and what the device is given. One flush is in flight
-/// until 1 ms; a read keeps the queue from being empty throughout. Fsyncs come at 0.2, 0.4, 0.6,
-/// 0.8, then 1.2 and 1.4, then 1.7, 1.8, 1.9, 1.95; the write at 1.6. Each flush takes 1 ms.
+/// Which flush each of ten fsyncs shares, and the commands that the device gets. One flush is in
+/// flight until 1 ms; a read keeps the queue from being empty throughout. Fsyncs come at 0.2, 0.4,
+/// 0.6, 0.8, then 1.2 and 1.4, then 1.7, 1.8, 1.9, 1.95; the write at 1.6. Each flush takes 1 ms.
 fn ten_fsyncs_and_a_write(delay_us: &str) -> (String, Vec<usize>) {
     let mut rig = commanded(cached(), "deadline");
     let [reader, writer, syncer] = [0; 3].map(|_| rig.client());

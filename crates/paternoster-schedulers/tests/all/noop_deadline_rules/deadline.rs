@@ -26,7 +26,7 @@ fn dl_1_sorted_reads_stay_sorted() {
 
 /// With reads and writes always pending, do batches go R16 R16 W16? With writes_starved 2, two
 /// batches of reads come before one of writes. Linux 6.8 is "at" sector 0 of the reads when it
-/// starts, so its first batch is not chosen and not counted: R16 more.
+/// starts, so its first batch is not chosen and not counted: it begins with one more R16.
 #[test]
 fn dl_2_two_read_batches_for_a_write_batch() {
     for (elevator, count, expected) in [

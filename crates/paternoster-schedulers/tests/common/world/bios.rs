@@ -2,7 +2,7 @@
 //! Bios: which one a step means, and whether a queue should take it.
 //!
 //! A step says *where* a bio is to be relative to others (after the client's last, before it, after
-//! another's), because merges, company and streams need neighbours, and places drawn from the whole
+//! another's), because merges and shared streams need neighbours, and places drawn from the whole
 //! device would hardly meet. What no step says (segments, its own priority) follows from the
 //! cookie.
 //!

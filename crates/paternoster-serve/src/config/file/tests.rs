@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of configuration files: what comes out, and what is said to those that are wrong.
+//! Tests of configuration files: what they parse to, and the messages for wrong ones.
 
 mod fuse;
 mod refusals;

@@ -27,7 +27,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// The text, or why it is none.
+    /// The text, or why the field has none.
     pub(super) fn text(self, name: &str, takes: &str) -> Result<String, String> {
         match self {
             Scalar::Text(text) if !text.is_empty() => Ok(text),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is understood, and what is said of what is not.
+//! Which requests are understood, and the messages for those that are not.
 
 use proptest::prelude::*;
 

@@ -89,7 +89,7 @@ fn the_file_is_private_and_goes() {
     assert!(!folder.socket().exists());
 }
 
-/// Is a socket that a killed server left replaced, and one with a server behind it not?
+/// Is a socket that a killed server left replaced, and one that a server listens on not?
 #[test]
 fn what_is_there_already() {
     let folder = Folder::new();

@@ -9,11 +9,12 @@
 //! ```
 //!
 //! The kernel keeps one set of locks for an open file, and further requests change that set. So
-//! each claim states its use, and what no claim needs any more is released: a refused reload leaves
-//! nothing behind, and one that serves less admits others.
+//! each claim states its use, and what no claim needs any more is released: a refused reload keeps
+//! no lock, and a reload that serves fewer volumes admits others.
 //!
-//! A block device has two more, each an open file of its own, so that it can go alone: an exclusive
-//! opening for one that writes and does not share, and the lock of its disk for one that writes.
+//! A block device has two more, each a file description of its own so that it can be released
+//! alone: an exclusive opening, for a use that writes and does not share; and the lock of its disk,
+//! for a use that writes.
 //!
 //! Invariant: the locks of a file are those of its claims' uses, unless another process has the
 //! open file, too (a handover): then nothing is released here.
@@ -42,9 +43,9 @@ impl Drop for Held {
 /// What a block device that is written to has in addition to its locks.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
-    /// Its exclusive opening.
+    /// The descriptor that is open exclusively.
     pub alone: Option<Held>,
-    /// Its disk, with that one's lock.
+    /// The disk's descriptor, with its lock.
     pub disk: Option<Held>,
 }
 
@@ -57,12 +58,12 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// The one that is locked.
+    /// The descriptor that has the lock.
     fn file(&self) -> Option<&dyn OpenFile> {
         self.held.as_ref().map(|held| &*held.0)
     }
 
-    /// What is open, for another process: the one that is locked comes first.
+    /// The open descriptors, for another process; the locked one comes first.
     pub(super) fn clones(&self) -> std::io::Result<Vec<Handle>> {
         let beside = locked(&self.beside);
         let all = [&self.held, &beside.disk, &beside.alone];
@@ -74,7 +75,7 @@ impl Locks {
         locked(&self.beside)
     }
 
-    /// All uses together.
+    /// The union of all uses.
     pub(super) fn wanted(&self) -> Option<Use> {
         all(&locked(&self.uses))
     }
@@ -119,7 +120,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// What was locked for this use.
+    /// A claim on a thing for this use, with the lock that was taken.
     pub(super) fn new(thing: Thing, wanted: Use, held: Option<Held>, beside: Beside) -> Claim {
         let (beside, uses) = (Mutex::new(beside), Mutex::new(vec![wanted]));
         Claim { thing, wanted, locks: Arc::new(Locks { held, beside, uses }) }
@@ -146,14 +147,14 @@ impl Claim {
         &self.locks
     }
 
-    /// The claim of another use that is there already.
+    /// A second claim on the same thing, for the use `wanted`.
     pub(super) fn beside(&self, wanted: Use) -> Claim {
         self.locks.change(None, Some(wanted));
         Claim { thing: self.thing, wanted, locks: Arc::clone(&self.locks) }
     }
 
-    /// Sets this use. If it is new, an error says what conflicts with it; `force` sets it all the
-    /// same.
+    /// Sets this use. If that asks for more than before, an error says what conflicts with it;
+    /// `force` sets it nevertheless.
     pub(super) fn becomes(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
         if self.wanted == wanted { Ok(()) } else { self.ask_for(wanted, force) }
     }

@@ -35,7 +35,7 @@ const SIZE: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq)]
 struct Drawn {
     name: usize,
-    /// All of it, its first or its second half.
+    /// The whole disk, its first or its second half.
     part: u8,
     readonly: bool,
     share: bool,
@@ -286,8 +286,9 @@ proptest! {
     }
 }
 
-/// Are two owners of an image (finding 3 of a review), planted back, found, and made small: one
-/// that has it and one that starts, or asks, or changes to it?
+/// If the bug that let an image have two owners (finding 3 of a review) is planted, is it found,
+/// and is the case made small: one server has the image, another starts with it, asks for it, or
+/// reloads to it?
 #[test]
 fn a_planted_second_owner_is_found() {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
@@ -342,9 +343,9 @@ impl Drop for Loop {
     }
 }
 
-/// Does a block device that after a reload is only read, or shared, give back its exclusive opening
-/// and the lock of its disk; does one that is written to from then on take them, and is it refused,
-/// with nothing changed, while another has it for itself?
+/// When a reload makes a block device read-only or shared, does the server give back its exclusive
+/// opening and the lock of its disk? When a reload makes it writable, does the server take both;
+/// and is the reload refused, and nothing changed, while another process has it exclusively?
 #[test]
 fn a_block_device_is_alone_as_long_as_it_is_written_to() {
     let folder = Scratch::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random work on a file behind any backend, compared with the same on memory.
+//! Random work on a file through any backend, compared with the same work on memory.
 
 use proptest::prelude::*;
 
@@ -70,7 +70,7 @@ fn same_as_memory(rig: &mut Rig, steps: &[(usize, Step)]) -> Result<(), TestCase
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Does a file behind any backend hold what memory would hold?
+    /// Does a file written through any backend hold what memory would hold?
     #[test]
     fn a_file_is_as_memory(steps in prop::collection::vec((0usize..BLOCKS, step()), 1..24)) {
         for (folder, engine, direct) in engines() {

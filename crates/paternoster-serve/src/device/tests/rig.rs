@@ -14,7 +14,7 @@ use crate::device::memory::Memory;
 use crate::device::open::open;
 use crate::device::{Backend, Finished, Job, Piece, Work};
 
-/// Of the files in these tests.
+/// Size of the files in these tests.
 pub(super) const SIZE: usize = 1 << 20;
 pub(super) const PAGE: usize = 4096;
 
@@ -95,7 +95,7 @@ impl Rig {
         &mut self.memory.bytes_mut()[start..start + PART]
     }
 
-    /// Pieces of a slot's part, back to front so that their order can be told from memory's.
+    /// Pieces of a slot's part, back to front, so that their order differs from memory's.
     pub(super) fn pieces(&self, slot: u32, lengths: &[usize]) -> Vec<Piece> {
         let start = self.memory.raw().cast::<u8>().as_ptr().wrapping_add(slot as usize * PART);
         let mut end = lengths.iter().sum::<usize>();
@@ -154,7 +154,7 @@ impl Rig {
         panic!("{}: it wakes for nothing", self.backend.describe());
     }
 
-    /// One job from its beginning to its end.
+    /// Runs one job from its beginning to its end.
     pub(super) fn run(&mut self, work: Work, at: usize, length: usize, pieces: &[Piece]) -> i32 {
         self.submit(3, work, at, length, pieces);
         let Finished { slot, error } = self.next();
@@ -211,7 +211,7 @@ pub(super) fn byte(number: usize) -> u8 {
     number.to_le_bytes()[0]
 }
 
-/// Bytes none of which is zero, so that what was cleared can be told from them.
+/// Bytes none of which is zero, so that cleared ranges differ from them.
 pub(super) fn pattern(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| byte(at * 31 + seed) | 1).collect()
 }

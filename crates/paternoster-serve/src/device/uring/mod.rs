@@ -51,7 +51,7 @@ const RETRY: Nanos = Nanos::from_millis(1);
 
 /// Does jobs by io_uring.
 pub(crate) struct Uring<R: Ring = KernelRing> {
-    /// Dropped, that is closed, before what it points to.
+    /// Dropped, and so closed, before the memory that it points to.
     ring: R,
     files: Vec<File>,
     event: Event,
@@ -68,8 +68,8 @@ pub(crate) struct Uring<R: Ring = KernelRing> {
     now: Nanos,
 }
 
-// SAFETY: its raw pointers are those of pieces, for which `submit` has a promise, and of its own
-// slots, which are on the heap and move with it.
+// SAFETY: the raw pointers are those of pieces, for which `submit` has a promise, and those of its
+// own slots, which are on the heap and move with it.
 unsafe impl<R: Ring> Send for Uring<R> {}
 
 impl Uring {

@@ -45,7 +45,7 @@ pub(crate) enum Entry {
 
 #[cfg(test)]
 impl Entry {
-    /// Its file.
+    /// Number of the file that it works on.
     pub(crate) const fn file(&self) -> u16 {
         let (Entry::Fixed { file, .. }
         | Entry::Move { file, .. }
@@ -62,7 +62,7 @@ pub(crate) struct NoRoom;
 
 /// Does what it is asked without letting the asker wait.
 pub(crate) trait Ring: Send {
-    /// It becomes this thread's.
+    /// Enables the ring; from then on it belongs to this thread.
     fn enable(&mut self) -> io::Result<()>;
 
     /// How many more files it can have.
@@ -78,7 +78,7 @@ pub(crate) trait Ring: Send {
     /// Takes an entry, under a number that its completion has.
     ///
     /// # Safety
-    /// What it points to stays until its completion was taken.
+    /// The memory that the entry points to stays until its completion was taken.
     unsafe fn push(&mut self, number: u32, entry: Entry) -> Result<(), NoRoom>;
 
     /// Whether entries were pushed that are not handed over.
@@ -108,11 +108,11 @@ pub(crate) struct KernelRing {
     /// the same of what flushes sync.
     targets: Vec<types::Fd>,
     files_registered: bool,
-    /// By file: there is none.
+    /// Whether a number has no file.
     is_free: Vec<bool>,
 }
 
-/// Files that come while it runs, at a time: the kernel's table has its size from the start.
+/// How many more files can be open at a time than at the start: the kernel's table cannot grow.
 const SPARE: usize = 64;
 
 /// The kinds of ring there are, the best first.
@@ -144,7 +144,7 @@ fn best_ring(entries: u32) -> io::Result<IoUring> {
     made
 }
 
-/// What jobs are made of.
+/// The kernel's operations that jobs consist of.
 const OPERATIONS: [u8; 7] = [
     opcode::Readv::CODE,
     opcode::Writev::CODE,
@@ -200,7 +200,7 @@ impl KernelRing {
         Ok(KernelRing { ring, targets, files_registered, is_free })
     }
 
-    /// As the kernel has it.
+    /// The entry in the kernel's form.
     fn translated(&self, entry: Entry) -> squeue::Entry {
         let dsync = |durable| if durable { libc::RWF_DSYNC } else { 0 };
         let target = |file: u16| self.targets[usize::from(file)];
@@ -224,7 +224,7 @@ impl KernelRing {
                 opcode::Readv::new(target(file), all, count).offset(offset).build()
             }
             Entry::Sync { file, of } => {
-                // Behind the files are those that flushes sync.
+                // The slots after the files are for the descriptors that flushes sync.
                 let behind = if of == Description::Flushes { self.targets.len() / 2 } else { 0 };
                 let target = self.targets[usize::from(file) + behind];
                 opcode::Fsync::new(target).flags(types::FsyncFlags::DATASYNC).build()
@@ -305,9 +305,9 @@ mod tests {
 
     use super::*;
 
-    /// Does a ring do what jobs are made of, on the files that it knows, and nothing else: no file
-    /// opened, none that it does not know, no socket, and nothing registered but
-    /// another file in the place of one?
+    /// Does a ring accept the operations that jobs consist of, on its registered files, and refuse
+    /// everything else: opening files, unregistered files, sockets, and registering anything but a
+    /// file in the place of another?
     #[test]
     fn a_ring_does_nothing_else() {
         let Ok(mut ring) = best_ring(8) else {

@@ -25,7 +25,7 @@ use crate::device_loop::planted::{self, Bug};
 /// A call that the kernel returns undone is repeated this often.
 const TRIES: u8 = 100;
 
-/// What a slot is at.
+/// The stage of a slot's job.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stage {
     Free,

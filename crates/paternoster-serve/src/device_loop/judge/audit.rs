@@ -12,9 +12,9 @@
 //! | a volume's requests | I/Os of its connections |
 //! | memory, bytes that were read ahead, commands of the device | all connections |
 //!
-//! Laws: L3 these are right; L4 a lock is held by none that asked behind one that waits for it; T3
-//! each group of the queue weighs what tenant, siblings and orders say, and a connection is its
-//! tenant's by the rules that hold, or on its way there.
+//! Laws: L3 these are right; L4 no request holds a lock that an earlier one waits for; T3 each
+//! group of the queue weighs what tenant, siblings and orders say, and a connection is its tenant's
+//! by the rules that hold, or on its way there.
 
 use std::collections::BTreeMap;
 

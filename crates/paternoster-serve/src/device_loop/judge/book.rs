@@ -24,14 +24,14 @@ const MOST: usize = 512 << 10;
 const START: u64 = 1 << 16;
 static ZEROES: [u8; MOST] = [0; MOST];
 
-/// What a write leaves.
+/// The content that a write leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
     Data,
     Zeroes,
     /// Zeroes, perhaps.
     Hint,
-    /// What a power cut has left.
+    /// The content that a power cut left.
     Left,
 }
 
@@ -44,7 +44,7 @@ struct Write {
     promised: bool,
 }
 
-/// What was written where, and when.
+/// All writes: where, when, and what they left.
 pub(super) struct Book {
     writes: Vec<Write>,
     /// By first byte: the writes that may be visible from there to the next run's first byte.
@@ -132,7 +132,7 @@ impl Book {
         }
     }
 
-    /// All writes of these ranges, none of which has a part elsewhere.
+    /// All writes within these ranges; none extends beyond them.
     fn of(&self, ranges: &[Range<u64>]) -> BTreeSet<u32> {
         let each = ranges.iter().flat_map(|range| self.runs.range(range.clone()));
         each.flat_map(|(_, ids)| ids.iter().copied()).filter(|id| *id != 0).collect()

@@ -34,7 +34,7 @@ use crate::device::pieces::Vectors;
 pub(super) struct Opened {
     pub(super) medium: Medium,
     pub(super) inode: usize,
-    /// What the medium knows it by.
+    /// The file's number in the medium.
     number: OnceLock<usize>,
     writer: Option<Writer>,
     bytes: Range<usize>,
@@ -84,7 +84,7 @@ impl Opened {
         self.end(moved, offset, durable)
     }
 
-    /// A durable write ends, and is told of failed write-backs.
+    /// A durable write ends, and gets the error of failed write-backs.
     pub(super) fn end(&self, moved: u64, offset: u64, durable: bool) -> Result<u64, i32> {
         if durable {
             let start = self.bytes.start + usize::try_from(offset).unwrap();
@@ -94,7 +94,7 @@ impl Opened {
         Ok(moved)
     }
 
-    /// As [`Opened::transfer`], but for what a durable write is told at its end.
+    /// As [`Opened::transfer`], without the error that a durable write may get at its end.
     ///
     /// # Safety
     /// As there.
@@ -151,8 +151,8 @@ impl Opened {
         self.medium.state().sync(self.bytes.clone())
     }
 
-    /// A sync ends, and is told of failed write-backs. `begun`: whether the device failed when it
-    /// began; one that has not begun does all of it.
+    /// A sync ends, and gets the error of failed write-backs. `begun`: whether the device failed
+    /// when it began; a sync that has not begun is done whole now.
     pub(super) fn sync_as(&self, of: Description, begun: Option<bool>) -> Result<(), Errno> {
         let state = &mut *self.medium.state();
         let range = self.bytes.clone();
@@ -306,7 +306,7 @@ impl Calls for Opened {
             }
             from = until;
         }
-        // Behind the end there is a hole, and no data.
+        // Beyond the end there is a hole, and no data.
         if wants_hole { Ok(self.bytes.len() as u64) } else { Err(Errno::NXIO) }
     }
 

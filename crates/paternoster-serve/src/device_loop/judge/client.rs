@@ -10,7 +10,7 @@
 //! disconnected and all is answered; S7 reported holes are in blocks, within the request, one run
 //! if one was wanted, and a hole may be zeroes; S8 a trim with FUA is followed by a flush; S10 a
 //! stop waits for accepted requests, as long as it has time; V1 so does the end of a volume that a
-//! reload takes out, and what is sent behind that is refused.
+//! reload takes out, and what is sent after it is refused.
 
 mod causes;
 
@@ -35,7 +35,7 @@ use causes::{data, holes, is_due, is_durable};
 const ROOM: usize = 256 << 10;
 /// Bytes of answers that a narrow socket takes, as requested; the kernel gives a few more.
 const NARROW: usize = 4 << 10;
-/// What is told of a request to a volume that goes.
+/// The error for a request to a volume that is being removed.
 const SHUTDOWN: u32 = 108;
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
@@ -57,16 +57,16 @@ struct Open {
 
 /// A client.
 pub(super) struct Client {
-    /// Which one; its cookies begin with it.
+    /// Number of the client; its cookies begin with it.
     number: u64,
     /// Few answers fit into its socket.
     is_narrow: bool,
     stream: Option<UnixStream>,
     wanted: Wanted,
-    /// It has come, to this server.
+    /// It has connected to this server.
     came: bool,
     shake: Option<Shake>,
-    /// It does not come again.
+    /// It has gone and does not come again.
     is_gone: bool,
     plan: ClientPlan,
     /// First byte of its volume in the medium.
@@ -76,23 +76,23 @@ pub(super) struct Client {
     out: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
-    /// Where what comes is put first.
+    /// Buffer for received bytes.
     room: Vec<u8>,
-    /// It has said that it goes.
+    /// It has sent DISC.
     goes: bool,
-    /// It has sent what is no request; what it sends when that has gone.
+    /// It has sent something that is no request. `last`: what it sends after that.
     is_lost: bool,
     last: Vec<u8>,
-    /// Its volume goes.
+    /// Its volume is being removed.
     ousted: Option<Ousted>,
     /// It shook hands with a server that has handed over, which may have closed it.
     was_left: bool,
-    /// What it sent, and what of that was answered: bounds of what it may be counted.
+    /// What it sent, and what of that was answered: bounds of what the server may count for it.
     pub(super) asked: Count,
     pub(super) answered: Count,
     /// Bytes of data that were moved for it, at least.
     pub(super) moved: u64,
-    /// Of all bytes that have come.
+    /// Digest of all bytes received.
     pub(super) digest: u64,
 }
 
@@ -104,19 +104,19 @@ pub(super) struct World<'a> {
     pub(super) oldest: u64,
     /// The server was asked to stop, and had accepted these requests by then.
     pub(super) stops: Option<&'a BTreeSet<u64>>,
-    /// Its time for that is over.
+    /// The time for that is over.
     pub(super) is_late: bool,
     pub(super) now: Nanos,
 }
 
-/// What of a client holds when its volume goes.
+/// The state of a client whose volume is being removed.
 #[derive(Debug)]
 struct Ousted {
     /// What was accepted by then, by cookie.
     accepted: BTreeSet<u64>,
-    /// Requests that were sent behind this beat are too late.
+    /// Requests that were sent after this beat are too late.
     beat: u64,
-    /// It is disconnected by then.
+    /// When it must be disconnected.
     by: Nanos,
 }
 
@@ -206,13 +206,13 @@ impl Client {
         self.is_gone = true;
     }
 
-    /// What its volume is called now.
+    /// Notes the present name of its volume.
     pub(super) fn is_of(&mut self, name: String) {
         self.wanted.name = name;
     }
 
     /// Its volume goes, and requests accepted by then are answered; a client in handshake hangs up,
-    /// also one that lies: its options would be told that there is no such volume.
+    /// even one that sends nonsense: its options would get the answer that there is no such volume.
     pub(super) fn is_ousted(
         &mut self,
         accepted: &BTreeSet<u64>,
@@ -392,7 +392,7 @@ impl Client {
             // What is hung up on without a stop, is so with one.
             let is_right = world.is_late || self.is_lost || self.plan.shake.lie.is_some();
             let mut open = self.open.values();
-            // One that is wrong may lie beyond all numbers.
+            // A wrong offset may be larger than any number.
             let is_read = |open: &Open| open.ask.kind == READ && open.ask.due == 0;
             let failed = |open: &Open| is_read(open) && is_due(open, world, None);
             let has_failed = !self.plan.structured && open.any(failed);
@@ -531,7 +531,7 @@ impl Client {
             let right = told == ask.due;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));
         }
-        // One that wants all in one chunk may want too much.
+        // A request for all data in one chunk may ask for too much.
         let too_long = ask.flags & DF != 0 && ask.kind == READ && told == 75;
         if told != 0 && !too_long && !is_due(&open, world, Some(told)) {
             return Err(format!("S4: {ask:?} is told {told}, but nothing failed so"));

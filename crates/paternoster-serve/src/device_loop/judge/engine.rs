@@ -43,7 +43,7 @@ use crate::device::{
 };
 use disk_ring::DiskRing;
 
-/// Which backend it is.
+/// The backend of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     Ring,
@@ -131,7 +131,7 @@ pub(super) struct Watched {
     medium: Medium,
     server: usize,
     inner: Box<dyn Backend>,
-    /// Its files, by number.
+    /// The files by number.
     files: Vec<Option<Arc<Opened>>>,
 }
 
@@ -279,7 +279,7 @@ impl Medium {
         state.chance.once_in(state.lazy)
     }
 
-    /// Which of what is held ends next: `hangs` says of each whether it may not.
+    /// Chooses which held job ends next; `hangs` says of each whether it must not end.
     fn choose(&self, hangs: impl Iterator<Item = bool>) -> Option<usize> {
         let state = &mut *self.state();
         let may = hangs.enumerate().filter(|(_, hangs)| !hangs || state.lets_go);

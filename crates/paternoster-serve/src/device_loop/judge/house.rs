@@ -105,9 +105,9 @@ impl Entrance for Street {
 /// A server's process.
 #[derive(Debug, Clone)]
 pub(super) struct Own {
-    /// Its number.
+    /// Number of the server.
     pub(super) server: usize,
-    /// What it sees of names and files.
+    /// The file system as this server sees it.
     pub(super) system: System,
 }
 
@@ -123,7 +123,7 @@ thread_local! {
     static CLOSES: RefCell<Vec<Box<dyn FnOnce() + Send>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a thread does that closes files: all that is to be done by now.
+/// Does the work of the thread that closes files: all that is due by now.
 pub(super) fn close_files() {
     for closes in CLOSES.take() {
         closes();
@@ -140,7 +140,7 @@ pub(super) struct House {
     pub(super) own: Own,
     pub(super) device_loop: DeviceLoop,
     pub(super) negotiation: Negotiation<Street>,
-    /// It waits for a verdict.
+    /// Whether the loop waits for a verdict.
     pub(super) is_paused: bool,
     messages: Slot<Message>,
     /// The negotiation closes with it.
@@ -173,7 +173,7 @@ impl House {
         House { own, device_loop, negotiation, is_paused: false, messages, door }
     }
 
-    /// A round of the negotiation, and one of the loop.
+    /// Runs one round of the negotiation and one of the loop.
     pub(super) fn turn(&mut self, now: Nanos) {
         self.negotiation.clock = Clock::Told(now);
         self.device_loop.time.clock = Clock::Told(now);
@@ -193,7 +193,7 @@ impl House {
         answers
     }
 
-    /// Where messages to the loop go.
+    /// The loop's inbox.
     pub(super) const fn messages(&self) -> &Slot<Message> {
         &self.messages
     }

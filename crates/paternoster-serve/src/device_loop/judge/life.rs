@@ -28,7 +28,7 @@ pub(super) struct When<T> {
     pub(super) what: T,
 }
 
-/// How a server ends.
+/// How a server's life ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Kill,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Medium: files behind a page cache, all in memory, which can fail at any call where a kernel's
-//! can.
+//! Medium: files with a page cache, all in memory. Any call can fail that can fail in a kernel.
 //!
 //! ```text
 //! bytes   │ file 0: volume 0, volume 1 │ file 1: volume 2 │     one after the other
@@ -11,14 +10,14 @@
 //! that wants it down gets the error, no other, and the block is still there to be tried again
 //! ```
 //!
-//! So a kernel tells them apart: the page cache's losses are counted by file, and whichever call
-//! comes first with a description is told; a write with O_DIRECT is no page of it, and the error of
-//! its own flush is its own. What `fallocate` zeroes is in the page cache in either case: the ends
-//! of a range may lie within a block of the file system.
+//! As in a kernel: the page cache's losses are counted by file, and the first call with each
+//! description gets the error; a write with O_DIRECT is no page of the cache, and gets the error of
+//! its own flush alone. What `fallocate` zeroes is in the page cache in either case: the ends of a
+//! range may lie within a block of the file system.
 //!
-//! It is below production's backends: `calls` makes it a file, `engine` a ring or threads, and
-//! these track durability. A power cut leaves what is on the disk, and random sectors of the dirty
-//! blocks: a block may be torn.
+//! It stands in for the kernel under the server's own backends: `calls` makes it a file, `engine` a
+//! ring or threads; the backends track durability. A power cut leaves what is on the disk, and
+//! random sectors of the dirty blocks: a block may be torn.
 //!
 //! With a disk that lies (`Flaw`) no promise can be kept: the judge has to notice that something is
 //! wrong.
@@ -53,12 +52,12 @@ pub(super) struct Faults {
     pub(super) shorts: u64,
     /// A call hangs until nothing else makes progress.
     pub(super) hangs: u64,
-    /// A ring accepts none, or not all, of what it is given.
+    /// A ring accepts not all of its entries, or none.
     pub(super) refusals: u64,
 }
 
 impl Faults {
-    /// The same without one of them.
+    /// The same set without one of them.
     pub(super) fn fewer(self) -> impl Iterator<Item = Faults> {
         let each: [fn(&mut Faults) -> &mut u64; 9] = [
             |it| &mut it.reads,
@@ -78,7 +77,7 @@ impl Faults {
     }
 }
 
-/// How a disk lies.
+/// How a disk breaks its promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// Now and then a write goes to the next block.
@@ -91,7 +90,7 @@ pub(super) enum Flaw {
     MovesLess,
 }
 
-/// What the file system cannot do.
+/// The operations that the file system lacks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lacks {
     pub(super) punch: bool,
@@ -145,11 +144,11 @@ pub(super) struct Closing {
     pub(super) was_alone: bool,
     /// When it was closed, once it is.
     pub(super) end: Option<u64>,
-    /// Its last sync has failed.
+    /// Whether its last sync failed.
     pub(super) has_failed: bool,
 }
 
-/// How a server ended.
+/// How a server came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
     Killed,
@@ -166,7 +165,7 @@ pub(super) struct State {
     pub(super) block: usize,
     /// Bytes of each file, and how many write-backs of it failed.
     inodes: Vec<(Range<usize>, u64)>,
-    /// All files that were opened.
+    /// All open files.
     pub(super) opened: Vec<Weak<Opened>>,
     /// By block: the kinds of requests that were sent, a bit each.
     asked: Vec<u16>,
@@ -180,7 +179,7 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) flaw: Option<Flaw>,
     pub(super) chance: Chance,
-    /// By server and slot.
+    /// What each slot of each server is doing.
     pub(super) doing: BTreeMap<(usize, u32), Doing>,
     /// The job whose call is made.
     pub(super) at: Option<(usize, u32)>,
@@ -409,8 +408,8 @@ impl State {
         failed
     }
 
-    /// What a flush that was sent at `begin` and has ended now promises nothing of: it cannot know
-    /// what the last sync of a file that was open beside it will be told.
+    /// The writes that a flush from `begin` until now does not cover: it cannot know the result of
+    /// the last sync of a file that was open at the same time.
     pub(super) fn beside_closing(&self, begin: u64) -> Vec<Range<u64>> {
         if self.faults.write_backs == 0 {
             return Vec::new();
@@ -435,7 +434,7 @@ impl State {
         left
     }
 
-    /// What a power cut leaves.
+    /// The content that a power cut leaves.
     pub(super) fn cut(&mut self) -> Vec<u8> {
         let mut left = self.disk.clone();
         let keeps = self.chance.below(4);

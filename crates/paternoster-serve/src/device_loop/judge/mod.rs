@@ -14,15 +14,15 @@
 //! from a seed, to the last byte that a client is sent. A case that fails is made smaller until
 //! nothing can be left out, and printed.
 //!
-//! What is replaced has one seam each: `Clock`, `Entrance` (the listener; sockets are pairs of the
-//! kernel's, which it fills and empties as the judge says), `FileSystem` and `OpenFile` (`names`),
-//! `Calls` of an open file and `Ring`, the thread that closes files, the log (silent). The rest is
-//! what serves (`house`).
+//! The parts that are replaced, each by one trait: `Clock`, `Entrance` (the listener; sockets are
+//! pairs of the kernel's, which it fills and empties as the judge says), `FileSystem` and
+//! `OpenFile` (`names`), `Calls` of an open file and `Ring`, the thread that closes files, the log
+//! (silent). The rest is what serves (`house`).
 //!
-//! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
-//! it; a client belongs to one of each, comes at its time, and may lie (`shake`). The server is
-//! killed, loses power, is stopped, starts again, gets orders (`life`), reads its configuration
-//! again (`renewal`), and hands over to another one (`succession`).
+//! A case has one to three volumes on one device, mostly side by side, and one to three tenants.
+//! Each client has one volume and one tenant, connects at a drawn time, and may break the protocol
+//! (`shake`). The server is killed, loses power, is stopped, starts again, gets orders (`life`),
+//! reads its configuration again (`renewal`), and hands over to another one (`succession`).
 //!
 //! Laws: H1 to H3 of the handshake (`shake`); S1 to S10 of the streams (`client`); D1 after a cut
 //! the disk has what was promised (`book`), D2 and what it had outside the volumes; D3 and E1 of
@@ -131,7 +131,7 @@ struct Stage {
     accepted: BTreeSet<u64>,
     stop_by: Nanos,
     names: Names,
-    /// What the server has claimed of them.
+    /// The files that the server has claimed.
     claims: Claimed,
     /// A handover in progress.
     passing: Option<Passing>,
@@ -189,10 +189,10 @@ impl Stage {
         }
     }
 
-    /// Files that were taken out are closed. Where the last sync of one fails, and nothing else had
-    /// it open, what was written to it is lost, as the log says: no later flush is of that file,
-    /// and a volume that has it again later knows nothing of it. Where another volume has it open,
-    /// flushes have to fail.
+    /// Files that were taken out are closed. If the last sync of a closed file fails and nothing
+    /// else had it open, what was written to it is lost, and the log says so: no later flush covers
+    /// that file, and a volume that opens it again later knows nothing of the loss. Where another
+    /// volume has it open, flushes have to fail.
     fn close(&mut self) {
         close_files();
         let failed = self.medium.state().closed();
@@ -207,7 +207,7 @@ impl Stage {
         self.turn_elders();
     }
 
-    /// Those come whose time it is.
+    /// Connects the clients whose time has come.
     fn clients_come(&mut self, plan: &Plan) -> bool {
         let (mut came, now) = (false, self.current(plan));
         for (which, client) in self.clients.iter_mut().enumerate() {
@@ -277,8 +277,8 @@ impl Stage {
     }
 
     /// How long nothing moves: what a cap keeps back may be worth minutes. A device that hangs is
-    /// not waited for so long: a scheduler is asked nothing meanwhile, and three hundred requests
-    /// of which ten hang would use up the patience that P1 has with it.
+    /// not waited for that long: meanwhile the scheduler is asked nothing, and three hundred
+    /// requests of which ten hang would use up P1's patience with it.
     fn long(&self, plan: &Plan) -> u64 {
         let is_idle = self.house.device_loop.commands.is_empty();
         if is_idle && tenants::are_capped(plan) { 1_000_000_000 } else { 10_000_000 }
@@ -423,8 +423,8 @@ fn judge(plan: &Plan) -> Result<(), String> {
     })
 }
 
-/// A smaller case that breaks a law, too. With a request less everything behind it happens in
-/// another way, and what is wrong may not be met: so each is tried in several ways.
+/// A smaller case that breaks a law, too. Without one request, everything after it happens
+/// otherwise, and the fault may not be met: so each smaller case is tried in several ways.
 fn shrink(mut plan: Plan, mut why: String) -> (Plan, String) {
     let mut tries = 0;
     'smaller: loop {

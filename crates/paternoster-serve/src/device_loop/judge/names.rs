@@ -38,7 +38,7 @@ const WRITES: i64 = 101;
 /// The most links that are followed.
 const LINKS: usize = 8;
 
-/// What a path is.
+/// What a path leads to.
 #[derive(Debug, Clone)]
 enum Name {
     File(usize),
@@ -50,7 +50,7 @@ struct Space {
     names: BTreeMap<PathBuf, Name>,
     /// Locked bytes, by file and description.
     locks: BTreeMap<(usize, u64), BTreeSet<i64>>,
-    /// Which process has made a description.
+    /// The server that opened each description.
     makers: BTreeMap<u64, usize>,
     next: u64,
     /// Processes that were killed.
@@ -119,7 +119,7 @@ impl Names {
         locked(&self.0)
     }
 
-    /// One of a file's names.
+    /// A path of a file, by number.
     pub(super) fn path(file: usize, which: usize) -> PathBuf {
         format!("/{}{file}", ["file", "hard", "soft"][which]).into()
     }
@@ -294,7 +294,7 @@ impl OpenFile for OpenName {
         Ok(self.process.stat_of(self.inode))
     }
 
-    /// All locks here are shared ones, which exclude none; a question is for an exclusive one.
+    /// All locks here are shared, which exclude no other; a test asks for an exclusive one.
     fn lock(&self, command: i32, kind: i32, start: i64, length: i64) -> Result<i32, Errno> {
         let mut space = self.process.names.space();
         let own = (self.inode, self.description.number);

@@ -40,18 +40,18 @@ const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 const EOVERFLOW: u32 = 75;
 
-/// One request.
+/// A planned request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask {
     pub(super) kind: u16,
     pub(super) flags: u16,
     pub(super) at: u64,
     pub(super) length: u32,
-    /// Its one error, if it has one.
+    /// The request's one mistake, if it has one.
     pub(super) due: u32,
 }
 
-/// One client.
+/// A planned client.
 #[derive(Debug, Clone)]
 pub(super) struct ClientPlan {
     pub(super) volume: usize,
@@ -65,29 +65,29 @@ pub(super) struct ClientPlan {
     pub(super) asks: Vec<Ask>,
 }
 
-/// One volume: bytes of the medium.
+/// A planned volume: a range of the medium's bytes.
 #[derive(Debug, Clone)]
 pub(super) struct VolumePlan {
-    /// Which file it is in.
+    /// Number of its file.
     pub(super) file: usize,
     pub(super) start: usize,
     pub(super) size: usize,
     /// What its configured length has beyond whole blocks: less than one, and in no volume.
     pub(super) odd: usize,
     pub(super) readonly: bool,
-    /// Where in it its clients meet.
+    /// The range in which its clients' requests meet.
     pub(super) reach: Range<u64>,
-    /// It is not configured now.
+    /// It is not in the configuration now.
     pub(super) is_out: bool,
     /// How often its name has changed, and which name of its file it has.
     pub(super) renamed: usize,
     pub(super) path: usize,
 }
 
-/// One tenant.
+/// A planned tenant.
 #[derive(Debug, Clone)]
 pub(super) struct TenantPlan {
-    /// It is not configured.
+    /// It is not in the configuration.
     pub(super) is_stranger: bool,
     /// Which of the groups it is in, if not the root.
     pub(super) group: Option<usize>,
@@ -179,7 +179,7 @@ impl Plan {
     fn of(seed: u64, clients: Option<u64>) -> Plan {
         let chance = &mut Chance::new(seed, 0);
         let fails = !chance.once_in(3);
-        // Few kinds at a time: what needs one of them is not hidden behind the others.
+        // Few kinds at a time, so that a fault that needs one of them is not hidden by the others.
         let often =
             |chance: &mut Chance| if fails { pick(chance, &[0, 0, 0, 0, 10, 40]) } else { 0 };
         let block = pick(chance, &[512, 4096]);
@@ -257,7 +257,7 @@ impl Plan {
         }
     }
 
-    /// What happens in it, besides what it says.
+    /// What happens during it, besides the requests.
     pub(super) fn chance(&self, stream: u64) -> Chance {
         Chance::new(self.seed.wrapping_add(self.life << 48), stream)
     }
@@ -332,8 +332,8 @@ impl Plan {
 /// A volume directly follows the one before; or follows a block of which that one's configured
 /// length has a piece; or is in a file of its own; or, both being shared, overlaps it.
 fn lay_out(chance: &mut Chance, block: usize) -> (Vec<usize>, Vec<VolumePlan>, usize) {
-    // Where all meet in a few blocks, changes of one block are often under way together; where
-    // they meet at a border, so are those of its two sides.
+    // If all requests fall into a few blocks, changes of one block are often under way together; if
+    // these lie at a border of two volumes, so are changes on both sides of it.
     let is_narrow = chance.once_in(3);
     let around = pick(chance, &[0, 3 * block]);
     let (mut files, mut volumes, mut end) = (vec![0], Vec::<VolumePlan>::new(), around);
@@ -409,7 +409,7 @@ struct Mix {
 impl Mix {
     fn draw(chance: &mut Chance) -> Mix {
         let mut kinds = vec![WRITE; 12];
-        // A flush behind a flush shows what the first one was believed to cover.
+        // A flush after a flush shows what the first one was believed to cover.
         let flushes = pick(chance, &[4, 4, 4, 24]);
         let others =
             [(READ, 14), (ZEROES, 4), (TRIM, 2), (FLUSH, flushes), (CACHE, 1), (STATUS, 2)];
@@ -525,7 +525,8 @@ fn spoil(
         }
         1 if ask.kind == FLUSH => (ask.at, ask.due) = (512, EINVAL),
         1 => (ask.length, ask.due) = (0, EINVAL),
-        // It begins or ends behind the volume, where a neighbour may be: often by a byte.
+        // It begins or ends beyond the volume's end, where another volume may be: often by one
+        // byte.
         2 if ask.kind != FLUSH => {
             let within = pick(chance, &[0, block, block]);
             let beyond = pick(chance, &[1, block, u64::from(ask.length)]);

@@ -12,9 +12,10 @@
 //! or a call fails. A server that takes over reads the configuration that is in force; one that
 //! starts again finds the first file.
 //!
-//! Laws: R1 after a reload that was taken everything is as it says, and after one that was refused
-//! nothing has changed; O1 a reload is answered; T2 holds from one reload to the next; N1 after it
-//! another server is kept out of what is served, and let into what is not (`succession`).
+//! Laws: R1 after an accepted reload everything is as the new configuration says, and after a
+//! refused one nothing has changed; O1 a reload is answered; T2 holds from one reload to the next;
+//! N1 afterwards another server cannot have what is served, and can have what is not
+//! (`succession`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ use crate::reload::{Changed, Word, differing, take};
 /// More groups than any loop has room for.
 const TOO_MANY: usize = 1_000;
 
-/// What a reload says.
+/// The configuration that a reload brings.
 #[derive(Debug, Clone)]
 pub(super) struct Renewal {
     /// One for each tenant; a case may have fewer tenants.
@@ -50,11 +51,11 @@ pub(super) struct Renewal {
     caps: Vec<Caps>,
     /// The users of the first two tenants change places.
     swaps: bool,
-    /// There is no room for all that it says.
+    /// The server has no room for the whole new configuration.
     is_refused: bool,
     /// What becomes of each volume; a plan may have fewer.
     volumes: [Change; 3],
-    /// What happens to the paths meanwhile.
+    /// What happens to the paths while it runs.
     race: Race,
     /// After how many calls on paths one fails, and its errno.
     fails: Option<(u64, i32)>,
@@ -62,7 +63,7 @@ pub(super) struct Renewal {
     has_rival: bool,
 }
 
-/// What becomes of a volume.
+/// What the reload does to a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Stays,
@@ -396,7 +397,7 @@ pub(super) fn now_of(plan: &Plan, tenant: usize) -> usize {
     if plan.is_swapped && is_one_of_two { 1 - tenant } else { tenant }
 }
 
-/// Its name.
+/// The present name of a tenant.
 pub(super) fn name_now(plan: &Plan, tenant: usize) -> String {
     name(now_of(plan, tenant))
 }

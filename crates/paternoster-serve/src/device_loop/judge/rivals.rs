@@ -234,8 +234,8 @@ fn judge(seed: u64) -> Result<(), String> {
 }
 
 /// Do two servers, whatever their configurations and however they end, never both have an image
-/// that only one of them may have; does a refusal name the image and the server that has it, and
-/// does the other get it as soon as that server has gone?
+/// that only one may have? Does a refusal name the image and the server that has it, and does the
+/// other one get it as soon as that server has gone?
 #[test]
 fn two_servers_share_as_configured() {
     let seed = asked("PATERNOSTER_STREAM_SEED").unwrap_or(1);

@@ -34,18 +34,18 @@ pub(super) enum Lie {
     Magic,
     TooLong,
     Half,
-    /// It hangs up itself.
+    /// The client hangs up.
     Leaves,
 }
 
-/// One handshake.
+/// A planned handshake.
 #[derive(Debug, Clone)]
 pub(super) struct ShakePlan {
-    /// It comes once this many rounds have passed.
+    /// The client connects after this many rounds.
     pub(super) comes: u64,
     pub(super) detours: Vec<Detour>,
     pub(super) lie: Option<Lie>,
-    /// By EXPORT_NAME, not GO, with the zeroes behind the answer or without.
+    /// By EXPORT_NAME, not GO; the answer with the 124 zeroes or without.
     pub(super) old: Option<bool>,
     /// It sends requests before the server has allowed it.
     pub(super) is_eager: bool,
@@ -79,7 +79,7 @@ impl ShakePlan {
     }
 }
 
-/// What a client wants of its volume.
+/// The access that a client wants to its volume.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) name: String,

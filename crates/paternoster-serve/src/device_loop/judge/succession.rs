@@ -43,7 +43,7 @@ use crate::host::ours::Ours;
 use crate::negotiation::Pause;
 use crate::reload::Word;
 
-/// How a handover ends.
+/// How a hand-over ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The second one serves.
@@ -78,7 +78,7 @@ pub(super) fn handovers(chance: &mut Chance) -> Vec<When<How>> {
     each.collect()
 }
 
-/// What a server has claimed, until it goes.
+/// The files that a server has claimed, until it ends.
 pub(super) type Claimed = Option<Claims>;
 
 /// N1: what no living server has is free.
@@ -165,8 +165,8 @@ impl Stage {
         let Some(Passing { how, since, at }) = self.passing.take() else {
             let due = plan.handovers.iter().find(|due| due.round == self.round);
             let Some(due) = due.filter(|_| self.stops.is_none()) else { return Ok(()) };
-            // The next server is told of losses with the files. Of one that a thread finds while
-            // it closes a file later it is told nothing.
+            // The next server is told of losses with the files. It is not told of a loss that a
+            // thread finds later, while it closes a file.
             self.close();
             let (answer, answers) = channel();
             self.house.tell(HandoverMessage::Files(answer));

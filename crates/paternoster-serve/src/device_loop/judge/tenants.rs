@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tenants: those of a case, and what must be true of each of them.
 //!
-//! Laws: T1 a tenant's counts are of its clients' requests and nothing else: at least what was
-//! answered, at most what they sent; T2 in all the time that has passed, plus a tenth of a second,
-//! it gets at most what its caps allow, one request more, and for each client without structured
-//! replies the rest of a read whose first data were sent; L2 a tenant whose clients have gone has
-//! nothing under way, and one that is not configured has gone with them.
+//! Laws: T1 a tenant's counts are those of its clients' requests: at least what was answered, at
+//! most what they sent; T2 it gets at most what its caps allow in the time passed plus a tenth of a
+//! second, one request more, and for each client without structured replies the rest of a read
+//! whose first data were sent; L2 a tenant whose clients have gone has nothing under way, and one
+//! that is not configured has gone with them.
 //!
 //! ```text
 //! cap 200 requests a second, 0.3 s have passed:   at most 200 * (0.3 + 0.1) + 1 = 81
@@ -20,7 +20,7 @@ use super::renewal::{name_now, now_of};
 use crate::config::{Caps, Group, Rule, Tenant, Who};
 use crate::device_loop::tenants::Tenants;
 
-/// What is counted of requests.
+/// The counts that a tenant may have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Count {
     pub(super) reads: u64,
@@ -52,7 +52,7 @@ pub(super) fn name(number: usize) -> String {
     format!("t{number}")
 }
 
-/// Clients are of a tenant by their user.
+/// Rules that give each client its tenant by its user.
 pub(super) fn rules(plan: &Plan) -> Vec<Rule> {
     let numbers = (FIRST_USER..).zip(0..plan.tenants.len());
     let rules = numbers.map(|(uid, number)| Rule {
@@ -96,7 +96,7 @@ pub(super) fn are_capped(plan: &Plan) -> bool {
     is_capped || configured(plan).iter().any(|tenant| tenant.caps != Caps::default())
 }
 
-/// Its clients.
+/// The clients of a tenant.
 fn clients_of<'a>(
     plan: &'a Plan,
     clients: &'a [Client],

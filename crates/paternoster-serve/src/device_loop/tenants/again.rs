@@ -69,7 +69,7 @@ impl Tenants {
         ))
     }
 
-    /// Where one is already.
+    /// The place of a node that exists already.
     fn place_of(&self, one: &Wanted<'_>) -> Option<u32> {
         let place = self.find(one.name)?;
         let node = self.at(place);

@@ -11,7 +11,7 @@ use crate::control::order::Setting;
 use crate::control::snapshot::TenantLine;
 
 impl Tenants {
-    /// What orders can change of them.
+    /// The settings that orders can change.
     pub(in crate::device_loop) fn settings(&self) -> Vec<Setting> {
         let setting = |node: &Node| Setting {
             name: node.name.clone(),
@@ -54,7 +54,7 @@ impl Tenants {
     }
 }
 
-/// As in configurations and listings.
+/// The class's name, as in configurations and listings.
 const fn class_name(class: ServiceClass) -> &'static str {
     match class {
         ServiceClass::Kernel(Class::Realtime) => "realtime",

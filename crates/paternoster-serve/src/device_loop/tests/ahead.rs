@@ -10,10 +10,10 @@ use crate::device_loop::connection::AHEAD;
 use crate::device_loop::rig::{Client, MEMORY, READ, Rig};
 use crate::nbd::transmission::HEADER;
 
-/// Do floods that are blocked keep little, though each has sent all that its socket takes? 200
-/// clients above their cap of one request a second: no more than an eighth of the memory, and a
-/// header each; and what is kept is reported as memory in use. A blocked client is no longer read
-/// from.
+/// Does the server keep little input of floods that are blocked, though each client has sent all
+/// that its socket takes? Of 200 clients above their cap of one request a second it keeps no more
+/// than an eighth of the memory, and a header each; and it reports what it keeps as memory in use.
+/// A blocked client is no longer read from.
 #[test]
 fn who_is_blocked_is_read_one_header_ahead() {
     let mut rig = Rig::new("noop", |config| {

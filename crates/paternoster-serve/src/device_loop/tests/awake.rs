@@ -7,7 +7,7 @@ use crate::device_loop::busy_poll::BusyPoll;
 use crate::device_loop::rig::{BLOCK, Client, READ, Rig};
 use crate::tally;
 
-/// A client asks for one block after the other, and has an answer behind each sleep of the loop.
+/// A client asks for one block after the other, and gets an answer after each sleep of the loop.
 fn one_by_one(rig: &mut Rig, one: &mut Client, requests: u32) {
     for at in 0..u64::from(requests) {
         one.send(READ, at * BLOCK, BLOCK, &[]);
@@ -58,8 +58,8 @@ fn a_request_of_depth_one_takes_three_calls_or_two() {
 }
 
 /// Does a loop for which looking and sleeping are alike, as time stands still, sleep for all
-/// requests but those of its trials? Of 1000 these are 16 behind each of 3 pauses: 64 + 128 + 256,
-/// and 32 that are measured with each make 544; the next trial would begin behind 544 + 512 + 16.
+/// requests but those of its trials? Of 1000 these are 16 after each of 3 pauses: 64 + 128 + 256,
+/// and 32 that are measured with each make 544; the next trial would begin after 544 + 512 + 16.
 #[test]
 fn a_loop_looks_for_few_where_it_gains_nothing() {
     let mut rig = Rig::new("noop", |_| ());

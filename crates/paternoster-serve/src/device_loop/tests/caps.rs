@@ -135,10 +135,11 @@ fn the_end_waits_for_no_cap() {
     assert!(answers.try_recv().expect("it is drained").is_ok());
 }
 
-/// Is a cap that opens for one fragment tried by one of those that wait for it, in the order in
-/// which they came? 100 connections that want a block each, of 409.6 kB/s: the burst of 100 ms and
-/// the one that crosses it are 11, then one goes each 10 ms. 100 looks at requests, 100 at data,
-/// and one for each of the 89 that waited: 289; each of them looking each time would be 4,200.
+/// When a cap opens for one fragment, does only one of the waiting connections try, in order of
+/// arrival? 100 connections want a block each, under a cap of 409.6 kB/s: the burst of 100 ms and
+/// the fragment that crosses it are 11, then one goes every 10 ms. 100 looks at requests, 100 at
+/// data, and one for each of the 89 that waited: 289; each of them looking each time would be
+/// 4,200.
 #[test]
 fn one_tries_what_all_wait_for() {
     let mut rig = Rig::new("noop", shop(Caps { bytes: 409_600, requests: 0 }));

@@ -9,8 +9,9 @@ use paternoster_core::Nanos;
 use crate::control::order::{Asked, Order};
 use crate::device_loop::rig::{Rig, WRITE};
 
-/// Is a device that hangs left behind once its time is over, not before, and does the answer to
-/// the stop say what was under way? 2 s for clients and 3 s for the device: not at 4.9 s, at 5.0.
+/// Does the loop give up on a device that hangs once its time is over, not before, and does the
+/// answer to the stop say what was under way? 2 s for clients and 3 s for the device: not at 4.9 s,
+/// at 5.0.
 #[test]
 fn a_device_that_hangs_is_left_behind() {
     let mut rig = Rig::new("noop", |config| {

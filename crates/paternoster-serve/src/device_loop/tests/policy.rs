@@ -24,7 +24,7 @@ use crate::control::order::{Asked, Order};
 use crate::device_loop::rig::{READ, Rig, WRITE};
 use crate::watchdog::{self, PATIENCE};
 
-/// What it does wrong, and which words tell so.
+/// What it does wrong, and the words that report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,

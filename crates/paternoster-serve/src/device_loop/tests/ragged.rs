@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes within blocks: what they cost others. Steps of a lock are counted in `range_lock`.
+//! Writes of parts of blocks: what they cost others. Steps of a lock are counted in `range_lock`.
 
 use std::sync::atomic::Ordering;
 
@@ -51,9 +51,9 @@ fn a_flood_within_a_block_leaves_places() {
     assert!(rig.device_loop.requests.changes().is_empty());
 }
 
-/// Is the work of a turn bounded, however much one end lets go? 129 writes within one block are 258
-/// commands, each of which waits for the one before; a turn does 32 of them, and then hears who
-/// else has come: a read is answered within two more turns.
+/// Is the work of a turn bounded, however many commands one completion sets free? 129 writes within
+/// one block are 258 commands, each of which waits for the one before; a turn does 32 of them and
+/// then looks at other connections: a read is answered within two more turns.
 #[test]
 fn a_turn_is_bounded() {
     let mut rig = Rig::new("noop", |config| config.devices[0].memory = 64 << 20);

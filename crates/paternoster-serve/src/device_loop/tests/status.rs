@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Block status: a question that has a cost and a turn. That a thread of its own asks the system
-//! is held by `device::surveyor`, whose turn it is by `surveys`.
+//! Block status: a request that costs time, and waits for its turn. That a thread of its own asks
+//! the system is tested in `device::surveyor`, whose turn it is in `surveys`.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ fn a_question_has_a_turn() {
     let mut rig = Rig::new("noop", |_| ());
     let (mut reader, mut asker) = (rig.connect("reader"), rig.connect("asker"));
     rig.holds.store(true, Ordering::SeqCst);
-    // Far from each other: none is merged.
+    // Far from each other, so that none is merged.
     for at in 0..32 {
         reader.send(READ, at << 24, BLOCK, &[]);
     }

@@ -7,9 +7,9 @@ use paternoster_core::Nanos;
 
 use crate::device_loop::rig::{READ, Rig};
 
-/// Are those who have the device named by tenant and connection, never by a number of the queue,
-/// and is it told how long one waits, in fragments of a millisecond? One has 40 reads, of which the
-/// device takes 32; the other's comes 0.5 ms later.
+/// Does `explain` name the clients that have the device by tenant and connection, never by a number
+/// of the queue; and does it say how long a request has waited, to a fraction of a millisecond? One
+/// has 40 reads, of which the device takes 32; the other's comes 0.5 ms later.
 #[test]
 fn an_explanation_names_tenants() {
     let mut rig = Rig::new("bfq", |_| ());

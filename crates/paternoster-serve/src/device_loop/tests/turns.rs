@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns of the loop's own time: what a flood of requests that cost the device nothing leaves to
-//! others. How much of a turn is whose is `device_loop::turns`.
+//! others. How a turn is divided is tested in `device_loop::turns`.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use paternoster_core::Nanos;
 use crate::config::Tenant;
 use crate::device_loop::rig::{BLOCK, CACHE, Client, READ, Rig, TRIM, WRITE, ZEROES};
 
-/// Of what there is not.
+/// An operation that NBD does not have.
 const UNKNOWN: u16 = 77;
 
 fn rig() -> (Rig, Vec<Client>, Client) {
@@ -70,9 +70,9 @@ fn long_requests_are_cut_in_turns() {
     }
 }
 
-/// Is a payload as much work as its bytes? 16 connections with a write of 128 KiB each: 32 steps
-/// of 8 KiB are 256 KiB a turn, and what is read beyond them, 64 KiB at most, is less in the next,
-/// while a victim reads, too. All 2 MiB are read at last.
+/// Does a payload count as work by its bytes? With 16 connections that write 128 KiB each, while a
+/// victim reads, a turn has 32 steps of 8 KiB, 256 KiB; what is read beyond them, 64 KiB at most,
+/// is taken off the next turn. All 2 MiB are read at last.
 #[test]
 fn payloads_have_a_turn() {
     let (mut rig, mut floods, mut victim) = rig();

@@ -24,7 +24,7 @@ struct Counting {
     by_size: bool,
     under_way: Vec<(Nanos, Tag)>,
     seen: Arc<Mutex<Seen>>,
-    /// It refuses everything.
+    /// Whether the device refuses everything.
     stubborn: bool,
     /// Fails what begins at this sector.
     broken: Option<u64>,
@@ -126,7 +126,8 @@ fn large_ios_are_cut() {
     assert_eq!(rig.run(), [(1, 1_280, 0)]);
 }
 
-/// Does what is ragged touch what it touches? Bytes 1000 to 1099 are in sectors 1 and 2.
+/// Does a request that does not begin and end on sectors become the sectors that it touches? Bytes
+/// 1000 to 1099 are in sectors 1 and 2.
 #[test]
 fn ragged_ios_touch_whole_sectors() {
     let mut rig = Rig::new(facts(8), |_| ());
@@ -151,8 +152,8 @@ fn who_is_too_many_waits() {
     assert_eq!((seen.most, seen.commands[2].0), (2, Nanos::from_millis(1)));
 }
 
-/// Does a model thread that comes late change nothing for the model? Two of 1 ms at depth 1, seen
-/// to only after 50 ms: they end at 1 and 2.
+/// If the model thread comes late, does that change nothing for the model? Two requests of 1 ms at
+/// depth 1, handled only after 50 ms, end at 1 and 2.
 #[test]
 fn lateness_is_not_the_models() {
     let mut rig = Rig::new(facts(1), |_| ());
@@ -176,8 +177,8 @@ fn time_does_not_step_back() {
     assert_eq!(rig.run()[1], (2, 1_010, 0));
 }
 
-/// How does a write last: with FUA where there is FUA, with a flush behind it where there is only a
-/// cache, by itself where there is none?
+/// How is a write made durable: with FUA where there is FUA, with a flush after it where there is
+/// only a cache, by itself where there is none?
 #[test]
 fn writes_last() {
     let commands = |write_cache, fua| {

@@ -15,7 +15,7 @@
 //!
 //! | version | file | weights |
 //! |---|---|---|
-//! | 2 | `io.bfq.weight` | 1 to 1000, what the kernel's own bfq goes by |
+//! | 2 | `io.bfq.weight` | 1 to 1000, the one that the kernel's own bfq uses |
 //! | 2 | `io.weight` | 1 to 10000, as `default 100` |
 //! | 1 | `blkio.bfq.weight`, `blkio.weight` | 1 to 1000, 10 to 1000 |
 //!
@@ -46,7 +46,7 @@ pub const PATH_BYTES: usize = 1024;
 const FOLDERS_MAX: usize = 4096;
 /// A cgroup's default weight.
 const DEFAULT_WEIGHT: u32 = 100;
-/// What the library takes.
+/// Largest weight that the library takes.
 const WEIGHT_MAX: u32 = 10_000;
 /// The line that counts is the first.
 const WEIGHT_FILE_BYTES: u64 = 256;
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Which file counts in which version, and what where there is none?
+    /// Which file gives the weight in which version of cgroups, and what if there is none?
     #[test]
     fn files_of_weights() {
         let fake = Fake::new();

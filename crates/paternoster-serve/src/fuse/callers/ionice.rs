@@ -65,7 +65,7 @@ fn implied(stat: &Stat) -> Priority {
     }
 }
 
-/// What counts of it for this user.
+/// The priority that counts for this user.
 pub(super) fn allowed(asked: Priority, uid: u32, realtime: &[u32]) -> Priority {
     if asked.class == Class::Realtime && !realtime.contains(&uid) {
         return Priority { class: Class::BestEffort, level: 0 };

@@ -124,7 +124,7 @@ impl Known {
         Facts { started: self.started, asked: self.asked, gone: self.gone, caller }
     }
 
-    /// Whether nothing is to be done for this user. One that has gone keeps its weights.
+    /// Whether nothing is to be done for this user. A cgroup that has gone keeps its weights.
     fn is(&self, uid: u32, version: u64) -> bool {
         self.caller.uid == uid && (self.gone || self.version == version)
     }
@@ -149,17 +149,18 @@ impl Callers {
         Callers::asking(settings, proc_root, ionice::of_thread)
     }
 
-    /// With another source for ionice.
+    /// For tests: reads ionice from another source.
     fn asking(settings: Fuse, proc_root: PathBuf, ask: ionice::Ask) -> Callers {
         let cgroups = settings.cgroups.as_deref().map(Cgroups::new);
         let (threads, callers) = (Recent::new(THREADS_MAX), HashMap::new());
         Callers { settings, proc_root, ask, cgroups, threads, callers }
     }
 
-    /// Who the thread is, which acts for this user. The same `Arc` as long as nothing has changed.
+    /// The identity of a thread that acts for this user. The same `Arc` as long as nothing has
+    /// changed.
     ///
-    /// A thread that is known is believed to be what it was for a second; one that has gone is
-    /// still answered for from memory, and else with `None`.
+    /// What is known of a thread counts for a second. A thread that has gone is answered from
+    /// memory, and with `None` if it is not remembered.
     pub fn of(&mut self, thread: u32, uid: u32, now: Instant) -> Option<Arc<Caller>> {
         let version = self.version();
         let known = self.threads.get(&thread).map(|known| &*known);
@@ -175,7 +176,7 @@ impl Callers {
         Some(self.remember(thread, uid, facts, read_at, now))
     }
 
-    /// Who the thread is that acts for this user, by what is remembered alone: nothing is asked.
+    /// The remembered identity of a thread that acts for this user; `/proc` is not read.
     pub fn known(&mut self, thread: u32, uid: u32) -> Option<Arc<Caller>> {
         let known = self.threads.get(&thread).map(|known| Arc::clone(&known.caller));
         known.filter(|caller| caller.uid == uid)
@@ -194,7 +195,7 @@ impl Callers {
         // The number may be another thread's by now.
         let same = |known: &Facts, seen: &Stat| known.started == seen.started;
         match (seen, known) {
-            // Of one that has ended the system forgets one thing after the other.
+            // The system forgets a thread that has ended piece by piece.
             (Some(seen), Some(known)) if same(&known, &seen) && seen.ended => Some(known.ended()),
             (Some(seen), Some(known)) if same(&known, &seen) => {
                 let pid = known.caller.pid;
@@ -209,7 +210,7 @@ impl Callers {
         }
     }
 
-    /// What the thread is, of a process; `None` if it has gone meanwhile.
+    /// The identity of a process's thread; `None` if it has gone meanwhile.
     fn read(&self, thread: u32, pid: u32, seen: &Stat, known: Option<&Facts>) -> Option<Facts> {
         let process = if pid == thread { seen.clone() } else { Stat::read(&self.proc_root, pid)? };
         let asked = ionice::priority((self.ask)(thread), seen);
@@ -269,7 +270,7 @@ impl Callers {
         caller
     }
 
-    /// One thread less has it.
+    /// A thread has let this caller go.
     fn release(&mut self, caller: &Arc<Caller>) {
         let Some(threads) = self.callers.get_mut(caller) else { return };
         *threads -= 1;

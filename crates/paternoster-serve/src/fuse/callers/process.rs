@@ -25,13 +25,14 @@ const NAME_BYTES: usize = 64;
 /// What is known of a thread, or of a process, by its number alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// Its name, printable.
+    /// The process's name, printable.
     pub(super) name: String,
     /// It has ended; its parent has yet to collect its status.
     pub(super) ended: bool,
     /// -20 to 19.
     pub(super) nice: i8,
-    /// When it was started, in ticks since boot. With its number it is unique.
+    /// When it was started, in ticks since boot. When it started; together with its number that is
+    /// unique.
     pub(super) started: u64,
     /// The CPU's scheduling policy, as `sched_setscheduler` numbers it.
     pub(super) policy: i32,
@@ -98,7 +99,7 @@ mod tests {
         format!("42 ({name}) S {}-5 {}8123 {}3 0\n", some(15), some(2), some(18))
     }
 
-    /// Are the fields found behind any name?
+    /// Are the fields found whatever the process's name is?
     #[test]
     fn fields_behind_any_name() {
         for name in ["dd", "a b", "a) S 1 2", ")", "(((", "", "Web Content (x)"] {

@@ -112,7 +112,7 @@ fn equal_callers_are_one() {
     let urgent = of(&mut callers, 13, 1);
     assert_ne!(one, urgent);
     check(&mut callers, &[10, 11, 12, 13]);
-    // It comes back to what the others have, and is one of them again.
+    // It returns to the others' values, and is one of them again.
     Fake::ionice(13, 0);
     assert!(Arc::ptr_eq(&one, &of(&mut callers, 13, 3)));
     check(&mut callers, &[10, 11, 12, 13]);
@@ -135,7 +135,7 @@ fn a_thread_for_two_users() {
     check(&mut callers, &[10]);
 }
 
-/// Is one that has ended still who it was (K4), also while its parent has not looked at its end?
+/// Does a process that has ended keep its identity (K4), also while its parent has not reaped it?
 #[test]
 fn the_ended_are_remembered() {
     let fake = Fake::new();

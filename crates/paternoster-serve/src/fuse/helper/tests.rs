@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the helper, its two ends in one process: what a server that has gone leaves behind,
-//! what is put in the place of its folder, answers that come too late.
+//! Tests of the helper, with both ends in one process: the mount that a dead server leaves behind,
+//! another folder put in the place of its own, answers that come too late.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_millis(1);
 struct Ground(PrivateFolder);
 
 impl Ground {
-    /// None where this machine cannot mount, which is told.
+    /// `None` if this machine cannot mount; that is printed.
     fn new() -> Option<Ground> {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         if device.is_err() || !rustix::process::geteuid().is_root() {
@@ -39,7 +39,7 @@ impl Ground {
         Hand::new(&Fuse::new(self.path("above/m")))
     }
 
-    /// Where something is mounted below it.
+    /// The mounts below the folder.
     fn mounts(&self) -> Vec<String> {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let points = table.lines().filter_map(|line| line.split(' ').nth(4));
@@ -70,15 +70,15 @@ impl Drop for Ground {
     }
 }
 
-/// Is the folder bare behind a server that dies while its helper mounts, so that no answer reaches
-/// it?
+/// Is the folder unmounted after a server dies while its helper mounts it, so that no answer
+/// reaches the server?
 #[test]
 fn a_server_that_dies_during_a_mount_leaves_nothing() {
     let Some(ground) = Ground::new() else { return };
     let mut hand = ground.hand();
     let (ours, its) = UnixStream::pair().unwrap();
     let (ours, its) = (Line::new(ours).unwrap(), Channel::new(its).unwrap());
-    // What it has asked is there; it itself has gone.
+    // The request has arrived, and the process that sent it has gone.
     ours.ask(MOUNT, SHORT).unwrap_err();
     drop(ours);
     hand.answer(&its);
@@ -88,7 +88,7 @@ fn a_server_that_dies_during_a_mount_leaves_nothing() {
     assert_eq!(ground.mounts(), [""; 0]);
 }
 
-/// And behind one that dies while it is told that its folder is in use?
+/// And after a server dies while the helper tells it that the folder is in use?
 #[test]
 fn a_server_that_dies_during_an_unmount_leaves_nothing() {
     let Some(ground) = Ground::new() else { return };
@@ -150,8 +150,8 @@ fn what_comes_in_place_of_the_folder_is_not_mounted_on() {
     drop(device);
 }
 
-/// Is the folder mounted on that was hidden at the start, by a dead mount or by one that went
-/// since, and also there no link?
+/// Is the right folder mounted on if a mount hid it at the start, a dead one or one that has gone
+/// since; and is no link followed there either?
 #[test]
 fn a_folder_that_was_covered_is_mounted_on() {
     for dead in [true, false] {
@@ -194,7 +194,7 @@ fn mounts_of_others_are_not_unmounted() {
     }
     assert_eq!(ground.mounts(), ["above/m", "above/m"]);
     ground.unmount("above/m");
-    // Ours goes by another hand, and another one comes.
+    // Another process unmounts ours and mounts its own.
     ground.unmount("above/m");
     ground.other_mount("above/m");
     for detached in [false, true] {
@@ -207,8 +207,8 @@ fn mounts_of_others_are_not_unmounted() {
     hand.end();
 }
 
-/// Is an answer that comes after its time not taken for the next one's, and a helper that has ended
-/// told from one that is late?
+/// Is a late answer not taken for the next request's, and is a helper that has ended distinguished
+/// from one that is late?
 #[test]
 fn an_answer_that_is_late_is_no_other_ones() {
     let (ours, its) = UnixStream::pair().unwrap();
@@ -223,7 +223,7 @@ fn an_answer_that_is_late_is_no_other_ones() {
     its.send(ERRNO, &busy, &[], by).unwrap();
     let told = ours.ask(DETACH, PATIENCE).unwrap_err();
     assert_eq!(told.raw_os_error(), Some(libc::EBUSY));
-    // What nothing has asked for is no answer, nor is what has no number.
+    // Not an answer: a message that nothing asked for, and one without a number.
     its.send(DONE, &(number + 3).to_le_bytes(), &[], by).unwrap();
     let told = ours.ask(DETACH, PATIENCE).unwrap_err().to_string();
     assert_eq!(told, "the helper answers what was not asked");

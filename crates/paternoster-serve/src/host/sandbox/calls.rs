@@ -134,7 +134,8 @@ pub(super) fn bound(unmounts: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What is refused. A server that unmounts through a helper program has to start it.
+/// The system calls that are refused. A server that unmounts through a helper program has to start
+/// it.
 fn refused(unmounts: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = NEVER.iter().chain(NEVER_OF_OLD).map(|&call| (call, vec![])).collect();
     let is = |at, op, value| SeccompCondition::new(at, SeccompCmpArgLen::Dword, op, value);

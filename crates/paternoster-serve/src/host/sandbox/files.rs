@@ -39,14 +39,14 @@ const MADE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeReg | WriteFile |
 const REPLACED: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | ReadDir | MakeReg | WriteFile | RemoveFile});
 
-/// How far files are bounded.
+/// How far the access to files is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bounded {
-    /// As far as this program knows.
+    /// As far as this program needs.
     All,
-    /// As far as the kernel can.
+    /// As far as the kernel supports it.
     Partly,
-    /// Not at all.
+    /// It is not bounded.
     No,
 }
 
@@ -87,7 +87,8 @@ pub(super) fn allowed(
         let paths = [Some(&tls.certificate), Some(&tls.key), tls.client_authority.as_ref()];
         for path in paths.into_iter().flatten() {
             all.push((folder(path), READ));
-            // Where it is a link (certbot has such), the next one is beside what it points to now.
+            // If it is a link, as certbot makes them, the next certificate will be next to the file
+            // that it points to now.
             all.extend(std::fs::canonicalize(path).map(|real| (folder(&real), READ)));
         }
     }
@@ -112,7 +113,7 @@ pub(super) fn allowed(
     all
 }
 
-/// Bounds this thread and those that it starts.
+/// Bounds this thread and all threads that it starts.
 pub(super) fn bound(allowed: &[(PathBuf, BitFlags<AccessFs>)], config: &Config) -> Bounded {
     match try_to_bound(allowed, config) {
         Ok(status) => match status.ruleset {

@@ -196,7 +196,7 @@ fn default_export() {
     assert!(!negotiated.block_sizes_known);
 }
 
-/// What is left for transmission: are requests right behind GO untouched?
+/// Are requests that follow GO at once left for transmission, untouched?
 #[test]
 fn requests_behind_go_are_left() {
     let go = option(7, &wish("disk", &[]));
@@ -461,8 +461,8 @@ fn answers_must_be_read() {
     assert_eq!((taken, step), (499 * 16, Step::More));
 }
 
-/// All that is said to an input that comes in these pieces, and how it ends. TLS, when it is
-/// begun, stands at once.
+/// All that the server sends for an input that comes in these pieces, and how the handshake ends.
+/// TLS, when it is begun, stands at once.
 fn spoken(tls: TlsMode, input: &[u8], cuts: &[usize]) -> (Vec<u8>, Step, usize) {
     let mut handshake = Handshake::new(tls, false);
     let (mut said, mut from, mut most) = (Vec::new(), 0, 0);

@@ -76,7 +76,7 @@ fn garbage_ends_the_connection() {
     assert_eq!(parse(&bytes).unwrap().payload(), 64 << 20);
     bytes[27] = 1;
     assert!(parse(&bytes).unwrap_err().text.contains("67108865"));
-    // Only a write has data behind it: the same length of zeroes is just long.
+    // Only a write has data after it: the same length in WRITE_ZEROES is merely large.
     bytes[7] = 6;
     assert_eq!(parse(&bytes).unwrap().payload(), 0);
 }
@@ -117,7 +117,8 @@ fn payloads_are_bounded_and_ranges_are_not() {
     }
 }
 
-/// Must only those keep to blocks who know of them, and may the last part of one be reached?
+/// Must only clients that asked for block sizes keep to them, and may a request reach the last part
+/// of a block?
 #[test]
 fn blocks_bind_who_knows_them() {
     let mut with = negotiated();

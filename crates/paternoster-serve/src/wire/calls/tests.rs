@@ -44,7 +44,7 @@ fn said(calls: &mut Calls, bytes: &[u8], piece: usize) {
     }
 }
 
-/// Are calls requests one behind the other, however they are read?
+/// Do calls become requests one after the other, in whatever pieces they are read?
 #[test]
 fn calls_are_requests() {
     for piece in [1, 3, 28, 29, 1000] {
@@ -129,7 +129,7 @@ fn cookies() {
     }
 }
 
-/// Do the calls of a wire that goes fail, those that were read and those that were not?
+/// Do all calls of a wire that is closed fail, whether they were read or not?
 #[test]
 fn a_wire_that_goes_answers() {
     let mut calls = Calls::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section `[server.fuse]`: what it says, and what is wrong with it.
+//! The section `[server.fuse]`: what it parses to, and the messages for a wrong one.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Causes: whether what a reply says of a request is true, by what the judge knows of the medium.
+//! Causes: whether a reply's error is justified by what the judge knows about the medium.
 //!
 //! ```text
 //! bytes  ─▶ data        in the request's range, once each, and admissible   S2, S5

@@ -120,9 +120,9 @@ impl DiskRing {
         result
     }
 
-    /// A sync may write back what is dirty when it is given, and end later: what is written
-    /// meanwhile is not covered by it. So may a durable write, which is told at its end what was
-    /// not told to another.
+    /// A sync may write back what is dirty when it is submitted, and end later: it does not cover
+    /// what is written meanwhile. The same holds for a durable write, which gets at its end the
+    /// errors that no other call has got.
     fn begin(&self, number: u32, entry: Entry, of: &Opened) -> Begun {
         match entry {
             Entry::Sync { .. } if self.medium.state().chance.once_in(2) => {
@@ -143,7 +143,7 @@ impl DiskRing {
         }
     }
 
-    /// One that fails at its beginning is made at its end.
+    /// One that failed at its beginning is repeated at its end.
     fn begin_write(&self, number: u32, of: &Opened, vectors: &[iovec], offset: u64) -> Begun {
         let before = self.medium.state().at.replace((self.server, number));
         // SAFETY: the promise of `push`.
