@@ -136,9 +136,9 @@ pub fn level(demands: &[f64], weights: &[f64], whole: f64) -> f64 {
 /// The parts of the device that a client got and that it is entitled to, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
-    /// What it used.
+    /// The part that the client got.
     pub got: f64,
-    /// What it should have had.
+    /// The part that it is entitled to.
     pub entitled: f64,
 }
 

@@ -23,7 +23,7 @@ pub const PARTS: usize = 1 << PARTS_BITS;
 const PARTS_BITS: u32 = 4;
 /// Below this power of two there is one cell.
 const SHIFT_MIN: u32 = 10;
-/// From this one on, too.
+/// From this power of two on there is one cell, too.
 const SHIFT_MAX: u32 = 41;
 /// Bins of 1/16 below 2^10: one cell here, the first.
 const SMALL: usize = ((SHIFT_MIN - PARTS_BITS + 1) as usize) << PARTS_BITS;
@@ -47,11 +47,11 @@ pub struct CoarseHistogram {
 pub struct Cell {
     /// The cell's index, from 0 to [`CELLS`].
     pub place: usize,
-    /// From here.
+    /// Least latency of the cell.
     pub from: Nanos,
     /// Up to here, this not included, except in the last one.
     pub to: Nanos,
-    /// How many.
+    /// Number of latencies.
     pub count: u64,
 }
 
@@ -65,13 +65,13 @@ impl CoarseHistogram {
         *self.cell(place(latency)) += 1;
     }
 
-    /// How many there were.
+    /// Number of latencies counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// All together, in nanoseconds.
+    /// Sum of all latencies, in nanoseconds.
     #[must_use]
     pub const fn sum(&self) -> u128 {
         self.sum
@@ -152,13 +152,13 @@ impl CoarseHistogram {
     }
 }
 
-/// Which cell a latency belongs to.
+/// The cell that a latency belongs to.
 fn place(latency: Nanos) -> usize {
     let bin = bins::bin_of(latency.0, PARTS_BITS);
     (bin + 1).saturating_sub(SMALL).min(CELLS - 1)
 }
 
-/// Where a cell begins.
+/// Least latency of a cell.
 fn begin(place: usize) -> Nanos {
     match place {
         0 => Nanos::ZERO,

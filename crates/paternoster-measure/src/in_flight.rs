@@ -93,13 +93,13 @@ pub struct IoId(u64);
 /// The part of an event that is an I/O's.
 #[derive(Debug)]
 pub struct Part<'a, T> {
-    /// What is known of the I/O.
+    /// What the caller keeps about the I/O.
     pub value: &'a mut T,
-    /// All of its sectors.
+    /// All sectors of the I/O.
     pub extent: Extent,
     /// The first sector that was the I/O's.
     pub sector: u64,
-    /// How many were.
+    /// Number of these sectors.
     pub sectors: u64,
     /// Before this part none was issued, refused or had ended.
     pub first: bool,
@@ -107,7 +107,7 @@ pub struct Part<'a, T> {
     pub last: bool,
 }
 
-/// What is under way.
+/// The I/Os that are under way.
 #[derive(Debug, Clone)]
 pub struct InFlight<T> {
     ios: BTreeMap<u64, Io<T>>,

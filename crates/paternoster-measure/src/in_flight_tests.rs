@@ -174,7 +174,7 @@ struct Naive {
     extent: Extent,
     unissued: [bool; PLACES],
     left: [bool; PLACES],
-    /// Of one without sectors.
+    /// Whether an I/O without sectors was issued.
     is_issued: bool,
     stage: u8,
 }
@@ -252,12 +252,12 @@ impl Model {
     }
 }
 
-/// How many entries each table has.
+/// Number of entries of each table.
 fn tables<T>(all: &InFlight<T>) -> [u32; 4] {
     [UNISSUED, ISSUED, MIXED, ALL].map(|table| all.places.len(table))
 }
 
-/// How many it should have (I3).
+/// Number of entries that each table should have (I3).
 fn listed<T>(all: &InFlight<T>) -> [u32; 4] {
     let mut entries = [0; 4];
     for io in all.ios.values() {

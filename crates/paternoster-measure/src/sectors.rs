@@ -26,7 +26,7 @@ impl Sectors {
         if first < end { Sectors::One((first, end)) } else { Sectors::None }
     }
 
-    /// As ranges.
+    /// The set as ranges.
     pub(crate) fn ranges(&self) -> &[Range] {
         match self {
             Sectors::None => &[],
@@ -44,7 +44,7 @@ impl Sectors {
         self.ranges().len().saturating_sub(1)
     }
 
-    /// How many sectors.
+    /// Number of sectors.
     pub(crate) fn count(&self) -> u64 {
         self.ranges().iter().map(|(first, end)| end - first).sum()
     }
@@ -54,7 +54,7 @@ impl Sectors {
         self.ranges().first().map(|range| range.0)
     }
 
-    /// Those that are in both.
+    /// The sectors that are in both sets.
     pub(crate) fn common(&self, other: &Sectors) -> Sectors {
         let (mut ours, mut theirs) = (self.ranges(), other.ranges());
         let mut common = Sectors::None;
@@ -69,7 +69,7 @@ impl Sectors {
         common
     }
 
-    /// Those that are not in `other`.
+    /// The sectors that are not in `other`.
     pub(crate) fn without(&self, other: &Sectors) -> Sectors {
         let mut rest = Sectors::None;
         let mut holes = other.ranges();

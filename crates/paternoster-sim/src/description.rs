@@ -66,9 +66,9 @@ const MODELS: &[(&str, Read)] = &[
 pub struct Parameter {
     /// Section and name: `linear.base`.
     pub name: String,
-    /// As written.
+    /// The value as written.
     pub value: String,
-    /// Where it comes from.
+    /// The source of the number.
     pub source: String,
 }
 
@@ -77,7 +77,7 @@ pub struct Parameter {
 pub struct Description {
     /// The name that selects it.
     pub name: String,
-    /// One sentence.
+    /// A description in one sentence.
     pub summary: String,
     /// Where the model stops being valid.
     pub valid: String,

@@ -25,9 +25,9 @@ use crate::model::{Model, Simulated};
 pub struct Done {
     /// The number that its client gave it.
     pub cookie: Cookie,
-    /// How it ended.
+    /// How the bio ended.
     pub outcome: Outcome,
-    /// When.
+    /// The time.
     pub at: Nanos,
 }
 

@@ -26,7 +26,7 @@ use crate::blktrace::{DeviceNumber, Record};
 /// A record with its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What happened.
+    /// The event.
     pub record: Record,
     /// By action: where a remap came from, the second half of a split, a count, the bytes of a
     /// command (all big-endian); the name of a process, the text of a message, the wall clock (two
@@ -39,7 +39,7 @@ pub trait Source {
     /// The next event; `None` at the end.
     fn next(&mut self) -> Option<Entry<'_>>;
 
-    /// What was refused so far.
+    /// The records refused so far.
     fn problems(&self) -> &Problems;
 
     /// The format's name of a device, if that is not a number.
@@ -63,12 +63,12 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Where in a trace.
+/// A place in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In a line of a text, from 1.
     Line(u64),
-    /// At a byte, from 0.
+    /// A byte, counted from 0.
     Byte(u64),
 }
 
@@ -84,9 +84,9 @@ impl fmt::Display for Place {
 /// Something in a trace that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Which file, as it was named.
+    /// The file, as it was named.
     pub file: String,
-    /// Where in it.
+    /// The place in that file.
     pub place: Place,
     /// What is wrong, with the offending text, and what would be right.
     pub message: String,
@@ -126,7 +126,7 @@ impl Problems {
         self.shown.extend(other.shown.iter().take(room).cloned());
     }
 
-    /// How many there were.
+    /// Number of refused records.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -36,7 +36,7 @@ const GRAIN: u64 = 4096;
 /// Keeps that draw apart from others with the same seed.
 const PIECES: u64 = 0x7069_6563_6573;
 
-/// How files lie to each other.
+/// How files are placed relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
     /// One after the other.
@@ -59,7 +59,7 @@ pub struct FileRegion {
     pub file: u32,
     /// Where it works in the file, in bytes.
     pub start: u64,
-    /// How many bytes from there.
+    /// Length in bytes.
     pub bytes: u64,
     /// How far from the start an I/O that begins in these may reach; its end if that is less.
     pub room: u64,
@@ -81,7 +81,7 @@ pub struct Layout {
     pub files: Vec<Extent>,
     /// What each file is to the file system.
     pub kinds: Vec<FileKind>,
-    /// By job and clone.
+    /// Regions by job and clone.
     pub regions: Vec<Vec<Region>>,
 }
 
@@ -93,7 +93,7 @@ struct Need {
     room: u64,
     /// The length given by the job.
     own_bytes: u64,
-    /// How long the file must be.
+    /// Least size of the file.
     file_bytes: u64,
     /// Whether it has data from the beginning.
     filled: bool,

@@ -17,7 +17,7 @@ use crate::shares::{SectionShares, shares};
 /// The outcome of a run under one scheduler on one device.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// In fio's terms.
+    /// The figures in fio's terms.
     pub report: RunReport,
     /// How much of the device each process got.
     pub shares: Vec<SectionShares>,

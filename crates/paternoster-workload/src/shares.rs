@@ -21,7 +21,7 @@ use crate::run::RunResult;
 /// The jobs between two stonewalls of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SectionShares {
-    /// Its number, from 0.
+    /// Number of the section, from 0.
     pub section: usize,
     /// Places of its processes in the result.
     pub processes: Vec<usize>,

@@ -40,7 +40,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
     /// Moves several; how much. `durable`: what is written is durable when it ends.
     ///
     /// # Safety
-    /// [`Calls::move_one`] for several pieces.
+    /// As for [`Calls::move_one`], for every piece.
     unsafe fn move_all(
         &self,
         vectors: &Vectors,

@@ -319,8 +319,7 @@ pub unsafe trait Backend: Send {
         false
     }
 
-    /// Has another file from now on; its number. The job is not one that the file's [`FileFacts`]
-    /// rule out.
+    /// Has another file from now on; its number. The backend was asked before whether it can.
     fn add(&mut self, _file: NewFile) -> Option<u16> {
         None
     }

@@ -43,7 +43,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Shares this memory, of which a connection may have `most`, and this many places.
+    /// Shares this memory, of which one connection may have `of_one` bytes, and this many places.
     pub(super) fn new(
         (arena, of_one): (Arena, u64),
         ios: u32,

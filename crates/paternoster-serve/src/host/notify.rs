@@ -123,7 +123,7 @@ fn one_line(text: &str) -> String {
 pub(crate) struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
-    /// It has gone round. Whether a watchdog counts the signs of life.
+    /// Counts one more round of the loop. Only one thread counts.
     #[inline]
     pub(crate) fn turned(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -36,7 +36,7 @@ struct Member {
     drive: Drive<Part>,
     inside: u32,
     depth: u32,
-    /// By rank: demanded, ahead, destage.
+    /// Waiting parts by rank: demanded, read ahead, destage.
     waiting: [VecDeque<(Part, Task)>; RANKS],
     /// Whether the part taken last was a write-back.
     destaged: bool,

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) enum ChunkState {
     /// A member reads it.
     Reading,
-    /// In the cache.
+    /// The chunk is in the cache.
     There,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum ChunkState {
 #[derive(Debug)]
 pub(super) struct ChunkCache {
     chunks: BTreeMap<u64, ChunkState>,
-    /// Those in the cache, oldest first.
+    /// Chunks in the cache, oldest first.
     ages: VecDeque<u64>,
     capacity: usize,
 }
@@ -52,7 +52,7 @@ impl ChunkCache {
         self.chunks.insert(chunk, ChunkState::Reading);
     }
 
-    /// It has arrived.
+    /// The chunk has arrived.
     pub(super) fn arrive(&mut self, chunk: u64) {
         self.chunks.insert(chunk, ChunkState::There);
         self.ages.push_back(chunk);

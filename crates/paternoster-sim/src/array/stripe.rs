@@ -30,11 +30,11 @@ pub struct Stripe {
 /// Sectors of one member that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Which member.
+    /// The member.
     pub member: u32,
     /// First sector there.
     pub sector: u64,
-    /// How many, within one chunk.
+    /// Number of sectors, within one chunk.
     pub sectors: u32,
     /// The chunk of the array.
     pub chunk: u64,

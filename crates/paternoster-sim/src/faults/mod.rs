@@ -103,7 +103,7 @@ pub struct Faulty {
     inner: Box<dyn Model>,
     refusing: Vec<Watch>,
     others: Vec<Watch>,
-    /// By the index of their tags.
+    /// Verdicts by the index of the command's tag.
     verdicts: Vec<Verdict>,
     held: BinaryHeap<Reverse<Held>>,
     held_ever: u64,

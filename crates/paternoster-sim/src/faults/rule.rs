@@ -40,7 +40,7 @@ const TIME_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const CERTAIN: u64 = 1_000_000_000;
 const OPS: [(&str, Op); 4] =
     [("read", Op::Read), ("write", Op::Write), ("discard", Op::Discard), ("flush", Op::Flush)];
-/// As fio writes sizes.
+/// The units that fio writes sizes in.
 const FIO_SIZES: [(&str, u64); 5] =
     [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
 /// Slower than that is a stall.
@@ -54,13 +54,13 @@ const REMEDY: &str = "a rule is error, delay, stall, refuse, slow or throttle, t
 /// What happens to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It fails with this errno.
+    /// The command fails with this errno.
     Error(i32),
-    /// It is answered this much later.
+    /// The answer comes this much later.
     Delay(Nanos),
     /// The device stands still from its arrival on.
     Stall(Nanos),
-    /// It is not taken.
+    /// The device does not take the command.
     Refuse,
     /// It takes this many times as long.
     Slow(u64),
@@ -72,7 +72,7 @@ pub enum Effect {
     Misdirect,
 }
 
-/// Which commands.
+/// The commands that a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Selection {
     /// All of [`OPS`] unless the rule says otherwise.
@@ -82,7 +82,7 @@ struct Selection {
     from: Nanos,
     to: Nanos,
     every: u64,
-    /// In billionths.
+    /// Probability in billionths.
     probability: u64,
     count: u64,
 }

@@ -48,7 +48,7 @@ pub struct Bus {
     /// From the command of a write until the medium may take it, at least, unless it begins where
     /// the command before it ended.
     pub write_least: Nanos,
-    /// To leave when they have come.
+    /// Time to leave the bus once written data have arrived.
     pub write_leave: Nanos,
     /// To come back when a write is on the medium, and to report it.
     pub write_done: Nanos,

@@ -114,11 +114,11 @@ pub struct DriveParameters {
 /// A task for a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// Whether a write must be on the medium when it ends.
     pub fua: bool,
@@ -129,9 +129,9 @@ pub struct Task {
 pub struct Ended<T> {
     /// The name it was given.
     pub id: T,
-    /// When.
+    /// The time of the end.
     pub at: Nanos,
-    /// Its device time.
+    /// The task's device time.
     pub served: Nanos,
 }
 
@@ -159,9 +159,9 @@ struct Flush {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FlushStage {
-    /// Others are before it.
+    /// Other tasks are before it.
     Waiting,
-    /// It has the mechanism.
+    /// The mechanism works on it.
     Draining,
     /// Its end has been computed.
     Done,

@@ -41,7 +41,7 @@ const TRACKS_MAX: u64 = 1 << 28;
 /// Cylinders whose tracks are equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
-    /// How many cylinders, at least 1.
+    /// Number of cylinders, at least 1.
     pub cylinders: u32,
     /// Sectors on a track, at least 1.
     pub track_sectors: u32,
@@ -53,16 +53,16 @@ pub struct Zone {
     pub cylinder_skew: Nanos,
 }
 
-/// Where a sector lies.
+/// The place of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// Counted from the outside.
     pub cylinder: u32,
-    /// Which surface.
+    /// The surface.
     pub head: u32,
-    /// Which sector of the track.
+    /// Number of the sector within its track.
     pub index: u32,
-    /// How many sectors the track has.
+    /// Number of sectors of the track.
     pub track_sectors: u32,
     /// How many sectors are left on the track, from this one on.
     pub left: u32,

@@ -29,7 +29,7 @@ pub struct Candidate {
     /// Where the mechanism has to go: if part of a read is in the cache, the sector after that
     /// part.
     pub sector: u64,
-    /// Where it ends.
+    /// Sector after its last.
     pub end: u64,
     /// The place of `sector`.
     pub place: Place,
@@ -55,7 +55,7 @@ pub struct Order {
 /// What was chosen, and how far away it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// Its place among the candidates.
+    /// Its index among the candidates.
     pub index: usize,
     /// Its positioning time; 0 if its age chose it.
     pub positioning: u64,

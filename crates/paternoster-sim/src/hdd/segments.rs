@@ -65,7 +65,7 @@ struct Stream {
     sweep: Sweep,
     /// When the requested sectors had been read.
     since: u64,
-    /// Where it stops.
+    /// Sector at which reading ahead stops.
     limit: u64,
 }
 
@@ -76,7 +76,7 @@ pub enum Found {
     All(u64),
     /// The part before this sector.
     Until(u64),
-    /// Nothing of its beginning.
+    /// Nothing of the beginning.
     Nothing,
 }
 

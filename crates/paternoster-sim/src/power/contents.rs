@@ -31,9 +31,9 @@ pub type Serial = u64;
 /// Writes in the cache; the oldest is hardened to make room for another.
 const ROOM: usize = 256;
 
-/// What is durable, by sector.
+/// The durable content, by sector.
 pub trait Medium {
-    /// What a write carries.
+    /// The content that a write carries.
     type Load;
 
     /// The number of the landing that this sector holds, 0 for none.
@@ -74,7 +74,7 @@ impl<L> Cached<L> {
         self.landed
     }
 
-    /// Its first sector.
+    /// First sector of the write.
     #[must_use]
     pub const fn first(&self) -> u64 {
         self.first
@@ -86,7 +86,7 @@ impl<L> Cached<L> {
         self.end
     }
 
-    /// What it carries.
+    /// The content of the write.
     #[must_use]
     pub const fn load(&self) -> &L {
         &self.load
@@ -141,7 +141,7 @@ impl Survival {
 #[derive(Debug, Clone)]
 pub struct Contents<M: Medium> {
     medium: M,
-    /// In the order of their landings.
+    /// Cached writes, in the order in which they landed.
     cached: Vec<Cached<M::Load>>,
     landed: u64,
     ended: u64,
@@ -162,7 +162,7 @@ impl<M: Medium> Contents<M> {
         self
     }
 
-    /// What is durable.
+    /// The durable content.
     #[must_use]
     pub const fn medium(&self) -> &M {
         &self.medium

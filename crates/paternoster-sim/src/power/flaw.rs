@@ -5,7 +5,7 @@
 //! from the medium, or what real disks have been caught doing; the crash test has to find every
 //! one. A flawed disk is wrong whenever it can be, not just once.
 
-/// How a disk breaks its word.
+/// How a disk breaks its promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Flaw {
@@ -26,7 +26,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// All of them.
+    /// All flaws.
     pub const ALL: &[Flaw] = &[
         Flaw::ForgetsFua,
         Flaw::FlushMissesOne,

@@ -21,17 +21,17 @@ use paternoster_core::Nanos;
 
 use super::ahead::StreamId;
 
-/// What happens.
+/// An event inside the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
     /// The controller has decoded the command, and has the data of a write.
     Understood {
-        /// Whose.
+        /// The command's slot.
         slot: u32,
     },
     /// A die has these sectors of a unit in its register.
     Sensed {
-        /// Whose.
+        /// The command's slot.
         slot: u32,
         /// Which die, and with it the channel.
         die: u32,
@@ -40,9 +40,9 @@ pub(super) enum Happening {
     },
     /// Sectors of a unit are in the controller.
     Collected {
-        /// Whose.
+        /// The command's slot.
         slot: u32,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
     },
     /// A die has sectors of a unit in its register that no command asked for yet.
@@ -51,24 +51,24 @@ pub(super) enum Happening {
         stream: StreamId,
         /// Which die, and with it the channel.
         die: u32,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
     },
     /// Such sectors are in the controller.
     Buffered {
-        /// Whose.
+        /// The stream.
         stream: StreamId,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
     },
     /// A part of a command has ended; the command ends with its last part.
     Ended {
-        /// Whose.
+        /// The command's slot.
         slot: u32,
     },
     /// A die may have finished its program (it has not if reads delayed it).
     Programmed {
-        /// Which.
+        /// The die.
         die: u32,
     },
 }

@@ -44,7 +44,7 @@ impl Durability {
         self.oldest + last as u64
     }
 
-    /// It has been programmed.
+    /// A unit of this epoch has been programmed.
     pub(super) fn unit_programmed(&mut self, epoch: Epoch) {
         let place = usize::try_from(epoch - self.oldest).unwrap_or(usize::MAX);
         self.outstanding[place] -= 1;

@@ -20,7 +20,7 @@
 //! The mapping of a flash translation layer: real drives place sectors where they were written,
 //! which for random traffic spreads them in the same way.
 
-/// Where sectors lie.
+/// The place of each sector in the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     unit_sectors: u32,
@@ -32,9 +32,9 @@ pub(super) struct Layout {
 /// Sectors of one unit that a command touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// On which die.
+    /// The die.
     pub(super) die: u32,
-    /// How many sectors.
+    /// Number of sectors.
     pub(super) sectors: u32,
     /// The first and the last of its pages, counted over the whole device.
     pub(super) pages: (u64, u64),

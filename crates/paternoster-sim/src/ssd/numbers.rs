@@ -63,7 +63,7 @@ pub(super) struct Numbers {
     pub(super) channels: u32,
     pub(super) dies: u32,
     pub(super) planes: u32,
-    /// In bytes.
+    /// Size of a page in bytes.
     pub(super) page: u64,
     pub(super) times: DieTimes,
     /// The distributions of tR and tPROG, if they vary.
@@ -72,9 +72,9 @@ pub(super) struct Numbers {
     pub(super) channel: Transfer,
     pub(super) link: LinkCosts,
     pub(super) controller: Nanos,
-    /// In bytes.
+    /// Size of the write buffer in bytes.
     pub(super) buffer: u64,
-    /// In thousandths of a program.
+    /// Writes of flash for each write of the host, in thousandths of a program.
     pub(super) amplification: u64,
     pub(super) power_loss_protection: bool,
     pub(super) flush: Nanos,

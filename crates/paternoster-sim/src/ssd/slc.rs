@@ -40,7 +40,7 @@ use crate::transfer::Transfer;
 /// What the section says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SlcNumbers {
-    /// In bytes.
+    /// Size of the cache in bytes.
     pub(super) size: u64,
     pub(super) dynamic: u64,
     pub(super) bits: u32,

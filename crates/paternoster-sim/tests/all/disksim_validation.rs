@@ -31,7 +31,7 @@ use paternoster_sim::hdd::{Drive, DriveParameters, Task};
 
 use crate::common::disksim::{self, Measured};
 
-/// One of the seven.
+/// One of the seven disks.
 struct Disk {
     name: &'static str,
     model: &'static str,

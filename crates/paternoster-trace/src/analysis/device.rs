@@ -82,17 +82,17 @@ impl Phase {
 pub struct Counts {
     /// Bios that were submitted.
     pub queued: [u64; 2],
-    /// Their bytes.
+    /// Bytes of the queued bios.
     pub queued_bytes: [u64; 2],
     /// Bios that were merged into a request of others.
     pub merged: [u64; 2],
     /// Commands that went to the device, those that it refused left out.
     pub issued: [u64; 2],
-    /// Their bytes.
+    /// Bytes of the issued requests.
     pub issued_bytes: [u64; 2],
     /// Commands that came back.
     pub completed: [u64; 2],
-    /// Their bytes.
+    /// Bytes of the completed requests.
     pub completed_bytes: [u64; 2],
     /// Commands that the device refused.
     pub requeued: u64,
@@ -144,22 +144,22 @@ pub struct Seeks {
     pub distance: u128,
     /// The distances in sectors by size (a cell is at most 1/16 wide, but below 1024 sectors).
     pub distances: CoarseHistogram,
-    /// Where the last one ended.
+    /// Sector after the last request.
     head: Option<u64>,
 }
 
 /// The findings on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
-    /// Its number.
+    /// The device's number.
     pub number: DeviceNumber,
-    /// How often what happened.
+    /// How often each action occurred.
     pub counts: Counts,
-    /// By [`Phase::ALL`].
+    /// A histogram for each of [`Phase::ALL`].
     pub phases: [CoarseHistogram; 8],
     /// From submission to the end, of reads and of everything else.
     pub whole: [CoarseHistogram; 2],
-    /// In the device, likewise.
+    /// Histograms of the time in the device, reads and writes.
     pub device: [CoarseHistogram; 2],
     /// Flushes without data, in the device.
     pub flush: CoarseHistogram,
@@ -171,7 +171,7 @@ pub struct DeviceFigures {
     pub in_device: Depth,
     /// From its first event to its last.
     pub active: (Nanos, Nanos),
-    /// Of the whole trace, how long.
+    /// Length of the whole trace.
     pub span: Nanos,
     /// What each process got, those with the most device time first.
     pub processes: Vec<ProcessFigures>,

@@ -8,13 +8,13 @@ use crate::record::CoarseHistogram;
 /// One process on one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessFigures {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// Its name; empty if unknown.
+    /// The process's name; empty if unknown.
     pub name: String,
     /// I/Os that it requested.
     pub queued: u64,
-    /// Their bytes.
+    /// Bytes of these I/Os.
     pub asked_bytes: u64,
     /// Of those, I/Os that ended.
     pub done: u64,

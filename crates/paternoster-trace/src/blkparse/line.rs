@@ -29,7 +29,7 @@ pub(super) struct Event<'a> {
     pub(super) at: Nanos,
     /// How long its request has been on the way to this step.
     pub(super) elapsed_ns: Option<u64>,
-    /// What its process is called.
+    /// The process's name.
     pub(super) name: &'a [u8],
 }
 

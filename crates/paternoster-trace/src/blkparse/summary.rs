@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// Of reads and of writes.
+/// Tallies of reads and of writes.
 type Both = [Tally; 2];
 
 /// The counts of one kind of I/O.

@@ -34,7 +34,7 @@ const CGROUP: u16 = 1 << 8;
 /// Bytes of that beginning.
 pub(super) const CGROUP_BYTES: usize = 8;
 
-/// What happened.
+/// The code of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub u16);
 
@@ -95,11 +95,11 @@ impl Categories {
     pub const FLUSH: Categories = Categories(1 << 2);
     /// A process waits for it.
     pub const SYNC: Categories = Categories(1 << 3);
-    /// It is about the queue.
+    /// Concerns the queue.
     pub const QUEUE: Categories = Categories(1 << 4);
-    /// It is about a requeued request.
+    /// Concerns a requeued request.
     pub const REQUEUE: Categories = Categories(1 << 5);
-    /// It is about an issued request.
+    /// Concerns an issued request.
     pub const ISSUE: Categories = Categories(1 << 6);
     /// It is about a completed request.
     pub const COMPLETE: Categories = Categories(1 << 7);
@@ -200,13 +200,13 @@ pub struct Record {
     pub sector: u64,
     /// How long, in bytes.
     pub bytes: u32,
-    /// What happened.
+    /// The action.
     pub code: Code,
     /// To what kind of I/O.
     pub categories: Categories,
     /// The process that did it; for completions, the one that happened to run.
     pub pid: u32,
-    /// Where.
+    /// The device.
     pub device: DeviceNumber,
     /// On which processor.
     pub cpu: u32,

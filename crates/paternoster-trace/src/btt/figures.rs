@@ -37,13 +37,13 @@ pub struct Figures {
 /// The findings on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
-    /// Which.
+    /// The device.
     pub device: DeviceNumber,
-    /// What files and tables call it.
+    /// The device's name in files and tables.
     pub label: String,
     /// Whether it remaps to others.
     pub remapper: bool,
-    /// Of its bios.
+    /// Intervals of the device's bios.
     pub intervals: Intervals,
     /// If it completed something and does not remap.
     pub overhead: Option<Overhead>,
@@ -53,11 +53,11 @@ pub struct DeviceFigures {
     pub queue_seeks: SeekFigures,
     /// Seeks from request to request.
     pub device_seeks: SeekFigures,
-    /// Its plugs.
+    /// Plugs of the device.
     pub plugs: PlugFigures,
     /// How many requests were not yet issued when a bio came, on average.
     pub waiting: f64,
-    /// Its periods of activity.
+    /// The device's periods of activity.
     pub active: ActiveFigures,
     pub(super) waiting_sum: u64,
     pub(super) queue_times: QueueTimes,
@@ -75,7 +75,7 @@ impl DeviceFigures {
 pub struct ProcessFigures {
     /// The name.
     pub name: String,
-    /// Of its bios.
+    /// Intervals of the process's bios.
     pub intervals: Intervals,
 }
 
@@ -88,9 +88,9 @@ pub struct Overhead {
     pub g2i: f64,
     /// Until a bio was merged.
     pub q2m: f64,
-    /// In the scheduler.
+    /// Percentage in the scheduler.
     pub i2d: f64,
-    /// In the device.
+    /// Percentage in the device.
     pub d2c: f64,
 }
 
@@ -125,7 +125,7 @@ impl OverheadSums {
 }
 
 impl Overhead {
-    /// Its columns, in btt's order.
+    /// The columns, in btt's order.
     pub(super) const fn columns(&self) -> [f64; 5] {
         [self.q2g, self.g2i, self.q2m, self.i2d, self.d2c]
     }

@@ -136,7 +136,7 @@ struct Writer {
 }
 
 impl Overlaid {
-    /// One of the two writes.
+    /// Writes the text of one of the two writers.
     pub(super) fn write(&mut self, writer: usize, text: fmt::Arguments<'_>) {
         let held = &mut self.writers[writer].held;
         held.write_fmt(text).expect("memory takes what is written");

@@ -19,7 +19,7 @@ impl Sizes {
         Sizes { buckets: vec![0; SIZES + 1].into() }
     }
 
-    /// One of this many sectors.
+    /// Counts a request of this many sectors.
     pub(super) fn add(&mut self, sectors: u64) {
         let bucket = usize::try_from(sectors.saturating_sub(1)).unwrap_or(SIZES).min(SIZES);
         self.buckets[bucket] += 1;

@@ -66,7 +66,7 @@ pub(super) struct Load {
     /// Requests that went out less bios that came back.
     in_device: i64,
     busy_since: u64,
-    /// It has had a row.
+    /// Whether the device has had a row.
     told: bool,
 }
 

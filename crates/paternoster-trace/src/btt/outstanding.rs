@@ -83,7 +83,7 @@ pub(super) enum Room {
 pub(super) struct Outstanding {
     bios: Chunks<Bio>,
     forest: Forest,
-    /// By device.
+    /// Root of the tree of each device.
     roots: Vec<u32>,
     free: Vec<u32>,
     oldest: u32,
@@ -106,7 +106,7 @@ impl Outstanding {
         }
     }
 
-    /// One more device.
+    /// Adds a device.
     pub(super) fn add_device(&mut self) {
         self.roots.push(NONE);
     }

@@ -29,7 +29,7 @@ pub(super) struct Seeks {
 /// The reported figures of a device's seeks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeekFigures {
-    /// How many.
+    /// Number of seeks.
     pub seeks: u64,
     /// The mean distance, in sectors.
     pub mean: f64,
@@ -39,9 +39,9 @@ pub struct SeekFigures {
     pub median: u64,
     /// The most frequent distances, in sectors, in btt's order: the first two.
     pub modes: Vec<u64>,
-    /// How many of them there are.
+    /// How many distances are equally frequent.
     pub mode_ties: u64,
-    /// How often each of these occurred.
+    /// How often each of these distances occurred.
     pub mode_count: u64,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// One more waits.
+    /// Notes that one more waits.
     pub(super) const fn arrive(&mut self) {
         self.sum = self.sum.saturating_add(self.now);
         self.now += 1;

@@ -23,17 +23,17 @@ pub(super) struct Access {
     pub(super) served: Option<(u64, u64)>,
     /// First sector of 512 bytes.
     pub(super) sector: u64,
-    /// How long.
+    /// Length in bytes.
     pub(super) bytes: u32,
     /// READ, WRITE, and other flags.
     pub(super) kind: Categories,
-    /// Where.
+    /// The device.
     pub(super) device: DeviceNumber,
-    /// Its process; 0 if unknown.
+    /// The process's number; 0 if unknown.
     pub(super) pid: u32,
     /// Number of the process's name, from 1; 0 without one.
     pub(super) process: u32,
-    /// Where in the trace.
+    /// Place of the line in the trace.
     pub(super) place: Place,
 }
 
@@ -69,6 +69,6 @@ pub(super) trait Accesses {
     /// The next access; names are kept and problems reported along the way.
     fn next(&mut self, names: &mut Names, problems: &mut Problems) -> Option<Access>;
 
-    /// What messages call the trace.
+    /// The trace's name in messages.
     fn file(&self) -> &str;
 }

@@ -47,49 +47,49 @@ const FILES_MAX: u32 = 8192;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It cannot be had.
+    /// The trace cannot be opened or read.
     Io {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is nothing of this name.
+    /// No file has this name.
     Missing {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
         /// Prefixes of traces that begin with it.
         longer: Vec<String>,
     },
     /// It is not a file.
     NoFile {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
         /// What it is, and what would be right.
         what: &'static str,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     Empty {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
     },
     /// It is compressed, and not by gzip or zstd.
     Packed {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
         /// The program that unpacks it.
         by: &'static str,
     },
-    /// It has latencies but no places.
+    /// The file has latencies and no places.
     LatencyOnly {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
     },
     /// Its format is not known.
     Unknown {
-        /// As it was named.
+        /// The trace, as it was named.
         name: String,
-        /// Its beginning, in printable form.
+        /// The first bytes, in printable form.
         first: String,
     },
 }

@@ -191,7 +191,7 @@ pub enum BfqMessage {
     },
     /// The queue is charged: for a request, or for time that it took (BFQ-66).
     Served {
-        /// By this much.
+        /// Service charged, in sectors.
         sectors: u64,
     },
     /// Whether the queue was found slow (BFQ-64); only said of turns of 1 ms or more.
@@ -201,11 +201,11 @@ pub enum BfqMessage {
     },
     /// The queue's turn ends.
     Expire {
-        /// Why.
+        /// The reason.
         reason: ExpireReason,
         /// Whether it was slow.
         slow: bool,
-        /// Its requests in the device.
+        /// The queue's requests in the device.
         dispatched: u32,
         /// Whether its process thinks for a short time only.
         short_think_time: bool,
@@ -214,7 +214,7 @@ pub enum BfqMessage {
     RecalcLast {
         /// The budget of the turn.
         budget: u64,
-        /// What is left of it.
+        /// Budget that is left.
         left: i64,
     },
     /// The bounds of the new budget; the second of three lines.
@@ -261,16 +261,16 @@ pub enum BfqMessage {
     },
     /// The rate of the device is not updated: too few samples, or too short (BFQ-77).
     RateNotUpdated {
-        /// How many there are.
+        /// Number of samples.
         samples: u32,
     },
     /// A new interval of the rate begins (BFQ-75).
     RateReset {
         /// Dispatches in it so far.
         samples: u32,
-        /// How many of them were sequential.
+        /// Number of sequential samples.
         sequential: u32,
-        /// Their sectors.
+        /// Sum of the samples' sectors.
         sectors: u64,
     },
     /// The most a queue may be served in a turn, from the rate (BFQ-79).
@@ -305,7 +305,7 @@ pub enum BfqMessage {
     },
     /// A process of the queue changes to that other (BFQ-130).
     Merge {
-        /// To which.
+        /// The other queue.
         with: Partner,
     },
     /// The queue took over a process.
@@ -315,7 +315,7 @@ pub enum BfqMessage {
     },
     /// The queue may be woken up by another (BFQ-167).
     TentativeWaker {
-        /// By this one.
+        /// The queue that wakes this one.
         waker: QueueName,
     },
     /// The driver is to ask again.

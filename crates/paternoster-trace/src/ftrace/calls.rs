@@ -105,13 +105,13 @@ pub struct Call {
     pub cpu: u32,
     /// The task that ran there.
     pub pid: u32,
-    /// Its name.
+    /// Name of the task.
     pub task: String,
     /// Whether that task called, or an interrupt.
     pub context: Context,
     /// The device that it is about.
     pub device: Device,
-    /// Its lines.
+    /// The lines of the call.
     pub records: Vec<Record>,
 }
 
@@ -142,7 +142,7 @@ pub struct Issued {
     pub at_ns: u64,
     /// Its first sector.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// Whether no other choice could be meant.
     pub sure: bool,
@@ -155,7 +155,7 @@ pub enum CallKind {
     Bio {
         /// Its first sector.
         sector: u64,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
         /// How it joined a request, if it did.
         merged: Option<Merge>,
@@ -164,7 +164,7 @@ pub enum CallKind {
     Allocate {
         /// Its first sector.
         sector: u64,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
     },
     /// A task collects requests, or lets them go.
@@ -177,7 +177,7 @@ pub enum CallKind {
         request: Option<u64>,
         /// Its first sector.
         sector: u64,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
     },
     /// The driver asked for a request.
@@ -193,7 +193,7 @@ pub enum CallKind {
     Issue {
         /// Its first sector.
         sector: u64,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
         /// [`Call::line`] of the dispatch that chose it.
         dispatch: Option<u64>,
@@ -202,7 +202,7 @@ pub enum CallKind {
     Requeue {
         /// Its first sector.
         sector: u64,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
     },
     /// A request has ended.
@@ -211,7 +211,7 @@ pub enum CallKind {
         queue: Option<QueueName>,
         /// Its first sector.
         sector: u64,
-        /// How many.
+        /// Number of sectors.
         sectors: u32,
         /// 0 or an errno, as printed.
         error: i32,
@@ -226,7 +226,7 @@ pub enum CallKind {
     /// The kernel lost lines of this processor; what went on there is cut off. There is no record
     /// and no device, and the time is that of the line before.
     Lost {
-        /// How many, if the kernel knows.
+        /// Number of events, if the kernel knows it.
         events: Option<u64>,
     },
     /// Anything else.
@@ -234,7 +234,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// Its name, for counting.
+    /// The call's name, for counting.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

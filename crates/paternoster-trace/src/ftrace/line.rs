@@ -22,9 +22,9 @@ use super::bfq::{BfqMessage, QueueName};
 /// A device's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Device {
-    /// Which driver.
+    /// Major number: the driver.
     pub major: u32,
-    /// Which of its devices.
+    /// Minor number: which of the driver's devices.
     pub minor: u32,
 }
 
@@ -74,7 +74,7 @@ pub enum What {
     Message {
         /// The queue that it is about; `None` if it is about the device.
         queue: Option<QueueName>,
-        /// Its contents.
+        /// The message.
         message: BfqMessage,
     },
     /// Another speaker's message, unchanged.
@@ -136,7 +136,7 @@ impl Action {
         Action::Remap,
     ];
 
-    /// Its letters.
+    /// The letters that the tracer prints.
     #[must_use]
     pub const fn letters(self) -> &'static str {
         match self {
@@ -264,7 +264,7 @@ impl fmt::Display for Letters {
 /// Contents of only some events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Detail {
-    /// Nothing more.
+    /// No further contents.
     #[default]
     None,
     /// How many requests an unplug let go.
@@ -280,7 +280,7 @@ pub enum Detail {
 /// A step of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// What happened.
+    /// The action.
     pub action: Action,
     /// Operation and flags.
     pub letters: Letters,
@@ -290,7 +290,7 @@ pub struct Event {
     pub sectors: u32,
     /// How it ended: 0 or an errno, as printed. Only with `C` and `R`.
     pub error: i32,
-    /// Its other contents.
+    /// The rest of its contents.
     pub detail: Detail,
 }
 

@@ -28,7 +28,7 @@ pub enum Entry {
     Lost {
         /// Number of the line, from 1.
         line: u64,
-        /// Of which processor.
+        /// The processor that lost them.
         cpu: u32,
         /// How many lines, if the kernel knows.
         events: Option<u64>,
@@ -43,12 +43,12 @@ pub enum Error {
     Io {
         /// Number of the line, from 1.
         line: u64,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// A line is wrong.
     Line {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: u64,
         /// Its text, cut where it is long.
         text: String,

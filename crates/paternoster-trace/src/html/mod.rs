@@ -76,21 +76,21 @@ impl Section {
         Section { heading: heading.into(), parts: Vec::new() }
     }
 
-    /// With a paragraph of plain text.
+    /// Adds a paragraph of plain text.
     #[must_use]
     pub fn paragraph(mut self, text: impl Into<String>) -> Section {
         self.parts.push(Part::Paragraph(text.into()));
         self
     }
 
-    /// With a table.
+    /// Adds a table.
     #[must_use]
     pub fn table(mut self, table: Table) -> Section {
         self.parts.push(Part::Table(table));
         self
     }
 
-    /// With a timeline of requests.
+    /// Adds a timeline of requests.
     #[must_use]
     pub fn turns(mut self, timeline: Timeline) -> Section {
         self.parts.push(Part::Turns(timeline));
@@ -119,7 +119,7 @@ impl Report {
         Report { title: title.into(), sections: Vec::new() }
     }
 
-    /// With one more section.
+    /// Adds a section.
     #[must_use]
     pub fn section(mut self, section: Section) -> Report {
         self.sections.push(section);

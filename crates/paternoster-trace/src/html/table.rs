@@ -15,9 +15,9 @@ pub enum Cell {
     Text(String),
     /// A number.
     Number {
-        /// As it is shown.
+        /// The text that is shown.
         shown: String,
-        /// What it is sorted by.
+        /// The value that the column is sorted by.
         value: f64,
     },
 }

@@ -123,7 +123,7 @@ impl<W: Write> Packets<W> {
         self.packet(Some(at), packet::TRACK_EVENT, &event, None);
     }
 
-    /// What went wrong, if something did.
+    /// Ends the trace; returns the first error, if there was one.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.wrong.map_or_else(|| self.out.flush(), Err)
     }

@@ -16,9 +16,9 @@ use super::svg::Px;
 /// The unit of labels: this many of the small unit, and a name.
 pub(super) type Unit = (u64, &'static str);
 
-/// From nanoseconds.
+/// Units of times, from nanoseconds.
 pub(super) const TIMES: [Unit; 4] = [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (SECOND, "s")];
-/// From bytes, in powers of 1000.
+/// Units of sizes, from bytes, in powers of 1000.
 pub(super) const SIZES: [Unit; 5] = [
     (1, "bytes"),
     (1_000, "kB"),
@@ -26,15 +26,15 @@ pub(super) const SIZES: [Unit; 5] = [
     (1_000_000_000, "GB"),
     (1_000_000_000_000, "TB"),
 ];
-/// From bytes in a second.
+/// Units of rates, from bytes per second.
 pub(super) const RATES: [Unit; 4] =
     [(1, "bytes/s"), (1_000, "kB/s"), (1_000_000, "MB/s"), (1_000_000_000, "GB/s")];
 /// From thousandths of a request in a second.
 pub(super) const IOPS: [Unit; 3] =
     [(1_000, "IOPS"), (1_000_000, "thousand IOPS"), (1_000_000_000, "million IOPS")];
-/// From thousandths of a percent.
+/// Units of percentages, from thousandths of a percent.
 pub(super) const PERCENT: [Unit; 1] = [(1_000, "%")];
-/// From thousandths of a request.
+/// Units of request counts, from thousandths of a request.
 pub(super) const REQUESTS: [Unit; 1] = [(1_000, "requests")];
 
 const SECOND: u64 = 1_000_000_000;

@@ -38,7 +38,7 @@ pub(super) struct Chart<'a> {
     /// From where to where each cell reaches, and its description.
     pub(super) cells: Vec<(u64, u64, String)>,
     pub(super) planes: Vec<Plane>,
-    /// Of each panel, in pixels.
+    /// Height of each panel, in pixels.
     pub(super) height: i64,
     /// Earlier lines are wider even if there are many.
     pub(super) wide: bool,
@@ -73,7 +73,7 @@ pub(super) struct Bar {
     pub(super) value: u64,
     /// The shade's lower and upper edge.
     pub(super) shade: (u64, u64),
-    /// All of it in words.
+    /// The chart in words.
     pub(super) said: String,
 }
 

@@ -68,7 +68,7 @@ impl Kind {
         Kind::LatencyHistogram,
     ];
 
-    /// As people write it.
+    /// The kind's name, as users write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -17,11 +17,11 @@ const PIXELS_MAX: u64 = 1 << 26;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PngError {
-    /// It is not SVG.
+    /// The picture is not valid SVG.
     Svg(usvg::Error),
     /// It would have this many pixels across and down.
     Size(u64, u64),
-    /// It cannot be written down.
+    /// The picture cannot be encoded as PNG.
     Encode(String),
 }
 

@@ -68,7 +68,7 @@ pub struct Access {
     pub at: Nanos,
     /// The first sector of that one.
     pub sector: u64,
-    /// How many.
+    /// Number of accesses.
     pub count: u64,
 }
 
@@ -81,11 +81,11 @@ impl Held {
 /// Where a device is in a record of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shelf {
-    /// What the device is called.
+    /// Name of the device.
     pub name: String,
     /// Where its used range begins here, in sectors.
     pub base: u64,
-    /// Where that begins on the device.
+    /// First sector of the device's range.
     pub first: u64,
     /// How many sectors the range has.
     pub height: u64,

@@ -32,7 +32,7 @@ use super::step::{Step, StepKind};
 /// The most buckets of time.
 pub const LATENCY_BUCKETS_MAX: u64 = 256;
 
-/// From where to where.
+/// The interval that a latency covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// D2C: a request, from issue to completion.
@@ -42,7 +42,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Both.
+    /// Both intervals.
     pub const ALL: [Way; 2] = [Way::Device, Way::Whole];
 
     /// As btt writes it.
@@ -60,7 +60,7 @@ impl Way {
 pub struct Latencies([[CoarseHistogram; 2]; 2]);
 
 impl Latencies {
-    /// Those of one way and direction.
+    /// The histogram of one interval and direction.
     #[must_use]
     pub const fn of(&self, way: Way, write: bool) -> &CoarseHistogram {
         &self.0[way as usize][write as usize]
@@ -109,7 +109,7 @@ impl LatencyRecord {
         self.end
     }
 
-    /// All of one way and direction.
+    /// All latencies of one interval and direction.
     #[must_use]
     pub fn total(&self, way: Way, write: bool) -> CoarseHistogram {
         let mut total = CoarseHistogram::default();

@@ -13,7 +13,7 @@
 
 use paternoster_core::{Action, Event, Nanos, Op};
 
-/// What happened.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StepKind {
     /// `Q`: a bio was submitted.
@@ -35,11 +35,11 @@ pub enum StepKind {
 /// One step of a journey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Nanos,
-    /// What.
+    /// The kind.
     pub kind: StepKind,
-    /// Whose, by an index from 0.
+    /// Index of the client, from 0.
     pub client: u32,
     /// Everything but reads.
     pub write: bool,

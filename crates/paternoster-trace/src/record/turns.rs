@@ -50,11 +50,11 @@ pub const IDLE: usize = CHARGED + 1;
 pub struct Turn {
     /// Its client's index.
     pub client: u32,
-    /// What was done.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub sector: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: u32,
     /// When its first bio was submitted.
     pub asked: Nanos,

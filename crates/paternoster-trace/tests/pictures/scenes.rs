@@ -20,7 +20,7 @@ impl Dice {
     }
 }
 
-/// What happens.
+/// What happens in a picture.
 #[derive(Clone)]
 pub(crate) struct Scene {
     pub(crate) label: String,

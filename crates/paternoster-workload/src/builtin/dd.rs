@@ -28,7 +28,7 @@ pub struct Dd {
     pub write: bool,
     /// `iflag=direct`, `oflag=direct`.
     pub direct: bool,
-    /// All at the same time.
+    /// Whether all run at the same time.
     pub together: bool,
 }
 

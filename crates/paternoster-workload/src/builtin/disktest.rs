@@ -93,7 +93,7 @@ pub struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// For a run of `time`.
+    /// Heartbeats of a run of `time`.
     #[must_use]
     pub fn new(every: Nanos, time: Nanos) -> Heartbeats {
         let count = time.0 / every.0.max(1);

@@ -62,7 +62,7 @@ impl Workload {
 /// iostest's options.
 #[derive(Debug, Clone)]
 pub struct Iostest {
-    /// What is done.
+    /// The workload.
     pub workload: Workload,
     /// How many do it, one run after the other.
     pub jobs: Vec<u32>,
@@ -81,7 +81,7 @@ pub struct Iostest {
 pub struct Row {
     /// Repetition, from 1.
     pub set: u32,
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u32,
     /// kB (1000 bytes) a second, and the longest call in us: of reads, of writes.
     pub ways: [(u64, f64); 2],

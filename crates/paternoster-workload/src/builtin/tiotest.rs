@@ -54,7 +54,7 @@ impl Phase {
         }
     }
 
-    /// As in tiotest's tables.
+    /// The name, as in tiotest's tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,7 +107,7 @@ pub struct Tiotest {
 /// Where threads work on a device without files.
 #[derive(Debug, Clone)]
 pub struct RawDevice {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
     /// MB between threads.
     pub offset_mb: u64,
@@ -134,14 +134,14 @@ impl Default for Tiotest {
     }
 }
 
-/// What a phase measured.
+/// The measurements of a phase.
 #[derive(Debug, Clone)]
 pub struct PhaseResult {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// Its wall time.
+    /// Wall time of the phase.
     pub time: Nanos,
-    /// All its threads together.
+    /// Figures of all its threads together.
     pub statistics: JobStatistics,
 }
 
@@ -193,9 +193,9 @@ const fn count(number: u64) -> f64 {
 /// How long calls took.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Latencies {
-    /// How many.
+    /// Number of calls.
     pub calls: u64,
-    /// Their times together.
+    /// Sum of the calls' times.
     pub sum_ms: f64,
     /// The longest.
     pub max_ms: f64,
@@ -285,7 +285,7 @@ impl Tiotest {
         job
     }
 
-    /// What each phase measured.
+    /// The measurements of each phase.
     #[must_use]
     pub fn phase_results(&self, result: &RunResult) -> Vec<PhaseResult> {
         let jobs = self.jobs();

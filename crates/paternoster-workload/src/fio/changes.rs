@@ -28,7 +28,7 @@ use super::job::Job;
 use super::pace::rates;
 use super::value::Reader;
 
-/// What may change.
+/// The options that may change during a run.
 const CAN_CHANGE: &str = "cgroup_weight, prioclass, prio, rate, rate_iops";
 
 /// What is set at a time; `None` stays unchanged.
@@ -74,7 +74,7 @@ impl Change {
 pub struct Changes(Vec<Change>);
 
 impl Changes {
-    /// In the order of their times.
+    /// All changes, in the order of their times.
     #[must_use]
     pub fn all(&self) -> &[Change] {
         &self.0

@@ -96,7 +96,7 @@ impl CommandPriority {
         self.percentage != [0; 2] || self.splits.iter().any(|split| !split.is_empty())
     }
 
-    /// What does not go together.
+    /// Refuses options that do not go together.
     pub(super) fn check(&self, engine: Engine) -> Result<(), String> {
         if self.percentage != [0; 2] && self.splits.iter().any(|split| !split.is_empty()) {
             return Err("cmdprio_percentage and cmdprio_bssplit exclude each other".to_owned());

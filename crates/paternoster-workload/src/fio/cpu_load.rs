@@ -16,7 +16,7 @@ use paternoster_core::Nanos;
 
 use super::value::{self, MICROSECOND, Reader};
 
-/// What `cpuio` burns.
+/// The load that `cpuio` makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuLoad {
     /// `cpuload`: percent of one CPU, 1 to 100; 0 until it is given.

@@ -158,7 +158,7 @@ pub enum Turn {
     AfterFrame,
 }
 
-/// How a frame came out.
+/// The result of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameEnd {
     /// From when it was due until it was complete.
@@ -170,7 +170,7 @@ pub struct FrameEnd {
 /// Frames that were never complete although their deadline has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread {
-    /// How many.
+    /// Number of frames.
     pub count: u64,
     /// The first of them, as late as is known.
     pub first: FrameEnd,
@@ -192,7 +192,7 @@ pub struct Player {
     under_way: u64,
     /// When the last I/O was complete.
     last: Nanos,
-    /// Nothing follows what was issued.
+    /// Whether the source has no I/O after those issued.
     source_ended: bool,
 }
 

@@ -111,11 +111,11 @@ pub struct LogEntry {
     pub at: Nanos,
     /// Number of its file, in the order in which the log adds them.
     pub file: usize,
-    /// What it does.
+    /// The action.
     pub action: LogAction,
-    /// Where, in bytes; 0 for syncs.
+    /// Offset in bytes; 0 for syncs.
     pub offset: u64,
-    /// How long; 0 for syncs.
+    /// Length in bytes; 0 for syncs.
     pub bytes: u64,
 }
 

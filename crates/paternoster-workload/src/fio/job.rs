@@ -46,13 +46,13 @@ pub struct Job {
     pub section: Section,
     /// Directions, and the order of offsets.
     pub order: Order,
-    /// How what is random is drawn.
+    /// Options of everything that is random.
     pub random: Randomness,
-    /// How large I/Os are.
+    /// Options of block sizes.
     pub blocks: Blocks,
     /// Which part of the files, and how much of it.
     pub region: Region,
-    /// Which files or devices.
+    /// Options of files and devices.
     pub files: Files,
     /// What the page cache has to do with it.
     pub cache: Caching,
@@ -76,11 +76,11 @@ pub struct Job {
     pub think: Thinking,
     /// How fast it may go, and must.
     pub pacing: Pacing,
-    /// What schedulers know of it.
+    /// Options of priority and cgroup.
     pub priority: Priorities,
-    /// What is reported and logged.
+    /// Options of reports and logs.
     pub report: Reporting,
-    /// What no option of fio says.
+    /// Options that fio does not have.
     pub ours: Ours,
 }
 

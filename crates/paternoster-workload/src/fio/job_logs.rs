@@ -42,7 +42,7 @@ const BINS: usize = 29 * 64;
 /// The class whose I/Os have a 1 in the logs.
 const REAL_TIME: u8 = 1;
 
-/// What a log holds.
+/// The values that a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
     /// Bytes per time.
@@ -187,11 +187,11 @@ impl LogRules {
 pub struct LoggedIo {
     /// Time since the start of the job.
     pub at: Nanos,
-    /// What it did.
+    /// The direction.
     pub direction: Direction,
-    /// How long it was.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Where.
+    /// Offset in bytes.
     pub offset: u64,
     /// From preparation to submission; `None` for engines that block.
     pub submission: Option<Nanos>,

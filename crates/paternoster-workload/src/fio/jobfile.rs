@@ -47,7 +47,7 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
-/// What job files say.
+/// The jobs that job files describe.
 #[derive(Debug, Clone)]
 pub struct JobFile {
     /// Options with a value from the command line and `[global]`s, in order, as fio reports them.

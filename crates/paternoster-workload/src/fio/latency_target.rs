@@ -69,7 +69,7 @@ impl LatencyGoal {
         Ok(true)
     }
 
-    /// What does not go together.
+    /// Refuses options that do not go together.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.target > Nanos::ZERO && self.window == Nanos::ZERO {
             return Err("latency_target needs a latency_window, as in latency_window=5s".to_owned());

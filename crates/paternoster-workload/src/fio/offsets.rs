@@ -71,11 +71,11 @@ use mix::Mix;
 pub struct Piece {
     /// In which of the clone's files, from 0.
     pub file: usize,
-    /// What it does.
+    /// The direction.
     pub direction: Direction,
-    /// Where, in bytes of the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How long, in bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct Extent<'a> {
     pub file: &'a str,
     /// Where the region begins, in bytes of the file.
     pub start: u64,
-    /// How long it is.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// How far from its start an I/O that begins in it may reach; its end if that is less.
     pub room: u64,

@@ -21,10 +21,10 @@
 
 use paternoster_core::near;
 
-/// How an option is treated.
+/// How far an option is supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It works.
+    /// The option works as in fio.
     Supported,
     /// Accepted with a note: it has no meaning in a simulation.
     Ignored,
@@ -44,7 +44,7 @@ pub struct FioOption {
     pub name: &'static str,
     /// Other names of the same option.
     pub aliases: &'static [&'static str],
-    /// How it is treated.
+    /// How far it is supported.
     pub status: Status,
     /// A line of help.
     pub help: &'static str,

@@ -246,10 +246,10 @@ fn rate_of(job: &Job, direction: Direction) -> (Option<u64>, f64) {
     (rate, as_double(rate.unwrap_or(0)) / as_double(least))
 }
 
-/// What a job fell short of.
+/// The rate that a job did not reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow {
-    /// In which direction.
+    /// The direction.
     pub direction: Direction,
     /// Whether I/Os are meant, not bytes.
     pub in_ios: bool,

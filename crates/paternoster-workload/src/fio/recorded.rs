@@ -26,7 +26,7 @@ pub struct Recorded {
     pub files: Vec<String>,
     /// How many bytes of each file are touched.
     pub sizes: Vec<u64>,
-    /// Its I/Os, by time.
+    /// The process's I/Os, in order of time.
     pub entries: Vec<LogEntry>,
     /// How they depend on each other, if not by time.
     pub chain: Option<Chain>,
@@ -45,12 +45,12 @@ pub struct Chain {
 /// How one I/O depends on those before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Link {
-    /// Not at all.
+    /// It does not wait for another one.
     #[default]
     Free,
     /// It begins this long after everything before it was complete.
     After(Nanos),
-    /// It goes with the one before.
+    /// It is issued together with the one before.
     Ahead,
 }
 

@@ -29,7 +29,7 @@ use paternoster_core::Nanos;
 pub struct Leg {
     /// Which clone of the job, from 0.
     pub runner: u32,
-    /// How many I/Os.
+    /// Number of I/Os.
     pub ios: u64,
     /// From the end of the leg before until this one begins.
     pub pause: Nanos,
@@ -45,11 +45,11 @@ pub struct Runner {
 /// Whether a runner may issue an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Baton {
-    /// It is its turn.
+    /// It is this runner's turn.
     Here,
     /// It will be, when the pause is over.
     Coming(Nanos),
-    /// Others are first.
+    /// Other runners come first.
     Away,
 }
 

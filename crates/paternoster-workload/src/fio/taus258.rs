@@ -34,9 +34,9 @@ const REGISTERS: [Register; 5] = [
 
 /// The least value of each register, so that its used bits are not all zero.
 const LEAST: [u64; 5] = [1, 7, 15, 33, 49];
-/// What the seed is stirred with.
+/// Multiplier with which the seed is scrambled.
 const MULTIPLIER: u64 = 6_906_969_069;
-/// Where stirring begins, as in taus88.
+/// First value of the scrambled seed, as in taus88.
 const START: u64 = 53;
 /// Steps discarded.
 const WARM_UPS: u32 = 6;

@@ -31,7 +31,7 @@ pub trait NextIo: Debug {
     fn next(&mut self, clone: u32) -> Option<(Task, Nanos)>;
 }
 
-/// What a clone does next.
+/// A clone's next task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// A read, a write or a trim.

@@ -86,7 +86,7 @@ pub fn translate(file: &str, text: &str) -> Result<String, Vec<Problem>> {
     Err(problems)
 }
 
-/// What is wrong with a key.
+/// A key that is wrong, with the reason.
 struct Wrong {
     line: u32,
     /// The key, and its value.
@@ -375,7 +375,7 @@ fn in_fios_words(jobs: &[Job]) -> Result<String, Wrong> {
 }
 
 impl Job {
-    /// Its section.
+    /// Writes the section of a job.
     fn write(
         &self,
         out: &mut String,

@@ -14,7 +14,7 @@
 pub struct Extent {
     /// Where its first piece begins on the device.
     pub at: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
     /// How long each of its pieces is, at least 1.
     pub piece: u64,

@@ -94,14 +94,14 @@ impl Default for HostSettings {
 pub enum Wait {
     /// A page that is being read.
     Page {
-        /// Its file.
+        /// The page's file.
         file: u32,
-        /// Which.
+        /// Number of the page.
         page: u64,
     },
     /// The end of the writes of some pages that were in flight when the wait began.
     Writeback {
-        /// Their file.
+        /// The pages' file.
         file: u32,
         /// The pages.
         run: Run,
@@ -118,7 +118,7 @@ struct Transfer {
     file: u32,
     run: Run,
     write: bool,
-    /// In the order of their beginning.
+    /// Number of the transfer, in order of beginning.
     number: u64,
     under_way: bool,
 }
@@ -245,7 +245,7 @@ impl PageCache {
         &self.settings
     }
 
-    /// Where a file lies.
+    /// The extent of a file.
     #[must_use]
     pub fn file(&self, file: u32) -> &Extent {
         &self.files[file as usize]

@@ -94,7 +94,7 @@ impl Chunk {
 pub struct Run {
     /// The first page.
     pub first: u64,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
 }
 

@@ -35,12 +35,12 @@ pub enum Cause {
     Marker,
 }
 
-/// What is to be read.
+/// The pages that are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// First page.
     pub first: u64,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
     /// The page that shall carry the marker.
     pub marker: Option<u64>,
@@ -49,7 +49,7 @@ pub struct Window {
 /// A reader's question.
 #[derive(Debug, Clone, Copy)]
 pub struct Demand {
-    /// Why.
+    /// The reason for reading them.
     pub cause: Cause,
     /// The file.
     pub file: u32,

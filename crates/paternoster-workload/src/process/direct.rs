@@ -37,16 +37,16 @@ pub(super) struct Io {
     pub(super) error: i32,
     /// It ended while its process slept in the submission of another.
     pub(super) ended_unseen: bool,
-    /// Where it begins in its file.
+    /// Offset in its file.
     pub(super) offset: u64,
     /// Its priority, if it is not the job's: as drawn, in the queue's form.
     pub(super) drawn: Option<IoPriority>,
     priority: Option<Priority>,
-    /// Its file's number.
+    /// Number of its file.
     pub(super) number: u32,
     file: Extent,
     flags: Flags,
-    /// What follows its data.
+    /// What makes it durable after its data.
     durable: Option<Durable>,
     /// What is still to be submitted: where in the file, and how much.
     next: u64,
@@ -73,7 +73,7 @@ pub(super) struct Slots {
     settling: Vec<u32>,
 }
 
-/// What is submitted.
+/// A request for the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) direction: Direction,
@@ -86,7 +86,7 @@ pub(super) struct Request {
     pub(super) submitted: u64,
     /// In addition to those of its direction.
     pub(super) flags: Flags,
-    /// What follows its data.
+    /// What makes it durable after its data.
     pub(super) durable: Option<Durable>,
     /// If it is not the job's.
     pub(super) drawn: Option<IoPriority>,

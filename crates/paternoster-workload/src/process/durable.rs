@@ -105,7 +105,7 @@ impl Durable {
         }
     }
 
-    /// Its flush has ended.
+    /// The flush of the write has ended.
     pub(super) const fn flush_ended(&mut self, outcome: Outcome) {
         if let Status::Failed(errno) = outcome.status {
             self.error = errno;

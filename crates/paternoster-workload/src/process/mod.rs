@@ -74,7 +74,7 @@ const SYNC_SLOT: u32 = u32::MAX;
 /// Where a process is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Not started.
+    /// It has not started.
     Waiting,
     /// Issues I/O.
     Running,
@@ -87,7 +87,7 @@ pub enum Phase {
 /// A process's identity for the queue and the page cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity {
-    /// Its client in the queue.
+    /// The process's client in the queue.
     pub client: ClientId,
     /// Its number among the processes of the run.
     pub number: u32,
@@ -130,19 +130,19 @@ impl Shared {
 /// What a process is made from, besides its job.
 #[derive(Debug)]
 pub struct ProcessSetup {
-    /// Its identity.
+    /// Its job, clone and client.
     pub identity: Identity,
     /// Its files, by their numbers in the layout.
     pub files: Vec<u32>,
-    /// Its seeds.
+    /// The seeds of its random numbers.
     pub seeds: Seeds,
     /// What all clones of its job have together.
     pub together: Together,
     /// The log that it replays instead of its pattern.
     pub log: Option<Arc<Recorded>>,
-    /// What it writes about itself.
+    /// The logs that it writes.
     pub record: Record,
-    /// Its flow.
+    /// Its place in a flow.
     pub flow: Option<FlowMember>,
     /// Its place in a relay.
     pub runner: Option<Runner>,
@@ -152,14 +152,14 @@ pub struct ProcessSetup {
     pub runtime: Option<Nanos>,
 }
 
-/// How far an operation has come.
+/// The state of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// Something else must happen first.
     Waiting,
     /// Time must pass.
     Until(Nanos),
-    /// It has ended.
+    /// The operation has ended.
     Ended,
 }
 
@@ -218,7 +218,7 @@ pub struct Process {
     writes: u64,
     /// Files that were written since their last fsync.
     written: Vec<bool>,
-    /// Its pattern has writes.
+    /// Whether its pattern has writes.
     may_write: bool,
     pending: Option<Planned>,
     slots: Slots,
@@ -236,7 +236,7 @@ pub struct Process {
     ends_last: bool,
     /// The write that the current sync makes durable before it ends (O_SYNC).
     durable: Option<Call>,
-    /// By file.
+    /// Read-ahead of each file.
     ahead: Vec<ReadAhead>,
     /// By file: the pages written since the last sync of a range.
     unsynced: Vec<Option<Run>>,

@@ -34,7 +34,7 @@ pub(super) enum Step {
     EndLoop,
     /// The CPU is busy until then.
     Busy(Nanos),
-    /// It waits until then.
+    /// The process waits until then.
     Until(Nanos),
     Nothing,
     Stop,

@@ -57,7 +57,7 @@ impl SharedPosition {
 pub struct SharedGenerator {
     /// The generator.
     pub generator: Rc<RefCell<Box<dyn NextIo>>>,
-    /// Which clone, from 0.
+    /// The clone, from 0.
     pub clone: u32,
 }
 
@@ -71,7 +71,7 @@ impl SharedGenerator {
 /// What several clones of a job have together, if they do.
 #[derive(Debug, Clone, Default)]
 pub struct Together {
-    /// Where all of them are.
+    /// The position that all clones share.
     pub position: Option<SharedPosition>,
     /// The shared source of their work.
     pub generator: Option<SharedGenerator>,
@@ -89,12 +89,12 @@ pub(super) struct Planned {
 #[derive(Debug)]
 pub(super) struct Source {
     offsets: Offsets,
-    /// Of a log.
+    /// How often the log is still to be replayed.
     replays_left: u64,
     time_based: bool,
     together: Together,
     verify: Option<VerifyPlan>,
-    /// What would be written is read.
+    /// Whether blocks are read that a write job would write (verify_only).
     verify_only: bool,
     log: Option<(Arc<Recorded>, usize)>,
     /// One of its `loops` has ended, and the next one has begun.

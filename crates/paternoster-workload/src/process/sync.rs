@@ -180,7 +180,7 @@ impl SyncCall {
         false
     }
 
-    /// Its flush has ended.
+    /// The flush of the sync has ended.
     pub(super) const fn flush_ended(&mut self, outcome: Outcome) {
         self.durable.flush_ended(outcome);
     }

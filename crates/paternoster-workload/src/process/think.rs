@@ -52,7 +52,7 @@ pub(super) struct Think {
     pub(super) until: Nanos,
 }
 
-/// How ended I/Os are taken back.
+/// How completed I/Os are reaped.
 #[derive(Debug, Clone, Copy)]
 struct Taking {
     depth: u64,

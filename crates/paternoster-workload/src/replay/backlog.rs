@@ -19,7 +19,7 @@ use paternoster_core::Nanos;
 /// How many I/Os were in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
-    /// At most.
+    /// Most I/Os in flight.
     pub most: u64,
     /// When the last one had come.
     pub at_last_arrival: u64,

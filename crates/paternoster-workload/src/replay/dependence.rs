@@ -56,16 +56,16 @@ pub enum Follows {
     Nothing(Nanos),
     /// It comes this long after the arrival of I/O number `io`.
     Arrival {
-        /// Of the same process, the one before.
+        /// The I/O before it of the same process.
         io: u32,
-        /// How long.
+        /// Time between the two arrivals.
         gap: Nanos,
     },
     /// It comes this long after the end of I/O number `io`.
     End {
-        /// Of the same process.
+        /// The I/O of the same process that it follows.
         io: u32,
-        /// How long.
+        /// Think time.
         think: Nanos,
     },
 }

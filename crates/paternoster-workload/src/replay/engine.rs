@@ -50,7 +50,7 @@ pub struct Replay<'a> {
     pub recording: &'a Recording,
     /// When they come.
     pub schedule: &'a Schedule,
-    /// Where they lie.
+    /// Where the I/Os lie on the device.
     pub mapping: &'a Mapping,
 }
 
@@ -81,11 +81,11 @@ pub enum ReplayError {
     /// Nothing is in flight and I/Os are left; a bug, unless it was told to end.
     #[error("at {at} nothing is under way, the queue says {why}, and {left} I/Os have not ended")]
     Stuck {
-        /// When.
+        /// The time.
         at: Nanos,
-        /// What the queue said last.
+        /// The queue's last reason for waiting.
         why: String,
-        /// How many I/Os are left.
+        /// Number of I/Os left.
         left: u64,
     },
 }

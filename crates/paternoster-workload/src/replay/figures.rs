@@ -28,7 +28,7 @@ pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// Figures of some I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figures {
-    /// How many.
+    /// Number of I/Os.
     pub ios: u64,
     /// Bytes moved.
     pub bytes: u64,
@@ -82,7 +82,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// As it was recorded.
+    /// The account of the recording itself.
     #[must_use]
     pub fn recorded(recording: &Recording) -> Account {
         let ios = recording.ios();

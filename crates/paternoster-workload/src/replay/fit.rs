@@ -54,19 +54,19 @@ pub enum FitError {
          sector {end}"
     )]
     Beyond {
-        /// How many.
+        /// Number of I/Os beyond the device.
         count: u64,
-        /// Of how many.
+        /// Number of I/Os in all.
         of: u64,
-        /// Where the first one ends.
+        /// Sector after the first such I/O.
         end: u64,
         /// Sectors of the device.
         capacity: u64,
     },
-    /// One is larger than the device.
+    /// An I/O is larger than the device.
     #[error("an I/O of {sectors} sectors is larger than the device, which has {capacity}")]
     TooLarge {
-        /// Its sectors.
+        /// Number of sectors of that I/O.
         sectors: u32,
         /// Sectors of the device.
         capacity: u64,

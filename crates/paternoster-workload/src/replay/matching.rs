@@ -46,7 +46,7 @@ struct Outstanding {
 struct Flush {
     io: u32,
     pid: u32,
-    /// It got a request.
+    /// Whether the bio has got a request.
     allocated: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Matcher {
     sees_allocations: bool,
     /// By process: its I/Os since it was plugged.
     plugs: BTreeMap<u32, Vec<u32>>,
-    /// By process: its last I/O.
+    /// Last I/O of each process.
     last: BTreeMap<u32, u32>,
     /// By first sector of the rest: whose I/O was split there.
     splits: BTreeMap<u64, u32>,

@@ -39,9 +39,9 @@ const HELD: u8 = 1 << 7;
 pub struct Arrival {
     /// On any clock; the first arrival counts as zero.
     pub at: Nanos,
-    /// Whose.
+    /// The process's number.
     pub pid: u32,
-    /// What is done.
+    /// The operation.
     pub op: Op,
     /// SYNC, META, AHEAD, FUA and PREFLUSH are kept.
     pub flags: Flags,
@@ -77,7 +77,7 @@ impl RecordedIo {
         self.sector
     }
 
-    /// How many sectors.
+    /// Number of sectors.
     #[must_use]
     pub const fn sectors(&self) -> u32 {
         self.sectors
@@ -89,7 +89,7 @@ impl RecordedIo {
         self.sector.saturating_add(self.sectors as u64)
     }
 
-    /// How many bytes.
+    /// Number of bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.sectors as u64 * 512
@@ -113,7 +113,7 @@ impl RecordedIo {
         self.process as usize
     }
 
-    /// What is done.
+    /// The operation.
     #[must_use]
     pub const fn op(&self) -> Op {
         self.op
@@ -136,13 +136,13 @@ impl RecordedIo {
 /// A process of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedProcess {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// Its name, if that was said.
+    /// The process's name, if the trace has it.
     pub name: Option<String>,
-    /// Its I/Os.
+    /// Number of its I/Os.
     pub ios: u32,
-    /// What they moved.
+    /// Bytes that they moved.
     pub bytes: u64,
 }
 
@@ -298,7 +298,7 @@ impl Recording {
         &self.processes
     }
 
-    /// What all I/Os move.
+    /// Bytes of all I/Os.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes

@@ -25,7 +25,7 @@ use paternoster_core::Nanos;
 use super::dependence::{Follows, infer};
 use super::recording::Recording;
 
-/// No follower.
+/// No I/O follows.
 const NOBODY: u32 = u32::MAX;
 
 /// When I/Os come.
@@ -40,7 +40,7 @@ pub enum Manner {
 }
 
 impl Manner {
-    /// As people write it.
+    /// The name, as users write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Default for Speed {
 }
 
 impl Speed {
-    /// As it was.
+    /// The recorded speed.
     pub const AS_RECORDED: Speed = Speed(1_000_000);
 
     /// This many millionths, if within the limits.

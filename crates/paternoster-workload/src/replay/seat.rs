@@ -24,7 +24,7 @@ pub(super) struct Entering {
     pub(super) io: u32,
     pub(super) op: Op,
     pub(super) flags: Flags,
-    /// What is left to be submitted.
+    /// First sector that is still to be submitted.
     pub(super) sector: u64,
     pub(super) left: u32,
     /// The plug stays closed for the next one.
@@ -49,7 +49,7 @@ pub(super) struct Parts(BTreeMap<u32, Part>);
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     under_way: u32,
-    /// Not everything has been submitted.
+    /// Whether a part is still to be submitted.
     unfinished: bool,
     error: i32,
 }
@@ -77,9 +77,9 @@ pub(super) struct Seat {
     pub(super) client: ClientId,
     /// I/Os that have not ended.
     pub(super) left: u32,
-    /// It sleeps with this one.
+    /// The I/O with which it sleeps.
     asleep: Option<Entering>,
-    /// What came since.
+    /// The I/Os that came since.
     behind: VecDeque<Entering>,
     plugged: bool,
 }

@@ -29,7 +29,7 @@ impl Side {
     /// All of them, in the order in which groups report them.
     pub(super) const ALL: [Side; 4] = [Side::Read, Side::Write, Side::Trim, Side::Mixed];
 
-    /// Those of a job, in order.
+    /// The sides of a job's report, in order.
     pub(super) fn of(job: &JobReport) -> &'static [Side] {
         match job.unified {
             Unified::None => &[Side::Read, Side::Write, Side::Trim],
@@ -48,7 +48,7 @@ impl Side {
         }
     }
 
-    /// Its figures.
+    /// The figures of this side.
     pub(super) fn statistics(self, job: &JobStatistics) -> Cow<'_, DirectionStatistics> {
         let direction = match self {
             Side::Read => Direction::Read,

@@ -37,14 +37,14 @@ const PERCENTILES: usize = 20;
 /// The option `--terse-version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TerseVersion {
-    /// Of fio 1.
+    /// Version 2, of fio 1.
     Two = 2,
-    /// What scripts know.
+    /// Version 3, which scripts know.
     #[default]
     Three = 3,
-    /// With trims.
+    /// Version 4: with trims.
     Four = 4,
-    /// With all about samples.
+    /// Version 5: with all about samples.
     Five = 5,
 }
 

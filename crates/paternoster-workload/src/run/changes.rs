@@ -29,7 +29,7 @@ pub(super) struct DueChanges {
     due: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
     /// By process: what its job is by now, if that has changes.
     jobs: Vec<Option<Box<Job>>>,
-    /// By job: its cgroup.
+    /// The cgroup of each job.
     groups: Vec<Option<GroupId>>,
 }
 

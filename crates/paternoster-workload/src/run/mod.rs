@@ -103,7 +103,7 @@ impl Default for Settings {
 pub struct ProcessResult {
     /// Place of its job.
     pub job: usize,
-    /// Which clone, from 0.
+    /// The clone, from 0.
     pub clone: u32,
     /// Its process id in the events.
     pub pid: u32,
@@ -130,7 +130,7 @@ pub struct SectionResult {
     pub busy: Nanos,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct RunResult {
     /// Every clone, in the order of jobs and clones.
@@ -178,11 +178,11 @@ pub enum RunError {
         "at {at} nothing is under way, the queue says {why}, and process {process} still waits"
     )]
     Stuck {
-        /// When.
+        /// The time.
         at: Nanos,
-        /// What the queue said last.
+        /// The queue's last reason for waiting.
         why: String,
-        /// One of the waiting processes.
+        /// A process that waits.
         process: u32,
     },
 }

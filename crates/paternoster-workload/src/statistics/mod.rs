@@ -176,7 +176,7 @@ pub struct JobStatistics {
     pub(crate) depths: DepthDistribution,
     pub(crate) submits: BatchDistribution,
     pub(crate) reaps: BatchDistribution,
-    /// Of a player.
+    /// Frames, if the job is a player.
     pub(crate) frames: Option<Frames>,
     pub(crate) waits: u64,
     pub(crate) user: Nanos,

@@ -18,7 +18,7 @@ const FOLDER: &str = "/usr/share/doc/fio/examples";
 /// The expected outcome of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It parses.
+    /// The example parses.
     Parses,
     /// It parses once a size is given on the command line, as it expects.
     NeedsSize,

@@ -290,7 +290,7 @@ fn io_of_line(line: &str) -> Option<Io> {
     Some((file.to_owned(), direction.to_owned(), offset.parse().ok()?, bytes.parse().ok()?))
 }
 
-/// Where two lists part.
+/// The first difference between two lists.
 fn difference(ours: &[Io], theirs: &[Io]) -> Option<String> {
     let nth = ours.iter().zip(theirs).position(|(our, their)| our != their);
     match nth {

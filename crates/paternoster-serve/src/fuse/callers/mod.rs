@@ -124,7 +124,7 @@ impl Known {
         Facts { started: self.started, asked: self.asked, gone: self.gone, caller }
     }
 
-    /// Whether nothing is to be done for this user. A cgroup that has gone keeps its weights.
+    /// Whether this is still right for the user: a cgroup that has gone keeps its weights.
     fn is(&self, uid: u32, version: u64) -> bool {
         self.caller.uid == uid && (self.gone || self.version == version)
     }

@@ -31,8 +31,7 @@ pub(super) struct Stat {
     pub(super) ended: bool,
     /// -20 to 19.
     pub(super) nice: i8,
-    /// When it was started, in ticks since boot. When it started; together with its number that is
-    /// unique.
+    /// When it was started, in ticks since boot. Together with the process's number that is unique.
     pub(super) started: u64,
     /// The CPU's scheduling policy, as `sched_setscheduler` numbers it.
     pub(super) policy: i32,

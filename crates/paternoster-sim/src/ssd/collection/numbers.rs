@@ -44,7 +44,7 @@ pub(in crate::ssd) struct CollectionNumbers {
     pub(super) sample: u32,
     /// Bytes erased together.
     pub(super) row_bytes: u64,
-    /// Of a block on one die.
+    /// Bytes of a block of one die.
     pub(super) block_bytes: u64,
     pub(in crate::ssd) erase: Nanos,
     /// Pages of the sample that were written before the run ...

@@ -50,7 +50,7 @@ pub(crate) struct Measured {
     pub(crate) write: bool,
     pub(crate) sector: u64,
     pub(crate) sectors: u32,
-    /// From its issue to its end.
+    /// Time from issue to end.
     pub(crate) response_us: f64,
     /// From its end to the next one's issue.
     pub(crate) gap_us: f64,

@@ -133,7 +133,7 @@ impl Promises {
         }
     }
 
-    /// It was handed back.
+    /// The bio was handed back.
     pub(crate) fn ended(&mut self, cookie: Cookie, status: Status) {
         self.beat += 1;
         let place = usize::try_from(cookie).expect("a cookie of ours");

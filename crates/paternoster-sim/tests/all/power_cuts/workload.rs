@@ -75,7 +75,7 @@ impl Plan {
     }
 }
 
-/// What is wrong on purpose.
+/// The faults that a run has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ills {
     pub(crate) flaw: Option<Flaw>,

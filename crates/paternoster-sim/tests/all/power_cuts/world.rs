@@ -43,7 +43,7 @@ const PATIENCE: u32 = 512;
 /// Attributes that tell the queue what disk it has. Wrong values void all promises.
 const DECLARED: [&str; 2] = ["write_cache", "fua"];
 
-/// What happened in a run.
+/// Counts of what happened in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     /// Events at which the medium was checked.
@@ -121,7 +121,7 @@ struct Person {
     asleep: bool,
     /// Bios it wants to submit, and whether a flush follows each.
     wishes: VecDeque<(Bio, bool)>,
-    /// Its last bio.
+    /// Place of the client's last bio.
     last: (u64, u64),
 }
 

@@ -24,7 +24,7 @@ pub(in crate::formats) struct Body<'a> {
     pub(in crate::formats) sector: u64,
     pub(in crate::formats) bytes: u32,
     pub(in crate::formats) error: u16,
-    /// It is a passed-through command.
+    /// A passthrough command.
     pub(in crate::formats) passthrough: bool,
     pub(in crate::formats) payload: Vec<u8>,
     /// The text in the brackets, if it is a name.

@@ -54,7 +54,7 @@ const JITTER: Nanos = Nanos::from_millis(100);
 /// A program and the other processes.
 #[derive(Debug, Clone)]
 pub struct Startup {
-    /// What starts.
+    /// The program that starts.
     pub profile: &'static Profile,
     /// Sequential readers.
     pub readers: u32,
@@ -64,7 +64,7 @@ pub struct Startup {
     pub random_readers: u32,
     /// Sequential readers and writers bypass the page cache.
     pub direct: bool,
-    /// How long the others run before.
+    /// How long the other jobs run before.
     pub warmup: Nanos,
     /// A start that takes longer is given up.
     pub limit: Nanos,
@@ -153,7 +153,7 @@ impl Startup {
         self.file_size.unwrap_or(wish.min(each & !(AREA_MIN - 1)).max(CALL))
     }
 
-    /// How the start came out.
+    /// The result of the start.
     #[must_use]
     pub fn outcome(&self, result: &RunResult, watch: &StartWatch) -> Start {
         let program = result.together(|job| job == 0);
@@ -174,7 +174,7 @@ fn area(facts: &DeviceFacts) -> u64 {
     AREA.min((facts.capacity * 512 / 4) & !(AREA_MIN - 1)).max(AREA_MIN)
 }
 
-/// How one start came out.
+/// The result of one start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// From its beginning to the end of its last process; `None` if it was given up.
@@ -214,7 +214,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of these starts.
+    /// The summary of these starts.
     #[must_use]
     pub fn of(starts: &[Start]) -> Summary {
         let mut times: Vec<Option<Nanos>> = starts.iter().map(|start| start.time).collect();

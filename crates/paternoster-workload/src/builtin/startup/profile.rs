@@ -72,7 +72,7 @@ const fn leg(process: u32, requests: u32, kib: u32, random: u32, ahead: u32) -> 
 pub struct Profile {
     /// The name it is requested by.
     pub name: &'static str,
-    /// Where its counts come from.
+    /// The source of its counts.
     pub source: &'static str,
     /// Its processes.
     pub processes: &'static [&'static str],

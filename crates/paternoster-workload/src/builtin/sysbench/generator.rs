@@ -70,7 +70,7 @@ pub enum Mode {
     RandomRead,
     /// Random writes.
     RandomWrite,
-    /// Both, by a ratio.
+    /// Random reads and writes, by a ratio.
     RandomReadWrite,
 }
 
@@ -85,7 +85,7 @@ impl Mode {
         Mode::RandomReadWrite,
     ];
 
-    /// As the option has it.
+    /// The mode's name, as in the option.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,9 +114,9 @@ impl Mode {
 /// What the requests are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// What is done, and where.
+    /// The operation and the order of offsets.
     pub mode: Mode,
-    /// How many files.
+    /// Number of files.
     pub files: u32,
     /// Bytes of each: a multiple of the block, at least one.
     pub file_bytes: u64,
@@ -128,7 +128,7 @@ pub struct Rules {
     pub ratio: f64,
     /// An fsync of each file after this many requests; 0 is never.
     pub sync_every: u64,
-    /// At most this many, including fsyncs.
+    /// Most events, fsyncs included; `None`: no limit.
     pub events: Option<u64>,
     /// This many a second, on average.
     pub rate: Option<u64>,
@@ -150,7 +150,7 @@ pub struct Generator {
     arrivals: Taus88,
     /// Reads and writes that were made.
     made: u64,
-    /// Those and fsyncs.
+    /// Requests and fsyncs handed out so far.
     handed: u64,
     /// Something was written since the last burst.
     dirty: bool,

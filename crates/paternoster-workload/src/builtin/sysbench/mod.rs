@@ -46,7 +46,7 @@ pub use generator::Mode;
 pub use options::{IoMode, SyncCall, Sysbench};
 pub use report::Form;
 
-/// What one thread did.
+/// The measurements of one thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thread {
     /// Its events.
@@ -74,7 +74,7 @@ pub struct Totals {
     pub least: Nanos,
     /// The longest event.
     pub greatest: Nanos,
-    /// By thread.
+    /// The threads' measurements.
     pub threads: Vec<Thread>,
     /// Latencies of events.
     pub latencies: Histogram,

@@ -42,7 +42,7 @@ pub enum SyncCall {
 }
 
 impl SyncCall {
-    /// As in C.
+    /// The mode's name, as in sysbench.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

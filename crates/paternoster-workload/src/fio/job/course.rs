@@ -85,7 +85,7 @@ pub struct Pacing {
     pub max_latency: [Option<Nanos>; 3],
 }
 
-/// What schedulers know of it.
+/// Options of priority and cgroup, which schedulers see.
 #[derive(Debug, Clone, Default)]
 pub struct Priorities {
     /// I/O priority, 0 to 7.

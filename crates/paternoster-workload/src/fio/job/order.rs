@@ -7,7 +7,7 @@
 
 use super::super::distribution::Distribution;
 
-/// Which directions a job has.
+/// The directions of a job's I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only reads.
@@ -27,7 +27,7 @@ pub enum Kind {
 pub struct Pattern {
     /// Offsets are random.
     pub random: bool,
-    /// Which directions.
+    /// The directions of the I/Os.
     pub kind: Kind,
     /// The suffix `:N`. Random: a new offset every N I/Os, at least 1. Sequential: bytes added
     /// after each I/O, 0 by default, negative to go backwards.
@@ -61,7 +61,7 @@ pub struct Order {
     pub rw: Pattern,
     /// The pattern's name in reports, without suffix: `randread`, `rw`.
     pub rw_text: &'static str,
-    /// What happens between two random offsets.
+    /// The order between two random offsets.
     pub rw_sequencer: Sequencer,
     /// Hundredths of a random job that are random: reads, writes, trims.
     pub percentage_random: [u8; 3],
@@ -81,7 +81,7 @@ impl Default for Order {
     }
 }
 
-/// How what is random is drawn.
+/// Options of everything that is random.
 #[derive(Debug, Clone)]
 pub struct Randomness {
     /// Seed of the generators, if given.
@@ -92,9 +92,9 @@ pub struct Randomness {
     pub allrandrepeat: bool,
     /// Random offsets may repeat.
     pub norandommap: bool,
-    /// Which generator.
+    /// The generator of random offsets.
     pub random_generator: Generator,
-    /// How random offsets are drawn.
+    /// The distribution of random offsets.
     pub random_distribution: Distribution,
 }
 

@@ -8,7 +8,7 @@ use super::super::frames::FrameRules;
 use super::super::relay::Leg;
 use super::super::work::Work;
 
-/// What no option of fio says.
+/// Options that fio does not have.
 #[derive(Debug, Clone, Default)]
 pub struct Ours {
     /// All clones take their offsets from one position. No option of fio's: disktest does it.

@@ -33,7 +33,7 @@ pub enum SubmitMode {
 /// How much is in flight, and by which engine.
 #[derive(Debug, Clone)]
 pub struct Queueing {
-    /// How the job waits.
+    /// The I/O engine: how the job waits.
     pub engine: Engine,
     /// The engine's name as given.
     pub engine_name: String,
@@ -47,11 +47,11 @@ pub struct Queueing {
     pub iodepth_batch_complete_min: u32,
     /// Completions taken at most: 1 to `iodepth`, not below the least.
     pub iodepth_batch_complete_max: u32,
-    /// Which thread submits.
+    /// The thread that submits.
     pub submit_mode: SubmitMode,
     /// No two I/Os in flight on the same bytes.
     pub serialize_overlap: bool,
-    /// What `cpuio` burns.
+    /// Options of `cpuio`.
     pub cpu_load: CpuLoad,
 }
 

@@ -27,7 +27,7 @@ pub enum Unified {
     Both,
 }
 
-/// What is reported and logged.
+/// Options of reports and logs.
 #[derive(Debug, Clone)]
 pub struct Reporting {
     /// Window of bandwidth samples.

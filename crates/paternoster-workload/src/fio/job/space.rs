@@ -12,7 +12,7 @@ use super::super::value::Amount;
 /// fio's block size when nothing is said.
 const BLOCK_SIZE: u64 = 4096;
 
-/// How large I/Os are.
+/// Options of block sizes.
 #[derive(Debug, Clone)]
 pub struct Blocks {
     /// Smallest and largest block in bytes: reads, writes, trims.
@@ -78,13 +78,13 @@ impl Default for Region {
     }
 }
 
-/// Which files or devices.
+/// Options of files and devices.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// Files or devices; empty: one file named after the job, see
     /// [`Job::file_names`](super::Job::file_names).
     pub filenames: Vec<String>,
-    /// Where files are.
+    /// The directory of the files.
     pub directory: Option<String>,
     /// Form of the names of files.
     pub filename_format: Option<String>,
@@ -96,7 +96,7 @@ pub struct Files {
     pub filesize_range: Option<(u64, u64)>,
     /// How many files are open at one time; by default all.
     pub open_files: Option<usize>,
-    /// Which file is next.
+    /// Which file an I/O goes to next.
     pub file_service: FileService,
 }
 

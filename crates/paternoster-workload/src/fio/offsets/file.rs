@@ -102,7 +102,7 @@ pub(super) struct FileOffsets {
     region: u64,
     /// How far from the start an I/O may reach that begins in the region.
     room: u64,
-    /// Where it is in later passes.
+    /// Offset at which later passes begin.
     later: u64,
     /// Sizes are drawn as if the region ended so much later, where that of later passes would; one
     /// that reaches beyond the end then ends the pass.

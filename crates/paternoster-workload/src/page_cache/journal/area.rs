@@ -19,7 +19,7 @@ const TAGS: u64 = (BLOCK - 12 - 16 - 4) / 16;
 /// The journal's place, and how far it is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Area {
-    /// Where it begins, in bytes.
+    /// First byte on the device.
     at: u64,
     blocks: u64,
     head: u64,

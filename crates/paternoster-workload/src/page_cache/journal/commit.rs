@@ -48,7 +48,7 @@ pub(super) struct Commit {
     blocks: u64,
     /// Bios of the journal in flight.
     under_way: u32,
-    /// It waits for a request.
+    /// Whether the commit waits for a request.
     blocked: bool,
     error: i32,
 }

@@ -128,7 +128,7 @@ pub enum FileKind {
     Device,
     /// None of its pages has a block.
     New,
-    /// All of them have.
+    /// All pages have blocks already.
     Old,
 }
 
@@ -157,7 +157,7 @@ pub(super) struct Journal {
     begun: u64,
     wanted: u64,
     committed: u64,
-    /// Which process waits for which.
+    /// The transaction that each process waits for.
     waiting: Vec<(u64, u32)>,
     /// The errno of a commit that failed: there will be no other.
     error: i32,

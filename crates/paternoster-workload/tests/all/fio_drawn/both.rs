@@ -159,7 +159,7 @@ fn by_clone(mut ios: Ios) -> Ios {
     ios
 }
 
-/// Where two lists part.
+/// The first difference between two lists.
 pub(crate) fn difference(ours: &[Io], theirs: &[Io]) -> Option<String> {
     let counts = format!("fio {} I/Os, ours {}", theirs.len(), ours.len());
     let show = |io: Option<&Io>| match io {

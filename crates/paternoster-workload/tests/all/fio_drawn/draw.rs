@@ -22,7 +22,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `least` to `most`.
+    /// A number from `least` to `most`.
     fn number(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }

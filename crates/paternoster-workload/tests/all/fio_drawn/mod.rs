@@ -40,7 +40,7 @@ const CLONES_TRIES: usize = 3;
 /// fios that run at one time: one sleeps for most of its life.
 const JUDGES: usize = 6;
 
-/// What became of one section.
+/// The result of one section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Equal,
