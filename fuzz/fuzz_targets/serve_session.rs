@@ -18,7 +18,7 @@ use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;
 use paternoster_serve::server::{Options, Server};
 
-/// Where the server's socket is.
+/// Path of the server's socket.
 fn socket() -> &'static str {
     static SERVER: OnceLock<(Server, String)> = OnceLock::new();
     &SERVER

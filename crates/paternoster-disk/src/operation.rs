@@ -8,7 +8,7 @@ use paternoster_core::Nanos;
 /// The longest operation, in bytes.
 pub(crate) const LEN_MAX: u64 = 1 << 30;
 
-/// What is done.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Op {
@@ -48,13 +48,13 @@ impl Id {
 /// An operation that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Its name.
+    /// The operation's identity.
     pub id: Id,
-    /// Its kind.
+    /// The operation's kind.
     pub op: Op,
-    /// Its first byte.
+    /// First byte.
     pub offset: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u64,
     /// When it was submitted.
     pub submitted: Nanos,
@@ -74,7 +74,7 @@ pub enum Next {
     /// Every end has been reported. Call again at this time, or after an earlier submit. Nothing
     /// may have ended then either: devices have internal events, too.
     Wait(Nanos),
-    /// Nothing is under way.
+    /// No operation is under way.
     Idle,
 }
 

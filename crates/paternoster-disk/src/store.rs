@@ -157,7 +157,7 @@ impl Medium for Sparse {
     }
 }
 
-/// What the disk holds.
+/// The content of the disk.
 #[derive(Debug)]
 pub(crate) struct Store {
     contents: Contents<Sparse>,

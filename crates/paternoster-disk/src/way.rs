@@ -45,14 +45,14 @@ pub(crate) struct Operation {
     pub(crate) end: u64,
     /// The first sector not yet handed to the device.
     next: u64,
-    /// Its commands in the device.
+    /// Commands of the operation in the device.
     inside: u32,
     /// The first error, or 0.
     errno: i32,
     /// Whether it is a flush, or has one after its data; and whether that was handed to the device.
     flushes: bool,
     flush_issued: bool,
-    /// What a flush covers.
+    /// The last write that the flush covers.
     mark: u64,
     /// Data of a write, where they go, and whether they have landed.
     pub(crate) load: Option<Load>,

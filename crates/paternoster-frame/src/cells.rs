@@ -16,7 +16,7 @@ use Kind::{Integer, Real, Text, Unsigned};
 /// The cells of a row that are not empty, by their columns.
 pub type Row = Map<String, Value>;
 
-/// What is in a column.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Letters.
@@ -46,7 +46,7 @@ pub const TEXTS: [&str; 12] = [
 ];
 
 impl Kind {
-    /// What messages call it.
+    /// The type's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Text => "string",

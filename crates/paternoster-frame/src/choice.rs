@@ -15,7 +15,7 @@ use crate::context;
 /// `NAME[:ATTRIBUTE=VALUE,…]`, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulerChoice {
-    /// As written, for tables.
+    /// The choice as written, for tables.
     pub text: String,
     /// Its name, without attributes.
     pub name: String,

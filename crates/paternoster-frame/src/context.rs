@@ -66,7 +66,7 @@ impl Context {
     }
 }
 
-/// That of this thread.
+/// The context of this thread.
 pub fn present() -> Option<Context> {
     PRESENT.with_borrow(Clone::clone)
 }

@@ -26,7 +26,7 @@ use paternoster_core::near;
 
 use crate::{Failure, print_bytes};
 
-/// How results are told.
+/// The format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For a terminal.
@@ -67,9 +67,9 @@ impl Format {
 /// A shared format, or one that only this command has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form<E> {
-    /// One that every command has.
+    /// A format that every command has.
     Shared(Format),
-    /// One of this command.
+    /// A format of this command alone.
     Own(E),
 }
 

@@ -45,7 +45,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing is recorded yet.
+    /// A watch that has recorded nothing yet.
     pub fn new() -> Watch {
         let mut watch = Watch::default();
         [Kind::QueueDepth, Kind::Access].iter().for_each(|kind| kind.record(&mut watch.recorder));
@@ -73,7 +73,7 @@ impl Observer for Watch {
 /// A recorded run.
 #[derive(Debug)]
 pub struct Watched {
-    /// Which run it is.
+    /// What distinguishes the run from others.
     pub label: String,
     names: Vec<String>,
     /// Each client as a run of its own.
@@ -139,7 +139,7 @@ impl Watched {
         Some(format!("{}: the longest wait. {}; of these {parts}.", self.label, self.said(turn)))
     }
 
-    /// Each client over time.
+    /// A section with each client over time.
     fn over_time(&self) -> Section {
         let label = &self.label;
         let mut section = Section::new(format!("{label}: each client over time"));

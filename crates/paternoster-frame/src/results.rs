@@ -48,7 +48,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// In this format, as text.
+    /// The results as text in this format.
     pub fn told(&self, format: Format) -> String {
         let stopped = interrupt::note();
         let own = || self.notes.iter().chain(&self.explained);
@@ -105,7 +105,7 @@ pub struct Listed<const N: usize> {
 }
 
 impl<const N: usize> Listed<N> {
-    /// As results.
+    /// The list as results.
     pub fn results(&self) -> Results {
         let mut sheet = Sheet::new(N, self.heads.map(|head| head.replace('_', " ")));
         let mut csv = self.heads.join(",") + "\n";

@@ -153,7 +153,7 @@ impl Sheet {
         }
     }
 
-    /// For a document in Markdown.
+    /// The sheet in Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let escaped = |cell: &str| cell.replace('|', "\\|");

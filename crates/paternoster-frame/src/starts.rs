@@ -25,9 +25,9 @@ use crate::target::Target;
 pub struct Pair {
     /// Says where the files of the program lie.
     pub seed: u64,
-    /// With the others.
+    /// The start while other jobs run.
     pub beside: Start,
-    /// With the device to itself.
+    /// The start with the device to itself.
     pub alone: Start,
 }
 
@@ -58,7 +58,7 @@ pub fn starts<O: Observer + 'static>(
     Ok(pairs)
 }
 
-/// One run.
+/// Does one run.
 fn one<O: Observer + 'static>(
     (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
@@ -81,7 +81,7 @@ fn one<O: Observer + 'static>(
 /// A summary of several starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
-    /// Of the starts alone.
+    /// Summary of the starts alone.
     pub alone: Summary,
     /// Of the starts with the others.
     pub beside: Summary,
@@ -96,7 +96,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of these starts.
+    /// The figures of these starts.
     pub fn of(pairs: &[Pair]) -> Figures {
         let beside: Vec<Start> = pairs.iter().map(|pair| pair.beside).collect();
         let alone: Vec<Start> = pairs.iter().map(|pair| pair.alone).collect();

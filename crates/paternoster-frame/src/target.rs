@@ -26,16 +26,16 @@ use crate::{Failure, choice};
 /// A device that jobs run on.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// As it was named.
+    /// The name, as given.
     pub name: String,
-    /// What it reports of itself.
+    /// What the device reports about itself.
     pub facts: DeviceFacts,
     /// CPU time between a completion and the next submission.
     pub submit_cost: Nanos,
     kind: Found,
 }
 
-/// Which one it is.
+/// What a name leads to.
 #[derive(Debug, Clone)]
 enum Found {
     Model(Description),
@@ -45,11 +45,11 @@ enum Found {
 /// Whether targets may be real, and what may be done to them.
 #[derive(Debug, Clone, Copy)]
 pub enum Real {
-    /// Only models.
+    /// Real targets are refused: jobs run on models alone.
     Refused,
     /// Jobs run on it.
     Allowed {
-        /// Some of them write.
+        /// Whether some jobs write.
         writes: bool,
         /// Even if it is in use.
         force: bool,

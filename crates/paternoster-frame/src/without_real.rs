@@ -17,17 +17,17 @@ impl RealFile {
         Err(Failure::left_out(&format!("--device {name}, for real"), "serve"))
     }
 
-    /// There is none to open.
+    /// No target can be opened.
     pub fn open(&self, _: u64) -> Result<Simulated<Box<dyn Model>>, Failure> {
         match *self {}
     }
 
-    /// There is none to ask.
+    /// No target can be asked.
     pub const fn block(&self) -> u32 {
         match *self {}
     }
 
-    /// There is none to tell of.
+    /// No target has notes.
     pub fn notes(&self) -> &[String] {
         match *self {}
     }

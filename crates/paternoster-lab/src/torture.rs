@@ -63,7 +63,7 @@ pub struct TortureOptions {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
-    /// How to tell the results
+    /// How to print the results
     #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     format: Format,

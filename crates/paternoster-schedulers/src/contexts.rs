@@ -23,7 +23,7 @@ pub(crate) trait Slots: Default {
     fn slots(&self) -> &[Option<u32>; 2];
 }
 
-/// Of all processes.
+/// The contexts of all processes.
 #[derive(Debug)]
 pub(crate) struct Contexts<C> {
     of: Vec<C>,

@@ -102,7 +102,7 @@ impl Default for MqDeadline {
 }
 
 impl MqDeadline {
-    /// As in Linux 6.0.
+    /// The scheduler as in Linux 6.0.
     #[must_use]
     pub fn new() -> MqDeadline {
         MqDeadline::with("mq-deadline", Resume::Next)

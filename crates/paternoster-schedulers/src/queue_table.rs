@@ -23,10 +23,10 @@ use paternoster_core::{QueueView, RequestId};
 
 /// A queue whose requests are in a table's lanes.
 pub(crate) trait Queued: Default + Clone {
-    /// Its requests.
+    /// The queue's requests.
     fn lane(&mut self) -> &mut Lane;
 
-    /// Which of them comes next.
+    /// The request that comes next.
     fn next(&mut self) -> &mut Option<RequestId>;
 }
 

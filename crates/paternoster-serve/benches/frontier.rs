@@ -34,7 +34,7 @@ struct Model {
     /// A depth that keeps it busy, and no more.
     shallow: u32,
     seconds: u64,
-    /// How often; an odd number.
+    /// Number of tries; odd.
     tries: usize,
 }
 
@@ -118,7 +118,7 @@ impl Way {
     }
 }
 
-/// What came of one way.
+/// The result of one way of setting the server.
 struct Found {
     label: String,
     samples: usize,

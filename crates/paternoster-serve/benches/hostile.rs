@@ -40,7 +40,7 @@ type Run = fn(&Side, usize) -> io::Result<()>;
 struct Attack {
     name: &'static str,
     threads: usize,
-    /// Of each thread.
+    /// Connections of each thread.
     connections: usize,
     run: Run,
 }
@@ -290,7 +290,7 @@ fn start(side: &Side, threads: usize, connections: usize, run: Run) -> Vec<JoinH
     (0..threads).map(one).collect()
 }
 
-/// What the victim had.
+/// What the victim got.
 #[derive(Clone, Copy)]
 struct Had {
     reads: f64,

@@ -47,7 +47,7 @@ pub struct Got {
     pub rate: f64,
     /// Bytes transferred.
     pub bytes: u64,
-    /// Its longest wait, in seconds.
+    /// Longest wait of the client, in seconds.
     pub waited: f64,
     /// Of that, asleep for a request.
     pub asleep: f64,
@@ -58,7 +58,7 @@ pub struct Got {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
-    /// By client.
+    /// Figures by client.
     pub clients: Vec<Got>,
     /// Seconds until the last client had ended.
     pub ended: f64,

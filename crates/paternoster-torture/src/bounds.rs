@@ -28,7 +28,7 @@ const NOOP_TIMES: f64 = 10.0;
 const ENTITLED_TIMES: f64 = 3.0;
 /// A run is this many times its longest bound.
 const LONGER: f64 = 1.25;
-/// But not longer.
+/// Longest run in seconds.
 const LONGEST: f64 = 60.0;
 
 /// How long a load is run, how long each of its clients may wait, and what noop gave them.
@@ -36,7 +36,7 @@ const LONGEST: f64 = 60.0;
 pub struct Bounds {
     /// The length of a run.
     pub seconds: f64,
-    /// By client, in seconds.
+    /// Bound on each client's wait, in seconds.
     pub waits: Vec<f64>,
     /// The results without a scheduler.
     pub noop: Given,

@@ -26,7 +26,7 @@ const DEVICES: [(&str, u64); 9] = [
 ];
 /// Clients of a load.
 const CLIENTS: (u64, u64) = (2, 12);
-/// And once in sixteen loads.
+/// Number of clients in one of sixteen loads.
 const CLIENTS_MANY: (u64, u64) = (13, 64);
 /// The place in the seed for everything that is drawn beyond plain clients.
 const OTHER_PLACE: u64 = 2;

@@ -15,7 +15,7 @@ pub struct Excuse {
     pub scheduler: &'static str,
     /// The law.
     pub law: &'static str,
-    /// In words, with its source.
+    /// The rule in words, with its source.
     pub rule: &'static str,
     /// Whether it applies to such a load under a scheduler with these attributes.
     applies: fn(&Load, &str, &Fault) -> bool,
@@ -68,7 +68,7 @@ fn has_syncs(load: &Load, _: &str, _: &Fault) -> bool {
     load.clients.iter().filter(is_sync).count() > 1
 }
 
-/// All of them.
+/// All excuses.
 pub const ALL: &[Excuse] = &[
     Excuse {
         scheduler: "mq-deadline",

@@ -45,7 +45,7 @@ pub enum Fault {
     Sum(String),
     /// A client waited longer than its bound.
     Waited {
-        /// Its place.
+        /// Place of the client.
         place: usize,
         /// Seconds.
         waited: f64,
@@ -63,7 +63,7 @@ pub enum Fault {
     },
     /// A client missed too large a part of what it is entitled to, 0 to 1.
     Short {
-        /// Its place.
+        /// Place of the client.
         place: usize,
         /// The part that it did not get.
         missed: f64,
@@ -79,7 +79,7 @@ pub enum Fault {
     Differs,
     /// A client got less with more weight.
     Less {
-        /// Its place.
+        /// Place of the client.
         place: usize,
         /// I/Os a second before.
         before: f64,

@@ -46,7 +46,7 @@ pub struct Case {
     pub load: Load,
     /// The scheduler, with its attributes.
     pub scheduler: String,
-    /// How long it was run.
+    /// Length of the run in seconds.
     pub seconds: f64,
     /// What the clients got.
     pub given: Given,

@@ -30,9 +30,9 @@ pub enum Engine {
 /// What I/O a client submits, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// How it submits.
+    /// How the client submits I/O.
     pub engine: Engine,
-    /// As fio's `rw`.
+    /// The kind of I/O, as fio's `rw`.
     pub rw: &'static str,
     /// Size of an I/O, in KiB.
     pub block_kib: u32,
@@ -71,7 +71,7 @@ impl Kind {
 pub enum Class {
     /// Before all others.
     RealTime = 1,
-    /// As most do.
+    /// Best effort, as most clients have.
     #[default]
     BestEffort = 2,
     /// When there is time.
@@ -81,13 +81,13 @@ pub enum Class {
 /// One client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// Its I/O.
+    /// The client's kind of I/O.
     pub kind: Kind,
     /// The path of its cgroup, or none: it is in the root.
     pub group: Option<String>,
     /// The weight of its cgroup.
     pub weight: u32,
-    /// Its class.
+    /// The client's class.
     pub class: Class,
     /// When it begins, in per cent of the run.
     pub begins: u32,
@@ -127,7 +127,7 @@ impl Client {
 /// A device that is chosen by name, or drawn; then its file is kept, so that it can be printed.
 #[derive(Debug, Clone)]
 pub struct Device {
-    /// What it is.
+    /// The device's description.
     pub description: Description,
     /// The text of its file, if it is not in the catalog.
     pub file: Option<String>,
@@ -187,7 +187,7 @@ impl Load {
         less
     }
 
-    /// As a job file.
+    /// The load as a job file.
     #[must_use]
     pub fn job_file(&self, runtime_ms: u64) -> String {
         let each = (self.device.description.facts.capacity >> 11) / (self.clients.len() as u64 + 1);
@@ -228,7 +228,7 @@ impl Load {
         text
     }
 
-    /// In one line.
+    /// The load in one line.
     #[must_use]
     pub fn tell(&self) -> String {
         let mut text = format!("seed {} on {}:", self.seed, self.device.name());

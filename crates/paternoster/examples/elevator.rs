@@ -16,7 +16,7 @@ static WINS: NoteKind = NoteKind { words: "wins with tickets", unit: "" };
 
 #[derive(Debug, Default)]
 struct Lottery {
-    /// What waits, the oldest first.
+    /// Waiting requests, the oldest first.
     waiting: Vec<RequestId>,
     /// The state of the draw: it begins the same each time, so runs can be repeated.
     drawn: u64,

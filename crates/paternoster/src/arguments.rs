@@ -112,7 +112,7 @@ pub(crate) enum Command {
 
 Exit status: 0 done, 2 the request was wrong.")]
     Completions {
-        /// Which shell
+        /// The shell that the completions are for
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a folder: section 1, and 5 for the server's configuration
@@ -179,7 +179,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// How to tell the results [default: a table, below fio's report if there is one run]
+    /// How to print the results [default: a table, below fio's report if there is one run]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
@@ -252,7 +252,7 @@ Exit status: 0 done, 2 the request was wrong.")]
 pub(crate) struct SchedulersOptions {
     /// Only this one, with every attribute and its meaning
     pub(crate) name: Option<String>,
-    /// How to tell it
+    /// How to print it
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(conflicts_with = "grep")]
     pub(crate) format: Format,
@@ -278,7 +278,7 @@ Exit status: 0 done, 2 the request was wrong.")]
 pub(crate) struct DevicesOptions {
     /// Only this one; a name or a device file
     pub(crate) name: Option<String>,
-    /// How to tell it
+    /// How to print it
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(conflicts_with = "grep")]
     pub(crate) format: Format,
@@ -299,7 +299,7 @@ pub(crate) struct DevicesOptions {
 }
 
 #[cfg(feature = "instruments")]
-/// Which attributes to list.
+/// The attributes to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Listing {
     /// Everything that exists here

@@ -229,10 +229,10 @@ pub(crate) struct DisktestOptions {
     /// Pattern: l linear, one stream for all threads; r random
     #[arg(short = 'p', value_name = "PATTERN", default_value = "l", value_parser = ["l", "r"])]
     pattern: String,
-    /// What is printed: T throughput
+    /// Report to print: T throughput
     #[arg(short = 'P', value_name = "WHAT", default_value = "T", value_parser = ["T"])]
     report: String,
-    /// How long
+    /// How long to run
     #[arg(short = 'T', value_name = "SECONDS", default_value = "10")]
     time: String,
     /// Size of a file, or the part of the device that is used

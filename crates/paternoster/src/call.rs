@@ -31,7 +31,7 @@ use crate::{advise, analyze, arguments_of, devices, help, replay, run, scheduler
 #[derive(Debug, Clone, Default)]
 pub struct Call(Context);
 
-/// What `run` found out.
+/// The results of `run`.
 #[derive(Debug)]
 pub struct Ran<O> {
     /// Each run with its observer, by device and scheduler in the order of the words.

@@ -55,7 +55,7 @@ pub(crate) struct RecordOptions {
     #[arg(long, short, value_name = "PREFIX")]
     output: Option<String>,
 
-    /// How long [default: until Ctrl-C]
+    /// How long to record [default: until Ctrl-C]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     seconds: Option<f64>,
 

@@ -348,7 +348,7 @@ fn figures(statistics: &DirectionStatistics) -> Vec<(&'static str, Value)> {
     FIGURES.into_iter().zip(rates).chain(latencies(latency, histogram)).collect()
 }
 
-/// Their figures of latencies.
+/// Cells of their latencies.
 fn latencies(latency: &Latency, histogram: &Histogram) -> Vec<(&'static str, Value)> {
     let at = |p| json!(percentile(latency, histogram, p));
     let mean = json!((latency.n() > 0).then(|| latency.mean()));

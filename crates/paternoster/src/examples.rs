@@ -46,7 +46,7 @@ pub(crate) struct ExamplesOptions {
     #[arg(long, requires = "write")]
     force: bool,
 
-    /// How to tell the list
+    /// How to print the list
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(conflicts_with_all = ["name", "write"])]
     format: Format,

@@ -275,7 +275,7 @@ impl<'a> Plan<'a> {
         Subject { jobs: self.jobs, device, scheduler, settings }
     }
 
-    /// One run; returns the observer.
+    /// Does one run; returns the observer.
     fn observed<O: Observer + 'static>(
         &self,
         (device, scheduler): (&Target, &SchedulerChoice),

@@ -50,7 +50,7 @@ Examples:
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct StartupOptions {
-    /// What starts
+    /// The program that starts
     #[arg(long, value_name = "NAME", default_value = "gnome-terminal", value_parser = profiles())]
     profile: String,
     /// List the profiles with their counts and sources, start nothing
@@ -71,7 +71,7 @@ pub(crate) struct StartupOptions {
     /// How long the others run before the program starts (seconds without a unit)
     #[arg(long, value_name = "TIME", default_value = "3")]
     warmup: String,
-    /// How many starts
+    /// How many starts to make
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = starts_parser())]
     repeat: u32,
     /// A start that takes longer is given up
@@ -80,7 +80,7 @@ pub(crate) struct StartupOptions {
     /// Size of each file of the others [default: 2g on disks, 16g on flash, if there is room]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<String>,
-    /// How to tell the results
+    /// How to print the results
     #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     pub(crate) format: Format,

@@ -13,7 +13,7 @@ use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::formats::{Format, open_path};
 use paternoster_trace::{Entry, Problems, Source};
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputOptions {
     /// The trace's format, if it is not to be recognised by its contents

@@ -34,7 +34,7 @@ struct Write {
     torn: bool,
 }
 
-/// What the disk owes.
+/// What the disk has promised.
 #[derive(Debug)]
 pub(crate) struct Promises {
     step: u64,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// Where the tracer may be.
+/// Folders in which the tracer may be mounted.
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Reading gives an error instead of waiting.
 const O_NONBLOCK: i32 = 0o4000;
@@ -28,7 +28,7 @@ const EVERYTHING: &str = "0xffff";
 /// The tracer's output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As blktrace's records.
+    /// Events as blktrace's records.
     Records,
     /// As lines of text, with the scheduler's messages.
     Text,

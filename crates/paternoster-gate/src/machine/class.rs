@@ -41,7 +41,7 @@ impl ClassId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// It shares by weight.
+    /// The class shares by weight.
     #[default]
     Normal,
     /// It always goes before its siblings: they get what it leaves.

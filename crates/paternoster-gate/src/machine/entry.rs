@@ -60,7 +60,7 @@ impl Op {
     }
 }
 
-/// What an ask requests.
+/// What an ask asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     pub(super) op: Op,
@@ -142,7 +142,7 @@ impl fmt::Display for AskError {
 
 impl core::error::Error for AskError {}
 
-/// What the gate says next.
+/// The gate's next report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// This one has its permit: do the I/O, then [`super::Core::give_back`].
@@ -155,19 +155,19 @@ pub enum Next {
     Idle,
 }
 
-/// Where an entry is.
+/// The stage of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
     /// In the queue.
     #[default]
     Waiting,
-    /// Its permit is out.
+    /// Its permit is given out.
     Granted,
     /// It no longer waits, which is still to be reported.
     TooLate,
 }
 
-/// Where it waits.
+/// The line in which an ask waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Lane {
     /// In the queue, in its class's order.
@@ -186,7 +186,7 @@ pub(super) struct Entry {
     pub(super) stage: Stage,
     pub(super) lane: Lane,
     pub(super) op: Op,
-    /// Its sector in the queue.
+    /// The sector of its request in the queue.
     pub(super) sector: u64,
     /// Nothing of its class waited when it came, but others did, or held all permits.
     pub(super) was_first: bool,

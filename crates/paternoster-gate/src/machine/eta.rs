@@ -163,7 +163,7 @@ pub struct Eta {
 /// An exponential mean of about 2^`OF` values, which may have none yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mean<const OF: u32 = MEAN_OF> {
-    /// In 1/16 ns.
+    /// Sum in 1/16 ns.
     sum: u64,
     count: u32,
 }
@@ -245,7 +245,7 @@ impl Held {
         self.any.add(time);
     }
 
-    /// How long any are held.
+    /// How long a permit of any kind is held.
     pub(super) fn any(&self) -> u64 {
         self.any.get().unwrap_or(0)
     }

@@ -90,7 +90,7 @@ pub struct Core {
     entries: Slab<Entry>,
     out: Out,
     fresh_links: Links,
-    /// What `next` has to report.
+    /// Entries that `next` has still to report.
     fresh: List,
     deadlines: BTreeSet<(Nanos, u32)>,
     /// Device time, as the queue would measure it.

@@ -21,7 +21,7 @@ pub enum Report {
     Expired {
         /// The permit.
         ticket: Ticket,
-        /// Its class.
+        /// The permit's class.
         class: ClassId,
         /// Its holder, as named in the ask.
         holder: u64,
@@ -34,7 +34,7 @@ pub enum Report {
         holder: u64,
         /// The class for which it asks.
         class: ClassId,
-        /// Its new ask.
+        /// The ticket of the new ask.
         ticket: Ticket,
     },
 }

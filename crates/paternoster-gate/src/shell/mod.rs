@@ -187,7 +187,7 @@ impl Gate {
         Gate::new(Settings { rotational, ..Settings::default() })
     }
 
-    /// What [`Gate::open`] reads.
+    /// Whether the kernel calls this device rotational, as [`Gate::open`] asks.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn is_rotational(path: &std::path::Path) -> bool {

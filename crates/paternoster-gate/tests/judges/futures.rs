@@ -22,7 +22,7 @@
 
 use std::io::{PipeWriter, Read, Write, pipe};
 
-/// What is drawn anew.
+/// What is drawn again in each future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anew {
     /// Later asks.

@@ -239,7 +239,7 @@ fn latencies(series: &Series) -> impl Iterator<Item = Figure> + '_ {
     })
 }
 
-/// How the bandwidths compare.
+/// Compares the bandwidths.
 fn compared() -> Vec<Figure> {
     let cfq = READERS.map(|readers| bandwidth("cfq", readers)).to_vec();
     let flat = Figure::new("cfq, largest by smallest", "", Quantity::Spread(cfq));

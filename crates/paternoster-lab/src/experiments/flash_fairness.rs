@@ -66,7 +66,7 @@ const SWEEP_US: [u32; 6] = [0, 20, 40, 60, 100, 200];
 struct Detector {
     word: &'static str,
     source: &'static str,
-    /// Which table, and how close.
+    /// The table, and how close ours must be.
     published: fn(&Pair) -> [f64; 2],
     tolerance: f64,
     fitted: bool,

@@ -43,7 +43,7 @@ const DRAIN: Variant = ("drain", "cfq", &["flush_owners=0", "flush_drain=1", "fl
 const HERE: Variant = ("here", "cfq", &["flush_owners=0"]);
 const WRITES: Variant =
     ("writes", "cfq", &["flush_owners=0", "flush_hold=writes", "flush_elide=0"]);
-/// With nothing set at all.
+/// Our own scheduler, without any attribute.
 const PATERNOSTER: Variant = ("paternoster", "paternoster", &[]);
 /// As it was before the regression, with paternoster.
 const PATERNOSTER_HEAD: Variant =

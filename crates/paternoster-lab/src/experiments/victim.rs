@@ -43,7 +43,7 @@ const PLACES: [Place; 4] = [
     Place { device: "nvme-pm9a3", times: ["300ms", "300ms"], is_filled: false },
 ];
 
-/// Of 50.
+/// Least share in percent; 50 is ideal.
 const SHARE_LEAST: f64 = 49.5;
 /// The same relative to what is owed, where that is not half: 1 - 49.5 / 50.
 const ERROR_MOST: f64 = 1.0;

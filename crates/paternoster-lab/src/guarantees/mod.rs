@@ -39,7 +39,7 @@ pub struct GuaranteesOptions {
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
-    /// How to tell the results
+    /// How to print the results
     #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     format: Format,

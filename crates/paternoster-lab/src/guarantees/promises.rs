@@ -28,7 +28,7 @@ const FLASH: &str = "ssd-px256m5s";
 /// What a figure is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// Nothing: the figure alone counts.
+    /// With nothing: the figure itself is judged.
     Nothing,
     /// The same scheduler with these jobs.
     Jobs(&'static str),
@@ -41,7 +41,7 @@ pub(crate) enum Beside {
 pub(crate) struct Promise {
     /// Heading of its column.
     pub(crate) word: &'static str,
-    /// What is asked.
+    /// The question that the promise answers.
     pub(crate) question: &'static str,
     pub(crate) device: &'static str,
     pub(crate) jobs: &'static str,

@@ -43,7 +43,7 @@ pub fn all_lines() -> Vec<String> {
     runs.map(|run| line(&run)).collect()
 }
 
-/// One run.
+/// The command line of a run.
 pub(crate) fn line(run: &Run) -> String {
     let device = match &run.device {
         Device::Named(name) => (*name).to_owned(),

@@ -43,7 +43,7 @@ pub(crate) struct Doors {
 /// What is in front of the device.
 #[derive(Debug, Clone)]
 pub(crate) enum Door {
-    /// Nothing.
+    /// Every I/O goes at once.
     Open,
     /// At most this many of a class at a time; the others pass.
     Limit { class: usize, most: usize },

@@ -28,7 +28,7 @@ use super::doors::Doors;
 pub(crate) struct Experiment {
     /// The name it is requested by.
     pub(crate) name: &'static str,
-    /// One line.
+    /// A description in one line.
     pub(crate) summary: &'static str,
     /// Where it was published, when, and the author.
     pub(crate) source: &'static str,
@@ -49,11 +49,11 @@ pub(crate) struct Run {
     pub(crate) device: Device,
     /// With its attributes, as `--scheduler` takes it.
     pub(crate) scheduler: String,
-    /// As `--set` takes them.
+    /// Attributes of the queue, as `--set` takes them.
     pub(crate) set: Vec<String>,
     /// As `--submit-cost` takes it; the device file's if there is none.
     pub(crate) submit_cost: Option<String>,
-    /// As `--placement` takes it.
+    /// How files are placed, as `--placement` takes it.
     pub(crate) placement: &'static str,
     /// Its block trace is analysed as btt does.
     pub(crate) btt: bool,
@@ -62,11 +62,11 @@ pub(crate) struct Run {
 /// The device.
 #[derive(Debug, Clone)]
 pub(crate) enum Device {
-    /// As `--device` takes it.
+    /// A device by name, as `--device` takes it.
     Named(&'static str),
     /// A device file of the experiment's own.
     File {
-        /// For messages and commands.
+        /// Name for messages and commands.
         name: String,
         text: String,
     },
@@ -105,7 +105,7 @@ pub(crate) enum Workload {
 /// A job file that comes with the program.
 #[derive(Debug, Clone)]
 pub(crate) struct FioJobs {
-    /// Its path in the repository.
+    /// Path of the job file in the repository.
     pub(crate) path: &'static str,
     pub(crate) text: &'static str,
     /// fio's options before the file: defaults for all jobs.
@@ -119,7 +119,7 @@ impl FioJobs {
         FioJobs { path, text, options: Vec::new(), sections: &[] }
     }
 
-    /// With an option of fio.
+    /// Adds an option of fio.
     pub(crate) fn option(mut self, name: &'static str, value: impl ToString) -> FioJobs {
         self.options.push((name, value.to_string()));
         self
@@ -163,7 +163,7 @@ impl Run {
         self
     }
 
-    /// With files placed like this.
+    /// Sets how files are placed.
     pub(crate) fn placement(mut self, how: &'static str) -> Run {
         self.placement = how;
         self
@@ -183,7 +183,7 @@ pub(crate) struct Figure {
     pub(crate) label: String,
     /// The number's unit; empty for ratios and texts.
     pub(crate) unit: &'static str,
-    /// Where in the source.
+    /// The place in the source.
     pub(crate) source: &'static str,
     pub(crate) published: Option<Reading>,
     pub(crate) quantity: Quantity,
@@ -256,7 +256,7 @@ pub(crate) enum Judge {
     Between(f64, f64),
     /// The same text.
     Same,
-    /// Not judged.
+    /// Shown and not judged.
     Shown,
 }
 
@@ -293,7 +293,7 @@ pub(crate) fn of(run: impl Into<String>, what: impl Into<String>) -> Quantity {
     Quantity::Of { run: run.into(), what: what.into() }
 }
 
-/// One divided by the other.
+/// The ratio of two quantities.
 pub(crate) fn ratio(above: Quantity, below: Quantity) -> Quantity {
     Quantity::Ratio(Box::new(above), Box::new(below))
 }

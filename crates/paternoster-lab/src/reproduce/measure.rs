@@ -167,7 +167,7 @@ fn attributes(queue: &Queue) -> Measured {
     measured
 }
 
-/// What the scheduler did.
+/// Adds what the scheduler did.
 fn told(counts: &Counts, measured: &mut Measured) {
     let Counts { merges, partings, injections, flushes, flush_time, refused, .. } = *counts;
     let counts = [

@@ -63,7 +63,7 @@ pub struct ReproduceOptions {
     #[arg(long, conflicts_with = "list")]
     commands: bool,
 
-    /// How to tell the results
+    /// How to print the results
     #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     format: Format,

@@ -19,7 +19,7 @@ struct Second {
     served: Nanos,
 }
 
-/// By client, by second.
+/// Figures by client and second.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seconds {
     clients: Vec<Vec<Second>>,

@@ -25,9 +25,9 @@ const UNSCHEDULED: [&str; 2] = ["noop", "none"];
 pub(super) struct Row {
     pub(super) device: String,
     pub(super) workload: Workload,
-    /// By scheduler, then by seed.
+    /// Measurements by scheduler, then by seed.
     pub(super) measured: Vec<Vec<Measured>>,
-    /// By seed.
+    /// Curves by seed.
     pub(super) curves: Vec<Curve>,
     /// By seed, then by window: what could be had.
     pub(super) reach: Vec<Vec<States>>,
@@ -69,7 +69,7 @@ pub(super) struct Worst {
     pub(super) tail: Option<f64>,
     /// Divided by noop's, if that ran and there is an interactive client.
     pub(super) bulk: Option<f64>,
-    /// With any of the seeds.
+    /// Whether it misses with any of the seeds.
     pub(super) misses: Misses,
 }
 

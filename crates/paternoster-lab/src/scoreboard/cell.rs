@@ -42,7 +42,7 @@ use super::workloads::{Workload, is_client};
 
 /// The device itself.
 const WHOLE: &str = "/dev/whole";
-/// No file is larger.
+/// Largest file.
 const FILE_MAX: u64 = 8 << 30;
 /// Paced clients of flash send this many times what those of disks do.
 const FLASH_PACE: u64 = 10;
@@ -83,7 +83,7 @@ pub(super) struct Process {
     pub(super) ios: f64,
     /// The 99.9th percentile of its latencies, ns; 0 if it did nothing.
     pub(super) tail: f64,
-    /// Its longest wait, in seconds.
+    /// Longest wait of the client, in seconds.
     pub(super) longest: f64,
     /// The fraction of time in which it had a request outstanding.
     pub(super) outstanding: f64,
@@ -274,7 +274,7 @@ pub(super) struct Load<'a> {
     pub(super) windows: &'a [Window],
     /// By process: what its kind does where its file lies.
     pub(super) kinds: &'a [Kind],
-    /// By process: its run alone.
+    /// Each process's run alone.
     pub(super) solos: &'a [&'a Process],
     /// Without a scheduler.
     pub(super) noop: &'a [Process],

@@ -27,7 +27,7 @@ use paternoster_workload::entitlement::level;
 /// What one entity, a process or all of a cgroup, got.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Got {
-    /// Its weight, of any unit.
+    /// Weight of the client, in any unit.
     pub(crate) weight: f64,
     /// Device time, of any unit.
     pub(crate) served: f64,

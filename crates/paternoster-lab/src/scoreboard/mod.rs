@@ -116,7 +116,7 @@ pub struct ScoreboardOptions {
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
 
-    /// How to tell the results
+    /// How to print the results
     #[arg(long = "format", alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     output_format: Form<Own>,
@@ -138,7 +138,7 @@ pub struct ScoreboardOptions {
     quiet: bool,
 }
 
-/// What else it can tell.
+/// Further formats of this command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Own {
     /// W4's frontier of tail against bulk, as tables in Markdown

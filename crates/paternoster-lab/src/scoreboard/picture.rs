@@ -33,7 +33,7 @@ const DECADES: f64 = 5.0;
 /// The highest bulk that fits, divided by noop's.
 const BULK_MOST: f64 = 1.2;
 
-/// All panels, row by row.
+/// Draws all panels, row by row.
 pub(super) fn panels(board: &Board) -> String {
     let has_dots = |device: &&str| {
         board.rows.iter().any(|row| row.device == *device && tell::on_frontier(row))

@@ -42,7 +42,7 @@ pub(super) struct States {
     pub(super) backlogged: Vec<bool>,
     /// By state, by process: the part of the device that it uses.
     pub(super) costs: Vec<Vec<f64>>,
-    /// What holds under any scheduler.
+    /// Laws that hold under any scheduler.
     pub(super) laws: Vec<Law>,
 }
 

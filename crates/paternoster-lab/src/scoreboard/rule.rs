@@ -39,7 +39,7 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// With D* commands.
+    /// The throughput with exactly D* commands.
     pub(super) fn at_exact(&self) -> f64 {
         self.points.first().map_or(0.0, |point| point.1)
     }

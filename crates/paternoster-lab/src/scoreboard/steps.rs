@@ -52,7 +52,7 @@ pub(super) struct Step {
 struct Cell {
     /// By process: alone, and the device full of it.
     solos: Vec<(usize, usize)>,
-    /// With this many commands.
+    /// Runs of the curve: number of commands, and place of the run.
     curve: Vec<(f64, usize)>,
     noop: usize,
     shared: Vec<usize>,
@@ -61,7 +61,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Of all its runs.
+    /// Places of all its runs.
     fn places(&self) -> impl Iterator<Item = usize> {
         let solos = self.solos.iter().flat_map(|&(alone, full)| [alone, full]);
         let curve = self.curve.iter().map(|&(_, place)| place);
@@ -78,7 +78,7 @@ struct Planned {
     jobs: Vec<Job>,
     windows: Vec<Window>,
     delays: Vec<Delay>,
-    /// By seed.
+    /// The cell of each seed.
     cells: Vec<Cell>,
 }
 

@@ -46,7 +46,7 @@ impl Workload {
         self.sections.is_empty() || self.sections.iter().any(is)
     }
 
-    /// What `nr_requests` ought to be.
+    /// The `nr_requests` that the workload needs.
     pub(super) fn requests(&self) -> u32 {
         if family(self.name) == "W18" { REQUESTS_MANY } else { REQUESTS }
     }

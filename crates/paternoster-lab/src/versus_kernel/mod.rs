@@ -154,7 +154,7 @@ pub struct VersusOptions {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// How to tell the results
+    /// How to print the results
     #[arg(long = "format", alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     output_format: Format,
@@ -508,7 +508,7 @@ impl OnStage<'_> {
         Ok((ours, mapped))
     }
 
-    /// One run on the kernel.
+    /// Does one run on the kernel.
     fn theirs(
         &self,
         name: &str,

@@ -32,7 +32,7 @@ pub(super) struct Same<'a> {
     /// With as many tags as the loop driver.
     pub(super) device: &'a Description,
     pub(super) scheduler: &'a str,
-    /// As the kernel has them.
+    /// The attributes that the kernel has set.
     pub(super) attributes: &'a Attributes,
     /// Ticks a second; 0 if they are not known.
     pub(super) hz: u32,

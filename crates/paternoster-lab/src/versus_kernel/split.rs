@@ -72,7 +72,7 @@ const OURS: [&str; 41] = [
 /// Options that say how long.
 const TIME: [&str; 4] = ["runtime", "timeout", "time_based", "loops"];
 
-/// One fio.
+/// The part of a job file that one fio process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     /// Its cgroup, if it is in one.

@@ -182,7 +182,7 @@ impl Told {
         head
     }
 
-    /// For a terminal.
+    /// The results as text, for a terminal.
     pub(super) fn text(&self) -> String {
         let mut text = self.head().join("\n") + "\n";
         for table in &self.tables {
@@ -221,7 +221,7 @@ impl Told {
         text
     }
 
-    /// For a browser.
+    /// The results as a page, for a browser.
     pub(super) fn html(&self) -> String {
         let heads = ["process", "scheduler"].into_iter().chain(HEADS);
         let sheet = |table: &Table| {
@@ -270,7 +270,7 @@ impl Told {
         text
     }
 
-    /// For programs.
+    /// The results as JSON.
     pub(super) fn json(&self) -> Value {
         let got = |got: &Got| {
             json!({

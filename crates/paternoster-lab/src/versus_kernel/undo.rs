@@ -47,7 +47,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Nothing yet.
+    /// Nothing is to be undone yet.
     pub(super) fn new() -> Undo {
         Undo::default()
     }

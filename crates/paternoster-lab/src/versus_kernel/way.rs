@@ -33,7 +33,7 @@ use paternoster_sim::chance::Chance;
 /// How long the way there and back takes, and what a process needs between two I/Os.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Costs {
-    /// For every command.
+    /// Cost of every command.
     pub(super) command: Nanos,
     /// Added for each KiB.
     pub(super) kib: Nanos,
@@ -95,7 +95,7 @@ pub(super) struct Behind {
     back: BinaryHeap<Reverse<Timed<Completion>>>,
     /// Sectors of each command, by its tag's index.
     sectors: Vec<u32>,
-    /// How many hold a tag.
+    /// How many commands hold a tag.
     under_way: u32,
     order: u64,
     chance: Chance,
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// One server of a millisecond.
+    /// A model with one server of a millisecond.
     fn model() -> Box<dyn Model> {
         let text = "name = \"m\"\nmodel = \"linear\"\nsummary = \"s\"\nvalid = \"v\"\n[facts]\n\
                     capacity = { value = \"1 GiB\", source = \"t\" }\n\

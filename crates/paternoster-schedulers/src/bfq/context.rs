@@ -49,7 +49,7 @@ impl Slots for Context {
     }
 }
 
-/// Of all processes.
+/// The contexts of all processes.
 pub(super) type Contexts = contexts::Contexts<Context>;
 
 /// A client's weight compared with others of its group.

@@ -116,13 +116,13 @@ pub(super) enum Standing {
 pub(super) struct Entity {
     pub(super) start: u64,
     pub(super) finish: u64,
-    /// In sectors.
+    /// The budget in sectors.
     pub(super) budget: u64,
     /// Of its budget so far, in sectors.
     pub(super) service: u64,
     /// The weight it is scheduled by.
     pub(super) weight: u32,
-    /// As configured.
+    /// The weight as configured.
     pub(super) orig_weight: u32,
     /// As configured, from its next turn on.
     pub(super) new_weight: u32,

@@ -28,7 +28,7 @@ use crate::bfq::symmetry::Symmetry;
 use crate::bfq::version::Guarantees;
 use paternoster_core::time::Nanos;
 
-/// For a seeky queue.
+/// Idle time for a seeky queue.
 const SHORT: Nanos = Nanos::from_millis(2);
 /// For a raised queue, at least.
 const RAISED: Nanos = Nanos::from_millis(20);

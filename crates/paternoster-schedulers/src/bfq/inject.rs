@@ -87,17 +87,17 @@ impl Limit {
 struct Measuring {
     /// The next request of the queue in service is the one to measure.
     waits_for_dispatch: bool,
-    /// It is in flight.
+    /// The measured request, while it is in flight.
     waited: Option<RequestId>,
     since: Nanos,
-    /// Others were served meanwhile.
+    /// Whether other requests were injected meanwhile.
     injected: bool,
 }
 
 /// What others may do in a queue's time, and what it costs.
 #[derive(Debug)]
 pub(super) struct Injection {
-    /// By queue.
+    /// The limit of each queue.
     limits: Vec<Limit>,
     measuring: Measuring,
     /// Sectors of others that were served in this turn (seed 002).

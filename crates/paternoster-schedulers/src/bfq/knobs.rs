@@ -26,7 +26,7 @@ use paternoster_core::time::{Nanos, scale};
 const INJECTS: [(&str, Inject); 3] =
     [("off", Inject::Off), ("coefficient", Inject::Coefficient), ("measured", Inject::Measured)];
 
-/// How many there are.
+/// Number of knobs.
 const COUNT: usize = 24;
 
 /// An attribute of this elevator.

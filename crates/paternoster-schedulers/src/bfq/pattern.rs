@@ -71,7 +71,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Of a queue without requests.
+    /// The pattern of a queue without requests.
     pub(super) fn new(now: Nanos, is_sync: bool) -> Pattern {
         Pattern {
             thinks_short: is_sync,

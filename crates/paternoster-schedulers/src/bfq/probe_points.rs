@@ -99,12 +99,12 @@ pub enum ProbePoint {
     Woken { by: u32 },
 }
 
-/// What a test may replace.
+/// A decision that a test may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// How many sectors a turn costs besides those that were served in it.
     TimeCharge {
-        /// How long it took.
+        /// How long the turn took.
         lasted: Nanos,
     },
 }

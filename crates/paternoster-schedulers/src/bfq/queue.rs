@@ -80,7 +80,7 @@ pub(super) struct Queue {
 
     /// Several processes share it.
     pub(super) is_shared: bool,
-    /// Its processes should part.
+    /// Whether its processes should part.
     pub(super) is_to_split: bool,
     /// The queue that its processes move to.
     pub(super) merge_into: Option<u32>,
@@ -137,7 +137,7 @@ impl Queue {
         }
     }
 
-    /// Its backlog begins.
+    /// Its backlog begins now.
     #[inline]
     pub(super) fn begin_backlog(&mut self, now: Nanos) {
         self.is_new = false;

@@ -54,7 +54,7 @@ pub(super) struct Dispatched {
 /// The observation in progress, and the current estimate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeakRate {
-    /// In 2^-16 sectors per microsecond.
+    /// The rate in 2^-16 sectors per microsecond.
     rate: u64,
     top: u64,
     samples: u32,
@@ -85,7 +85,7 @@ impl PeakRate {
         }
     }
 
-    /// In 2^-16 sectors per microsecond.
+    /// The rate in 2^-16 sectors per microsecond.
     pub(super) const fn rate(&self) -> u64 {
         self.rate
     }

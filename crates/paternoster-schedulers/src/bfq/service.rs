@@ -47,7 +47,7 @@ impl Service {
         self.position = 0;
     }
 
-    /// It ends.
+    /// The turn ends.
     #[inline]
     pub(super) const fn ends(&mut self) {
         self.queue = None;

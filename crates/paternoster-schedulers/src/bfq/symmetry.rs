@@ -109,7 +109,7 @@ impl Symmetry {
         self.weights.add(queue, weight);
     }
 
-    /// It counts no longer.
+    /// The queue's weight no longer counts.
     #[inline]
     pub(super) fn forget_weight(&mut self, queue: u32) {
         self.weights.remove(queue);

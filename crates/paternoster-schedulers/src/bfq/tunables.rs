@@ -15,7 +15,7 @@ use paternoster_core::time::{Hz, Nanos};
 /// What is served while the queue in service is kept although it is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Inject {
-    /// Nothing: the device runs empty.
+    /// Nothing is injected: the device runs empty.
     Off,
     /// Up to ten sectors of others for each of its own (seed 002).
     Coefficient,
@@ -24,12 +24,12 @@ pub(super) enum Inject {
     Measured,
 }
 
-/// What can be set.
+/// The values that can be set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tunables {
     /// Async, sync.
     pub(super) fifo_expire: [Nanos; 2],
-    /// In KiB.
+    /// The distance in KiB.
     pub(super) back_seek_max: u64,
     pub(super) back_seek_penalty: u64,
     pub(super) slice_idle: Nanos,

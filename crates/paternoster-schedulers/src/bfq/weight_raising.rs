@@ -35,10 +35,10 @@ const ASYNC_GAP: Nanos = Nanos::from_millis(500);
 /// Why a queue weighs more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Kind {
-    /// It does not.
+    /// The arrival raises nothing.
     #[default]
     No,
-    /// It starts.
+    /// The process starts.
     Interactive,
     /// It comes back at its own pace.
     SoftRealtime,

@@ -37,7 +37,7 @@ use crate::bfq::schedule::Schedule;
 use paternoster_core::AUDITS;
 use paternoster_core::tree::{Nodes, Root};
 
-/// One class of one group.
+/// The trees of one class of one group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ServiceTree {
     pub(super) active: Root,

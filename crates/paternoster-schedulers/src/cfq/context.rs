@@ -51,7 +51,7 @@ impl Slots for Context {
     }
 }
 
-/// Of all processes.
+/// The contexts of all processes.
 pub(super) type Contexts = contexts::Contexts<Context>;
 
 impl Contexts {

@@ -81,7 +81,7 @@ impl Device {
         self.last_position = view.request(request).end();
     }
 
-    /// It has given one back.
+    /// The device has given a request back.
     pub(super) const fn requeued(&mut self) {
         self.in_driver -= 1;
     }

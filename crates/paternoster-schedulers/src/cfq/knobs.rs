@@ -208,10 +208,10 @@ const COMMON: [Row; 9] = [
     SLICE_ASYNC_RQ,
     SLICE_IDLE,
 ];
-/// What no kernel has.
+/// Attributes that no kernel has.
 const OURS: [Row; 6] = [SEEK, OPTIMISTIC, TUNING, TAG, DEPTH, RATE];
 
-/// What 2.6.34 has, and ours.
+/// The attributes of 2.6.34, and ours.
 static KNOBS_2_6_34: [Row; 17] = joined(&[&COMMON, &[LOW_LATENCY, ISOLATION], &OURS]);
 
 /// What 3.6 and 4.19 have, and ours.

@@ -130,7 +130,7 @@ struct Room {
     clients: u32,
     groups: u32,
     queues: u32,
-    /// Of shared queues.
+    /// Number of tables of shared queues.
     tables: u32,
 }
 

@@ -33,7 +33,7 @@ pub enum Decision {
     TimedOut { queue: u32 },
     /// What is left of a slice that ends.
     Residual { queue: u32 },
-    /// What a slice has used.
+    /// How much of its slice a queue has used.
     Used { queue: u32 },
     /// The virtual time of the group whose slice has just ended.
     VirtualTime,

@@ -69,7 +69,7 @@ pub(super) struct Queue {
     pub(super) wait_busy: bool,
     /// Several processes share it.
     pub(super) is_shared: bool,
-    /// Its processes should part.
+    /// Whether its processes should part.
     pub(super) is_to_split: bool,
     /// The queue that its processes move to.
     pub(super) merge_into: Option<u32>,
@@ -83,7 +83,7 @@ impl Queue {
         self.lane.is_empty()
     }
 
-    /// How it is treated.
+    /// The kind that decides how the queue is treated.
     pub(super) const fn kind(&self) -> Kind {
         if !self.is_sync {
             Kind::Async

@@ -49,7 +49,7 @@ impl Service {
         self.queue = Some(queue);
     }
 
-    /// It ends.
+    /// The slice ends.
     #[inline]
     pub(super) const fn ends(&mut self) {
         self.queue = None;

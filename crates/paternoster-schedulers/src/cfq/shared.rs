@@ -47,7 +47,7 @@ impl SharedQueues {
         if self.by_group { self.of[group as usize][place].take() } else { None }
     }
 
-    /// All that were made.
+    /// All shared queues that were made.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         self.of.iter().flatten().flatten().copied()
     }

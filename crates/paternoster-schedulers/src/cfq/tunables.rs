@@ -40,13 +40,13 @@ pub(super) enum OptimisticMerge {
 /// Each level adds or takes a fifth of the base.
 const SLICE_SCALE: u64 = 5;
 
-/// What can be set.
+/// The values that can be set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tunables {
     pub(super) quantum: u32,
     /// Async, sync.
     pub(super) fifo_expire: [Nanos; 2],
-    /// In KiB.
+    /// The distance in KiB.
     pub(super) back_seek_max: u64,
     pub(super) back_seek_penalty: u32,
     /// Async, sync.

@@ -79,7 +79,7 @@ pub(super) fn domain_of(view: &QueueView, request: RequestId) -> usize {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Domain {
     pub(super) waiting: List,
-    /// One token each.
+    /// Requests in flight; each has one token.
     pub(super) in_flight: List,
     /// It is out of tokens, and that was noted, since the last of its requests went.
     throttled: bool,

@@ -50,9 +50,9 @@ const TARGETS: [Nanos; MEASURED] =
 #[derive(Debug, Clone, Copy)]
 struct Gauge {
     target: Nanos,
-    /// From allocation to end.
+    /// Latencies from allocation to end.
     total: Histogram,
-    /// From issue to end.
+    /// Latencies from issue to end.
     io: Histogram,
     /// The last bucket of the 99th percentile of `total`, since the last congestion.
     remembered: Option<u32>,

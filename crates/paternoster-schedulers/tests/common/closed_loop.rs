@@ -20,7 +20,7 @@ pub(crate) struct Reader {
     pub(crate) depth: u32,
     /// Between a completion and the next read.
     pub(crate) think: Nanos,
-    /// Where it begins.
+    /// First sector of its reads.
     pub(crate) from: u64,
     /// Makes random reads in the 8 GiB from there, instead of sequential ones.
     pub(crate) jumps: bool,

@@ -196,7 +196,7 @@ impl Rig {
         all
     }
 
-    /// As `serve`; the first sectors.
+    /// Serves all; returns the first sectors.
     pub(crate) fn served(&mut self) -> Vec<u64> {
         self.serve().iter().map(|command| command.sector).collect()
     }

@@ -129,7 +129,7 @@ impl Bench {
         floods
     }
 
-    /// What each was answered.
+    /// Requests answered for each process.
     fn reads(&self, snapshot: &Snapshot, floods: &Floods) -> Vec<u64> {
         let of = |child: &Child| {
             let ending = format!("[{}]", child.id());

@@ -94,7 +94,7 @@ impl Bench {
         self.shares_from_now(count, names)
     }
 
-    /// Of the next [`COUNT`].
+    /// Shares of the next [`COUNT`] requests.
     fn shares(&self, names: &[&str]) -> Vec<u64> {
         self.shares_of(COUNT, names)
     }

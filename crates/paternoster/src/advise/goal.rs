@@ -58,7 +58,7 @@ const PARTS: [(&str, f64); 2] = [("", 1.0), ("%", 0.01)];
 /// One goal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Goal {
-    /// As written.
+    /// The goal as written.
     pub(crate) text: String,
     /// The job's name, or `*` for each.
     pub(crate) job: String,

@@ -105,7 +105,7 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
 
-    /// How to tell the results
+    /// How to print the results
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::goal::Metric;
 use super::verdict::{Advice, Row, Spread};
 
-/// What marks the best row.
+/// Marks the best row.
 const MARK: &str = "*";
 
 /// A figure with the unit that suits it.
@@ -72,7 +72,7 @@ fn cells(advice: &Advice, row: &Row) -> Vec<String> {
     all
 }
 
-/// What the columns are.
+/// Explains the columns.
 fn legend(advice: &Advice) -> String {
     format!(
         "Medians of {} seeds. share: what a client got divided by what it is entitled to, by \

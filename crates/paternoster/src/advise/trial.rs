@@ -50,10 +50,10 @@ pub(crate) struct Figures {
     pub(crate) share: Option<f64>,
 }
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trial {
-    /// By name of the job.
+    /// Figures by the job's name.
     pub(crate) jobs: Vec<Figures>,
     /// The part of the device's capacity that was used: rates divided by saturated rates, summed.
     pub(crate) work: f64,
@@ -61,7 +61,7 @@ pub(crate) struct Trial {
     pub(crate) commands: u64,
 }
 
-/// What is tried.
+/// The schedulers and jobs that are tried.
 #[derive(Debug)]
 pub(crate) struct Trials<'a> {
     pub(crate) jobs: &'a [Job],

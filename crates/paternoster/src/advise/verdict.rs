@@ -71,7 +71,7 @@ pub(crate) struct JobRow {
 pub(crate) struct Kept {
     pub(crate) median: f64,
     pub(crate) worst: f64,
-    /// Of the worst, see [`Goal::miss`].
+    /// How far the worst seed misses the goal; see [`Goal::miss`].
     pub(crate) miss: f64,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Row {
     pub(crate) scheduler: String,
     /// By job, as in the question.
     pub(crate) jobs: Vec<JobRow>,
-    /// By goal.
+    /// Verdicts by goal.
     pub(crate) goals: Vec<Kept>,
     /// What each client got divided by its entitlement, the least of all.
     pub(crate) share: Spread,
@@ -126,7 +126,7 @@ pub(crate) struct Advice {
     pub(crate) order: Vec<usize>,
     /// Why the best is the best.
     pub(crate) why: String,
-    /// What would change it.
+    /// Changes that would lead to another advice.
     pub(crate) changes: Vec<String>,
     /// Which schedulers gave identical results with every seed, in sentences.
     pub(crate) identical: Vec<String>,

@@ -16,7 +16,7 @@ use crate::trace_input::tell_problems;
 
 /// The known letters of btt, as getopt has them. `-i` is the trace that we are given.
 const LETTERS: &str = "AaB:d:D:I:l:L:m:M:o:p:P:q:Q:rs:S:t:T:u:vXz:Z";
-/// Their long names.
+/// Long names of btt's options.
 const LONG: [(&str, char); 24] = [
     ("all-data", 'A'),
     ("seek-absolute", 'a'),

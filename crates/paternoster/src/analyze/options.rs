@@ -36,7 +36,7 @@ pub(crate) struct AnalyzeOptions {
     #[arg(value_name = "TRACE", required = true)]
     pub(super) traces: Vec<String>,
 
-    /// How to tell it
+    /// How to print the analysis
     #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     pub(super) format: Form<Own>,
@@ -75,7 +75,7 @@ pub(crate) struct AnalyzeOptions {
     pub(super) words: Vec<String>,
 }
 
-/// In the words of others.
+/// The formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Own {
     /// What btt prints, to the byte

@@ -16,7 +16,7 @@ use crate::trace_input::tell_problems;
 
 /// The letters of blkparse that are known, as getopt has them.
 const LETTERS: &str = "tshqf:F:a:A:w:MOd:v";
-/// Their long names.
+/// Long names of blkparse's options.
 const LONG: [(&str, char); 12] = [
     ("track-ios", 't'),
     ("per-program-stats", 's'),

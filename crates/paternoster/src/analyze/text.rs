@@ -295,7 +295,7 @@ pub(super) fn tells_processes(device: &DeviceFigures) -> bool {
     !matches!(&device.processes[..], [only] if only.pid == 0)
 }
 
-/// What each process got.
+/// A sheet of what each process got.
 pub(super) fn processes(device: &DeviceFigures) -> Sheet {
     let mut table = Sheet::new(
         2,

@@ -59,7 +59,7 @@ pub(crate) struct CtlOptions {
     #[arg(long, value_name = "TIME", global = true)]
     pub(crate) timeout: Option<String>,
 
-    /// How to tell the answers
+    /// How to print the answers
     #[arg(long, global = true, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: Format,
 
@@ -71,7 +71,7 @@ pub(crate) struct CtlOptions {
     pub(crate) order: CtlOrder,
 }
 
-/// Which server.
+/// The server to talk to.
 #[derive(Debug, Args)]
 pub(crate) struct ServerOptions {
     /// The server's control socket [default: $PATERNOSTER_CONTROL, else
@@ -137,7 +137,7 @@ pub(crate) enum CtlOrder {
     },
     /// The effective weight at every level, and why; which requests wait for what
     Explain {
-        /// Only this one
+        /// Only this tenant
         tenant: Option<String>,
     },
     /// Begin or end a blktrace of a device

@@ -71,7 +71,7 @@ impl Bound {
         }
     }
 
-    /// In milliseconds.
+    /// The bound in milliseconds, as text.
     pub(crate) fn told(self) -> String {
         match self {
             Bound::Below(nanos) => format!("<{}", millis(nanos)),

@@ -69,7 +69,7 @@ pub(crate) struct ReplayOptions {
     /// How many processes the table shows, those with the most bytes
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(super) processes: usize,
-    /// How to tell the results
+    /// How to print the results
     #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     pub(super) format: Format,
@@ -111,7 +111,7 @@ const OF_TRACES: [&str; 21] = [
     "perfetto",
 ];
 
-/// What each manner is called.
+/// Names of the manners of replaying.
 const MANNERS: [(&str, Manner); 3] =
     [("timed", Manner::Timed), ("think", Manner::Think), ("asap", Manner::Asap)];
 /// What each way to fit is called.
@@ -135,7 +135,7 @@ impl ReplayOptions {
         self.recording.as_deref().unwrap_or_default()
     }
 
-    /// Which part of the trace.
+    /// The part of the trace to replay.
     pub(super) fn part(&self) -> Result<Part, Failure> {
         let wrong = |text: &str, why| Failure::Request(format!("--window {text}: {why}"));
         let window = match &self.window {
@@ -148,7 +148,7 @@ impl ReplayOptions {
         Ok(Part { window, device: self.from_device.clone() })
     }
 
-    /// How fast.
+    /// The speed of the replay.
     pub(super) fn speed(&self) -> Result<Speed, Failure> {
         let speed = self.speed.parse().ok().and_then(speed);
         speed.ok_or_else(|| {

@@ -28,7 +28,7 @@ const REMAPPERS: [u32; 3] = [9, 253, 254];
 /// The most devices of one trace.
 const DEVICES_MAX: usize = 1024;
 
-/// Which part of a trace.
+/// A part of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Part {
     /// Start and end, since the first event.

@@ -110,7 +110,7 @@ pub(crate) struct SysbenchOptions {
     /// Reads per write of rndrw
     #[arg(long, value_name = "RATIO", default_value = "1.5", value_parser = ratio)]
     file_rw_ratio: f64,
-    /// How to tell the results
+    /// How to print the results
     #[arg(long = "format", alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "sysbench")]
     pub(super) output_format: Form<Told>,
@@ -118,7 +118,7 @@ pub(crate) struct SysbenchOptions {
     pub(super) setting: SettingOptions,
 }
 
-/// In sysbench's own words.
+/// Formats of sysbench itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Told {
     /// As sysbench 1.1 prints them; with several runs also a table

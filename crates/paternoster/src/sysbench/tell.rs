@@ -16,7 +16,7 @@ pub(super) struct Done<'a> {
     pub(super) sysbench: &'a Sysbench,
     pub(super) device: &'a str,
     pub(super) scheduler: &'a str,
-    /// Those of the report interval.
+    /// Lines of the report interval.
     pub(super) lines: String,
     pub(super) totals: Totals,
 }

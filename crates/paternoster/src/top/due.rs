@@ -24,7 +24,7 @@ pub(super) struct Claim<'a> {
     pub(super) line: Option<&'a TenantLine>,
     /// The part of what all used that it got, 0 to 1.
     pub(super) share: f64,
-    /// It has requests open.
+    /// Whether it has requests open.
     pub(super) wants_more: bool,
 }
 

@@ -59,7 +59,7 @@ pub(super) struct View {
     pub(super) connections: bool,
     /// Lines that are skipped at the top.
     pub(super) scroll: usize,
-    /// There is a keyboard.
+    /// Whether there is a keyboard.
     pub(super) live: bool,
 }
 
@@ -77,7 +77,7 @@ impl Default for View {
 }
 
 impl View {
-    /// What a key does.
+    /// Acts on a key.
     pub(super) fn turn(&mut self, key: Key) {
         match key {
             Key::Quit => {}

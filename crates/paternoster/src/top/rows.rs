@@ -176,7 +176,7 @@ fn connection(before: &Snapshot, line: &ConnectionLine, passed: u64, all: u64) -
     row(name, &figures, passed, all, u64::from(line.under_way))
 }
 
-/// What a connection got since.
+/// What a connection got since the snapshot before.
 fn since(before: &Snapshot, line: &ConnectionLine) -> Figures {
     let then = before.connections.iter().find(|other| other.id == line.id);
     difference(then.map(|line| &line.figures), &line.figures)

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::frame::Line;
 
-/// What a key means.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,

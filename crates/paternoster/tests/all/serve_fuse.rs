@@ -148,7 +148,7 @@ impl Drop for House {
     }
 }
 
-/// Who can be tried here.
+/// Users as which the test can run.
 fn users() -> Vec<Option<&'static str>> {
     let may = OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok()
         && rustix::process::geteuid().is_root();

@@ -93,7 +93,7 @@ pub(crate) fn negotiate(stream: &mut UnixStream) {
     assert_eq!(size_and_flags[..8], (1u64 << 20).to_be_bytes());
 }
 
-/// One request; its errno.
+/// Sends one request; returns its errno.
 fn ask(stream: &mut UnixStream, kind: u16, flags: u16, data: &[u8]) -> u32 {
     let (cookie, length) = (u64::from_be_bytes(*b"a cookie"), u32::try_from(data.len()).unwrap());
     stream.write_all(&flagged(flags, kind, cookie, 0, length, data)).unwrap();

@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 pub(crate) enum Cache {
     /// Writes are durable.
     None,
-    /// They need a flush.
+    /// Its writes need a flush.
     Volatile,
-    /// They need a flush or FUA.
+    /// Its writes need a flush or FUA.
     Fua,
 }
 

@@ -203,7 +203,7 @@ pub(crate) struct Client<'a> {
     socket: &'a str,
     first: u64,
     pending: BTreeMap<u64, Asked>,
-    /// What was acknowledged, by block.
+    /// Acknowledged content of each block.
     known: Vec<u64>,
     cookie: u64,
     answered: &'a AtomicU64,
@@ -418,7 +418,7 @@ enum Next {
     Upgrade,
     /// The same one goes on.
     Stay,
-    /// That was all.
+    /// The run is over.
     Over,
 }
 

@@ -94,7 +94,7 @@ fn ends(server: &mut Child) {
     }
 }
 
-/// What a guest told.
+/// What a guest has reported.
 struct Outcome {
     wrote: usize,
     failed: usize,

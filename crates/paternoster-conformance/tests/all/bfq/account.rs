@@ -21,7 +21,7 @@ pub(super) enum Cause {
     Unexplained,
 }
 
-/// One kind of things said.
+/// A kind of messages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Class {
     /// Said by either.
@@ -32,7 +32,7 @@ pub(super) struct Class {
     pub(super) examples: Vec<String>,
 }
 
-/// All kinds, and all calls.
+/// The account of all kinds and all calls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Account {
     pub(super) calls: BTreeMap<&'static str, u64>,

@@ -27,7 +27,7 @@ thread_local! {
 /// One call.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// What was said.
+    /// The messages of the call.
     pub(super) words: Vec<Word>,
     /// Why history was forced.
     pub(super) forced: Option<Cause>,

@@ -49,9 +49,9 @@ struct Known {
 pub(super) struct Replay {
     bfq: Probe<Bfq>,
     setup: Setup,
-    /// By process id.
+    /// Clients by process id.
     clients: BTreeMap<u32, ClientId>,
-    /// By weight.
+    /// Groups by weight.
     groups: BTreeMap<u32, GroupId>,
     requests: Vec<Known>,
     names: BTreeMap<u32, QueueName>,

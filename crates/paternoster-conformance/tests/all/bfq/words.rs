@@ -53,7 +53,7 @@ pub(super) enum Kind {
     Woken,
 }
 
-/// One thing said.
+/// A message in a form that both sides share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) kind: Kind,
@@ -91,7 +91,7 @@ impl Word {
         Word::new(Kind::Turn, Some(queue), [])
     }
 
-    /// Its numbers.
+    /// The message's numbers.
     pub(super) fn numbers(&self) -> &[i64] {
         &self.numbers[..self.count]
     }
@@ -114,7 +114,7 @@ impl Word {
         format!("{:?} {queue} {:?} {other}", self.kind, self.numbers())
     }
 
-    /// What we say.
+    /// Our own messages.
     pub(super) fn ours(
         queue: Option<QueueName>,
         other: Option<QueueName>,

@@ -110,7 +110,7 @@ pub(super) fn merge(step: &Step, cfq: &Probe<Cfq>) {
 /// How a request comes to its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coming {
-    /// As the one before.
+    /// The same as the one before.
     Same,
     /// To one that was made for it.
     New,

@@ -55,7 +55,7 @@ pub(super) enum Action {
     Unplug,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     Block {

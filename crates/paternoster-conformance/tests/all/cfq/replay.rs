@@ -36,9 +36,9 @@ const CHOSEN_BEFORE: Nanos = Nanos::from_millis(26);
 pub(super) struct Replay {
     cfq: Probe<Cfq>,
     setup: Setup,
-    /// By process id.
+    /// Clients by process id.
     clients: BTreeMap<u32, ClientId>,
-    /// By weight.
+    /// Groups by weight.
     groups: BTreeMap<u32, GroupId>,
     /// By the number in the log: ours, and whether its queue got another name with it.
     requests: BTreeMap<usize, (RequestId, bool)>,

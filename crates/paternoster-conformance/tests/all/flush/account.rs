@@ -13,7 +13,7 @@ pub(super) struct Side {
     pub(super) left: Vec<Shape>,
     /// Other commands that left while a flush was in the device, or on its way there.
     pub(super) beside: Vec<Shape>,
-    /// What came back, in order.
+    /// Commands that the device refused, in order.
     pub(super) refused: Vec<Shape>,
     /// How often another command left before the one that had come back last.
     pub(super) overtaken: u32,
@@ -74,7 +74,7 @@ impl Side {
         self.flushing
     }
 
-    /// In figures.
+    /// The account in figures.
     pub(super) fn numbers(&self) -> Numbers {
         let flush_refused = self.refused.iter().filter(|shape| shape.is_flush()).count();
         Numbers {
@@ -101,7 +101,7 @@ pub(super) struct Numbers {
     pub(super) flush_refused: usize,
     /// How many others left during a flush.
     pub(super) beside: usize,
-    /// How many others came back.
+    /// Number of other commands refused.
     pub(super) refused: usize,
 }
 

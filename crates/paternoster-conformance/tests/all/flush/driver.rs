@@ -33,7 +33,7 @@ use paternoster_core::{Nanos, Op};
 
 use super::log::{Line, Shape, Step};
 
-/// What happens to a queue.
+/// An event at the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// A process goes on: all that it submitted before has ended.
@@ -72,7 +72,7 @@ pub(super) struct Driver {
     pub(super) late: u32,
     /// The device has refused a command, and none has ended since.
     refused: bool,
-    /// What was looked at meanwhile.
+    /// The command that was looked at meanwhile.
     looked: Option<Shape>,
     /// What is on its way back: its `I` is no submission.
     returning: Option<Shape>,

@@ -48,7 +48,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What happened.
+/// An action of the block layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// A bio was submitted.
@@ -70,7 +70,7 @@ pub(super) enum Step {
 /// A line of those that matter here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line {
-    /// Its number in the log.
+    /// Number of the command in the log.
     pub(super) number: u64,
     pub(super) at: Nanos,
     /// The process that ran: the submitter for `Queue` and `Insert`, any process otherwise.

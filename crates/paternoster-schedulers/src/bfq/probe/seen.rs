@@ -10,7 +10,7 @@ use paternoster_core::testing::Probe;
 /// A queue as it is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenQueue {
-    /// Its number.
+    /// The queue's number.
     pub number: u32,
     /// Whether processes share it.
     pub is_shared: bool,

@@ -18,9 +18,9 @@ use paternoster_core::RequestId;
 use paternoster_core::event::Preemption;
 use paternoster_core::time::Nanos;
 
-/// What a decision may choose.
+/// A value that a decision may choose.
 pub trait Choice: Copy {
-    /// As a number.
+    /// The value as a number.
     fn number(self) -> Option<i64>;
 
     /// The choice of this number.

@@ -18,13 +18,13 @@ use paternoster_core::{Class, ClientId, RequestId};
 /// A queue as it is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenQueue {
-    /// Its group's number.
+    /// Number of its group.
     pub group: u32,
     /// Processes that use it.
     pub processes: u32,
     /// Requests that belong to it, until they have ended.
     pub allocated: u32,
-    /// Those of them that wait.
+    /// How many of these wait.
     pub waiting: u32,
     /// A mark for each of the last 32 requests that was far from the one before it.
     pub seeks: u32,

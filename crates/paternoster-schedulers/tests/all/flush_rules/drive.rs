@@ -45,7 +45,7 @@ pub(crate) struct Drive {
     /// Whether the cache is dirty after all that is inside.
     dirty: bool,
     free: Nanos,
-    /// What it took, in order.
+    /// The commands that it took, in order.
     pub(crate) taken: Vec<Command>,
     pub(crate) refused_flushes: u32,
     pub(crate) refused_others: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Show {
     pub(crate) queue: RequestQueue<Log>,
     pub(crate) drive: Drive,
     pub(crate) now: Nanos,
-    /// What has ended, and when.
+    /// The bios that have ended, with their times.
     pub(crate) ended: Vec<(Cookie, Nanos)>,
     /// When a client has thought, and a cookie: reported as if a bio with this cookie had ended.
     pub(crate) alarms: BTreeSet<(Nanos, Cookie)>,

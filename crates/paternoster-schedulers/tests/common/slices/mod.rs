@@ -87,7 +87,7 @@ pub(crate) struct Slices {
 }
 
 impl Slices {
-    /// For the legacy block layer.
+    /// The scheduler for the legacy block layer.
     pub(crate) fn new() -> Slices {
         Slices::with_rules(Rules::Legacy)
     }

@@ -115,7 +115,7 @@ pub(super) struct Queues {
     ring_links: Links,
     /// By client, the async one last.
     queues: Vec<Queue>,
-    /// By group.
+    /// The share of each group.
     shares: Vec<Share>,
     waiting: u32,
     /// Virtual time of the whole: a group that comes back starts here.
@@ -123,7 +123,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// For no view yet.
+    /// Queues before the elevator has a view.
     pub(super) fn none() -> Queues {
         Queues {
             nodes: Nodes::with_capacity(0),

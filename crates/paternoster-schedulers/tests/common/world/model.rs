@@ -96,7 +96,7 @@ impl Model {
         }
     }
 
-    /// One call later.
+    /// Counts one call more.
     pub(super) fn tick(&mut self) {
         self.beat += 1;
         self.cache.look_whether_clean(self.beat);

@@ -68,7 +68,7 @@ impl Person {
         self.for_bio = bios >= limits.bios as usize;
     }
 
-    /// It got a Wake.
+    /// The client got a Wake.
     pub(super) fn wakes(&mut self) -> Result<(), String> {
         self.owed = false;
         self.has_turn = true;

@@ -60,7 +60,7 @@ const NEVER: [&str; 2] = ["noop", "kyber"];
 /// writers for 5 s and longer.
 const FAR: [&str; 5] =
     ["bfq", "bfq:low_latency=0", "bfq:low_latency=0,nr_requests=768", "cfq-4.19", "deadline"];
-/// In multiples of its bound.
+/// A very long wait, in multiples of its bound.
 const VERY_LONG: f64 = 3.0;
 /// How many loads of a hundred may fail under the others.
 const FAULTS: [(&str, u64); 8] = [

@@ -24,7 +24,7 @@ const MOST: u64 = 12 << 10;
 pub(crate) struct Kind {
     pub(crate) door: Door,
     pub(crate) export: &'static str,
-    /// Where its region begins.
+    /// First byte of its region.
     pub(crate) first: u64,
     pub(crate) is_structured: bool,
     /// The errno of its device's faults; with one it neither flushes nor uses FUA: a server treats
@@ -35,7 +35,7 @@ pub(crate) struct Kind {
     pub(crate) seed: u64,
 }
 
-/// What clients have seen, together.
+/// What all clients together have seen.
 #[derive(Default)]
 pub(crate) struct Met {
     pub(crate) answers: AtomicU64,

@@ -36,7 +36,7 @@ pub(crate) struct Broken {
     folder: String,
     switch: String,
     pub(crate) image: String,
-    /// What lies below.
+    /// The device below.
     pub(crate) below: String,
 }
 

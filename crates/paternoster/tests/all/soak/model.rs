@@ -29,7 +29,7 @@ impl Model {
         Model(vec![only(0); length])
     }
 
-    /// These bytes are there, acknowledged.
+    /// These bytes were acknowledged and must be there.
     pub(crate) fn must(&mut self, at: usize, bytes: &[u8]) {
         for (values, byte) in self.0[at..].iter_mut().zip(bytes) {
             *values = only(*byte);

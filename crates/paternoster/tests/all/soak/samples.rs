@@ -14,11 +14,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-/// One look at a server.
+/// One measurement of a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) at: Duration,
-    /// Which server.
+    /// Number of the server.
     pub(crate) number: u32,
     /// KiB, resident.
     pub(crate) memory: u64,

@@ -152,7 +152,7 @@ pub(crate) struct Span {
 struct Half {
     errno: u32,
     data: Vec<u8>,
-    /// Which bytes have come.
+    /// Whether each byte has come.
     come: Vec<bool>,
 }
 

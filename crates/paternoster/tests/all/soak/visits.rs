@@ -89,7 +89,7 @@ impl Visits {
         }
     }
 
-    /// All idle clients go.
+    /// Closes all idle clients.
     pub(crate) fn leave(&mut self) {
         self.idle.clear();
     }

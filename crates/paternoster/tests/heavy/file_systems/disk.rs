@@ -36,7 +36,7 @@ pub(crate) enum Way {
     Fuse,
 }
 
-/// Where the image lies.
+/// The place of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On a disk: the server bypasses the page cache, and a flush takes its real time there.

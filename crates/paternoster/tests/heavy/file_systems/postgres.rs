@@ -48,7 +48,7 @@ fn programs() -> Option<PathBuf> {
 struct Bank<'a> {
     programs: &'a Path,
     data: PathBuf,
-    /// Its output.
+    /// The server's output.
     log: PathBuf,
 }
 

@@ -33,13 +33,13 @@ pub(crate) enum Allowance {
 /// One cell of the kernel's tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
-    /// Its name in `results.json`.
+    /// The run's name in `results.json`.
     pub(crate) run: String,
     pub(crate) disk: Disk,
     /// `cfq slice_idle=0`: a scheduler with attributes.
     pub(crate) scheduler: &'static str,
     pub(crate) jobs: String,
-    /// How long ours takes.
+    /// Length of our run in seconds.
     pub(crate) seconds: u32,
     pub(crate) allowance: Allowance,
 }

@@ -80,7 +80,7 @@ impl Disk {
         self.depth <= self.servers
     }
 
-    /// As a device file.
+    /// The disk as a device file.
     pub(crate) fn description(&self) -> Description {
         let still_us = if self.stands_still() { self.emulation_us } else { 0 };
         let text = format!(

@@ -32,7 +32,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `least` to `most`.
+    /// A number from `least` to `most`.
     fn number(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
@@ -127,7 +127,7 @@ impl Case {
     }
 }
 
-/// What depends on the clock.
+/// Options whose effect depends on the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timed {
     Think,

@@ -46,7 +46,7 @@ const JUDGED_LEAST: usize = 80;
 /// Percent by which counts may differ.
 const PERCENT: u64 = 5;
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Alike,
