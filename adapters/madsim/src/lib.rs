@@ -25,7 +25,7 @@ use paternoster_disk::Nanos;
 
 pub use sim_disk::Clock;
 
-/// The time of the runtime; `None` outside of it.
+/// The runtime's time; `None` outside of a runtime.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SimTime;
 

@@ -2,9 +2,9 @@
 //! Entitlement: what each client of a device should have had, and how far its result is from it.
 //!
 //! A client's *cost* is its rate divided by the rate that its own kind of request reaches when the
-//! device is full of them: the part of the device that it used, whatever its requests. What it
-//! could use alone, at its own depth and pace, is its *demand*. What all of them used together is
-//! then divided again: by weight, no client more than its demand, group by group.
+//! device is full of them: the part of the device that it used, whatever its requests. Its *demand*
+//! is what it could use alone, at its own depth and pace. What all of them used together is then
+//! divided again: by weight, no client more than its demand, group by group.
 //!
 //! ```text
 //! an SSD that does 400 k reads of 4 KiB or 40 k of 64 KiB; weights 1 and 1
@@ -27,12 +27,12 @@
 /// The weight of what has none, as of a new cgroup.
 pub const WEIGHT: f64 = 100.0;
 
-/// What a client did, and what it could do.
+/// A client's use of the device, and its demand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
     /// What it got, in I/Os a second.
     pub rate: f64,
-    /// What it gets alone, at its own depth and pace.
+    /// What the client gets alone, at its own depth and pace.
     pub alone: f64,
     /// What its kind of request reaches when the device is full of them.
     pub saturated: f64,
@@ -61,7 +61,7 @@ fn ratio(a: f64, b: f64) -> f64 {
 pub enum Party {
     /// A client with this place, of this weight.
     Client(usize, f64),
-    /// A group of this weight, and those in it.
+    /// A group of this weight, and its members.
     Group(Vec<Party>, f64),
 }
 
@@ -150,7 +150,7 @@ impl Part {
     }
 }
 
-/// By client: what it got and what it is entitled to.
+/// For each client, what it got and what it is entitled to.
 #[must_use]
 pub fn parts(parties: &[Party], uses: &[Use]) -> Vec<Part> {
     let part = |(&entitled, own): (&f64, &Use)| Part { got: own.cost(), entitled };

@@ -74,7 +74,7 @@ pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
     ALL.iter().chain(OWN.get().into_iter().flatten())
 }
 
-/// All of those, and `none`, which is no elevator.
+/// All elevators, and `none`, which is no elevator.
 pub fn choices() -> impl Iterator<Item = &'static Entry> + Clone {
     choices_of_ours().chain(OWN.get().into_iter().flatten())
 }

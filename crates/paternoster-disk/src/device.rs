@@ -23,7 +23,7 @@ impl Device {
     /// A built-in device, such as `ssd-870evo`; [`Device::names`] lists them all.
     ///
     /// # Errors
-    /// [`DeviceError`] with the names that exist, if this is none of them.
+    /// [`DeviceError`] with the names that exist, if `name` is not one of them.
     pub fn named(name: &str) -> Result<Device, DeviceError> {
         match catalog::by_name(name) {
             Some(description) => Device::of(description),

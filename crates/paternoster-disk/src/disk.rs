@@ -186,8 +186,8 @@ impl Disk {
         store.cut(flying, seed)
     }
 
-    /// Adds a fault from now on; see the crate's documentation for the language. Times in it are
-    /// those of the disk, from its zero.
+    /// Adds a fault from now on; see the crate's documentation for the language. Its times are the
+    /// disk's, which begin at zero.
     ///
     /// # Errors
     /// [`EpisodeError`] says what would be valid.

@@ -78,9 +78,9 @@ impl Kind {
     }
 }
 
-/// The type of a column with these cells: text if its name is one of [`TEXTS`]
-/// (a digest may have no letter, and a job any name), else the first number as which all cells are
-/// written out as they stand here. So no digit is lost, and `007` and `1e5` are text.
+/// The type of a column with these cells: text if its name is one of [`TEXTS`] (a digest may have
+/// no letter, and a job any name), else the first type of number that prints all cells exactly as
+/// they are here. So no digit is lost, and `007` and `1e5` are text.
 #[cfg(any(test, feature = "parquet"))]
 fn kind_of(name: &str, cells: &[&str]) -> Kind {
     let is_text = TEXTS.contains(&name);

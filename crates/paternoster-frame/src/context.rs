@@ -31,12 +31,12 @@ pub struct Context {
     files: Arc<BTreeMap<String, String>>,
     threads: Option<usize>,
     stop: Arc<AtomicBool>,
-    /// That of the context that it is part of.
+    /// The stop of the context around it.
     whole: Option<Arc<AtomicBool>>,
 }
 
 impl Context {
-    /// A file of one of these names has this text.
+    /// Adds files: their names and texts.
     #[must_use]
     pub fn with_files(self, files: BTreeMap<String, String>) -> Context {
         Context { files: Arc::new(files), ..self }

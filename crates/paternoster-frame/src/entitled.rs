@@ -283,7 +283,7 @@ pub fn unpace(job: &mut Job) {
     (job.pacing.rate, job.pacing.rate_iops) = ([None; 3], [None; 3]);
 }
 
-/// What distinguishes jobs that run alone: equal ones are run once.
+/// What distinguishes jobs that are run alone: equal jobs are run once.
 pub fn key(job: &Job) -> String {
     let nameless = Job { name: String::new(), section: Section::default(), ..job.clone() };
     format!("{nameless:?}")

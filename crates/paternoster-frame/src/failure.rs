@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! Request   what was asked for is wrong        2
-//! Job       it was done, and failed            1
-//! Status    the reason was said already        what it says
+//! Job it was done, and failed 1
+//! Status    the reason was printed already     what it says
 //! ```
 //!
-//! Every command returns one, and prints with [`print`]; what is told in which format is in
-//! `format.rs`.
+//! Every command returns one, and prints with [`print`]; which results are printed in which format
+//! is in `format.rs`.
 
 use std::io::{ErrorKind, Write};
 
@@ -25,7 +25,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The same, which says of what it is. (Of runs and steps, which the laboratory has.)
+    /// The same failure with context: what failed. (For the laboratory's runs and steps.)
     pub fn of(self, what: &str) -> Failure {
         match self {
             Failure::Request(message) => Failure::Request(format!("{what}: {message}")),
@@ -42,7 +42,7 @@ impl Failure {
         ))
     }
 
-    /// The exit status, and what is still to be said.
+    /// The exit status, and the message that is still to be printed.
     pub fn said(self) -> (u8, Option<String>) {
         match self {
             Failure::Status(status) => (status, None),
@@ -75,8 +75,8 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// Does a failure keep its status when it is said of what it is, and is what was said already
-    /// not said again?
+    /// Does a failure keep its status when context is added to its message, and is a message that
+    /// was printed already not printed again?
     #[test]
     fn failures_are_said_once() {
         let said = |failure: Failure| failure.of("run a").said();

@@ -13,12 +13,12 @@
 //! # Invariants
 //! I1  What a panic leaves half done is dropped. What outlives the work is sound all the same: the
 //!     work reads its caller's values and changes none, except flags and channels; thread-locals
-//!     are set by [`within`]; what a process has for all (elevators that are lent, names) changes
-//!     in single steps, under locks whose poison is ignored. What a scheduler of a program's own
-//!     shares between its objects is that program's to keep whole.
-//! I2  Such a panic is told once, by what asked for the work: the process's hook of panics, which
-//!     may be that of a program around this one, hears of all others, and of these where
-//!     `RUST_BACKTRACE` asks for more than words. A hook that is set later hears of all.
+//!     are set by [`within`]; state of the whole process (lent elevators, names) changes in single
+//!     steps, under locks whose poison is ignored. What a scheduler of a program's own shares
+//!     between its objects is that program's to keep whole.
+//! I2  Such a panic is reported once, by the caller of the work. The process's panic hook, which
+//!     may belong to a program around this one, gets all other panics, and these if
+//!     `RUST_BACKTRACE` asks for a backtrace. A hook that is set later hears of all.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ pub fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// What hears of this thread's panics, for the other threads of its work.
+/// The record of this thread's panics, for the other threads of its work.
 pub fn heard() -> Heard {
     HEARD.with_borrow(Clone::clone)
 }

@@ -39,13 +39,15 @@ pub fn heard() -> bool {
     HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed)) || context::is_stopped()
 }
 
-/// What results say that an interrupted command told, wherever they go; exit statuses get lost.
+/// The note that the results of an interrupted command contain, wherever they go, since exit
+/// statuses get lost.
 pub fn note() -> Option<String> {
     let text = "Interrupted: this is what was there when Ctrl-C came, and not what was asked for.";
     heard().then(|| text.to_owned())
 }
 
-/// The end of a command whose results were told: `Ok`, or what was left undone after a SIGINT.
+/// The result of a command that has printed its results: `Ok`, or what was left undone after a
+/// SIGINT.
 pub fn end(undone: impl FnOnce() -> String) -> Result<(), Failure> {
     if !heard() {
         return Ok(());

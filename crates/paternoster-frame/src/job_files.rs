@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Job files: those that are built in, and how one that a person names is read.
+//! Job files: the built-in ones, and how one that a user names is read.
 //!
 //! ```text
 //! jobs/a.fio ─▶ a file of the call (context.rs), or of the disk ─▶ io_tester's? in fio's words
@@ -106,7 +106,7 @@ pub fn include(including: &str, named: &str) -> Result<(String, String), String>
     Ok((path.display().to_string(), text))
 }
 
-/// What is wrong with job files, a line each.
+/// The mistakes in job files, a line each.
 pub fn refused(problems: &[Problem]) -> Failure {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Failure::Request(lines.join("\npaternoster: "))

@@ -128,7 +128,7 @@ impl Steps {
         }
     }
 
-    /// One more is done, and it was this one.
+    /// Counts one more, and shows that it was this one.
     pub fn done(&self, name: &str) {
         if let Some(bar) = &self.0 {
             bar.set_message(name.to_owned());

@@ -24,7 +24,7 @@ pub struct RealFile {
     readonly: bool,
     /// I/Os are multiples of this many bytes.
     block: u32,
-    /// What it runs on, and what to know about it.
+    /// What the job runs on, and notes about it.
     notes: Vec<String>,
     /// Keeps others off it while jobs write to it.
     _claim: Arc<Claims>,

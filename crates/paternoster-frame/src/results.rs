@@ -26,7 +26,7 @@ use crate::table::{terminal_width, wrapped};
 /// The version of the keys: raised when one is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// What was found, before it is known how it is told.
+/// The results of a command, before a format is chosen.
 #[derive(Debug, Default)]
 pub struct Results {
     /// What ran on what.

@@ -18,7 +18,8 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::say::line(format_args!($($words)*)) };
 }
 
-/// Writes `words`, and ends the line. All of it is one write, so that lines of threads do not mix.
+/// Writes `words`, and ends the line. The text is one write, so that lines of several threads do
+/// not mix.
 pub fn line(words: Arguments<'_>) {
     // There is nowhere else to report it.
     let _unheard = std::io::stderr().lock().write_all(format!("{words}\n").as_bytes());

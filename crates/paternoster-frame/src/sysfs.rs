@@ -3,8 +3,8 @@
 //!
 //! `--grep` shows everything that can be set here, under sysfs's names. `--grep=2.6.34` shows what
 //! `grep -r . .` printed in `/sys/block/*/queue` of that kernel, in its order: our own attributes
-//! (`hz`, `ncq`, `rules`, …) are left out, and those that nothing here depends on have the value
-//! which that kernel gives a disk.
+//! (`hz`, `ncq`, `rules`, …) are left out, and attributes that have no effect here show the value
+//! that this kernel gives a disk.
 //!
 //! ```text
 //! ours           ─┐
@@ -49,7 +49,7 @@ enum Origin {
     Ours,
     /// All schedulers, the current one in brackets.
     Schedulers,
-    /// What the kernel says of a disk with sectors of 512 bytes and no discard.
+    /// What the kernel shows for a disk with sectors of 512 bytes and no discard.
     Constant(&'static str),
 }
 

@@ -102,7 +102,7 @@ impl Target {
         }
     }
 
-    /// The file or block device that it is, if it is one.
+    /// The file or block device, if the target is one.
     pub const fn as_real(&self) -> Option<&RealFile> {
         match &self.kind {
             Found::Real(file) => Some(file),

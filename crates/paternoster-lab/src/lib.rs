@@ -30,7 +30,7 @@ pub use crate::torture::{TortureOptions, judgement, torture};
 #[cfg(feature = "serve")]
 pub use crate::versus_kernel::{VersusOptions, versus_kernel};
 
-/// The names of the published experiments, in the order in which they are told.
+/// The names of the published experiments, in the order in which they are printed.
 #[must_use]
 pub fn experiments() -> Vec<&'static str> {
     experiments::all().into_iter().map(|one| one.name).collect()

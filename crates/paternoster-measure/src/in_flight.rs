@@ -36,9 +36,9 @@
 //!   could tell them apart.
 //!
 //! An event costs the logarithm of what is in flight, and a step for each *different* range at its
-//! sectors that waits for it: of I/Os that wait for the same range only the oldest is looked at,
-//! since it leaves nothing of it to the others. So [`Places`] has what is not issued and what is
-//! apart, and a trace that never tells an end costs no more at a hot place than elsewhere.
+//! sectors that waits for it: of several I/Os that wait for the same range only the oldest is
+//! looked at, since it leaves nothing to the others. So [`Places`] has what is not issued and what
+//! is apart, and a trace that never tells an end costs no more at a hot place than elsewhere.
 //!
 //! # Invariants
 //! I1  An I/O is in flight from `insert` until all its sectors have ended, or it is dropped.
@@ -173,7 +173,7 @@ impl<T> InFlight<T> {
         self.lost
     }
 
-    /// Takes in an I/O. Returns its number, and what was dropped for it.
+    /// Takes in an I/O. Returns the I/O's number, and what was dropped to make room for it.
     pub fn insert(&mut self, extent: Extent, value: T) -> (IoId, Option<T>) {
         let mut dropped = None;
         if self.ios.len() >= self.limit.max(1) {
@@ -204,9 +204,9 @@ impl<T> InFlight<T> {
         self.gaps = 0;
     }
 
-    /// Has `change` act on the I/O that an event is about which concerns a whole one, as that it
-    /// got a request: one of these sectors, or else one that has the first of them. Of several it
-    /// is the oldest whose stage `may` be meant, or else the oldest.
+    /// Lets `change` act on the I/O of an event that concerns a whole I/O (such as that it got a
+    /// request): the I/O with exactly these sectors, or else one that contains the first of them.
+    /// Of several it is the oldest whose stage `may` be meant, or else the oldest.
     ///
     /// The stage is the caller's, and 0 at first. It should have few values: of all I/Os at a place
     /// in one stage only the oldest is looked at.
@@ -238,7 +238,7 @@ impl<T> InFlight<T> {
         Some(result)
     }
 
-    /// All that have one of these sectors, by place, with all sectors of each.
+    /// All I/Os that have one of these sectors, by place, with all their sectors.
     pub fn at(&self, extent: Extent) -> impl Iterator<Item = (Extent, &T)> {
         let touching = self.places.all_touching(ALL, extent);
         touching.filter_map(|id| self.ios.get(&id)).map(|io| (io.extent, &io.value))
@@ -295,7 +295,7 @@ impl<T> InFlight<T> {
         for table in by.tables() {
             self.places.touching(*table, extent, |_, id| touched.push(id));
         }
-        // One that has several ranges is there several times.
+        // An I/O with several ranges is listed several times.
         touched.sort_unstable();
         touched.dedup();
         for id in touched.drain(..) {

@@ -154,7 +154,7 @@ fn gaps_are_bounded() {
         let gaps = 2 * GAPS_MAX * count;
         assert_eq!(all.gaps, gaps.min(IN_FLIGHT_MAX));
     }
-    // The last one has no gap; at its front there is none to be made.
+    // The last one has no gap; a gap cannot be made at its front.
     let last = ios as u64 * long;
     for (piece, left) in [((2, 2), long), ((0, 2), long - 2)] {
         all.complete(of(last + piece.0, piece.1), |_| ());

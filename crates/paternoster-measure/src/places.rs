@@ -96,14 +96,14 @@ impl<const TABLES: usize> Places<TABLES> {
         }
     }
 
-    /// All whose range has one of these sectors, by place.
+    /// All I/Os whose range has one of these sectors, by place.
     pub(crate) fn all_touching(&self, table: u8, place: Extent) -> impl Iterator<Item = u64> {
         let sector = place.sector;
         let near = self.near(table, place).flat_map(move |near| self.entries.range(near));
         near.filter(move |entry| entry.5 > sector).map(|entry| entry.7)
     }
 
-    /// Where entries lie that can have one of these sectors.
+    /// The part of the table whose entries can have one of these sectors.
     fn near(&self, table: u8, place: Extent) -> impl Iterator<Item = Range<Key>> {
         let Extent { device, write, sector, end } = place;
         let sizes = (0..).zip(&self.sizes[usize::from(table)]).skip(1);

@@ -2,7 +2,7 @@
 //! Contexts: what CFQ or BFQ keeps of each process, and which queues it has.
 //!
 //! A process has two slots, for the queue of its async requests and that of its sync ones; a queue
-//! that is to be merged names the one that its processes are to move to:
+//! that is to be merged names the queue that its processes are to move to:
 //!
 //! ```text
 //! slots [async, sync] ──▶ 4     held: 4, and 7 and 9, to which the process is to move
@@ -75,8 +75,8 @@ impl<C: Slots> Contexts<C> {
         self.of.iter_mut()
     }
 
-    /// Each queue once for each process that has it, or is to move to it; `next` says to which one
-    /// those of a queue are to move.
+    /// Yields each queue once for each process that has it or is to move to it; `next` gives the
+    /// queue to which the processes of another are to move.
     pub(crate) fn held<'a>(
         &'a self,
         next: impl Fn(u32) -> Option<u32> + Copy + 'a,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bound: the plainest NBD server of one file, to set ours beside.
+//! Bound: the plainest NBD server of one file, to compare ours with.
 //!
 //! ```text
 //! client ──requests──▶ its thread: recv, pread or pwrite ──answers──▶ client
@@ -67,7 +67,7 @@ struct Input {
 }
 
 impl Input {
-    /// Whether this many bytes are there.
+    /// Whether this many bytes have been received.
     fn has(&self, length: usize) -> bool {
         self.end - self.begin >= length
     }

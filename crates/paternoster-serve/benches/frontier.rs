@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frontier: how much worse is it for one small reader beside a flood, and what does that cost?
+//! The frontier: how much longer does a small reader wait while another client floods the device,
+//! and what does a shorter wait cost?
 //!
-//! A client that reads 4 KiB at a time, one request after the other, stands beside one that keeps
-//! 64 outstanding, over NBD at unix sockets, before a model of a device in real time. For each
+//! One client reads 4 KiB at a time, one request after the other, while another keeps 64
+//! outstanding, over NBD at unix sockets, before a model of a device in real time. For each
 //! scheduler, with attributes that one would set for this, two numbers:
 //!
 //! ```text
@@ -10,7 +11,7 @@
 //! requests a second of both / those of the flood alone under noop   (1: nothing is given away)
 //! ```
 //!
-//! Of those that no other beats in both, the frontier is made. `benches/frontier` runs this and
+//! The frontier consists of those that no other beats in both. `benches/frontier` runs this and
 //! writes `docs/serve/frontier.md` and a picture for each device.
 
 #[path = "../tests/common/mod.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile: what a client of weight 1 gets beside attacks, compared with well-behaved clients.
+//! Hostile: what a client of weight 1 gets during attacks, compared with well-behaved clients.
 //!
 //! ```text
 //! victim, 4 KiB reads one by one ──▶ server ◀── N connections that read one by one: its due
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How long attackers have before the victim is measured.
 const RAMP: Duration = Duration::from_millis(300);
 
-/// What one thread of an attack does, with so many connections, until it is told to stop.
+/// The work of one thread of an attack, with this many connections, until it is told to stop.
 type Run = fn(&Side, usize) -> io::Result<()>;
 
 struct Attack {
@@ -49,7 +49,7 @@ const fn attack(name: &'static str, threads: usize, connections: usize, run: Run
     Attack { name, threads, connections, run }
 }
 
-/// The attacks of a review, and others behind them.
+/// The attacks of a review, then others.
 const ATTACKS: [Attack; 16] = [
     attack("400 begin a write of 32 MiB", 4, 100, begun_writes),
     attack("16 write single bytes of 90 blocks", 16, 1, single_bytes),
@@ -234,8 +234,8 @@ fn lists(side: &Side, _: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The chunks of its replies come interleaved: it discards what it receives, and asks for as much
-/// again.
+/// The chunks of its replies come interleaved, so it discards what it receives, and asks for as
+/// much again.
 fn large_reads(side: &Side, _: usize) -> io::Result<()> {
     let mut client = side.connect()?;
     let asks = |stream: &mut UnixStream, number: u64| {
@@ -262,8 +262,8 @@ fn durable_writes(side: &Side, _: usize) -> io::Result<()> {
     })
 }
 
-/// With `PINNED` set, threads beside the victim have a processor of their own, the second: what the
-/// victim loses is then what the server lets others take, and not the machine's.
+/// With `PINNED` set, the threads other than the victim's run on the second processor: what the
+/// victim loses then is due to the server, not to the machine.
 fn keep_apart() {
     if std::env::var_os("PINNED").is_some_and(|text| !text.is_empty()) {
         let mut second = rustix::thread::CpuSet::new();
@@ -297,7 +297,7 @@ struct Had {
     p99: f64,
 }
 
-/// Reads of 4 KiB for so long, beside these.
+/// Reads 4 KiB at a time for this long, while these connections are open.
 fn measure(socket: &Path, time: Duration, beside: &[(usize, usize, Run)]) -> io::Result<Had> {
     let side = Side { socket: socket.to_owned(), over: Arc::default() };
     let mut threads = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passthrough: the plainest server of one file over FUSE, to set ours beside.
+//! Passthrough: the plainest server of one file over FUSE, to compare ours with.
 //!
 //! ```text
 //! kernel ──request──▶ the one thread: pread or pwrite ──reply──▶ kernel

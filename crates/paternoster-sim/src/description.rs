@@ -153,8 +153,8 @@ impl Description {
         }
     }
 
-    /// A fresh device of this kind behind an injector with the faults of its file and `more`, to
-    /// which further rules can be added.
+    /// A fresh device of this kind with an injector in front of it, which has the faults of its
+    /// file and `more`, to which further rules can be added.
     #[must_use]
     pub fn faulty(&self, more: &[Rule], seed: u64) -> Faulty {
         let rules = [self.faults.as_slice(), more].concat();

@@ -49,7 +49,7 @@ pub struct Done {
 ///     let group = queue.add_group(Nanos::ZERO, GroupSpec::new().weight(weight)).unwrap();
 ///     queue.attach(Nanos::ZERO, ClientSpec::new().group(group)).unwrap()
 /// });
-/// // Reads of 128 KiB behind each other, each reader's in its own half of the first 2 GiB.
+/// // Sequential reads of 128 KiB, each reader in its own half of the first 2 GiB.
 /// let read = |reader: usize, number: u64| {
 ///     let sector = reader as u64 * 2_097_152 + number * 256;
 ///     Bio::new(clients[reader], Op::Read, sector, 256).cookie(reader as u64)

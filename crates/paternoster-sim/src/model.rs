@@ -79,7 +79,7 @@ impl Model for Box<dyn Model> {
     }
 }
 
-/// A model behind a virtual clock that starts at zero.
+/// A model with a virtual clock that starts at zero.
 #[derive(Debug)]
 pub struct Simulated<M: Model> {
     model: M,

@@ -11,8 +11,8 @@
 //! bose = { value = "1 ms", source = "assumed" }      .finish()?   `linear.bose` is not known here
 //! ```
 //!
-//! A number without a source is refused: a reproduced figure is only as good as the numbers behind
-//! it. Say "assumed" or "fitted" where that is the truth.
+//! A number without a source is refused: a reproduced figure is only as good as the numbers that it
+//! comes from. Write "assumed" or "fitted" where that is the truth.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -2,8 +2,8 @@
 //! Excuses: behaviour of the kernel's schedulers that breaks a law, with the rule that explains it.
 //!
 //! An excuse names a scheduler, a law and the rule; a case that it fits is counted for it and is
-//! not a fault. Where there is neither a rule nor a recorded run of a kernel there is no excuse,
-//! and `paternoster` has none.
+//! not a fault. Without a rule or a recorded run of a kernel there is no excuse, and `paternoster`
+//! has none.
 
 use crate::laws::Fault;
 use crate::load::{Class, Client, Engine, Load};

@@ -200,7 +200,7 @@ fn busy(load: &Load, scheduler: &str, given: &Given, noop: &Given) -> Option<Fau
     (part > noop + IDLE_MORE).then_some(Fault::Idle { part, noop })
 }
 
-/// By client: the part of what it is entitled to that it did not get. Only for loads where each
+/// For each client, the part of its entitlement that it did not get. Only for loads where each
 /// client's due is known: best effort, always there, direct, without merging or fsync, and without
 /// writes that a disk's cache takes until it is full.
 pub fn shares(bench: &mut Bench, load: &Load, given: &Given) -> Vec<(usize, f64)> {

@@ -83,7 +83,7 @@ pub enum Class {
 pub struct Client {
     /// The client's kind of I/O.
     pub kind: Kind,
-    /// The path of its cgroup, or none: it is in the root.
+    /// The path of its cgroup; `None` for the root.
     pub group: Option<String>,
     /// The weight of its cgroup.
     pub weight: u32,

@@ -103,7 +103,7 @@ pub const PROBLEMS_SHOWN: usize = 20;
 /// The longest piece of offending text that is quoted, in bytes.
 const QUOTE_MAX: usize = 80;
 
-/// What was refused: all counted, the first ones kept.
+/// The refused records: all are counted, the first ones kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems {
     count: u64,

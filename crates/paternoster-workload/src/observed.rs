@@ -3,7 +3,7 @@
 //!
 //! A queue is compiled again for each type of observer, and the loops, processes and the page cache
 //! around it too: seventeen copies in the program. In a run the meter, which every run has, is part
-//! of the type; other observers are behind a pointer:
+//! of the type; other observers are called through a pointer:
 //!
 //! ```text
 //! RequestQueue<(Meter, AnyObserver)>

@@ -307,7 +307,7 @@ fn totals(outcome: &Outcome, section: &SectionShares) -> [f64; 2] {
     [per_second(bytes), per_second(ios)]
 }
 
-/// The frames of every player; `None` if there is none.
+/// The frames of every player; `None` if there is no player.
 fn players_sheet(runs: &[Told], labels: &[String]) -> Option<Sheet> {
     let jobs = &runs.first()?.outcome.report.jobs;
     let heads = [String::new(), String::new()].into_iter().chain(labels.iter().cloned());

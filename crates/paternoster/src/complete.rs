@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Complete: the attributes of a scheduler behind its name, which clap's scripts do not know.
+//! Complete: the attributes after a scheduler's name, which clap's scripts do not know.
 //!
 //! ```text
 //! --scheduler bfq:sl<TAB>          bfq:slice_idle=   bfq:slice_idle_us=
-//! --scheduler bfq:hw_tag=1,sl<TAB>           … the same behind a comma
+//! --scheduler bfq:hw_tag=1,sl<TAB>           … the same after a comma
 //! ```
 //!
 //! Each shell gets a function that prints the attributes of a scheduler, and a hook before clap's
-//! own. bash parts words at `:` and `=`, and replaces what stands behind the last of them; clap's
-//! function is told of `--device=ssd` as of `--device ssd`.
+//! own. bash splits words at `:` and `=`, and replaces what follows the last of them; clap's
+//! function gets `--device=ssd` as `--device ssd`.
 
 use std::fmt::Write as _;
 
@@ -115,7 +115,7 @@ pub(crate) fn with_attributes(shell: Shell, script: String, program: &Command) -
     }
 }
 
-/// Each scheduler with what can be set of it.
+/// Each scheduler with the attributes that can be set.
 fn attributes() -> Vec<(&'static str, Vec<String>)> {
     let of = |name| {
         let mut names = Vec::new();

@@ -31,7 +31,7 @@ fn told(name: &str, value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Does the sentence say each figure in its unit, and nothing where there is none?
+    /// Does the sentence give each figure in its unit, and leave out what there is not?
     #[test]
     fn figures_are_told_in_their_units() {
         let figures = [

@@ -73,7 +73,7 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     failed(outcomes).map_or(Ok(()), |message| Err(Failure::Job(message)))
 }
 
-/// What is said of a job that failed, if one did.
+/// The message about a job that failed, if one did.
 fn failed<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<String> {
     let jobs = outcomes.into_iter().flat_map(|outcome| &outcome.report.jobs);
     let job = { jobs }.find(|job| job.error != 0)?;

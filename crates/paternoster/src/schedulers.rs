@@ -99,7 +99,7 @@ fn json_of(queue: &RequestQueue) -> Value {
     json!({ "name": name, "summary": summary, "attributes": attributes })
 }
 
-/// What one is, and the heads of its attributes.
+/// What a scheduler is, and the heads of its attributes' table.
 const HEADS: [&str; 5] = ["attribute", "value", "unit", "takes", "meaning"];
 
 fn heading(name: &str, queue: &RequestQueue) -> String {

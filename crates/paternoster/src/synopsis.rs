@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
 
-/// The page with its synopsis written anew; one that has none stays as it is.
+/// The page with a new synopsis; a page without one stays as it is.
 pub(crate) fn rewritten(page: &str, command: &Command) -> String {
     const HEAD: &str = "\n.SH SYNOPSIS\n";
     let Some((before, rest)) = page.split_once(HEAD) else { return page.to_owned() };

@@ -44,7 +44,7 @@ pub enum Kind {
     /// The class shares by weight.
     #[default]
     Normal,
-    /// It always goes before its siblings: they get what it leaves.
+    /// The class always goes before its siblings, which get what it leaves.
     Urgent,
     /// It shares by a sixteenth of its weight: never starved, hardly noticed.
     Background,

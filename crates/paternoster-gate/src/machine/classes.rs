@@ -114,7 +114,7 @@ impl Classes {
         Ok(ClassId(key))
     }
 
-    /// The group of a class, which becomes one if it was none.
+    /// The group of a class; it is made if the class has none.
     fn group_of(
         &mut self,
         queue: &mut RequestQueue,

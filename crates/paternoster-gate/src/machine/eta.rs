@@ -18,7 +18,7 @@
 //! count              1  2  2  1  0  0      2   2         1.0 (the mean): four
 //! ```
 //!
-//! Where nothing of the class waits and all permits are out, the wait is expected to be what it
+//! If nothing of the class waits and all permits are given out, the expected wait is what it
 //! recently was in that case; the first time, until the next permit is given back. Means are
 //! exponential, over about the last 16 values; those of paces over the last 64.
 

@@ -234,7 +234,7 @@ fn class(number: u64) -> ClassId {
     ClassId(Key::from_bits(number))
 }
 
-/// Makes the call of a line; `None` if it has none.
+/// Repeats the call of a line; `None` if the line has no call.
 fn again(core: &mut Core, line: &str) -> Option<()> {
     let (call, _) = line.rsplit_once(" = ")?;
     let (what, rest) = call.split_once(' ')?;

@@ -139,7 +139,7 @@ impl Class {
         closed.unwrap_or(Err(ClassError::NoClass))
     }
 
-    /// What it has received so far; `None` if it was closed.
+    /// What the class has received so far; `None` if it was closed.
     #[must_use]
     pub fn counts(&self) -> Option<Counts> {
         self.gate.shared.lock()?.core.counts(self.id)

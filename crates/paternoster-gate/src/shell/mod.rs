@@ -88,7 +88,8 @@ struct State {
     listens: Vec<Option<Key>>,
     /// Threads that are blocked, the longest first.
     blocked: VecDeque<Key>,
-    /// Until when the waiter that watches the time sleeps; `None`: until woken, or there is none.
+    /// Until when the waiter that watches the time sleeps; `None`: until it is woken, or no waiter
+    /// does.
     rings_at: Option<Nanos>,
     helper: Option<Thread>,
     may_help: bool,

@@ -35,7 +35,7 @@ mod real {
         }
     }
 
-    /// A thread that calls `work` until that returns that it is over; `None` if none can be
+    /// A thread that calls `work` until that returns that it is done; `None` if no thread can be
     /// started.
     pub(crate) fn spawn(mut work: impl FnMut() -> bool + Send + 'static) -> Option<Thread> {
         let builder = thread::Builder::new().name("paternoster-gate".into());

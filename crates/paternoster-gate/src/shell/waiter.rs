@@ -53,7 +53,7 @@ impl Call {
 }
 
 impl Waiter {
-    /// It has its permit, or will not get it.
+    /// Tells the waiter the outcome: a permit, or none.
     pub(super) fn tell(&mut self, ticket: Ticket, is_granted: bool) -> Option<Call> {
         match self {
             Waiter::Nobody => None,

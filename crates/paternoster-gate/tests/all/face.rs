@@ -156,8 +156,8 @@ fn a_holder_that_waits_is_reported() {
     assert_eq!(gate.report(), None);
 }
 
-/// Is an I/O that cannot be done in time refused at once, with the time when it would be done; and
-/// is one that was expected to be in time, and is not, reported at its deadline?
+/// Is an I/O that cannot be done in time refused at once, with the time at which it would be done;
+/// and is one that should have been in time, and was not, reported at its deadline?
 #[test]
 fn deadlines() {
     let mut gate = one_at_a_time();

@@ -180,7 +180,7 @@ impl World {
             }
             Step::Rates { class, cap, floor } => {
                 let Some(id) = self.classes.get(class).copied() else { return };
-                // Of four: none, one of requests, one of bytes, one of both.
+                // One of four limits: none, one of requests, one of bytes, one of both.
                 let rate = |number: u64| Rate {
                     bytes: if number & 1 == 1 { number * 1000 } else { 0 },
                     requests: if number & 2 == 2 { number / 8 } else { 0 },

@@ -90,7 +90,7 @@ fn rate() -> impl Strategy<Value = Rate> {
     ]
 }
 
-/// A cap or none, a weight, how many ask, below which other class (0: none), how many bytes.
+/// A class: its cap or none, weight, number of askers, parent class (0: none), bytes of each ask.
 fn capped() -> impl Strategy<Value = (Option<Rate>, u32, usize, usize, u64)> {
     (prop::option::of(rate()), 20..400_u32, 1..12_usize, 0..3_usize, 0..1_u64 << 19)
 }

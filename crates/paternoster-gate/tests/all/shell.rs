@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads, tasks, functions: what they get, and what they leave behind. No times are checked.
+//! Threads, tasks and callbacks: do they get their permits, and is nothing kept of them afterwards?
+//! No times are checked.
 
 use std::future::Future;
 use std::pin::pin;
@@ -23,7 +24,7 @@ fn one_at_a_time() -> (Gate, Class) {
 }
 
 /// Do sixteen threads of two classes get all their permits, never more at a time than there are,
-/// and does nothing stay behind?
+/// and is nothing kept afterwards?
 #[test]
 fn threads() {
     let gate = Gate::new(Settings { permits: 3, ..Settings::default() });

@@ -120,9 +120,9 @@ impl Door for Buckets {
 /// I/Os that wait, and their bytes.
 type Line = VecDeque<(usize, u64)>;
 
-/// A semaphore whose places go to the class that has had least for its weight: a door that must be
-/// told how many at a time. By start tags: an I/O costs its bytes, and a class that returns begins
-/// where the others are.
+/// A semaphore whose places go to the class that has had least for its weight: a limit that must be
+/// given a number of I/Os at a time. By start tags: an I/O costs its bytes, and a class that
+/// returns begins where the others are.
 pub(crate) struct Fair {
     most: usize,
     out: usize,

@@ -12,7 +12,7 @@
 //!                       └─ future 3: took 95 ms      29 ms, for two of three
 //! ```
 //!
-//! What is drawn anew is either the later asks, or also the offsets of all I/Os that wait: this one
+//! Drawn again are either the later asks, or these and the offsets of all waiting I/Os: this one
 //! and those before it. Neither a gate that is not told offsets nor the device has seen these, so
 //! such futures are as probable as the real one. The device's own state is kept, although no gate
 //! sees it either: so the result is above what a gate can reach.

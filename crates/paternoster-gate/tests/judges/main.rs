@@ -195,7 +195,7 @@ fn drawn_loads() {
 }
 
 /// How short can the reader's wait be on each device, for each limit of I/Os at a time; and is the
-/// gate, which is told no limit, on that curve?
+/// gate, to which no limit is given, on that curve?
 ///
 /// The curve comes from semaphores of 128, 96, 64 … whose places go to the class that has had least
 /// for its weight. The gate is on it if no smaller limit with the gate's throughput, within a

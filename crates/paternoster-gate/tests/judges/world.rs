@@ -65,7 +65,7 @@ struct World<'a> {
     door: &'a mut dyn Door,
     clients: &'a [Client],
     chance: Chance,
-    /// By number of an I/O: its client, what it is, since when.
+    /// For each I/O's number: its client, its kind, when it began.
     ios: Vec<(usize, Wish, Nanos)>,
     free: Vec<usize>,
     streams: Vec<u64>,
@@ -101,7 +101,7 @@ impl World<'_> {
         }
     }
 
-    /// From now on all that is drawn is other than in the one that forked.
+    /// From now on everything is drawn differently than in the parent process.
     fn begin_future(&mut self, number: u64, anew: Anew) {
         self.chance = Chance((number + 1) * 0x9e37_79b9_7f4a_7c15);
         (0..8).for_each(|_| _ = self.chance.below(2));

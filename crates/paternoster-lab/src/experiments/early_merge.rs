@@ -2,9 +2,8 @@
 //! early-merge-low-latency: seed 004, patch 2. Which queue is raised although none should be?
 //!
 //! A queue's state is saved when it is merged, and resumed when its process leaves again. A queue
-//! merged with its very first request had not been observed; what is saved is what it would have
-//! been given, which is to be raised. Before the patch there was no check whether raising is
-//! wanted:
+//! merged with its very first request had not been observed; the saved state is the one it would
+//! have been given: raised. Before the patch there was no check whether raising is wanted:
 //! ```text
 //! low_latency=0   first request ─ merge ─ saved "raised" ─ ... ─ split ─ weighs 30 times as much
 //! ```

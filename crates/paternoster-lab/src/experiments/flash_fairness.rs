@@ -3,8 +3,8 @@
 //!
 //! Under unpatched CFQ both readers are random, so both are "seeky", share one tree and are served
 //! in turns: the same number of requests each, so bandwidth is proportional to request size. On
-//! flash the patch takes small requests, not distant ones, as the mark of a seeky reader: a reader
-//! of 32 KiB or more then gets time slices, and the 4 KiB reader keeps its share whatever it
+//! flash the patch calls a reader seeky if its requests are small, not if they are distant: a
+//! reader of 32 KiB or more then gets time slices, and the 4 KiB reader keeps its share whatever it
 //! competes with.
 //!
 //! It also shows what decides whether a faithful CFQ shows this at all: the warm-up (without it
@@ -147,7 +147,7 @@ fn paternoster() -> [Run; 2] {
     [warm, run(PATERNOSTER_PLAIN, PLAIN)]
 }
 
-/// As a person types it: the device says that it does not queue commands, and is believed.
+/// As a user types it: the device says that it does not queue commands, and is believed.
 fn plain() -> Run {
     Run::new("plain", Workload::Fio(PLAIN), CARD, "cfq")
 }

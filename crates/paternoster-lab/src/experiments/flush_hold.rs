@@ -13,7 +13,7 @@
 //!
 //! Workload and device were fixed before any result was known: sysbench's `rndwr` with its defaults
 //! (128 files of 16 MiB, 16 KiB buffered, fsync of all files after each 100 requests), on the disk
-//! whose flushes take 28 ms and 9.4 ms for each write, next to nothing when there is none
+//! whose flushes take 28 ms and 9.4 ms for each cached write, and next to nothing if there is none
 //! (`docs/rules/devices.md`). Only the number of threads is varied.
 
 use paternoster_core::Nanos;

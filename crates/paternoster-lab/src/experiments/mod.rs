@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments: what others have published, one file each, as data.
+//! Experiments that others have published, as data, one file each.
 //!
 //! A file says where its figures were published, which runs represent them here, and how each
 //! figure is made and judged. `docs/reproduce.md` explains how to write one.

@@ -94,7 +94,7 @@ fn mixes() -> Vec<Vec<Mix>> {
     vec![
         sequential("", LIGHTEST, "4k"),
         sequential("", LIGHTEST, "128k"),
-        // The mixes with none or all of them exist already.
+        // The mixes with no sequential reader, and with sequential readers alone, exist already.
         heaviest[1..5].to_vec(),
         [80, 60, 40, 20].map(random).to_vec(),
     ]
@@ -132,7 +132,7 @@ fn figures() -> Vec<Figure> {
     parts(mixes().iter().map(|part| part.iter().flat_map(figures).collect()).collect())
 }
 
-/// Where a scheduler reaches this part of what none has.
+/// Where a scheduler reaches this part of `none`'s throughput.
 fn places(results: &Results, scheduler: &str, holds: impl Fn(f64) -> bool) -> Vec<String> {
     let by_none = |mix: &Mix| {
         let rate = |word: &str| results.number(&name(mix, word), "section 0 MB/s");

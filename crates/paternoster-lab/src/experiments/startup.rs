@@ -158,7 +158,7 @@ fn judged() -> Vec<Figure> {
     vec![slowdown.judged(Judge::Between(0.0, SLOWDOWN_MOST)), others.judged(least)]
 }
 
-/// What paternoster did meanwhile: what it tried, what it found, how long it kept a slot.
+/// What `paternoster` did meanwhile: its trials, their results, how long it kept a slot.
 fn learning() -> Vec<Figure> {
     let row = |scene: Scene| {
         let run = name(scene, "paternoster");

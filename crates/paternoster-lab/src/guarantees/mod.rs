@@ -173,7 +173,7 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// What is asked, where, and what counts as kept.
+/// The question of a promise, its device, and what counts as kept.
 fn asked(promise: &Promise) -> String {
     let Promise { question, device, unit, kept, .. } = promise;
     let kept = match *kept {

@@ -49,7 +49,7 @@ impl BlockTrace {
     }
 }
 
-/// What btt's report says of a device, by its own names.
+/// The figures of btt's report on a device, by btt's names.
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]
 fn numbers(device: &DeviceFigures) -> [(&'static str, f64); 20] {
     let average = |interval: Interval| {

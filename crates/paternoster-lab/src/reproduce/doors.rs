@@ -25,7 +25,7 @@ use super::experiment::{Device, Measured};
 
 mod kinds;
 
-/// One run: which clients request what, and through what.
+/// One run: the clients, their requests, and the admission control that these go through.
 #[derive(Debug, Clone)]
 pub(crate) struct Doors {
     /// The experiment it belongs to, for the line that repeats it by hand.

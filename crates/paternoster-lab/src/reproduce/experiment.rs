@@ -2,7 +2,7 @@
 //! Experiment: runs, and the published figures that their results are compared with.
 //!
 //! All of it is data. A run has a name, and its results have names ([`super::measure`]); a figure
-//! says which of them it is made of, what was published, and how it is judged:
+//! says which results it is computed from, what was published, and how it is judged:
 //!
 //! ```text
 //! runs     "noop 8"   "cfq 8"                     each measures "kB/s", "bsr max us", …
@@ -51,7 +51,7 @@ pub(crate) struct Run {
     pub(crate) scheduler: String,
     /// Attributes of the queue, as `--set` takes them.
     pub(crate) set: Vec<String>,
-    /// As `--submit-cost` takes it; the device file's if there is none.
+    /// The submit cost, as `--submit-cost` takes it; the device file's if there is none.
     pub(crate) submit_cost: Option<String>,
     /// How files are placed, as `--placement` takes it.
     pub(crate) placement: &'static str,

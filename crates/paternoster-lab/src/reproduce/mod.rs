@@ -127,7 +127,7 @@ fn last_word(outside: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Those that were named, in that order; all if none was.
+/// The experiments that were named, in that order; all if none was.
 fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     let all = experiments::all();
     if names.is_empty() {

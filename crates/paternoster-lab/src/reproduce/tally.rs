@@ -133,9 +133,9 @@ mod tests {
 
     type Case = (f64, Option<f64>, fn(Figure) -> Figure);
 
-    /// Are figures counted by what they are and where they lie? Of 100 published, 103 is within 5
-    /// %, 112 and 88 within 15, 140 within 50, 200 in none; 0 for 0 is within all, 1 for 0 in none;
-    /// what was not published does not count.
+    /// Are figures counted by what they are and where they lie? For a published 100, is 103 within
+    /// 5 %, are 112 and 88 within 15 %, 140 within 50 %, and is 200 in none? Is 0 for 0 within all
+    /// and 1 for 0 in none, and do figures without a published one not count?
     #[test]
     fn figures_are_counted_by_their_distance() {
         let published = |value: f64, figure: Figure| figure.published(value, "table 1");

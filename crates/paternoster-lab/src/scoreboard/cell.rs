@@ -250,7 +250,7 @@ fn processes(result: &RunResult, tally: &mut Tally, times: Times) -> Vec<Process
     each.collect()
 }
 
-/// What a job's kind does, from its run alone and that of a device full of it.
+/// What a kind of job does, from its run alone and from that of a device full of it.
 pub(super) fn kind(alone: &Process, full: &[Process]) -> Kind {
     let sum = |of: fn(&Process) -> f64| full.iter().map(of).sum::<f64>();
     let (bytes, ios) = (sum(|one| one.rate), sum(|one| one.ios));
@@ -267,12 +267,12 @@ fn law(delay: &Delay, kinds: &[Kind]) -> Option<Law> {
     ((each / alone - 1.0).abs() < SAME).then_some(Law { own, other, factor })
 }
 
-/// What is known of a cell's load: its jobs, when they are there, what they do alone.
+/// What is known of a cell's load: its jobs, when they are present, what they do alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) windows: &'a [Window],
-    /// By process: what its kind does where its file lies.
+    /// For each process, what its kind does at the place of its file.
     pub(super) kinds: &'a [Kind],
     /// Each process's run alone.
     pub(super) solos: &'a [&'a Process],

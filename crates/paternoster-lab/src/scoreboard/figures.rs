@@ -3,7 +3,7 @@
 //! of `reproduce` print. (The scoreboard's own error is of rates: `owed.rs`.)
 //!
 //! A client that asks for less than its share should get what it asks for, and the others the rest
-//! by their weights. How much a client would ask for is not known; it is estimated by what it would
+//! by their weights. How much a client would ask for is not known. The estimate is what it would
 //! have had if none of its requests had waited in the elevator:
 //!
 //! ```text
@@ -35,7 +35,7 @@ pub(crate) struct Got {
     pub(crate) waiting: f64,
     /// Requests in the device, on average.
     pub(crate) in_flight: f64,
-    /// Whether it had all that it wants, because it paces itself.
+    /// Whether the client had all that it wants, because it paces itself.
     pub(crate) content: bool,
 }
 

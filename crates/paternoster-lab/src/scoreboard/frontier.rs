@@ -130,7 +130,7 @@ fn cell(point: Option<Point>, all: &[Option<Point>]) -> String {
     if is_beaten(point, all) { figures } else { format!("**{figures}**") }
 }
 
-/// The points of one elevator, each with all points of its row.
+/// The points of one elevator, each with its variant and all points of its row.
 fn own<'a>(
     place: usize,
     rows: &'a Rows<'a>,

@@ -143,7 +143,7 @@ pub struct ScoreboardOptions {
 enum Own {
     /// W4's frontier of tail against bulk, as tables in Markdown
     Frontier,
-    /// What is kept and what is missed, as tables in Markdown
+    /// Kept and missed cells, as tables in Markdown
     Kept,
     /// Which of the last scheduler's missed cells could be kept, as tables in Markdown
     Reach,

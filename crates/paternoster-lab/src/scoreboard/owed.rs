@@ -163,7 +163,7 @@ pub(super) fn owed(
     (clients, all)
 }
 
-/// What is known of a window, but for the states: by process what it uses alone, and its client.
+/// What is known of a window without the states: what each process uses alone, and its client.
 pub(super) fn states(
     jobs: &[Job],
     processes: &[Process],

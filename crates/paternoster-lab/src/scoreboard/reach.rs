@@ -36,7 +36,7 @@ pub(super) struct States {
     pub(super) parties: Vec<Vec<Party>>,
     /// By process: the part of the device that it uses alone.
     pub(super) demands: Vec<f64>,
-    /// By process: its client, counted from 0; `None` for one that is not there.
+    /// The client of each process, counted from 0; `None` for a process that is not present.
     pub(super) clients: Vec<Option<usize>>,
     /// By client: whether it is owed something throughout.
     pub(super) backlogged: Vec<bool>,
@@ -69,7 +69,7 @@ impl States {
         sums
     }
 
-    /// By client: what it is entitled to when all use `whole`.
+    /// What each client is entitled to when all together use `whole`.
     fn entitled(&self, whole: f64) -> Vec<f64> {
         let demand: f64 = self.demands.iter().sum();
         let part = if demand > 0.0 { whole / demand } else { 0.0 };

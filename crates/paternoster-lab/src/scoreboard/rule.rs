@@ -74,7 +74,7 @@ impl Curve {
     }
 }
 
-/// What is known of one run of a cell.
+/// What was measured in one run of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Found {
     pub(super) throughput: f64,

@@ -22,7 +22,7 @@ const ZERO: f64 = 1e-9;
 pub(super) fn least(cost: &[f64], rows: &[(Vec<f64>, f64)]) -> Option<(f64, Vec<f64>)> {
     let (unknowns, count) = (cost.len(), rows.len());
     let width = unknowns + count + 1;
-    // One further unknown for each row says what it lacks.
+    // One further unknown for each row is the amount that the row lacks.
     let mut table: Vec<Vec<f64>> = rows
         .iter()
         .enumerate()

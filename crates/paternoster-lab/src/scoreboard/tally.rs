@@ -33,7 +33,7 @@ pub(crate) struct Client {
     pub(crate) requests: u64,
     /// Time in which it had a request outstanding, waiting or in the device.
     pub(crate) outstanding: u64,
-    /// The longest time in which it had one and none ended.
+    /// The longest time in which the client had a request outstanding and none ended.
     pub(crate) longest: Nanos,
     /// Since when that has been so now.
     since: Nanos,

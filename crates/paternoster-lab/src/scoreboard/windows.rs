@@ -59,7 +59,7 @@ pub(super) struct Standing {
 pub(super) struct Window {
     pub(super) begin: Nanos,
     pub(super) end: Nanos,
-    /// By job: what its clients are, if they are there.
+    /// What the clients of each job are, if they are present.
     pub(super) jobs: Vec<Option<Standing>>,
 }
 

@@ -43,7 +43,7 @@ pub(super) fn seeds(text: &str) -> Result<(u64, u64), String> {
 struct Line {
     seed: u64,
     process: String,
-    /// What it does, in the words for a load.
+    /// The kind of job, in the words for a load.
     client: String,
     scheduler: String,
     kernel: [f64; 3],

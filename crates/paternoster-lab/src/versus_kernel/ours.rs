@@ -62,7 +62,7 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>,
     let peeks = same.peeks();
     let tags = same.device.facts.depth;
     let mut description = same.device.clone();
-    // Those that wait are not in it; only its own limit must not be reached.
+    // Waiting commands are not in the device; its own limit must merely not be reached.
     description.facts.depth = Behind::depth(tags, peeks);
     description.facts.max_sectors = same.attributes.max_sectors_kb.saturating_mul(2);
     let mapped = map(&choice, &description, same)?;

@@ -61,7 +61,7 @@ impl Recording {
         Ok(Recording { tracing, over, writer, file: file.to_owned() })
     }
 
-    /// Ends it; returns what one should know about it.
+    /// Ends the recording; returns notes about it.
     pub(super) fn finish(mut self) -> Result<Option<String>, Failure> {
         let lost = self.tracing.as_ref().map_or(0, |tracing| {
             tracing.pause();

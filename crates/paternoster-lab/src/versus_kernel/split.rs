@@ -69,7 +69,7 @@ const OURS: [&str; 41] = [
     "fallocate",
     "ioscheduler",
 ];
-/// Options that say how long.
+/// Options of times.
 const TIME: [&str; 4] = ["runtime", "timeout", "time_based", "loops"];
 
 /// The part of a job file that one fio process runs.

@@ -125,7 +125,7 @@ impl Behind {
         }
     }
 
-    /// Commands that it takes: those with tags, and the one that waits for one.
+    /// How many commands it takes: those with tags, and the one that waits for a tag.
     pub(super) fn depth(tags: u32, peeks: bool) -> u32 {
         tags + u32::from(peeks)
     }

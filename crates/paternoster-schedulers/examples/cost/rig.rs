@@ -2,11 +2,11 @@
 //! The rig of the benches: a queue kept full, so that each turn takes one request all the way
 //! through.
 //!
-//! One turn: the oldest command in the device ends, its bios come back, each is submitted anew at
-//! a random place, and the queue is asked until it waits. Counted are bios, which is what a
-//! client sees. A bio comes back from the client that it was submitted for, or, if clients *roam*,
-//! from any of them; where the queue then keeps the device free on purpose, time goes on until it
-//! does no longer.
+//! One turn: the oldest command in the device ends, its bios come back, each is submitted anew at a
+//! random place, and the queue is asked until it waits. It counts bios, which are what a client
+//! sees. A bio comes back from the client that it was submitted for, or, if clients *roam*, from
+//! any of them; where the queue then keeps the device free on purpose, time goes on until it does
+//! no longer.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ impl Load {
     }
 }
 
-/// With weights, sixteen different ones one after the other.
+/// With weights: sixteen different ones in turn.
 fn spec(nth: u32, load: Load) -> ClientSpec {
     if load.weighted { ClientSpec::new().weight(50 + 25 * (nth % 16)) } else { ClientSpec::new() }
 }

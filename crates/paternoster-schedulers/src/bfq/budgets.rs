@@ -78,14 +78,14 @@ impl Budgets {
         probe(None, ProbePoint::MaxBudget { budget: self.largest });
     }
 
-    /// The most that a queue could ask for so far.
+    /// The largest budget that a queue has been able to ask for so far.
     #[inline]
     pub(super) fn last_of(&self, home: &Queue) -> u64 {
         if home.raising.is_raised() { 2 * self.least() } else { home.max_budget }
     }
 
-    /// What a queue asks for in its next turns, after one that ended like this and served so much;
-    /// `None`: as before (BFQ-57 to BFQ-59).
+    /// What a queue asks for in its next turns, after one that ended for this reason and served
+    /// this much; `None`: as before (BFQ-57 to BFQ-59).
     #[inline]
     pub(super) fn next(
         &self,

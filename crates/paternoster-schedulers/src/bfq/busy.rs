@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Busy: a queue begins and ceases to be served, and what is counted of it meanwhile.
+//! Busy: a queue begins and ceases to have work, and what is counted of it meanwhile.
 //!
 //! ```text
 //! at rest ── a request ──▶ busy ── the last leaves ──▶ in flight ── the last ends ──▶ at rest

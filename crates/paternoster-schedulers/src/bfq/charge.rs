@@ -85,8 +85,8 @@ impl Schedule {
         }
     }
 
-    /// A queue comes back after `in_time` or later: it goes on with what was left of its budget if
-    /// it had a hole, and opens a new account otherwise. Returns whether it had a hole (BFQ-51).
+    /// A queue comes back, `in_time` or later. If it had a hole it goes on with the rest of its
+    /// budget; otherwise it opens a new account. Returns whether it had a hole (BFQ-51).
     #[inline]
     pub(super) fn open_account(
         &mut self,
@@ -224,8 +224,8 @@ mod tests {
         }
     }
 
-    /// Does a queue that comes back in time go on with what it had left, and does any other open an
-    /// account with what it usually needs?
+    /// Does a queue that comes back in time go on with the rest of its budget, and does any other
+    /// open an account with the budget that it usually needs?
     #[test]
     fn bfq_51_a_hole_keeps_its_budget() {
         let view = QueueView::alone(DeviceFacts::default(), Limits::default());

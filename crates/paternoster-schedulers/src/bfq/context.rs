@@ -34,7 +34,7 @@ pub(super) struct Context {
     pub(super) slots: [Option<u32>; 2],
     /// Its requests, waiting and in flight.
     pub(super) requests: u32,
-    /// What its queue was like before it was merged.
+    /// The state of its queue before it was merged.
     pub(super) saved: Option<SavedState>,
     /// Another process's queue that this one may be merged with later, when more is known of both.
     pub(super) stable_with: Option<u32>,

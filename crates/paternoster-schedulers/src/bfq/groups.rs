@@ -2,7 +2,8 @@
 //! Groups: what belongs to a group besides its members' order.
 //!
 //! Async requests wait in queues of their group, so that its writes are charged to the group. Its
-//! requests are counted, in it and in all groups above it, so that it is kept to its share of them:
+//! requests are counted, in it and in all groups above it, so that it has no more than its share of
+//! them:
 //!
 //! ```text
 //! root 5 ─┬─ A 3 ─── A1 2      a request of A1 counts in A1, in A and in the root

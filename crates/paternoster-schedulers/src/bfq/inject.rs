@@ -115,7 +115,7 @@ impl Injection {
         self.limits[queue as usize]
     }
 
-    /// The same, to be set: for a new queue, or one that resumes what it was.
+    /// The same, mutable: for a new queue, or one that resumes its saved state.
     pub(super) fn limit_mut(&mut self, queue: u32) -> &mut Limit {
         &mut self.limits[queue as usize]
     }
@@ -277,8 +277,8 @@ impl Injection {
     }
 }
 
-/// The queue that `served` waits for, whatever its limit: `writes`, the async queue of its process,
-/// if that one's write is next; its waker's, or one that it wakes (BFQ-160).
+/// The queue that `served` waits for, injected whatever the limit is: `writes`, the async queue of
+/// its process, if the process waits for that write; its waker; or a queue that it wakes (BFQ-160).
 pub(super) fn related(
     view: &QueueView,
     queues: &Queues,

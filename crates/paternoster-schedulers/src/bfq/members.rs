@@ -120,7 +120,7 @@ impl Bfq {
         if self.schedule.entities[queue as usize].group != group {
             self.forget_stable_merge(view, client);
             if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
-                // Nothing of what it shared there counts in the other group.
+                // What it shared in the old group does not count in the new one.
                 let context = self.contexts.at_mut(client);
                 (context.is_stably_merged, context.saved) = (false, None);
                 return self.leave_queue(view, client, queue);

@@ -57,17 +57,17 @@ pub enum ProbePoint {
     Nobody,
     /// The queue is charged.
     Served { sectors: u64 },
-    /// Whether it was slow; said of turns long enough to be measured.
+    /// Whether it was slow; reported for turns long enough to be measured.
     Slow { slow: bool },
     /// The turn ends.
     Expired { why: Expiry, slow: bool, in_flight: u32, short: bool },
-    /// What the turn had, and what was served of it.
+    /// The turn's budget, and the service that it got.
     Account { budget: u64, service: u64 },
     /// The most the queue could ask for so far, and the least that any queue gets.
     Bounds { most: u64, least: u64 },
     /// What kind of queue it is.
     Nature { sync: bool, seeky: bool },
-    /// What it asks for next, with the sectors of its next request.
+    /// The budget that it asks for next, with the sectors of its next request.
     Asks { head: u32, budget: u64 },
     /// Its next request is another, and what it asks for follows.
     NextChanged { budget: u64 },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue: the requests of one process, and what is known of it.
+//! Queue: the requests of one process, and what is known about them.
 //!
 //! Sync requests wait in a queue of their process, async ones in a queue shared by all of a group,
 //! class and level. How a queue is scheduled (times, weight, budget) is in its entity, which has
@@ -14,9 +14,10 @@
 //! ```
 //!
 //! # Invariants
-//! I1  `refs` is the number of its requests, plus the processes that come to it directly or through
-//!     merges, plus one for its group if it is async, plus `stable_refs`: those that remember it.
-//! I2  `next` is one of its waiting requests; there is one exactly while any waits.
+//! I1  `refs` is the number of its requests, plus that of the processes that lead to it directly or
+//!     through merges, plus one for its group if it is async, plus `stable_refs`, the number of
+//!     places that remember it.
+//! I2  `next` is one of its waiting requests, and is set exactly while any waits.
 //! I3  `in_flight` counts its requests between their dispatch and their end.
 //!
 //! Source: BFQ-30, BFQ-49, BFQ-62, BFQ-94, BFQ-119.
@@ -40,7 +41,7 @@ pub(super) struct Queue {
     pub(super) stable_refs: u32,
     /// Live requests that are settled in it.
     pub(super) allocated: u32,
-    /// The one process that it belongs to; none if it is shared.
+    /// The process that it belongs to; none if it is shared.
     pub(super) owner: Option<ClientId>,
     /// The client it was made for; only observers use it.
     pub(super) made_for: Option<ClientId>,
@@ -49,7 +50,7 @@ pub(super) struct Queue {
     pub(super) lane: Lane,
     pub(super) next: Option<RequestId>,
     pub(super) in_flight: u32,
-    /// What it asks for in one turn, in sectors.
+    /// The budget that it asks for in one turn, in sectors.
     pub(super) max_budget: u64,
 
     /// It is among the queues to be served.
@@ -125,7 +126,7 @@ impl Queue {
         self.stamp.is_some_and(|until| now >= until)
     }
 
-    /// It is served: what it was charged (BFQ-1, BFQ-119).
+    /// While it is served: the service charged so far (BFQ-1, BFQ-119).
     #[inline]
     pub(super) fn count_service(&mut self, charge: u64, now: Nanos) {
         if self.backlog_service == 0 {
@@ -158,7 +159,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// Are its processes those of its references that are neither requests nor remembering it?
+    /// Are its processes counted as the references that are neither requests nor places that
+    /// remember it?
     #[test]
     fn references_that_are_processes() {
         let mut queue = Queue { refs: 4, stable_refs: 1, allocated: 1, ..Queue::default() };

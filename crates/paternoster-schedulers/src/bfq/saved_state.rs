@@ -9,9 +9,9 @@
 //!                                saved here                  resumed here
 //! ```
 //!
-//! A queue merged with its very first request was never observed: what is saved is what it would
-//! have been given, which is to be raised, *if raising is wanted at all* (seed 004, patch 2;
-//! without that check, `early_merge_check=0`, a split raises it in spite of `low_latency=0`).
+//! A queue merged with its very first request was never observed: the saved state is the one it
+//! would have been given: raised, *if raising is wanted at all* (seed 004, patch 2; without that
+//! check, `early_merge_check=0`, a split raises it in spite of `low_latency=0`).
 //!
 //! Source: BFQ-133 to BFQ-137, BFQ-143; seed 004.
 

@@ -62,7 +62,7 @@ pub(super) struct Server {
     pub(super) active: u32,
     /// When the idle class was last served, or had nothing to serve.
     pub(super) idle_served: Nanos,
-    /// The entity by which its parent schedules it; the root has none.
+    /// The entity by which a group's parent schedules it; the root has none.
     pub(super) entity: Option<u32>,
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Silence: what BFQ says and asks where nothing listens.
 //!
-//! Without the feature `conformance` nothing is said, and a decision is its own answer; all of it
-//! is gone when compiled. With it, `probe` takes this file's place.
+//! Without the feature `conformance` no message is reported and no decision replaced; the compiler
+//! removes all of it. With it, `probe` takes this file's place.
 //!
 //! Source: ours; see `probe_points`.
 
 use crate::bfq::probe_points::{Decision, ProbePoint, Reading};
 use paternoster_core::time::Nanos;
 
-/// Says it, of a queue or of the device.
+/// Reports a message about a queue or about the device.
 #[inline(always)]
 pub(super) const fn probe(_: Option<u32>, _: ProbePoint) {}
 

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! So it counts what has work: queues by class, the raised ones, weights, and the groups in which a
-//! queue has a request, waiting or in flight. What it counts it is told; it looks at no queue.
+//! queue has a request, waiting or in flight. It is told of every change, and looks at no queue
+//! itself.
 //!
 //! # Invariants
 //! I1  `busy` and `raised` count the queues to be served; a group counts exactly while one of its
@@ -58,7 +59,7 @@ impl Symmetry {
         self.busy[0] + self.busy[1] + self.busy[2]
     }
 
-    /// Those of them that are raised.
+    /// The number of these queues that are raised.
     #[inline]
     pub(super) const fn raised(&self) -> u32 {
         self.raised

@@ -205,8 +205,8 @@ impl Raising {
         }
     }
 
-    /// What was saved of another queue goes on here, but for when soft real time may begin; its
-    /// kind is to be set (BFQ-136).
+    /// Takes over the state saved from another queue, except when soft real time may begin; the
+    /// caller sets its kind (BFQ-136).
     pub(super) fn resume(&mut self, saved: &Raising, with_service: bool) {
         *self = Raising {
             kind: self.kind,

@@ -3,8 +3,8 @@
 //!
 //! One reader at a time leaves an array of twenty disks mostly idle, and CFQ serves one at a time:
 //! 130 MB/s with any number of readers, where noop gets 350. Corrado Zoccolo's idea: merge queues
-//! that are far apart, too, if the device moves more that way. To know that, CFQ measures what it
-//! moves:
+//! that are far apart, too, if the device moves more that way. To find out, CFQ measures how much
+//! it moves:
 //!
 //! ```text
 //! bandwidth      230    753    0           sectors per tick: of the active queue,
@@ -14,8 +14,8 @@
 //! The second can exceed the first only once merges have happened, and merges happen only once it
 //! has: *plain* never begins. Goyal's *sampled* tries, on devices of more than 100 MB/s, until 81
 //! merges have been tried. Both split a merged queue that stays 10 % below the best merged one ever
-//! seen, which happens soon; *corrected* compares with the best of unmerged ones, and parts only
-//! with processes that got less than half of an equal share, or with all if there are none.
+//! seen, which happens soon; *corrected* compares with the best of unmerged ones, and splits off
+//! only processes that got less than half of an equal share, or all if there are none.
 //!
 //! Our own choices where the seed gives no detail: slices shorter than 10 ms or twice `slice_idle`
 //! are not measured, completed sectors are counted instead of dispatched ones, the fair share is

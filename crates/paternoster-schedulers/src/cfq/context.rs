@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Differs: Linux has a fallback queue for when memory runs out. Here there is room for one queue
-//! per process and one per request; if so many wait to be merged that none is free, a process
-//! shares an existing one. Which process holds a file system's lock is not known here, so 2.6.34's
-//! boost of its priority is left out.
+//! per process and one per request; if so many queues wait to be merged that none is free, a
+//! process shares an existing one. Which process holds a file system's lock is not known here, so
+//! 2.6.34's boost of its priority is left out.
 //!
 //! Source: CFQ-2 to CFQ-4, CFQ-54.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Device: what is known of it, and of the requests that it has.
+//! Device: what is known about the device, and about the requests in it.
 //!
 //! ```text
 //! dispatched ── started ── in the driver ── ended
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Whether the device queues commands is declared, or is learned from how many requests it has at a
-//! time: a device is taken to queue them until the contrary is known. What is in flight is counted
-//! by the kind of its queue, because async requests wait for sync ones, and the time since a sync
-//! request was last late says how many of them may go.
+//! time: a device is taken to queue them until the contrary is known. Requests in flight are
+//! counted by the kind of their queue, because async requests wait for sync ones; how many of them
+//! may go depends on the time since a sync request was last late.
 //!
 //! # Invariants
 //! I1  `in_flight` counts dispatched requests by the kind of their queue, `in_driver` those of them

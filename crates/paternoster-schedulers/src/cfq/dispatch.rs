@@ -95,8 +95,8 @@ fn most_async(view: &QueueView, tunables: &Tunables, device: &Device, home: &Que
     if depth == 0 && home.dispatched == 0 { 1 } else { depth }
 }
 
-/// Whether a queue's slice ends with what was dispatched in it: an async one with its last request,
-/// an idle-class one with each; not that of the only busy queue.
+/// Whether a queue's slice ends with a dispatch: that of an async queue with the slice's last
+/// request, that of an idle-class queue with each request; never that of the only busy queue.
 #[inline]
 pub(super) fn ends_slice(tunables: &Tunables, home: &Queue, busy: u32) -> bool {
     let full = !home.is_sync && home.slice.dispatched >= tunables.async_limit(home.priority.level);

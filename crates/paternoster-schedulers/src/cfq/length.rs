@@ -51,9 +51,9 @@ fn compute(view: &QueueView, tunables: &Tunables, groups: &mut Groups, home: &Qu
     Nanos(scale(slice, share, expected).max(least) * tick)
 }
 
-/// What a queue keeps of a slice that is cut short, in nanoseconds: what is left of it. Of one
-/// whose clock has not started the whole; `None` in 2.6.34, where it keeps what it had before
-/// (CFQ-66).
+/// What a queue keeps of a slice that is cut short, in nanoseconds: what is left of it. For a slice
+/// whose clock has not started, the whole slice; `None` in 2.6.34, where the queue keeps what it
+/// had before (CFQ-66).
 pub(super) fn residual(
     view: &QueueView,
     version: &Version,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queue: the requests of one process, and what is known of it.
+//! Queue: the requests of one process, and what is known about them.
 //!
 //! Sync requests wait in a queue of their process; async ones in a queue shared by all of a class
 //! and level, because the process that causes a write-back is not the one that waits for it.
@@ -15,7 +15,7 @@
 //! # Invariants
 //! I1  `refs` is the number of its requests, plus the processes that come to it directly or through
 //!     merges, plus one if it is shared.
-//! I2  `next` is one of its waiting requests; there is one exactly if any waits.
+//! I2  `next` is one of its waiting requests, and is set exactly if any waits.
 //! I3  `dispatched` counts its requests between their dispatch and their end.
 //!
 //! Source: CFQ-9 to CFQ-12, CFQ-54.
@@ -112,7 +112,7 @@ impl Queue {
         self.refs - self.allocated
     }
 
-    /// A request belongs to it from now on.
+    /// Adds a request.
     #[inline]
     pub(super) const fn allocate(&mut self) {
         self.allocated += 1;

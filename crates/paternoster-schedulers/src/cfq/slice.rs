@@ -83,7 +83,7 @@ impl Slice {
         !self.is_new && now >= self.end
     }
 
-    /// What is left of it, in nanoseconds; negative if it overran.
+    /// What is left of the slice, in nanoseconds; negative if it overran.
     pub(super) fn left(&self, now: Nanos) -> i64 {
         signed(self.end).saturating_sub(signed(now))
     }

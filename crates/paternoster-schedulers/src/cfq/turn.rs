@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turn: whose it is, which of its requests goes next, and what follows from a request's end.
+//! Turn: which queue has it, which of its requests goes next, and what follows from a request's
+//! end.
 //!
 //! When CFQ is asked for the next request, it first decides about the active queue: keep it, wait
 //! for it, or let the next one have its turn.

@@ -463,7 +463,8 @@ impl Write for Stuck {
     }
 }
 
-/// Is a disk that hangs not waited for, and is what it has taken in the end a sound record?
+/// Does the loop not wait for a disk that hangs, and is what the disk has taken in the end a sound
+/// record?
 #[test]
 fn a_slow_disk_cuts_the_record() {
     let (let_go, stuck) = channel();

@@ -2,7 +2,7 @@
 //! One body of tests for all backends: they must all behave alike.
 //!
 //! * `rig`: a backend with what it needs; `property`: random work compared with memory;
-//!   `particular`: what only some of them do.
+//!   `particular`: what only some backends do.
 
 mod particular;
 mod property;

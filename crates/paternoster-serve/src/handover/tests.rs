@@ -80,7 +80,7 @@ fn connections() -> [ConnectionState; 4] {
     [within, skipping, Reading::Header, Reading::Over].map(connection)
 }
 
-/// Sends these records and hangs up; returns what the other side makes of them.
+/// Sends these records and hangs up; returns the other side's result.
 fn heard(all: &[Said], raw: &[u8]) -> Result<(), String> {
     let (one, other) = UnixStream::pair().unwrap();
     let file = File::open("/dev/null").unwrap();

@@ -50,7 +50,7 @@ fn who_does_not_listen_does_not_keep_the_memory() {
 }
 
 /// Is a write that is refused answered when its payload has come, and not before? libnbd takes an
-/// answer to what it still sends for garbage, and hangs up.
+/// answer to a request that it is still sending for garbage, and hangs up.
 #[test]
 fn refusals_wait_for_the_payload() {
     let folder = Folder::in_memory("early");

@@ -27,7 +27,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         let left = u32::try_from(SIZE - at).unwrap();
         (at, length.min(left))
     });
-    // Short ones, which begin and end within blocks, as often as long ones.
+    // Short requests, which begin and end within blocks, are as frequent as long ones.
     let short = (0..SIZE - 2000, 1u32..2000);
     let range = prop_oneof![range, short];
     let act = (range, any::<u8>(), 0..10).prop_map(|((at, length), byte, kind)| match kind {
@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// Without structured replies too, in pieces behind one header?
+/// Also without structured replies, in pieces after one header?
 #[test]
 fn simple_replies_bring_long_reads_in_order() {
     let folder = Folder::in_memory("simple");
@@ -133,11 +133,11 @@ fn holes_are_told() {
     end(&server);
 }
 
-/// Do sixteen clients that write to one block at once, each its own part of it, all find their
-/// bytes there; also if they came by way of two volumes that share a file under two names?
+/// If sixteen clients write to one block at once, each its own part of it, do all find their bytes
+/// there; also if they use two volumes that share a file under two names?
 #[test]
 fn parts_of_a_block_do_not_get_lost() {
-    /// So that they meet: what is done at once has no time for that.
+    /// So that the requests meet: requests that are done at once do not.
     fn all_is_late(inner: Box<dyn Backend>) -> Box<dyn Backend> {
         with_fault(inner, Which::All, Often::Every(1), Effect::Late(Nanos::from_micros(100)))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of clients that have gone, and of a device that has failed them.
+//! What the server remembers of clients that have gone, and of a device's failures.
 
 use paternoster_core::Nanos;
 use paternoster_serve::control::snapshot::{Figures, Snapshot};
@@ -51,8 +51,8 @@ fn counters_outlive_their_client() {
     end(&server);
 }
 
-/// Is it told how long a command is in the device, which tells one that hangs, and nothing when
-/// none is?
+/// Is it reported how long a command has been in the device, so that one that hangs is seen, and
+/// nothing if there is no command?
 #[test]
 fn a_command_in_the_device_has_an_age() {
     fn late(inner: Box<dyn Backend>) -> Box<dyn Backend> {

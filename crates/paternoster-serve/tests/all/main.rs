@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of the server from outside that do not hang on the clock, in one program: each links
-//! everything there is, and one is linked sooner than a dozen. A time limit here only ends a test
-//! that hangs.
+//! All tests of the server from outside that do not depend on the clock, in one program: each
+//! program links everything, and one is linked sooner than a dozen. A time limit here only ends a
+//! test that hangs.
 //!
 //! A new file of tests goes in here, with a line below. In `real_time` is what a slow or busy
 //! machine decides; in `mounts` what has files of its own mounts open.

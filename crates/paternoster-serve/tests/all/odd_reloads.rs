@@ -25,10 +25,10 @@ fn works(client: &mut Client, value: u8) {
     assert_eq!(client.read(0, 4096).unwrap(), [value; 4096]);
 }
 
-/// Is a file that is none refused soon, with its name and what is wrong, and nothing changed: a
-/// folder, a pipe (also one that a program holds open and does not write to), a socket, a link to
-/// nowhere or to itself, nothing, 100 MB of a sound beginning, bytes that are no text, a device
-/// without an end?
+/// Is a path that leads to no configuration refused soon, with its name and what is wrong, and
+/// nothing changed: a folder, a pipe (also one that a program holds open and does not write to), a
+/// socket, a link to nowhere or to itself, a missing file, 100 MB with a sound beginning, bytes
+/// that are no text, a device without an end?
 #[test]
 fn files_that_are_none_change_nothing() {
     let house = Reloading::new("odd-files");
@@ -67,7 +67,7 @@ fn files_that_are_none_change_nothing() {
         let told = server.reload().unwrap_err();
         assert!(told.contains("serve.toml") && told.contains(why), "{what}: {told}");
         assert!(told.contains("nothing was changed"), "{what}: {told}");
-        // It reads at most what a file may have; this only ends a test that hangs.
+        // The server reads no more than a file may have; this limit only ends a test that hangs.
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
         works(&mut client, value);
         assert_eq!(snapshot(&server).tenants[0].weight, 100, "{what}");
@@ -136,8 +136,8 @@ fn many_reloads_at_once() {
     end(&server);
 }
 
-/// Does a reload beside a stop, before and behind it, end with an answer, and the server in good
-/// order, with what its client wrote?
+/// Does a reload that is ordered before, during or after a stop get an answer, and does the server
+/// end in good order, with what its client wrote?
 #[test]
 fn a_reload_beside_a_stop() {
     for late in 0..6 {

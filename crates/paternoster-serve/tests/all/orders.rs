@@ -64,7 +64,7 @@ fn weights_are_changed_and_explained() {
     end(&server);
 }
 
-/// Is it said whose attribute it is not, and what was meant?
+/// Does the refusal name the scheduler that lacks the attribute, and the attribute that was meant?
 #[test]
 fn an_attribute_that_the_scheduler_does_not_have() {
     let folder = Folder::in_memory("kyber");
@@ -127,7 +127,8 @@ fn the_scheduler_is_changed_under_load() {
     end(&server);
 }
 
-/// Does a drained volume end what it has begun, refuse what comes, and take it again?
+/// Does a drained volume finish what it has begun, refuse what comes, and accept requests again
+/// after a resume?
 #[test]
 fn a_volume_is_drained_and_taken_up_again() {
     let folder = Folder::in_memory("drain");

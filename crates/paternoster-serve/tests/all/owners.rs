@@ -65,8 +65,9 @@ fn whole(path: &Path, readonly: bool, share: bool) -> Volume {
     Volume { readonly, share, ..volume("disk", path) }
 }
 
-/// Is one file under two names found (symlink, hard link), by who starts and by who asks, on one
-/// device and on two; and served where all agree, only read, are apart, or are forced?
+/// Is one file under two names found (symlink, hard link), at a start and by a check, on one device
+/// and on two; and is it served if all volumes share it, only read, use separate parts, or are
+/// forced?
 #[test]
 fn two_names_of_one_file() {
     let folder = Folder::on_disk("two-names");
@@ -158,7 +159,7 @@ impl Open {
         command.args(["-f", "raw"]).args(options).arg(image);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("qemu-io");
         let open = Open(child);
-        // It has opened it once its locks are there.
+        // The other process has opened it once its locks exist.
         let inode = format!(":{} ", inode(image));
         let until = Instant::now() + Duration::from_secs(60);
         let has_it = || std::fs::read_to_string("/proc/locks").unwrap().contains(&inode);
@@ -182,8 +183,8 @@ fn inode(path: &Path) -> u64 {
     std::fs::metadata(path).expect("a file").ino()
 }
 
-/// Does a real qemu fail on what we serve (to write always, to read never), and do we fail, and say
-/// by whom, on what a real qemu writes to?
+/// Does a real qemu fail on files that we serve (always to write, never to read); and do we fail on
+/// files that a real qemu writes to, and name it?
 #[test]
 fn a_real_qemu_is_noticed_and_notices() {
     let folder = Folder::on_disk("qemu-owner");
@@ -258,9 +259,9 @@ impl Drop for Loop {
     }
 }
 
-/// Is a loop device used with its own file found, within a server and in two; is a second loop over
-/// another part of it none of our business; and does the kernel's own lock keep a second owner off
-/// a device, but not readers?
+/// Is a loop device found to share bytes with its own file, within one server and between two; is a
+/// second loop over another part of the file allowed; and does the kernel's own lock keep a second
+/// owner off a device, but not readers?
 #[test]
 fn a_loop_and_its_file() {
     let folder = Folder::on_disk("loop-owner");

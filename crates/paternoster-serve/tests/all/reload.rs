@@ -124,7 +124,8 @@ fn becomes(server: &Server, expected: &str, what: &str) {
     }
 }
 
-/// Blocks that a client writes. Each may hold what was acknowledged last or what was sent since.
+/// Blocks that a client writes. Each block may hold the content acknowledged last, or content sent
+/// since.
 const BLOCKS: usize = 4;
 const ESHUTDOWN: u32 = 108;
 
@@ -288,10 +289,9 @@ fn drawn(dice: &mut Dice, house: &Reloading, is_wrong: bool) -> Drawn {
     Drawn { text, line, volumes }
 }
 
-/// Does a server become, with each of a series of files, what a fresh start with that file is, lose
-/// nothing that it has acknowledged meanwhile, and stay as it is after a file with a mistake, whose
-/// line is reported? A third of the files have a mistake; in the others volumes come, go and
-/// change.
+/// With each of a series of files, does a server become what a fresh start with that file is, and
+/// lose nothing that it has acknowledged; and does it stay as it is, and report the line, if a file
+/// has a mistake? A third of the files have a mistake; in the others volumes come, go and change.
 fn becomes_what_files_say(engine: &'static str, files: u64) {
     let seed = 29;
     eprintln!("seed {seed}");
@@ -389,7 +389,7 @@ fn what_cannot_be_changed_is_named() {
         ["device.dev.depth: 7, was not there", "server.metrics: 127.0.0.1:0, was not there"]
     );
     assert_eq!(snapshot(&server).tenants[0].weight, 300);
-    // It is named each time until it takes effect.
+    // The pending change is named each time until it takes effect.
     assert_eq!(server.reload().unwrap()["later"].as_array().unwrap().len(), 2);
     std::fs::remove_file(&house.file).unwrap();
     let why = server.reload().unwrap_err();
@@ -543,7 +543,7 @@ fn what_was_ordered_and_not_saved_is_told() {
     assert_eq!(status(&server), as_written);
     assert_eq!(reloaded(), serde_json::json!([]));
     order(Order::Scheduler { name: "noop".into() });
-    // A new scheduler brings its own number of requests, which goes when it goes.
+    // A new scheduler brings its own `nr_requests`, which lasts as long as the scheduler.
     let told = reloaded();
     let line = "device.dev.scheduler: noop -> bfq (ordered, not saved)";
     assert!(told.as_array().unwrap().contains(&line.into()), "{told}");
@@ -560,8 +560,8 @@ fn what_was_ordered_and_not_saved_is_told() {
     end(&server);
 }
 
-/// Are certificates read again: does a new client or monitor get the new one, while a connected
-/// client goes on; and is a certificate that does not match the key refused, with nothing changed?
+/// Are certificates read again: does a new client or monitor get the new certificate, while a
+/// connected client goes on; and is one that does not match the key refused, with nothing changed?
 #[test]
 fn certificates_are_read_again() {
     let (folder, config, old) = secure::secure_setting("reload-tls");

@@ -48,8 +48,9 @@ fn a_volume_of_another_user() {
     end(&server);
 }
 
-/// Does a client that leaves offered TLS out have no name, so that it opens nothing; does it open
-/// the volume of its name when it has shown it, though it asked before; and no other?
+/// Has a client that does not use offered TLS no name, so that it opens nothing? Once it has shown
+/// its certificate, does it open the volume of its name, though it was refused before, and no
+/// other?
 #[test]
 fn a_name_that_is_shown_late() {
     let (folder, mut config, server_certificate) = secure_setting("rights-late");
@@ -105,7 +106,8 @@ fn a_name_that_is_shown_late() {
     end(&server);
 }
 
-/// Are a client's writes refused that may only read, and is it told so?
+/// Are the writes of a client that may only read refused, and does it learn that the export is
+/// read-only?
 #[test]
 fn reading_only() {
     let (folder, mut config) = two("rights-readonly");
@@ -140,7 +142,7 @@ fn one_at_a_time() {
     assert!(refusal.contains("`most-clients` is 1"), "{refusal}");
     Client::connect(&socket, "disk").unwrap();
     drop(first);
-    // It counts until the loop has seen it off.
+    // The connection counts until the loop has closed it.
     until_quiet(&server, 0);
     Client::connect(&socket, "other").unwrap();
     end(&server);

@@ -4,8 +4,8 @@
 //! A millisecond a request, four at a time: the machine's own speed hardly matters. Shares are
 //! counted in requests between two snapshots of the server, a ratio, whatever the time it took. A
 //! machine that is busy with something else may still disturb one. So a figure is the median of
-//! three tries, and meanwhile a thread sleeps a millisecond at a time, as the device does, and
-//! measures by how much of it the machine wakes it late: that is the machine's noise.
+//! three tries. Meanwhile a thread sleeps a millisecond at a time, as the device does, and measures
+//! how late the machine wakes it: that is the machine's noise.
 //!
 //! ```text
 //! 740 ..= 759 wanted, 20 thousandths of noise:  median 730  730 + 730 * 20 / 1000 >= 740: passes
@@ -16,7 +16,7 @@
 //! as skipped.
 //!
 //! Debug builds audit the queue at nearly every call and are slower than the device: there is
-//! nothing to be measured, and these tests say so and pass. `./test` runs them in release.
+//! nothing to measure, so these tests print that and pass. `./test` runs them in release.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ pub(crate) const COUNT: u64 = 4000;
 /// bfq with turns of 256 sectors, which are 32 requests. Its own are up to 16,384, ended after
 /// 125 ms: exact over many seconds, and within one a few turns more or less are several percent.
 pub(crate) const BFQ: &str = "bfq:max_budget=256";
-/// Tries of a figure; the median has to be within its bounds, as far as the noise lets one see.
+/// Tries of a figure; the median has to be within its bounds, widened by the noise.
 const TRIES: usize = 3;
 /// Thousandths of a millisecond by which a thread is woken late, on average, where shares of a
 /// device of a millisecond cannot be judged any more.
 const TOO_NOISY: u64 = 300;
-/// A wait that is longer than this is none.
+/// Longer waits are not counted.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// By how many thousandths of its sleep is a thread woken late?

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An emulation with a folder of its own, and what tests ask of it.
+//! An emulation with a folder of its own, with helpers for tests.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;

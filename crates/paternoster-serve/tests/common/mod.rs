@@ -123,12 +123,12 @@ pub(crate) fn tenant(name: &str, weight: u32) -> Tenant {
     }
 }
 
-/// Who chooses an export is the tenant of its name.
+/// A client belongs to the tenant that has the name of its export.
 pub(crate) fn by_export() -> Vec<Rule> {
     vec![Rule { who: Who::default(), tenant: "$export".into() }]
 }
 
-/// A configuration of one device, behind a socket in `folder`.
+/// A configuration of one device, served at a socket in `folder`.
 pub(crate) fn config(folder: &Folder, device: Device) -> Config {
     Config {
         server: ServerConfig {
@@ -170,7 +170,7 @@ pub(crate) fn take_over(config: Config) -> Server {
     Server::start(config, options, sockets.expect("sockets")).expect("a server")
 }
 
-/// Starts a server whose backends are behind `wrap`.
+/// Starts a server whose backends are wrapped by `wrap`.
 pub(crate) fn start_behind(config: Config, wrap: Wrap) -> Server {
     start_with(config, Options { wrap: Some(wrap), ..Options::default() })
 }

@@ -12,7 +12,7 @@
 //!
 //! A global allocator adds up what is live, in bytes and pieces, of all threads. No clock matters,
 //! and pages that the allocator keeps are not counted, so that a leak can be told from memory that
-//! is only kept. It is alone in its process because there is one allocator in each.
+//! is only kept. It is alone in its process because a process has one allocator.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -57,7 +57,7 @@ fn changed(bytes: usize, sign: i64) {
 unsafe impl GlobalAlloc for Live {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         changed(layout.size(), 1);
-        // SAFETY: the caller's promises are those of this call.
+        // SAFETY: the caller promises what this call needs.
         unsafe { System.alloc(layout) }
     }
 
@@ -77,9 +77,10 @@ struct House {
     server: Server,
 }
 
-/// The file of one generation: its clients are of tenants of its number, one for each volume. bfq
-/// does not idle for them: they come one behind the other, and it would wait 8 ms for each to ask
-/// again (21 and 29 s in all, 15 and 17 without, beside other work; 4 s are the looks).
+/// The configuration of one generation: its clients belong to tenants of its number, one for each
+/// volume. bfq does not idle for them: they come one after the other, and it would wait 8 ms for
+/// each to ask again (21 and 29 s in all, 15 and 17 without, while other work ran; 4 s are the
+/// looks).
 fn write(folder: &Folder, generation: u64) {
     let (socket, disk) = (folder.path("nbd.sock"), folder.path("disk"));
     let mut text = format!(
@@ -144,7 +145,7 @@ impl House {
         stream.write_all(&header).expect("it is there");
         last.read(0, 512).expect("an answer");
         drop((cut, stream, last, clients));
-        // One that never gets so far as to choose.
+        // A client that never gets as far as choosing an export.
         drop(UnixStream::connect(self.folder.path("nbd.sock")));
         let there = || {
             let snapshot: Snapshot =

@@ -33,7 +33,8 @@ fn serves_as_a_child() {
     }
     let (go, wait) = channel::<()>();
     let beside = std::thread::spawn(move || wait.recv());
-    // Nothing takes its files away behind another user: refused, before anything is bounded.
+    // Nothing could unmount the folder once the server has another user: refused, before anything
+    // is bounded.
     let folder = Folder::in_memory("files-no-helper-user");
     let (config, _) = shown_by(&folder, MIB, |config| {
         config.server.user = Some("65534".to_owned());
@@ -77,9 +78,9 @@ fn serves_as_a_child() {
     println!("{TRIED}");
 }
 
-/// Does a server whose process has threads, so that no helper can be forked, say that its files are
-/// not bounded, show its volumes, and leave a bare folder; and is it refused if it is to become
-/// another user?
+/// If a server's process has threads, so that no helper can be forked, does it log that its access
+/// to files is not bounded, show its volumes, and unmount the folder at its end; and is it refused
+/// if it is to become another user?
 #[test]
 fn without_a_helper_the_server_mounts_by_itself() {
     if !can() {

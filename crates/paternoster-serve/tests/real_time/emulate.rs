@@ -42,12 +42,12 @@ fn flushes_take_their_time() {
     let lasting = lasting.write(true).custom_flags(libc::O_DSYNC).open(rig.emulation.file());
     let lasting = lasting.unwrap();
     assert!(took(|| lasting.write_all_at(&[1; 4096], 0).unwrap()) >= flush - OVERHEAD);
-    // It was its write's, and no fsync of its own.
+    // The flush belonged to the write; there was no fsync.
     assert_eq!((rig.kind("flush").commands, rig.kind("write").commands), (1, 2));
 }
 
-/// Do commands take as long as the model says, as many at a time as it says, and never less? 40 of
-/// 5 ms by two servers are 100 ms; a command that waits in line waits for longer than 5.
+/// Do commands take as long as the model says, as many at a time as it says, and never less? 40
+/// commands of 5 ms by two servers take 100 ms; a command that waits in line takes longer than 5.
 #[test]
 fn the_model_says_how_long() {
     if !can() {

@@ -7,7 +7,7 @@
 //! cargo test --release -p paternoster-serve --test real_time -- --test-threads=1
 //! ```
 //!
-//! A test whose verdict hangs on elapsed time goes in here. Some have files of their own mounts
+//! Tests whose verdict depends on elapsed time belong here. Some have files of their own mounts
 //! open, and would notice it if others started processes meanwhile (see `tests/mounts/main.rs`):
 //! one more reason to have them one at a time.
 

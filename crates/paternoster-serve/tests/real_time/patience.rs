@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a server waits for its clients. The times here are so short, at most 2 s, that on a
-//! busy machine they may have passed before a test has done what it is to do in time.
+//! How long a server waits for its clients. The times here are short, at most 2 s: on a busy
+//! machine they may be over before a test has done what it must do in time.
 //!
 //! What clients do wrong without being in a hurry is in `tests/all/faults/`.
 
@@ -16,7 +16,8 @@ use crate::common::secure::{self, asked_for_tls, read, secure_setting};
 use crate::common::watch::{snapshot, until, until_quiet};
 use crate::common::{Client, end, start};
 
-/// Must who never chooses an export go in time, wherever it stopped, and is its seat free then?
+/// Is a client that never chooses an export closed in time, wherever it stopped, and is its seat
+/// free then?
 #[test]
 fn who_never_chooses_must_go() {
     let (folder, mut config) = setting("handshake");
@@ -72,7 +73,7 @@ fn who_was_slow_once_may_be_silent() {
         // More than sockets and records hold: the server has to wait for it.
         client.read_exact(&mut vec![0; 16 + length as usize]).unwrap();
     }
-    // Three looks at who stalls, and more.
+    // Longer than three looks at clients that stall.
     std::thread::sleep(Duration::from_millis(2700));
     read(&mut client, 4096);
     end(&server);

@@ -10,8 +10,8 @@
 //! ionice -c 2 -n 6 flood ─┘
 //! ```
 //!
-//! They need root and `/dev/fuse`, some of them `ionice`, cgroups that can be made, or fio; what is
-//! missing is said, and its test passes.
+//! They need root and `/dev/fuse`, some of them `ionice`, writable cgroups, or fio. A test for
+//! which something is missing prints that and passes.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -43,7 +43,7 @@ const THREE: u64 = 3 * COUNT;
 /// Names the file to a child of ours that is to read it.
 const CHILD: &str = "PATERNOSTER_TEST_FLOOD";
 
-/// Whether this machine can do it at all; says why not.
+/// Whether this machine can run it at all; prints why not.
 fn can(tools: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = |tool: &&str| std::env::split_paths(&path).any(|at| at.join(tool).is_file());
@@ -156,7 +156,8 @@ struct Floods(Vec<Child>);
 
 impl Drop for Floods {
     fn drop(&mut self) {
-        // All of them first: one may wait for an answer that it gets when the others have ended.
+        // Stops all of them first: one may wait for an answer that comes only when the others have
+        // ended.
         for child in &mut self.0 {
             let _ended = child.kill();
         }
@@ -244,7 +245,7 @@ fn realtime_is_for_those_who_may() {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Below that folder of a hierarchy; `None`, and said, if it cannot be made.
+    /// A cgroup below that folder of a hierarchy; `None`, and printed, if it cannot be made.
     fn new(above: &Path, name: &str) -> Option<Cgroup> {
         let path = above.join(name);
         match fs::create_dir(&path) {
@@ -287,7 +288,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// Where a hierarchy is mounted; `None`, and said, if it is nowhere.
+/// The folder where a hierarchy is mounted; `None`, and printed, if there is none.
 fn hierarchy(kind: &str, controller: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let is_it = |line: &&str| {
@@ -383,7 +384,8 @@ fn weights_of_old_cgroups() {
     });
 }
 
-/// Does fio, unchanged, find what it has written, and is each of its requests the process's?
+/// Does an unchanged fio find what it has written, and does each of its requests count for its
+/// process?
 #[test]
 fn fio_verifies() {
     if !can(&["fio", "timeout"]) {
@@ -408,7 +410,7 @@ fn fio_verifies() {
     assert!(sum(|line| line.figures.flushes) > 0, "it syncs at the end");
     assert_eq!(sum(|line| line.figures.errors), 0);
     end(&bench.server);
-    // What it wrote is no longer the zeroes that were there.
+    // The file's zeroes have been overwritten.
     let data = fs::read(bench.folder.path("data")).unwrap();
     assert!(data[..2 << 20].chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
 }

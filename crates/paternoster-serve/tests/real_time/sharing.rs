@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Debug builds audit the queue at nearly every call and are slower than the device: there is
-//! nothing to be measured, and these tests say so and pass. `./test` runs them in release.
+//! nothing to measure, so these tests print that and pass. `./test` runs them in release.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ impl Bench {
         let mut dev = device(name, &[]);
         let pairs = attributes.split(',').filter_map(|pair| pair.split_once('='));
         dev.attributes = pairs.map(|(name, value)| (name.into(), value.into())).collect();
-        // Clients that only read know enough of each other.
+        // For clients that only read this is enough.
         dev.volumes = names.iter().map(|name| volume(name, &file)).collect();
         dev.volumes.iter_mut().for_each(|volume| volume.share = true);
         dev.engine = Engine::Model(model.to_str().expect("a plain path").into());
@@ -192,8 +192,8 @@ fn halves(scheduler: &str, connections: u64) {
     });
 }
 
-/// Do weights that are changed live take effect within a second? What is counted begins a second
-/// of the server's after the order: 100:100 before, 100:300 then.
+/// Do weights that are changed live take effect within a second? Counting begins one second of the
+/// server's after the order: 100:100 before, 100:300 then.
 fn weights_change_live(scheduler: &str) {
     let bounds = [480..=520, 241..=260, 740..=759];
     median_is(&format!("{scheduler}: live"), &bounds, || {

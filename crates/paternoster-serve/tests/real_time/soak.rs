@@ -66,7 +66,8 @@ fn faulty(inner: Box<dyn Backend>) -> Box<dyn Backend> {
     Box::new(Faulty::new(inner, &faults, SEED))
 }
 
-/// What a careful client knows of its part: each byte is known, or a write of it has failed.
+/// What a careful client knows of its region: each byte's content, or that a write to it has
+/// failed.
 struct Part {
     from: u64,
     known: Vec<Option<u8>>,

@@ -11,9 +11,9 @@
 //!             └───────────────────────────────────┘
 //! ```
 //!
-//! Such a device differs from a disk: a single sequential reader cannot saturate it (each of its
-//! reads waits for the controller and the link), several together can, though they make the members
-//! seek between their streams; and a flush costs nothing, because the write buffer has a battery.
+//! Such a device differs from a disk. A single sequential reader cannot saturate it, since each
+//! read waits for the controller and the link; several together can, though they make the members
+//! seek between their streams. And a flush costs nothing, because the write buffer has a battery.
 //!
 //! # Invariants
 //! I1  Every command ends once; the link carries one at a time.

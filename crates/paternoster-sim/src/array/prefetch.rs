@@ -67,7 +67,7 @@ impl ChunkCache {
 /// A sequence of reads.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
-    /// The sector behind its last read.
+    /// The sector after its last read.
     next: u64,
     /// The end of the chunks that were read ahead, exclusive.
     ahead: u64,

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! # Idea
-//! The model behind knows nothing of it. A command that fails still takes its time. A delay holds
+//! The model does not know of the faults. A command that fails still takes its time. A delay holds
 //! back the answer, not the work. A stall stops the clock of the model: everything that is in it,
 //! and what comes meanwhile, happens later by the length of the stall. A slow or throttled command
 //! is held back like a delayed one: its place in the device stays taken, so that a full device does
@@ -188,7 +188,7 @@ impl Faulty {
         }
         let place = command.tag.index() as usize;
         if place >= self.verdicts.len() {
-            // Only behind a queue whose tags serve more than this device.
+            // Only possible with a queue whose tags serve more than this device.
             self.verdicts.resize(place + 1, Verdict::default());
         }
         self.verdicts[place] = verdict;

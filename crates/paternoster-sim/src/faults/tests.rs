@@ -2,8 +2,8 @@
 //! Q1 which commands?  Q2 what happens to them, and when?  Q3 is chance within its bounds and
 //! repeatable?  Q4 is nothing lost?
 //!
-//! The device behind has one server and takes 1 ms for everything, or takes 1 ms for each of any
-//! number at a time (`parallel`).
+//! The device has one server and takes 1 ms for everything, or takes 1 ms for each of any number at
+//! a time (`parallel`).
 
 use super::*;
 use crate::Simulated;

@@ -123,8 +123,8 @@ mod tests {
     /// of 6 sectors that take 300 are 150; half of 5 are two, 120; half of one is that one.
     ///
     /// A write's data come from 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's
-    /// 900; 7 to come back. Its arm rests 25, until 125, which the bus does not wait for; one that
-    /// follows no other may not begin before 100 + 95, whose data are there at 190.
+    /// 900; 7 to come back. Its arm rests for 25, until 125, and the bus does not wait for that. A
+    /// write that follows no other may not begin before 100 + 95; its data are there at 190.
     #[test]
     fn the_steps_add_up() {
         let bus = Bus {

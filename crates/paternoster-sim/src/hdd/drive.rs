@@ -194,7 +194,7 @@ pub struct Drive<T> {
     last_task: u64,
     /// Index into pairs of overheads: 1 if the last task was a write.
     after_write: usize,
-    /// The sector behind the last read or written one.
+    /// The sector after the last one read or written.
     behind: u64,
     /// Until then the mechanism drains.
     drains_until: u64,

@@ -9,7 +9,7 @@
 //! ```text
 //! angle        0         1/4        1/2        3/4         1
 //! track 0      |0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ...  |
-//! track 1      | ... 29 30 31 |16 17 18 19 20 21 22 ...    |    16 lies a skew behind 15's end
+//! track 1      | ... 29 30 31 |16 17 18 19 20 21 22 ...    |    16 lies a skew after 15's end
 //! ```
 //!
 //! Angles are given in nanoseconds since the index mark passed: an angle of 0.7 ms is where the
@@ -18,7 +18,7 @@
 //!
 //! # Invariants
 //! I1  Every sector below the capacity has one place, and no two share one.
-//! I2  The boundary behind sector i of a track is the boundary before sector i + 1, to the
+//! I2  The boundary after sector i of a track is the boundary before sector i + 1, to the
 //!     nanosecond: a transfer that goes on misses nothing.
 //!
 //! What is known of spare sectors and of those that are slipped is in `layout.rs`: it cuts a disk
@@ -66,7 +66,7 @@ pub struct Place {
     pub track_sectors: u32,
     /// How many sectors are left on the track, from this one on.
     pub left: u32,
-    /// Angle of the track's first sector, in nanoseconds behind the index mark.
+    /// Angle of the track's first sector, in nanoseconds after the index mark.
     pub track_angle: u64,
     /// Angle of this sector.
     pub angle: u64,

@@ -199,7 +199,7 @@ mod tests {
     }
 
     /// Is the example above right? Cylinder 10, head 0 is track 20: its skew is 20 ms = angle 4.0;
-    /// sector 70 of it lies 7.0 ms behind, at 11.0 = angle 3.0. From angle 1.0 at time 81 ms the
+    /// sector 70 of it lies 7.0 ms further, at 11.0 = angle 3.0. From angle 1.0 at time 81 ms the
     /// head is there at 91.0 and two sectors later at 91.2.
     #[test]
     fn seek_then_wait_for_the_angle() {

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! [`Drive`] knows nothing of queues and tags: its tasks are named by any `Copy` type, and a model
-//! that stripes over several disks has one for each. [`Hdd`] is one drive behind a [`Model`].
+//! that stripes over several disks has one for each. [`Hdd`] is one drive as a [`Model`].
 //!
 //! Where it stops being valid: see `docs/models/hdd.md`.
 //!

@@ -35,7 +35,7 @@ const MINUTE: u64 = 60_000_000_000;
 const AGE_LIMIT: Nanos = Nanos::from_millis(500);
 /// A table larger than any firmware's would only take memory.
 const EXTENTS_MAX: u64 = 65_536;
-/// The same for segments; each read looks at all of them.
+/// The same limit for segments, as each read looks at all of them.
 const SEGMENTS_MAX: u64 = 1024;
 /// The least of a segment and of a drained chunk: one sector.
 const SECTOR: u64 = 512;

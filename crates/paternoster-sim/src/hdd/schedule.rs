@@ -48,7 +48,7 @@ pub struct Candidate {
 pub struct Order {
     /// How many of the oldest compete, at least 1.
     pub window: u32,
-    /// One that has waited longer, in nanoseconds, goes first.
+    /// A request that has waited longer than this, in nanoseconds, goes first.
     pub age_limit: u64,
 }
 

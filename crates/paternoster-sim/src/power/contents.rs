@@ -122,7 +122,7 @@ impl Survival {
         }
     }
 
-    /// How much of one write is left: all, nothing, or some sectors (`None`).
+    /// How much of one write is left: all of it, nothing, or some sectors (`None`).
     fn of_write(self, chance: &mut Chance) -> Option<bool> {
         match self {
             Survival::Nothing => Some(false),
@@ -150,7 +150,7 @@ pub struct Contents<M: Medium> {
 }
 
 impl<M: Medium> Contents<M> {
-    /// A medium behind an empty cache.
+    /// A medium with an empty cache.
     #[must_use]
     pub fn new(medium: M) -> Contents<M> {
         let cached = Vec::with_capacity(ROOM);

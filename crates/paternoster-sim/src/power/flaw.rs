@@ -11,7 +11,7 @@
 pub enum Flaw {
     /// A write with forced unit access stays in the cache like any other.
     ForgetsFua,
-    /// A flush leaves one write behind.
+    /// A flush leaves out one write.
     FlushMissesOne,
     /// A flush completes without draining anything.
     FlushDoesNothing,

@@ -70,7 +70,7 @@ const ERRNO: i32 = 5;
 pub struct Habits {
     /// Decides times, orders, errors and drains.
     pub seed: u64,
-    /// One command in this many fails; 0 for none.
+    /// One command in this many fails; 0: none fails.
     pub error_every: u64,
     /// One command in this many is refused, for no reason that a queue could know; 0 for none.
     pub refuse_every: u64,

@@ -6,7 +6,7 @@ use paternoster_core::{Bio, ClientId, ClientSpec, Output, RequestQueue, Status};
 
 const CUTS: u64 = 64;
 
-/// A disk of 64 sectors behind a queue that only hands out commands: the disk sees them at once.
+/// A disk of 64 sectors and a queue that only hands out commands: the disk sees them at once.
 struct Bench {
     disk: VolatileDisk,
     queue: RequestQueue,
@@ -82,7 +82,7 @@ impl Bench {
     }
 }
 
-/// Is a write that has ended there or not behind a cut, until a flush has ended?
+/// After a cut, may a write that has ended be there or not, until a flush has ended?
 #[test]
 fn a_flush_covers_what_had_ended() {
     for seed in 0..20 {

@@ -17,7 +17,7 @@
 //! I3  A stream that a read waits for is kept.
 //!
 //! # Where it stops being valid
-//! Pieces come in any order and are counted as if they came in sector order. Data behind a stream's
+//! Pieces come in any order and are counted as if they came in sector order. Data before a stream's
 //! position are not kept, and a write does not change what was fetched: models hold no data.
 
 use std::ops::Range;
@@ -238,9 +238,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-        /// Whatever is read, and in whatever pieces it comes: is a read told that its sectors are
-        /// here when they have come and not before, kept by the test itself (I1), is never more
-        /// requested than allowed (I2), and is no sector requested twice while the stream goes on?
+        /// Whatever is read, and in whatever pieces it comes: does a read learn that its sectors
+        /// are here once they have come (by the test's own account) and not before (I1), is never
+        /// more requested than allowed (I2), and is no sector requested twice while the stream goes
+        /// on?
         #[test]
         fn every_read_gets_its_sectors(
             sectors in 1u64..512, unit in 1u64..65,
@@ -249,7 +250,7 @@ mod tests {
             let mut ahead = ReadAhead::new(sectors, unit, 1 << 40, 64);
             let mut at: Vec<u64> = (0..12).map(|stream| stream << 30).collect();
             let mut on_its_way: VecDeque<(StreamId, Range<u64>)> = VecDeque::new();
-            // What has come of each stream, and what each waiting read needs of which.
+            // The sectors that have come of each stream, and those that each waiting read needs.
             let mut here: BTreeMap<StreamId, u64> = BTreeMap::new();
             let mut waiting: BTreeMap<u32, (StreamId, u64)> = BTreeMap::new();
             for (nth, (stream, count, kind, piece)) in steps.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calendar: what will happen inside the device, in order of time.
 //!
-//! Every stage of a command that takes time is one entry. A shared thing (a die, a channel, the
+//! Every stage of a command that takes time is one entry. A shared resource (a die, a channel, the
 //! link) is granted when an entry comes up and never in advance, so that no command waits for one
 //! that has not arrived yet:
 //!

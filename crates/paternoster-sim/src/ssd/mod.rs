@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ssd: channels, dies and a write buffer behind a link.
+//! ssd: channels, dies, a write buffer and a link.
 //!
 //! A flash drive is fast because many slow parts work in parallel. A die needs 50 to 100 us to read
 //! a page and more for a program, but there are 16 to 64 dies; what they share, the channels and
@@ -224,7 +224,7 @@ impl Ssd {
         None
     }
 
-    /// Sends every piece of a read to its die, and behind them what is fetched of its stream.
+    /// Sends every piece of a read to its die, and after them what is fetched of its stream.
     fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
         let (mut parts, mut sector, mut sectors) = (0, command.sector, command.sectors);
         let mut fetch = None;

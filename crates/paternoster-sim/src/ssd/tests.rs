@@ -114,8 +114,8 @@ fn a_long_read_uses_all_dies() {
     assert_eq!(rig.end().0, 76_384 + 2_000 + 4 * 32_768);
 }
 
-/// Q2. Two reads of one die follow each other there; one of another die goes on meanwhile: 74.288,
-/// behind it on the link 84.480, and 50 us after the first 124.288.
+/// Q2. Two reads of one die follow each other there; one of another die goes on meanwhile: they end
+/// at 74.288, at 84.480 (after the first on the link), and at 124.288 (50 us after the first).
 #[test]
 fn reads_wait_for_their_die() {
     let mut rig = Rig::new(&numbers(), facts());
@@ -282,9 +282,9 @@ fn forced_unit_access_waits_for_its_program() {
     }
 }
 
-/// Q2. Does what is fetched for later wait behind the read that has it fetched? The second read of
-/// a stream takes 8 to 16 itself and has 16 to 160 fetched (64 KiB in whole units), of which the
-/// first part lies on the same die: 74.288 us after the first, as that one took.
+/// Q2. Does read-ahead wait for the read that causes it? The second read of a stream takes 8 to 16
+/// itself and has 16 to 160 fetched (64 KiB in whole units), of which the first part lies on the
+/// same die: 74.288 us after the first, as that one took.
 #[test]
 fn a_read_goes_before_what_it_has_fetched() {
     let mut rig = Rig::new(&Numbers { read_ahead: 64 << 10, ..numbers() }, facts());

@@ -35,7 +35,7 @@ overhead = { value = "0 us", source = "assumed" }
 link = { value = "1 GB/s", source = "assumed" }
 "#;
 
-/// The array behind a queue that merges nothing, and one client.
+/// The array, a queue that merges nothing, and one client.
 struct Bench {
     device: Simulated<Box<dyn Model>>,
     queue: RequestQueue,

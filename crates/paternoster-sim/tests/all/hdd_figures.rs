@@ -13,7 +13,7 @@ use paternoster_core::{
 };
 use paternoster_sim::{Model, Simulated, catalog};
 
-/// A disk behind a queue, and a client.
+/// A disk, a queue and a client.
 struct Bench {
     device: Simulated<Box<dyn Model>>,
     queue: RequestQueue<NoObserver>,

@@ -78,9 +78,9 @@ fn a_sleeper_has_its_part_of_two_requests() {
 
 /// Does a database get its share of a SATA drive, three quarters, against a backup? Its log calls
 /// fsync, which drains the drive, and 32 MiB of the backup are in the way. The debt to the database
-/// was dropped, for two reasons: the log's dispatch was taken for the end of its group's demand,
-/// and the allowed lag was 64 of its own small requests, less than one of the backup's. The
-/// database had 34 % of the device, and its reader 4,900 reads/s (258 under `none`).
+/// was dropped, for two reasons: a dispatch of the log's request was taken for the end of its
+/// group's demand, and the allowed lag was 64 of the log's own small requests, less than one of the
+/// backup's. The database had 34 % of the device, and its reader 4,900 reads/s (258 under `none`).
 #[test]
 fn a_database_with_a_log_has_its_part_beside_a_backup() {
     let member = |group: &str, weight, kind| Client::new(kind, Some(group.to_owned()), weight);

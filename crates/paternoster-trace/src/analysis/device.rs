@@ -2,10 +2,10 @@
 //! Device: the events of one device put together as journeys, and counted.
 //!
 //! A bio is known by its sectors from `Q` to `C`, a command from `D` to `C`, both by the rule of
-//! [`InFlight`]: what goes to the device, or comes back, in parts ends when its last sector does,
-//! and a bio is issued with its first. Flushes without data have no sectors, and are neither reads
-//! nor writes: they are counted from `D` to `C` only, the oldest first. Kernels also report the end
-//! of the process's flush (`C` of a write): where commands have no write only those end one.
+//! [`InFlight`]: what is issued or completed in parts ends with its last sector, and a bio is
+//! issued with its first one. Flushes without data have no sectors, and are neither reads nor
+//! writes: they are counted from `D` to `C` only, the oldest first. Kernels also report the end of
+//! the process's flush (`C` of a write): where commands have no write only those end one.
 //!
 //! A seek is from where the last command ended to where the next begins. One that begins at most
 //! [`NEAR`] sectors away is near, one that begins right there sequential.
@@ -136,7 +136,7 @@ impl Counts {
 pub struct Seeks {
     /// How many commands followed another.
     pub count: u64,
-    /// Of those, the ones that began where it ended.
+    /// How many of these began where the one before ended.
     pub sequential: u64,
     /// At most [`NEAR`] sectors away, the sequential ones included.
     pub near: u64,

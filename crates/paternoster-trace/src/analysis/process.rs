@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Process: what one process got of one device, how long it waited, what it cost.
+//! Process: what one process got from one device, how long it waited, what it cost.
 
 use paternoster_core::Nanos;
 

@@ -86,7 +86,7 @@ impl Tracker {
         (known.then(|| since(request.allocated, at, request.owner)), made)
     }
 
-    /// A bio of a device that has no requests was queued: its dispatch, as it were.
+    /// A bio was queued at a device that has no requests: that counts as its dispatch.
     pub(super) fn queue_remapped(&mut self, place: Place, at: Nanos, owner: u32) -> bool {
         self.at(place, owner).is_some_and(|(request, made)| {
             request.issued = at;

@@ -39,7 +39,7 @@ enum Piece {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Format(Vec<Piece>);
 
-/// The formats of all actions: lines are as always for those that have none.
+/// The formats of all actions; an action without one has blkparse's usual line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Formats {
     all: Option<Format>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs: what processes are called, and what each of them did.
+//! Programs: the names of processes, and what each of them did.
 //!
 //! ```text
 //! note 77 "dd" ─▶ names      77 ─▶ dd
@@ -38,7 +38,7 @@ struct Process {
     program: Option<usize>,
 }
 
-/// What the processes of one number, or one name, did.
+/// What the processes of one number, or of one name, did.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) pid: u32,

@@ -259,7 +259,7 @@ impl Record {
         self.sector.saturating_add(self.sectors())
     }
 
-    /// Its place, by which [`InFlight`](paternoster_measure::InFlight) finds what it is about.
+    /// The record's place, by which [`InFlight`](paternoster_measure::InFlight) finds its I/O.
     pub(crate) fn extent(&self) -> Extent {
         let (device, write) = (self.device.0, self.is_write());
         Extent { device, write, sector: self.sector, end: self.end() }

@@ -22,7 +22,7 @@ use super::shape::post_order;
 const CACHE: usize = 1 << 8;
 /// Recent ones that are merged at once, at least.
 const RECENT_MIN: usize = 1 << 12;
-/// And otherwise this part of those that are known.
+/// Otherwise this part of the known distances.
 const RECENT_PART: usize = 8;
 /// A random odd number near 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(made, [("a", &b"1 2\n"[..]), ("c", &b""[..])]);
     }
 
-    /// Does the one who closes last write over the other, whose end stays?
+    /// Does the writer that closes last write over the other's text, whose end stays?
     #[test]
     fn who_closes_last_writes_over_the_other() {
         let mut file = Overlaid::default();

@@ -65,7 +65,7 @@ impl QueueTimes {
         self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own += other);
     }
 
-    /// The share of each bucket in percent; `None` if there are none.
+    /// The share of each bucket in percent; `None` if there are no values.
     #[expect(clippy::cast_precision_loss, reason = "shares, as btt has them")]
     pub(super) fn percent(&self) -> Option<[f64; Q2D_MS.len() + 1]> {
         let total: u64 = self.0.iter().sum();

@@ -38,7 +38,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// One that arrived; nothing is known of its end.
+    /// An access that arrived; nothing is known of its end.
     pub(super) const fn new(
         arrival: u64,
         kind: Categories,

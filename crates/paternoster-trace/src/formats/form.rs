@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Form: how a line of a text format is read, and the lines of a text as accesses.
 //!
-//! A format is the rules of a [`Form`] for one line; everything else is here, once: empty lines and
-//! those that begin with `#` are skipped, a heading too; a wrong line is reported, with what would
+//! A format is the rules of a [`Form`] for one line. Everything else is here, once: empty lines,
+//! lines that begin with `#` and a heading are skipped; a wrong line is reported, with what would
 //! be right, and reading goes on with the next one.
 
 use std::io::Read;

@@ -276,7 +276,8 @@ pub fn processors_of(name: &str) -> Option<&str> {
     is_number.then_some(prefix)
 }
 
-/// What may stand behind the name of a processor's file, in the order in which it is looked for.
+/// Suffixes that the name of a processor's file may have, in the order in which they are looked
+/// for.
 const PACKED: [&str; 3] = ["", ".gz", ".zst"];
 
 /// The files of all processors, from the first on, packed or not; `None` if there is none.

@@ -206,8 +206,8 @@ mod tests {
         }
     }
 
-    /// Is a trace that was cut read as far as it goes, and one of which nothing is left refused,
-    /// with the same message for both packers?
+    /// Is a truncated trace read as far as it goes, and one of which nothing is left refused, with
+    /// the same message for both packers?
     #[test]
     fn a_cut_trace_is_read_as_far_as_it_goes() {
         let line = "4096\n";

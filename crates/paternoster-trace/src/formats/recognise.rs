@@ -56,8 +56,8 @@ pub const HEAD: usize = 64 << 10;
 /// Lines of a text that are looked at.
 const LINES: usize = 32;
 
-/// The format of a trace that begins like this; `None` if it has none of them. No more than
-/// [`HEAD`] bytes are looked at.
+/// The format of a trace that begins like this; `None` if it is not known. No more than [`HEAD`]
+/// bytes are looked at.
 #[must_use]
 pub fn recognise(head: &[u8]) -> Option<Format> {
     let head = &head[..head.len().min(HEAD)];

@@ -155,7 +155,7 @@ impl<R: Read> Vscsi<R> {
         self.version
     }
 
-    /// The access of the record at `start`; `None` if it is none.
+    /// The access in the record at `start`; `None` if the record is not a read or write.
     fn access(
         &self,
         version: Version,

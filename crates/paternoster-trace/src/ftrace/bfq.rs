@@ -233,7 +233,7 @@ pub enum BfqMessage {
     },
     /// The budget of the queue's next turn.
     NewBudget {
-        /// Sectors of its next request, 0 if it has none.
+        /// Sectors of the queue's next request, 0 if it has none.
         head: u64,
         /// The budget.
         budget: u64,

@@ -48,9 +48,9 @@
 //! requests that wait there may be started in either order.
 //!
 //! So a `D` belongs to its own speaker's first choice after which no request has ended; if there is
-//! none, to the oldest choice of as many sectors. If several choices have that many, the link is
-//! not [`sure`](Issued::sure), and neither are the links of the other choices: 9 of 18 064 in these
-//! logs. Where bfq itself says which request is next (`check_fifo`), the links agree.
+//! none, to the oldest choice with the same number of sectors. If several choices have that many,
+//! the link is not [`sure`](Issued::sure), and neither are the links of the other choices: 9 of 18
+//! 064 in these logs. Where bfq itself says which request is next (`check_fifo`), the links agree.
 //!
 //! # Numbers of calls
 //! ```text
@@ -118,7 +118,7 @@ pub struct Call {
 /// How a bio joined a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Merge {
-    /// Behind it.
+    /// After the last one.
     Back,
     /// Before it.
     Front,

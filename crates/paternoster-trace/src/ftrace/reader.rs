@@ -2,8 +2,8 @@
 //! The reader: a text, line by line, as records.
 //!
 //! Empty lines and lines that begin with `#` are skipped. A wrong line is an error, and reading
-//! goes on with the next one: a log that was cut at its end, or has a foreign line in it, is still
-//! good. It ends only when the text itself cannot be read.
+//! goes on with the next one: a log that was cut at its end, or contains a line of another program,
+//! is still good. It ends only when the text itself cannot be read.
 //!
 //! Invariants: I1 no text makes the reader panic, or hold more than one line of [`LINE_MAX`]; I2
 //! the line numbers of the entries go up.

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! With `#self-test` after its address the page hovers over each of its plots, sorts each of its
-//! tables, and puts what it saw into an attribute: `tests/pictures/browser.rs` reads it.
+//! tables, and puts what it found into an attribute, which `tests/pictures/browser.rs` reads.
 
 mod escape;
 mod table;
@@ -70,7 +70,7 @@ enum Part {
 }
 
 impl Section {
-    /// One with this heading and nothing in it.
+    /// An empty section with this heading.
     #[must_use]
     pub fn new(heading: impl Into<String>) -> Section {
         Section { heading: heading.into(), parts: Vec::new() }
@@ -113,7 +113,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// One with this title and nothing in it.
+    /// An empty report with this title.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Report {
         Report { title: title.into(), sections: Vec::new() }

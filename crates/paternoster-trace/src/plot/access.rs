@@ -9,8 +9,7 @@
 //! Several devices of one trace are one above the other, with a line and a name at the foot of
 //! each.
 //!
-//! Dots have more ink where a cell has more accesses. Those that fall on the same pixel are
-//! one.
+//! Dots have more ink where a cell has more accesses. Dots that fall on the same pixel are one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -187,7 +186,7 @@ fn hover(time: &Axis, panels: Vec<HoverPanel>) -> Hover {
     Hover { cells: columns(COLUMNS), when, panels }
 }
 
-/// What has a colour of its own in the picture of one run.
+/// The accesses that have a colour of their own in the picture of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Client(u32),

@@ -179,7 +179,8 @@ fn shade(frame: &mut Frame, look: Look, pieces: &[Vec<Step>]) {
     frame.svg.empty("path", fill);
 }
 
-/// A line, with this factor of width. Earlier ones are wider, so that coinciding ones stay visible.
+/// A line, with this factor of width. Earlier lines are wider, so that coinciding lines stay
+/// visible.
 fn line(frame: &mut Frame, look: Look, pieces: &[Vec<Step>], wider: usize) {
     let along =
         |piece: &Vec<Step>| along(piece.iter().map(|step| (step.from, step.to, step.value)), 'M');

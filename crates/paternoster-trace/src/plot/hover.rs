@@ -30,7 +30,7 @@ pub struct Hover {
 /// A panel of a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct HoverPanel {
-    /// What it shows; empty if there is only one.
+    /// What the panel shows; empty if there is only one panel.
     pub name: String,
     /// Where it begins, in tenths of a pixel.
     pub top: i64,
@@ -47,7 +47,7 @@ pub struct HoverSeries {
     pub label: String,
     /// Its colour, as `#rrggbb`.
     pub colour: &'static str,
-    /// Its value in each column; empty where it has none.
+    /// The series' value in each column; empty where it has none.
     pub values: Vec<String>,
 }
 

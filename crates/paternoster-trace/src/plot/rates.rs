@@ -188,7 +188,7 @@ fn legend(rate: Rate, labels: &[&str], records: &[FlowRecord]) -> Vec<Entry> {
     labels.iter().zip(records).enumerate().map(entry).collect()
 }
 
-/// A panel for each direction, and one if there is none.
+/// A panel for each direction, and one panel if there is no direction.
 fn planes(
     rate: Rate,
     legend: &[Entry],

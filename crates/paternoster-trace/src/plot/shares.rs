@@ -23,7 +23,7 @@ const HEIGHT: i64 = 300;
 /// All of it, in thousandths of a per cent.
 const WHOLE: u64 = 100_000;
 
-/// The picture: a line for each of `runs`, which are those that share.
+/// The picture, with a line for each of `runs`, which are the clients that share the device.
 #[must_use]
 pub fn shares(subject: &str, runs: &[Run]) -> Picture {
     let kept = runs.iter().filter_map(|run| Some((run.label.as_str(), run.recorder.flow.clone()?)));

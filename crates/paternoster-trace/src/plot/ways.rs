@@ -45,7 +45,7 @@ impl<'a> Ways<'a> {
         ways
     }
 
-    /// One run alone.
+    /// Whether there is only one run.
     const fn alone(&self) -> bool {
         self.labels.len() == 1
     }

@@ -154,7 +154,7 @@ impl AccessRecord {
         (Nanos(1 << self.time_shift), 1 << self.sector_shift)
     }
 
-    /// The devices that are one above the other in this record; none if there is only one.
+    /// The devices that this record shows one above the other; empty if there is only one.
     #[must_use]
     pub fn shelves(&self) -> &[Shelf] {
         &self.shelves

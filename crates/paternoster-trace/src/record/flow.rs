@@ -108,7 +108,7 @@ impl FlowRecord {
         Stage::ALL.into_iter().find(there).unwrap_or(Stage::Complete)
     }
 
-    /// All that was read, and all that was written.
+    /// Bytes read in all, and bytes written.
     #[must_use]
     pub fn total(&self) -> [Amount; 2] {
         self.total.0[self.stage() as usize]

@@ -23,7 +23,7 @@
 //! longer waited for, and if it was in the device it leaves it, as a [`StepKind::Requeue`].
 //!
 //! Invariants: I1 at most `IN_FLIGHT_MAX` bios and as many requests are kept, 51 MiB together;
-//! I2 as many leave the device as entered it, and are still in it.
+//! I2 the requests that entered the device are those that left it and those still in it.
 
 use paternoster_measure::{Extent, InFlight};
 
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(told[3..], ends);
     }
 
-    /// A request that comes back in two pieces, with a bio in the first and one in both: does it
-    /// take until its last piece, and the second bio, too? 60 - 3, 50 - 1, 60 - 2.
+    /// If a request completes in two pieces, with one bio in the first and one in both, do the
+    /// request and the second bio last until the last piece? 60 - 3, 50 - 1, 60 - 2.
     #[test]
     fn pieces_end_with_the_last() {
         use StepKind::{Complete, Done, Issue, Part, Queue};
@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(told[3..], ends);
     }
 
-    /// Three processes' flushes share a command, and one needs none: is none of them kept, and does
-    /// the command go on its way as the process's that issues it? 9 - 5.
+    /// If three processes' flushes share a command and a fourth needs none, is none of the bios
+    /// kept, and does the command count for the process that issues it? 9 - 5.
     #[test]
     fn flushes_that_share_a_command_do_not_pile_up() {
         use StepKind::{Complete, Issue, Queue};

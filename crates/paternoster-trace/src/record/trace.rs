@@ -63,7 +63,7 @@ pub struct FromTrace {
     clients: BTreeMap<u32, u32>,
     /// Names of processes that are clients, or may become one.
     names: BTreeMap<u32, String>,
-    /// The client of each name, if all of one name are one.
+    /// The client of each name, if all processes of one name are one client.
     namesakes: Option<BTreeMap<String, u32>>,
     /// The next client.
     next: u32,
@@ -88,7 +88,7 @@ impl FromTrace {
         }
     }
 
-    /// Has all processes of one name be one client.
+    /// Counts all processes of one name as one client.
     #[must_use]
     pub fn by_name(mut self) -> FromTrace {
         self.namesakes = Some(BTreeMap::new());
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(trace.finish(|_| None).1, ["fio 812", "fio 813", "pid 5"]);
     }
 
-    /// Are all of one name one client, on request?
+    /// On request, are all processes of one name one client?
     #[test]
     fn namesakes_are_one() {
         let mut trace = FromTrace::new(recorder(), Devices::All).by_name();

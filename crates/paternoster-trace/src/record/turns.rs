@@ -11,7 +11,7 @@
 //! ```
 //!
 //! While the device has k commands, each client is charged 1/k of the passing time for each of its
-//! own; of 10 ns and two clients with one and two commands that is 3 and 6, and the remaining
+//! own. Of 10 ns, two clients with one and two commands are charged 3 and 6, and the remaining
 //! nanosecond goes to the first of them. So the charges sum to the time, and the parts to the
 //! latency.
 //!

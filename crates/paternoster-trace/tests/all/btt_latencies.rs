@@ -49,8 +49,8 @@ fn recorded(case: &str) -> Option<[CoarseHistogram; 2]> {
 
 /// Are number, least, mean and most of D2C and Q2C btt's own? btt rounds a mean to the nearest
 /// nanosecond, we round it down. Where bios were merged (`merge`: 7 bios in 3 requests, one of them
-/// refused and issued again) btt counts D2C once for each bio, we and iowatcher once for each
-/// request, so that number and mean of it are not compared there.
+/// refused and issued again) btt counts D2C once for each bio, while we and iowatcher count it once
+/// for each request; so its number and mean are not compared there.
 #[test]
 fn latencies_are_btts() {
     for (case, merged) in [("basic", false), ("bigendian", false), ("merge", true)] {

@@ -163,8 +163,8 @@ fn as_trace(events: &[Event]) -> Vec<Record> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Does every bucket have what was completed in it; or, for a stream without completions, what
-    /// was issued; or submitted, if there is nothing else?
+    /// Does every bucket hold what was completed in it; in a stream without completions, what was
+    /// issued; and what was submitted if there is nothing else?
     #[test]
     fn flow_equals_naive(journeys in journeys(1..80)) {
         let all = events(&journeys);

@@ -94,7 +94,7 @@ fn written(records: &[Record]) -> Ends {
         let words: Vec<&str> = line.split(',').collect();
         let took: u128 = words[6].parse().expect("a number");
         let end = &mut ends[usize::from(words[3] == "Write")];
-        // Every end is at least 1000 ns behind its beginning: 0 is a line without one.
+        // Every end is at least 1000 ns after its beginning: 0 is a line without one.
         *end = (end.0 + u64::from(took > 0), end.1 + took * 100);
     }
     ends

@@ -148,7 +148,7 @@ proptest! {
     })]
 
     /// Are there as many accesses as issues, for each client and direction, within the bound and
-    /// within the run, also when cells had to be put together?
+    /// within the run, also if cells had to be merged?
     #[test]
     fn access_equals_naive(steps in steps(20_000..60_000)) {
         let events = events(&steps);

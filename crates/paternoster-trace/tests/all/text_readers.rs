@@ -65,7 +65,7 @@ fn kernel_traces_as_text() {
     }
 }
 
-/// Do the golden cases' texts, read and printed again, give themselves?
+/// If the golden cases' texts are read and printed again, are they the same?
 #[test]
 fn golden_texts_again() {
     let Some(folder) = data("btt-golden") else { return };

@@ -33,7 +33,7 @@ pub struct Dd {
 }
 
 impl Dd {
-    /// One job for all, or one after the other.
+    /// One job for all files, or one job after the other.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
         let direction = if self.write { Direction::Write } else { Direction::Read };

@@ -296,7 +296,7 @@ impl Tiotest {
             let mut statistics = own.iter().filter_map(job);
             let mut all = statistics.next()?;
             statistics.for_each(|other| all.merge(&other));
-            // Walls of threads that take turns follow each other; those of others are one.
+            // Wall times of threads that take turns are added up; others run in one wall time.
             let walls = own.iter().filter(|&&place| jobs[place].clones.stonewall);
             let time = walls.map(|&place| wall_time(result, place)).fold(Nanos::ZERO, |a, b| a + b);
             Some(PhaseResult { phase, time, statistics: all })

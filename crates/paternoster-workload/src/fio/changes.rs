@@ -31,7 +31,7 @@ use super::value::Reader;
 /// The options that may change during a run.
 const CAN_CHANGE: &str = "cgroup_weight, prioclass, prio, rate, rate_iops";
 
-/// What is set at a time; `None` stays unchanged.
+/// What is set at one time; `None` stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change {
     /// Since the job began.
@@ -89,7 +89,7 @@ impl Changes {
     /// Reads one `change`.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// The message: what is wrong with it, and what would be right.
     pub(super) fn add(&mut self, text: &str, read: &mut Reader<'_>) -> Result<(), String> {
         let mut words = text.split_whitespace();
         let time = words.next().unwrap_or_default();

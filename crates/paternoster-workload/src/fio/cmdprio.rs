@@ -64,7 +64,7 @@ pub struct PrioritySplit {
     pub bytes: u64,
     /// Their share in percent.
     pub percent: u8,
-    /// Their priority; `None` is that of `cmdprio_class` and `cmdprio`.
+    /// The priority of these I/Os; `None`: that of `cmdprio_class` and `cmdprio`.
     pub priority: Option<IoPriority>,
 }
 
@@ -107,7 +107,7 @@ impl CommandPriority {
         Ok(())
     }
 
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

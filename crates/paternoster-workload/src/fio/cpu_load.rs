@@ -42,7 +42,7 @@ impl CpuLoad {
         (self.chunk, Nanos(u64::try_from(idle).unwrap_or(u64::MAX)))
     }
 
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

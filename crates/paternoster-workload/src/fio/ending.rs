@@ -43,7 +43,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(&mut self, name: &str, text: &str) -> Result<bool, String> {
         match name {
             "exitall" => self.exit_all = value::boolean(text)?,

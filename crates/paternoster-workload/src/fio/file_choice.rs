@@ -204,7 +204,7 @@ impl FileChoice {
         self.open[file]
     }
 
-    /// Goes to another file that is not at its end; there is one.
+    /// Goes to another file that is not at its end; such a file must exist.
     fn turn(&mut self) {
         let draws = matches!(self.service, FileService::Random(_));
         loop {

@@ -15,8 +15,8 @@
 //! takes its weight and its count along; otherwise the others would wait for it for ever. A job
 //! with a `startdelay` counts from the beginning: the others wait for it.
 //!
-//! Differs: in fio so do jobs behind a `stonewall` and with `wait_for`, so that those before them
-//! come to a stop for good. Here these count from their own beginning.
+//! Differs: in fio so do jobs after a `stonewall` and jobs with `wait_for`, so that those before
+//! them stop for good. Here these jobs count from their own beginning.
 //!
 //! Invariants: I1 of the members that are there at least one may issue (the one with the least
 //! count for its weight); I2 a flow's sums are those of its members.
@@ -42,7 +42,7 @@ pub struct FlowShare {
 }
 
 impl FlowShare {
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,
@@ -59,7 +59,7 @@ impl FlowShare {
     }
 }
 
-/// `flow_sleep`: a number of microseconds. fio reads a unit behind it as that of a size, so that
+/// `flow_sleep`: a number of microseconds. fio reads a unit after it as that of a size, so that
 /// `5ms` are 5 Mi: 5.2 s.
 fn sleep(text: &str, read: &mut Reader<'_>) -> Result<Nanos, String> {
     let micros = read.size(text).map_err(|_| {
@@ -101,8 +101,8 @@ impl Flows {
         Flows::default()
     }
 
-    /// A clone gets its place in its flow, which counts from [`Flows::enter`] on; `None` if its job
-    /// has none.
+    /// Gives a clone its place in its flow, which counts from [`Flows::enter`] on; `None` if its
+    /// job has no flow.
     pub fn join(&mut self, share: &FlowShare) -> Option<FlowMember> {
         if share.weight == 0 {
             return None;

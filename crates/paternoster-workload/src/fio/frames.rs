@@ -60,7 +60,7 @@ pub struct FrameRules {
 }
 
 impl FrameRules {
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,
@@ -197,7 +197,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A player by these rules; `None` if they make none.
+    /// A player by these rules; `None` if the job is no player.
     #[must_use]
     pub fn new(rules: &FrameRules) -> Option<Player> {
         let period = rules.period?;

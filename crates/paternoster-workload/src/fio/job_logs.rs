@@ -154,8 +154,8 @@ impl LogRules {
             .any(|prefix| prefix.is_some())
     }
 
-    /// Reads one option; false if it is none of these. A log option without a value takes the job's
-    /// name as prefix.
+    /// Reads one option; false if it is not one of these. A log option without a value takes the
+    /// job's name as its prefix.
     pub(super) fn set(
         &mut self,
         name: &str,

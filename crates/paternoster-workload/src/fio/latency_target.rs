@@ -35,7 +35,7 @@ use super::value::{self, MICROSECOND, Reader};
 /// The options.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyGoal {
-    /// `latency_target`; zero is none.
+    /// `latency_target`; zero: no target.
     pub target: Nanos,
     /// `latency_window`.
     pub window: Nanos,
@@ -52,7 +52,7 @@ impl Default for LatencyGoal {
 }
 
 impl LatencyGoal {
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

@@ -9,13 +9,13 @@
 //! A [`jobfile`] is parsed into [`job::Job`]s; [`offsets::Offsets`] then gives the same files,
 //! directions, offsets and lengths as fio 3.33 does with the same seeds.
 //!
-//! The other modules are the rules of a job's course, each separate and without a clock or I/O of
-//! its own; the caller that runs processes asks them: [`pace`] when an I/O may start, [`syncs`]
+//! The other modules are the rules for how a job proceeds, each separate and without a clock or I/O
+//! of its own; the code that runs processes asks them: [`pace`] when an I/O may start, [`syncs`]
 //! when a sync is due, [`cmdprio`] which priority it has, [`flow`] which job is next, [`frames`]
 //! when a player's frame is due, [`latency_target`] how deep the queue may be, [`verify_plan`] what
 //! is read back, [`file_choice`] and [`file_sizes`] for several files, [`ending`] which job's end
-//! ends others, [`relay`] which job hands over to which, [`cpu_load`] what is burned; [`iolog`] and
-//! [`replay`] read and write logs of I/O, [`job_logs`] the logs of figures.
+//! ends others, [`relay`] which job hands over to which, [`cpu_load`] how much CPU is burned;
+//! [`iolog`] and [`replay`] read and write logs of I/O, [`job_logs`] the logs of figures.
 //!
 //! [`unwired`] lists what the language allows but a run cannot do yet.
 //!

@@ -15,9 +15,10 @@
 //! left, it is at its end and all three are chosen again; when all files are, the pass ends.
 //!
 //! A *pass* goes on until the region is used up (map full, end reached). Then everything starts
-//! over: map, positions, and every generator. The job as a whole makes at most `loops` times its
-//! size (or `io_size`, or `number_ios`), and then ends even in the middle of a pass; there are
-//! `loops` passes, and with an `io_size` as many as leave at least a largest block of it:
+//! over: map, positions, and every generator. The job as a whole issues at most `loops` times its
+//! size (or `io_size`, or `number_ios`), and then ends even in the middle of a pass. There are
+//! `loops` passes; with an `io_size`, further passes begin as long as at least a largest block of
+//! it is left:
 //!
 //! ```text
 //! 16k in blocks of 4k            |: a pass begins

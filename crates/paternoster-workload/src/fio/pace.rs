@@ -98,7 +98,7 @@ impl RateRules {
         self
     }
 
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

@@ -16,8 +16,8 @@
 //! fio has nothing like it and no option for it: `startup` is made of it. A runner never has I/Os
 //! of two legs in flight.
 //!
-//! Invariants: I1 at any time one runner may issue, or none in a pause; I2 a runner that leaves (an
-//! error, the end of its time) is skipped, so that none waits for it.
+//! Invariants: I1 at any time one runner may issue, or none during a pause; I2 a runner that leaves
+//! (after an error, or at the end of its time) is skipped, so that no other waits for it.
 //!
 //! Source: recorded start-ups (`builtin/startup/profile.rs`), in which no two processes take turns
 //! within one leg.

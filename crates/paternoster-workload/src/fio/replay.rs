@@ -96,7 +96,7 @@ impl ReplayRules {
         Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

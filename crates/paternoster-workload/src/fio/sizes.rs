@@ -9,7 +9,7 @@
 //!                  draws 4k..20k: 1/4 each for 4k, 8k, 12k ... and the rest, 16k and above, is 16k
 //! bssplit          the smallest share first; r picks by cumulative percent, otherwise the last;
 //!                  12k of 8k:12k is not a multiple of the least size and becomes 8k
-//!                  with bsrange=4k-12k behind it 16k is 12k, and 2k ends the pass
+//!                  with bsrange=4k-12k after it 16k is 12k, and 2k ends the pass
 //! ```
 //!
 //! Source: FIO-36 to FIO-39.
@@ -80,7 +80,7 @@ impl Sizes {
         let generator = &mut self.generators[place];
         if !self.splits[place].is_empty() {
             let size = pick(&self.splits[place], generator.bits(), room);
-            // A bsrange that was given behind it still bounds it.
+            // A bsrange that is given after it still bounds it.
             return if self.unaligned { size } else { size / least * least }.min(most);
         }
         let size = least + generator.below(most);
@@ -89,7 +89,8 @@ impl Sizes {
     }
 }
 
-/// What seeds the sizes of reads, writes and trims: those of a trimwrite are as long as its writes.
+/// The seeds for the sizes of reads, writes and trims: the trims of a trimwrite are as long as its
+/// writes.
 fn choices(kind: Kind) -> [Choice; 3] {
     let trims =
         if kind == Kind::TrimWrite { Choice::BlockSizeWrite } else { Choice::BlockSizeTrim };

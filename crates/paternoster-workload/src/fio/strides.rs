@@ -42,7 +42,7 @@ pub struct Strides {
 }
 
 impl Strides {
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

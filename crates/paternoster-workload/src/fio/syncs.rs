@@ -123,7 +123,7 @@ impl Syncs {
         self.at_end || self.on_close
     }
 
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

@@ -77,7 +77,8 @@ mod tests {
         }
     }
 
-    /// Does a plain job use none of them, and does one that asks for trims get the sentence?
+    /// Does a plain job use none of these options, and does one that asks for trims get the
+    /// message?
     #[test]
     fn sentences() {
         let mut job = Job::default();

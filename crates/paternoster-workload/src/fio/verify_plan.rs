@@ -86,7 +86,7 @@ impl Default for VerifyRules {
 }
 
 impl VerifyRules {
-    /// Reads one option; false if it is none of these.
+    /// Reads one option; returns false if it is not one of these.
     pub(super) fn set(
         &mut self,
         name: &str,

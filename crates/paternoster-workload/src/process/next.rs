@@ -74,7 +74,7 @@ impl Process {
                 self.ends_last |= self.source.has_more() && (step.is_some() || self.last_was_sync);
                 return step.unwrap_or(Step::Stop);
             }
-            // With a sync behind its last I/O a pass ends without others.
+            // If a sync follows its last I/O, a pass ends without further syncs.
             self.ends_loop &= step.is_none() && !self.last_was_sync;
             // A further pass knows nothing of syncs in the one before.
             self.forgets_sync = step.is_some();

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A replay falls behind if at its last arrival it has more I/Os in flight than the recording ever
-//! had, and then goes on for more than a twentieth of the time before.
+//! had, and then works for more than a twentieth of the time before.
 
 use paternoster_core::Nanos;
 

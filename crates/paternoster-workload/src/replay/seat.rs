@@ -89,7 +89,7 @@ impl Seat {
         Seat { client, left, asleep: None, behind: VecDeque::new(), plugged: false }
     }
 
-    /// Submits an I/O, or puts it behind what waits.
+    /// Submits an I/O, or puts it after those that wait.
     pub(super) fn submit<O: Observer>(
         &mut self,
         now: Nanos,

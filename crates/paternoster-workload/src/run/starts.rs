@@ -124,7 +124,7 @@ mod tests {
         let delays = [0, 10, 190, 250, 450, 990];
         assert_eq!(begins(0, &delays), [0, 200, 200, 400, 600, 1000]);
         assert_eq!(begins(0, &[950, 1, 300]), [1000, 100, 300]);
-        // Behind a stonewall, when fio came to it at 1.2 s.
+        // After a stonewall that fio reached at 1.2 s.
         assert_eq!(begins(1200, &[0, 500, 1300, 1700]), [1200, 1200, 1400, 1700]);
         assert_eq!(begins(7, &[]), [0; 0]);
     }

@@ -208,7 +208,7 @@ fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
     Ok(file)
 }
 
-/// What is worth trying with these jobs on such a device.
+/// The schedulers and settings worth trying with these jobs on such a device.
 fn candidates(jobs: &[Job], facts: &DeviceFacts) -> Vec<String> {
     let drains = facts.write_cache && !facts.flush_queueable;
     let shallow = drains && jobs.iter().any(|job| job.syncs.of_each_write());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Trial: the runs behind an advice, and what each job got in each of them.
+//! Trial: the runs that an advice is based on, and what each job got in each of them.
 //!
 //! ```text
 //! each job's clone alone      ─┐ demand: what it could use
@@ -32,7 +32,7 @@ use crate::plot::clients;
 /// Each job begins up to this much later than the run, depending on the seed.
 const JITTER: u64 = 10_000_000;
 
-/// What one job got in one run; its clones, and sections of its name, together.
+/// What one job got in one run: the sum over its clones, and over sections of its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     /// I/Os and bytes a second.
@@ -45,8 +45,8 @@ pub(crate) struct Figures {
     pub(crate) max: f64,
     /// Of its fsyncs, if it has any.
     pub(crate) sync_p99: Option<f64>,
-    /// What it got divided by its entitlement, the least of its clones; none if nothing is
-    /// promised.
+    /// What the job got divided by its entitlement, the least among its clones; `None` if nothing
+    /// is promised.
     pub(crate) share: Option<f64>,
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Row {
     pub(crate) jobs: Vec<JobRow>,
     /// Verdicts by goal.
     pub(crate) goals: Vec<Kept>,
-    /// What each client got divided by its entitlement, the least of all.
+    /// What a client got divided by its entitlement, the least among all clients.
     pub(crate) share: Spread,
     /// The part of its capacity that the device used.
     pub(crate) work: Spread,
@@ -140,7 +140,7 @@ impl Advice {
         a == b || self.alike[a].is_some() && self.alike[a] == self.alike[b]
     }
 
-    /// The next one behind the best that did something else.
+    /// The best one after it that did something else.
     fn next_best(&self) -> Option<&usize> {
         self.order.iter().find(|&&place| !self.is_same(place, self.order[0]))
     }

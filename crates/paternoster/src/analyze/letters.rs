@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Letters: short options as C programs take them: `-A`, `-o out`, `-oout`, `-AX`.
 
-/// One option, with its value if it takes one.
+/// An option, with its value if it takes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Letter {
     pub(super) name: char,

@@ -88,7 +88,7 @@ fn distinct(names: &[String]) -> impl Iterator<Item = &String> {
     names.iter().enumerate().filter(is_another).map(|(_, name)| name)
 }
 
-/// Reads a trace to its end: what it says, and what pictures need of it.
+/// Reads a trace to its end, for the analysis and for pictures.
 fn read(
     options: &AnalyzeOptions,
     selection: &Selection,

@@ -15,7 +15,7 @@ use super::Analysed;
 /// With more devices there is an overview, and only this many in full.
 const DEVICES_SHOWN: usize = 4;
 const DEVICES_IN_FULL: usize = 2;
-/// Processes that are shown; the others are one row.
+/// Number of processes shown; the others are summed in one row.
 const SHOWN: usize = 24;
 
 /// The report; `name` says what a device is called besides its number.

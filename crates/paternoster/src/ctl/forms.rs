@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! {"devices": [{"device": "disk0", "depth": 8, "tenants": [{"name": "db", …}, …], …}, …]}
-//!                                              └─ a table, a line for each, beside its device
+//!                                              └─ a table, a line for each, with its device
 //! ```
 //!
 //! The figures are the server's, with its names and units; `table` has them as people read them,
-//! `json` as they came. CSV is one table: that of what was asked about.
+//! `json` as they came. CSV is one table: that of the kind of thing that was asked about.
 
 use paternoster_frame::results::{Results, field};
 use paternoster_frame::sheet::Sheet;
@@ -74,8 +74,8 @@ fn devices(answer: &Value) -> &[Value] {
     answer["devices"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The fields that are no lists of objects, in their order; those of an object behind its name and
-/// a dot.
+/// The fields that are no lists of objects, in their order; the fields of an object after its name
+/// and a dot.
 fn cells(line: &Value) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (name, value) in line.as_object().into_iter().flatten() {

@@ -179,7 +179,7 @@ pub(crate) fn connect(options: &ServerOptions, limit: Duration) -> Result<Client
     Client::connect_within(path, limit).map_err(failure)
 }
 
-/// What the server refused, or that there is none.
+/// The server's refusal, or that there is no server.
 pub(crate) fn failure(error: ClientError) -> Failure {
     Failure::Job(error.to_string())
 }

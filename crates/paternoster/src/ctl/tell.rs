@@ -240,7 +240,7 @@ disk0
         assert_eq!(notes(&two), ["b: there is none"]);
     }
 
-    /// Does a weight show what it was, what it is, and its share?
+    /// Is a new weight shown with the old one, and with its share?
     #[test]
     fn a_weight() {
         let order = CtlOrder::Weight { name: "db".to_owned(), weight: 300 };

@@ -19,7 +19,7 @@ pub(crate) struct Place {
     pub(crate) depth: usize,
 }
 
-/// Lines, each with its name, its parent's, and whether others can name it.
+/// Lines, each with its name, its parent's name, and whether it can be a parent.
 pub(crate) fn tree(lines: &[(&str, &str, bool)]) -> Vec<Place> {
     let groups: HashMap<&str, usize> = (lines.iter().enumerate())
         .filter_map(|(line, (name, _, group))| group.then_some((*name, line)))

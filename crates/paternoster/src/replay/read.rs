@@ -248,7 +248,7 @@ fn pass_on(matcher: &mut Matcher, record: &Record, at: Nanos, payload: &[u8]) {
     }
 }
 
-/// What an arrival does; `None` if it is not to be replayed.
+/// The operation of an arrival; `None` if it is not replayed.
 fn operation(record: &Record) -> Option<(Op, Flags)> {
     let has = |category| record.categories.contains(category);
     if record.is_passthrough() {

@@ -52,7 +52,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     if !options.force {
         refuse_what_is_in_use(&config)?;
         // Checked before any socket exists; the start itself refuses what came meanwhile. A server
-        // that takes over gets its images from the one that has them open.
+        // that takes over gets its images from the server that has them open.
         let asked = if control.is_none() { claim::ask(&config.devices) } else { Ok(()) };
         asked.map_err(|error| Failure::Request(error.to_string()))?;
     }
@@ -247,7 +247,7 @@ fn source(options: &ServeOptions) -> Option<Source> {
     Some(Source { pidfile, verbose, log, ..Source::new(file) })
 }
 
-/// Where the server listens by default: what it inherited, or a socket of its own.
+/// Where the server listens by default: at sockets that it inherited, or at one of its own.
 fn fallback(
     options: &ServeOptions,
     inherited: &Inherited,

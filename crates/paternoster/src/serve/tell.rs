@@ -246,7 +246,7 @@ fn rights(config: &Config) -> Option<String> {
     table(&["export", "may open", "read-only for", "clients"], told.map(row).collect())
 }
 
-/// What had to be done differently from what one might expect, a line each.
+/// What the server does otherwise than the configuration suggests, a line each.
 pub(super) fn notes(left_out: &[String], server: &Server) -> String {
     let all = left_out.iter().chain(server.notes());
     all.map(|note| format!("paternoster: {note}\n")).collect()

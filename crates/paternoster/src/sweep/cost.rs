@@ -80,7 +80,7 @@ pub(super) fn predict(call: &Call, rows: &[Row]) -> Result<Vec<f64>, Failure> {
     Ok(costs.into_iter().map(|cost| cost.unwrap_or(average.max(1.0))).collect())
 }
 
-/// The pilot of a row; `None` if there is none: a trace, or a job that fails.
+/// The pilot of a row; `None` for a trace, and for a job that fails.
 fn pilot(call: &Call, asked: &Row) -> Result<Option<Pilot>, Failure> {
     let Some(job) = asked.get("job").and_then(Value::as_str) else { return Ok(None) };
     let mut row = asked.clone();

@@ -2,8 +2,8 @@
 //! Due: what each tenant is entitled to of what all used in an interval.
 //!
 //! By class, then by the weights that the scheduler uses (including floors), group by group; no
-//! tenant gets more than it asks for. One with open requests asks for all there is; one without
-//! asked for what it got.
+//! tenant gets more than it asks for. A tenant with open requests asks for the whole device; one
+//! without asked for what it got.
 //!
 //! ```text
 //! weights 300 and 100     got 86 %, 14 %      both have requests open     entitled 75 %, 25 %
@@ -20,7 +20,7 @@ use paternoster_serve::control::snapshot::{Snapshot, TenantLine};
 /// A tenant, or a process without one, in an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
-    /// The tenant; `None`: a process outside the tenants, which has what it got.
+    /// The tenant; `None`: a process outside the tenants, which is entitled to what it got.
     pub(super) line: Option<&'a TenantLine>,
     /// The part of what all used that it got, 0 to 1.
     pub(super) share: f64,
@@ -54,7 +54,7 @@ fn class_of(line: Option<&TenantLine>) -> &str {
     }
 }
 
-/// Those of these indices that are in a group (or none), and the groups in it.
+/// The tenants among these indices that are in a group (or in none), and the groups in it.
 fn below(
     parent: &str,
     snapshot: &Snapshot,

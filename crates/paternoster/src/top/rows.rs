@@ -205,7 +205,7 @@ fn order<T>(all: &mut [T], sort: Column, row: impl Fn(&T) -> &Row) {
     });
 }
 
-/// What was added since; all of it if it was not there.
+/// What was added since; everything if the line is new.
 fn difference(before: Option<&Figures>, after: &Figures) -> Figures {
     let Some(before) = before else { return after.clone() };
     let buckets = after.latency_log2_us.iter().enumerate();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completions in the shells themselves: the attributes of a scheduler behind its name.
+//! Completions in the shells themselves: the attributes after a scheduler's name.
 //!
 //! ```text
 //! bash   its function, by the line and the word that bash hands to it
-//! zsh    an interactive zsh on a terminal of its own (zpty); a key shows the line behind Tab
+//! zsh    an interactive zsh on a terminal of its own (zpty); a key shows the line after Tab
 //! fish   `complete -C LINE`
 //! ```
 
@@ -52,7 +52,7 @@ fn is_there(shell: &str) -> bool {
     Command::new(shell).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// What a shell prints that is given this as its input.
+/// The output of a shell with this input.
 fn printed(shell: &str, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(shell);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -64,7 +64,7 @@ fn printed(shell: &str, arguments: &[&str], input: &str) -> String {
 }
 
 /// Does bash complete the attributes of the scheduler before the colon, with and without `:` and
-/// `=` among the letters at which it parts words, none of another's, and all behind the colon?
+/// `=` among the letters at which it parts words, none of another's, and all after the colon?
 #[test]
 fn bash_completes_attributes() {
     if !is_there("bash") {
@@ -72,7 +72,7 @@ fn bash_completes_attributes() {
     }
     let script = script("bash");
     let complete = |line: &str, parted: &str| {
-        // What bash replaces: what stands behind the last such letter.
+        // What bash replaces: the text after the last such letter.
         let word = line.rsplit(|letter| parted.contains(letter)).next().expect("one");
         let ask = format!(
             "{script}\nCOMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \

@@ -212,8 +212,9 @@ fn orders_arrive() {
     server.stopped.recv().expect("told");
 }
 
-/// Have answers all formats, a line for each tenant with its device, an order's too; and does
-/// `raw`, which is what came, refuse those that would change it, before it is sent?
+/// Do answers, also to an order, come in all formats, with a line for each tenant and its device;
+/// and does `raw`, which prints what came, refuse formats that would change it, before the order is
+/// sent?
 #[test]
 fn answers_have_all_formats() {
     let server = Server::start(&["disk0", "disk1"]);

@@ -20,9 +20,9 @@ fn output(more: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Is the job named that got the smallest part of its entitlement? noop gives each half of a full
-/// device; by weight they are entitled to a quarter and three quarters, so the heavy one gets 0.5 /
-/// 0.75 = 67 % of it.
+/// Is the job named that got the smallest part of its entitlement? noop gives each job half of a
+/// full device; by weight they are entitled to a quarter and three quarters, so the heavy one gets
+/// 0.5 / 0.75 = 67 % of it.
 #[test]
 fn the_worst_off_is_told() {
     let text = output(&["--output-format", "table"]);

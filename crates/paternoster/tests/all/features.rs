@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in a program that was built for one purpose, by the tree of its dependencies.
+//! What a program that was built for one purpose contains, by the tree of its dependencies.
 //!
 //! A server runs for years and hears strangers: the simulator, the generators of load and what
 //! reads traces are nothing that it needs, and so nothing that an exploit should find there.

@@ -98,7 +98,7 @@ pub(crate) fn csv(text: &str) -> Result<Vec<Vec<String>>, String> {
     }
 }
 
-/// What is no table in lines that look like one.
+/// Fails if lines that look like a table of Markdown are none.
 pub(crate) fn markdown(text: &str) -> Result<(), String> {
     let cells = |line: &str| line.replace("\\|", "").matches('|').count() - 1;
     let lines: Vec<&str> = text.lines().collect();

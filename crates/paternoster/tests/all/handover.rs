@@ -168,9 +168,9 @@ fn answered(stream: &mut UnixStream, cookie: u64) {
     assert_eq!(reply[8..], cookie.to_be_bytes());
 }
 
-/// Do requests arrive whole that hand-overs cut at random places: in a header, or in a payload of
-/// which a part is on the disk already; and does a client that does not read its answers find all
-/// of them, though the device's memory is smaller?
+/// Do requests arrive whole if hand-overs cut them at random places: in a header, or in a payload
+/// of which a part is on the disk already? And does a client that was slow to read find all its
+/// answers, though they exceed the device's memory?
 #[test]
 fn half_a_request_goes_over() {
     let house = House::new(false);
@@ -256,8 +256,8 @@ fn what_cannot_follow_changes_nothing() {
     assert_eq!(came, [1, 1, 1], "{}", house.log());
 }
 
-/// Does each reload that is ordered beside a hand-over get an answer or the end of the old server,
-/// while clients notice nothing and the new one has what the file says?
+/// Does each reload that is ordered during a hand-over get an answer or the end of the old server,
+/// while clients notice nothing and the new server has what the file says?
 #[test]
 fn reloads_beside_a_hand_over() {
     let house = House::new(false);

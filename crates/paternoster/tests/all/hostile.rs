@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile values: whatever stands behind an option of whichever command, is there an answer?
+//! Hostile values: whatever value an option of any command is given, is there an answer?
 //!
 //! ```text
 //! COMMAND --help ─▶ its options with values ─▶ one or two of them, with drawn values ─▶ run
@@ -25,7 +25,8 @@ const PATIENCE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)
 /// Address space in KiB: a large run needs a tenth of it.
 const MEMORY: u64 = 8 << 20;
 
-/// Each command with what makes it short, or what it refuses where it would act on the machine.
+/// Each command, with options that make it short, or that it refuses if it would act on the
+/// machine.
 const CALLS: [&str; 22] = [
     "run job.fio --device=ssd-870evo --no-entitlement -q",
     "compare job.fio --device=ssd-870evo --scheduler=none --seeds=1 -q",
@@ -293,7 +294,7 @@ fn whatever_is_asked_has_an_answer() {
     if let Err(error) = found {
         panic!("{error}");
     }
-    // Not all is refused: or nothing behind the reader of options would have been asked.
+    // Not everything is refused; otherwise only the reader of options would have been tested.
     let (results, least) = (results.get(), cases() / 25);
     println!("{results} results among {} calls", cases());
     assert!(results >= least, "{results} results among {} calls", cases());

@@ -155,16 +155,16 @@ fn a_reboot_as_written() {
     assert!(said.contains("`server.listen` is missing") && !said.contains("serving"), "{said}");
     // The unit's own filter lets the server restrict itself.
     assert!(!said.contains("calls are not bounded"), "{said}");
-    // And it lets the thread of handshakes go behind the loops.
+    // And it gives the thread of handshakes a lower priority than the loops.
     let main = manager.show("MainPID");
     let threads = manager.must(&format!("ps -L -o comm=,ni= -p {main}"));
     let nice = threads.lines().find_map(|line| line.strip_prefix("negotiation"));
     assert_eq!(nice.map(str::trim), Some("10"), "{threads}");
 }
 
-/// Is a disk that fails as the page says: its lines in the log; what status and health say; a
-/// drain and a resume; a flush that fails is told until the restart and by the status; a device
-/// that hangs shows in the metrics, and a stop gives up on it with its name?
+/// Does a disk that fails show as the page says: in the log's lines, in status and health, with a
+/// drain and a resume? Is a failed flush reported until the restart, also by the status; and does a
+/// device that hangs show in the metrics, and does a stop give up on it and name it?
 #[test]
 fn disk_errors_as_written() {
     if !is_there("qemu-io") || !is_there("curl") {
@@ -260,8 +260,9 @@ fn disk_errors_as_written() {
     assert_eq!(manager.show("ExecMainStatus"), "1", "{}", manager.status());
 }
 
-/// Is a disk without room as the page says: the client is told so, the log has the line, reads go
-/// on, and with room made by a discard or by more space so do writes, without a restart?
+/// Does a full disk behave as the page says: does the client get the error, has the log the line,
+/// do reads go on; and do writes go on without a restart once a discard or more space has made
+/// room?
 #[test]
 fn a_full_disk_as_written() {
     if !is_there("qemu-io") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster serve` as an administrator meets it: what it would serve, what it refuses, and what
-//! it leaves behind.
+//! remains after its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -178,8 +178,8 @@ fn refusals() {
     }
 }
 
-/// Do files need no socket, and does the output say where they are, whose weights count and who may
-/// use them?
+/// Do files need no socket, and does the output say where they are, which weights count and which
+/// users may use them?
 #[test]
 fn files_are_told() {
     let scratch = Scratch::new();
@@ -227,8 +227,8 @@ fn missing_folders() {
     assert!(refused(&[&disk, &inside]).contains("the volume `disk.img` would be in it"));
 }
 
-/// Does a command get the URI of a private socket, is its exit status ours, and is nothing left
-/// behind?
+/// Does a command get the URI of a private socket, is its exit status ours, and does nothing remain
+/// after its end?
 #[test]
 fn a_command_is_served() {
     let scratch = Scratch::new();
@@ -475,7 +475,7 @@ fn one_client_does_not_keep_others_from_theirs() {
     let (status, told, message) = output(&[&file, "--run", "echo served"]);
     assert_eq!((status, told.as_str()), (Some(0), "served\n"), "{message}");
     assert!(message.contains(out) && message.contains("other at nbd+unix"), "{message}");
-    // It is served when the administrator says what it is.
+    // It is served once the administrator says that it is raw.
     fs::write(&file, volumes.replace("device = 'a'", "device = 'a'\nraw = true")).unwrap();
     let (status, _, message) = output(&[&file, "--run", "true"]);
     assert_eq!(status, Some(0), "{message}");

@@ -20,7 +20,7 @@ use crate::common::skipped;
 use crate::serve_arguments::Scratch;
 use crate::upgrade::{Running, until};
 
-/// Another user than root, who is there by number.
+/// Another user than root, named by its number.
 const USER: &str = "65534";
 
 /// A folder with a disk of that user, and a configuration.
@@ -223,9 +223,9 @@ fn files_go_with_their_server() {
     }
 }
 
-/// Does a server that is started as root and becomes another user show its files, to root and in
-/// its sandbox; and is the folder bare behind its end, behind `kill -9`, and the other server's
-/// when that has taken over? Without the sandbox, and so without a helper, is it refused?
+/// Does a server that is started as root and becomes another user show its files, also to root and
+/// in its sandbox? Is the folder unmounted after its end and after `kill -9`, and does it belong to
+/// the next server after a hand-over? Without the sandbox, and so without a helper, is it refused?
 #[test]
 fn files_of_a_server_that_becomes_another_user() {
     if users().is_empty() {
@@ -274,7 +274,8 @@ fn files_of_a_server_that_becomes_another_user() {
     }
 }
 
-/// Is the folder the other server's when that has taken over, and is it bare behind the last?
+/// Does the folder belong to the other server once that has taken over, and is it unmounted after
+/// the last one?
 #[test]
 fn files_go_over_within_the_sandbox() {
     for user in users() {

@@ -21,7 +21,8 @@ fn resident(server: &Running) -> u64 {
 }
 
 /// Has a server that was reloaded, and given other schedulers, 90 times what it had at its start,
-/// and a few megabytes more? (It had 70 MiB more behind 30 before it told the allocator so.)
+/// and a few megabytes more? (It had 70 MiB more after 30 of them, before it told the allocator to
+/// give memory back.)
 #[test]
 fn a_reload_gives_its_memory_back() {
     if cfg!(not(target_env = "gnu")) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster serve` in its sandbox: it serves, takes orders, and leaves nothing behind.
+//! `paternoster serve` in its sandbox: it serves, takes orders, and removes what it has made.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -165,9 +165,9 @@ fn what_a_reload_cannot_reach_comes_by_hand_over() {
     assert!(next.0.wait().expect("it ends").success());
 }
 
-/// Is a certificate read again in the sandbox that lies as certbot keeps it: links in `live` to
-/// files in `archive`, and behind a renewal to the next ones? And does a server whose link points
-/// elsewhere meanwhile say so, and go on with what it has?
+/// In the sandbox, is a certificate read again that is stored as certbot does it: links in `live`
+/// to files in `archive`, and to the next files after a renewal? And does a server whose link
+/// points elsewhere meanwhile say so, and go on with the certificate that it has?
 #[test]
 fn certificates_behind_links_are_read_again() {
     let scratch = Scratch::new();

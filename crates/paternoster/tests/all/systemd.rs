@@ -245,7 +245,7 @@ fn under_load(manager: &Manager, socket: &str, act: impl FnOnce(&AtomicU64)) -> 
 
 /// Does the service of the documents start, reload, and hand over with the command of upgrade.md as
 /// written, so that the manager knows the new main process and a client notices nothing; and is a
-/// server restarted whose threads hang?
+/// server whose threads hang restarted?
 #[test]
 fn the_service_of_the_documents() {
     let Some(manager) = Manager::new() else { return };
@@ -280,8 +280,8 @@ fn the_service_of_the_documents() {
     until(is_new, || manager.status());
 }
 
-/// Does a client that reconnects lose nothing while the service is restarted behind a socket of the
-/// manager?
+/// Does a client that reconnects lose nothing while the service is restarted and the manager keeps
+/// the socket?
 #[test]
 fn the_socket_of_the_documents() {
     let Some(manager) = Manager::new() else { return };

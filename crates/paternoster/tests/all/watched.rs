@@ -32,8 +32,8 @@ fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Does none of our schedulers break a law that those of others must obey, except cfq, which lets
-/// requests starve; and does it decide as if it were not watched?
+/// Do all our schedulers obey the laws for external ones, except cfq, which lets requests starve;
+/// and do they decide as if they were not watched?
 #[test]
 fn ours_keep_what_others_are_held_to() {
     let (count, seed) = (asked("PATERNOSTER_LOADS"), asked("PATERNOSTER_LOADS_SEED").unwrap_or(0));

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use crate::common::skipped;
 
 const MIB: usize = 1 << 20;
-/// What is read, and what is written after it.
+/// What is awaited, and what is typed then.
 const KNOWN: usize = 48 * MIB;
 const WRITTEN: usize = 16 * MIB;
 /// Reads of 4 MiB in a round: all of the known bytes.

@@ -70,7 +70,7 @@ impl Server {
         server
     }
 
-    /// Ours, of one disk of zeroes; `None` where there is no io_uring for it.
+    /// Our server with one disk of zeroes; `None` if io_uring is not available.
     fn ours(place: &Place, (scheduler, engine): (&str, &str)) -> Option<Server> {
         let disk = fs::File::create(place.path("disk")).expect("a disk");
         disk.set_len(SIZE as u64).expect("room");

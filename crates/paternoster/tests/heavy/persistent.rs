@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own NBD client beside upgrades, under load, in the guest of `guest.rs`.
+//! The kernel's own NBD client during upgrades, under load, in the guest of `guest.rs`.
 //!
 //! ```text
 //! guest  4 writers, each block made durable and then told at the console ── /dev/nbd0
 //! host   hand-overs, or a restart; and then every block that was told is there
 //! ```
 //!
-//! It notices no hand-over, and outlives no restart, whatever the options: both stand in
-//! docs/serve/upgrade.md, and this fails when one of them is not so any more.
+//! It notices no hand-over, and survives no restart, whatever its options: docs/serve/upgrade.md
+//! says both, and this test fails if one is no longer true.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl House {
         String::from_utf8_lossy(&told).into_owned()
     }
 
-    /// Waits until so many more blocks are told to be so.
+    /// Waits until this many more blocks have been reported.
     fn until(&self, what: &str, more: usize, guest: &mut Process) {
         let words = format!("GUEST {what}");
         let count = || self.told().matches(&words).count();
@@ -102,7 +102,8 @@ struct Outcome {
 }
 
 /// A kernel's client, connected with these options, writes while `act` does something with the
-/// server, and every block that was told to be written is there; `None` if a part is missing.
+/// server; every block that was reported as written must be there. `None` if a program for this is
+/// missing.
 fn with_a_guest(
     options: &str,
     act: impl FnOnce(&House, &mut Process, &mut Process),
@@ -189,8 +190,8 @@ fn the_kernels_client_notices_no_hand_over() {
     }
 }
 
-/// Is what docs/serve/upgrade.md says of `-persist` so, over netlink and without: behind a restart
-/// every request fails, and what was written before is there?
+/// Is it true what docs/serve/upgrade.md says of `-persist`, with netlink and without: after a
+/// restart every request fails, and what was written before is there?
 #[test]
 fn the_kernels_client_outlives_no_restart() {
     for options in ["-persist -timeout 60", "-nonetlink -persist -timeout 60"] {

@@ -48,7 +48,7 @@ pub(super) struct Account {
 pub(super) type Pair<'a> = (Option<&'a Word>, Option<&'a Word>);
 
 impl Account {
-    /// Compares what was said in one call; returns what differs.
+    /// Compares the messages of one call; returns the differences.
     pub(super) fn compare<'a>(
         &mut self,
         at: &str,
@@ -91,7 +91,7 @@ impl Account {
         }
     }
 
-    /// How often things of a kind were said.
+    /// How often messages of a kind occurred.
     pub(super) fn said(&self, kind: Kind) -> u64 {
         self.classes.get(&kind).map_or(0, |class| class.said)
     }
@@ -151,7 +151,7 @@ fn likeness(one: &Word, other: &Word) -> u32 {
     }
 }
 
-/// What was said, side by side and in order, so that as much as possible is said by both.
+/// The messages of both sides in order, aligned so that as many as possible agree.
 fn align<'a>(recorded: &'a [Word], ours: &'a [Word]) -> Vec<Pair<'a>> {
     let alike = |(one, other): (&Word, &Word)| one.kind == other.kind;
     if recorded.len() == ours.len() && recorded.iter().zip(ours).all(alike) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recorded call says of its turns: which queues had them, when they began and ended, what
-//! their time cost.
+//! The turns of a recorded call: which queues had them, when they began and ended, what their time
+//! cost.
 //!
-//! The kernel reads its clock before it writes what it found. A turn begins after the message
-//! before `set_in_service_queue`, and ends after the one before `is_slow`; the latter comes at
-//! once, the former some microseconds later:
+//! The kernel reads its clock before it writes its finding. A turn begins after the message before
+//! `set_in_service_queue`, and ends after the one before `is_slow`; the latter comes at once, the
+//! former some microseconds later:
 //!
 //! ```text
 //! .339036  calc_finish …

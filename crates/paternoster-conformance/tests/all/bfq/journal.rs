@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The journal: what our BFQ says in a call, and where history is forced on it.
 //!
-//! Queues have the names they had when it was said: by their process, or as shared.
+//! Queues have the names that they had when the message was written: their process's, or "shared".
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use super::account::Cause;
 use super::history::{Ended, History};
 use super::words::Word;
 
-/// How near to a whole millisecond the length of a turn is uncertain: the log's clock and the
-/// kernel's differ by that much over a turn.
+/// The length of a turn is uncertain if it is this near to a whole millisecond: the log's clock and
+/// the kernel's differ by that much over a turn.
 const EDGE: Nanos = Nanos::from_micros(20);
 
 thread_local! {
@@ -68,7 +68,7 @@ impl Journal {
         };
         let name = |queue: Option<u32>| queue.map(|queue| self.name(queue));
         let word = Word::ours(name(queue), name(other), said);
-        // Linux says what follows from an observation before it begins the next.
+        // Linux prints what follows from an observation before it begins the next one.
         let before = usize::from(matches!(said, ProbePoint::MaxBudget { .. }));
         self.words.insert(self.words.len().saturating_sub(before), word);
         if let (ProbePoint::Merged { .. }, Some(queue)) = (said, queue) {
@@ -128,7 +128,7 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Journal) -> T) -> T {
     JOURNAL.with_borrow_mut(|journal| f(journal.as_mut().expect("a log is being replayed")))
 }
 
-/// From now on what is said on this thread is recorded.
+/// From now on this thread's messages are recorded.
 pub(super) fn install() {
     JOURNAL.with_borrow_mut(|journal| *journal = Some(Journal::default()));
     bfq::install(Some(&LISTENER));

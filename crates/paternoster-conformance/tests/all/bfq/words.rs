@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words of both sides in one form: what kind of thing is said, of which queue, with which numbers.
+//! Messages of both sides in one form: the kind, the queue, the numbers.
 //!
 //! ```text
 //! bfq3445S expire (1, slow 0, num_disp 0, short_ttime 1)     Expiry, of 3445: 1 0 0 1
 //! ```
 //!
-//! What Linux says of references, addresses and allocations is left out: it decides nothing. What
-//! it does not put in words, which request goes, becomes a word here.
+//! Linux's messages on references, addresses and allocations are left out: they decide nothing. The
+//! request that is dispatched, for which Linux has no message, becomes a word here.
 
 use paternoster_schedulers::conformance::bfq::ProbePoint;
 use paternoster_trace::ftrace::{BfqMessage, Partner, QueueName};

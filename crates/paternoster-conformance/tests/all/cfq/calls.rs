@@ -79,7 +79,7 @@ pub(super) enum Call {
         front: bool,
         waits: bool,
     },
-    /// The request that it chose, if it chose one.
+    /// The request that was chosen, if any.
     Pick {
         request: Option<usize>,
     },
@@ -96,7 +96,7 @@ pub(super) enum Call {
     Leave,
 }
 
-/// A call with its time and what was said in it.
+/// A call with its time and its messages.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     /// Microseconds.
@@ -113,7 +113,7 @@ pub(super) struct Calls {
     /// What could not be cut into calls; empty for every log there is.
     pub(super) oddities: Vec<String>,
     requests: Vec<Recorded>,
-    /// Messages before the line that says which call they belong to.
+    /// Messages before the line that shows which call they belong to.
     before: Vec<Said>,
     /// The pick whose request is not known yet.
     picked: Option<usize>,
@@ -220,8 +220,8 @@ impl Calls {
         self.open(at, pid, Call::Start { request });
     }
 
-    /// A bio joins the request that ends where it begins (or begins where it ends): first among
-    /// those that its process has plugged, then among those that wait.
+    /// A bio joins the request that ends where the bio begins, or begins where it ends: first one
+    /// that its process has plugged, then a waiting one.
     fn merge(&mut self, at: u64, pid: u32, kind: Kind, bio: Extent, front: bool) {
         let adjoins = |request: &Recorded| {
             let touches =

@@ -284,7 +284,7 @@ impl Oracle {
         theirs
     }
 
-    /// One way out of the selection of a queue. All of them are one decision of the call.
+    /// One way out of the selection of a queue. Together they are one decision of the call.
     fn exit(&mut self, way: &str, ours: Option<i64>, exit: Exit, apart: i64) -> Option<i64> {
         let theirs = self.has(&Message::Select(exit));
         self.exit_taken |= theirs;

@@ -11,7 +11,7 @@
 //! calls.rs    a call            an insertion, with all that was decided in it
 //! replay.rs   its repetition    the same call made on our Cfq, in the world that the log describes
 //! oracle.rs   a decision        ours compared, the recorded one returned (decisions.rs)
-//! beside.rs   what is not decided but known: seek history, think time, the device's depth
+//! beside.rs   observations, not decisions: seek history, think time, the device's depth
 //! tally.rs    the account       by class of decision, with the causes of differences
 //! setup.rs    what the log omits: the device, attributes, classes, groups
 //! plain.rs    the recordings under noop and deadline

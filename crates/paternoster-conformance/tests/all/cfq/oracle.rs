@@ -192,7 +192,7 @@ impl Oracle {
         self.names.get(&queue).copied()
     }
 
-    /// Our queue of that name; `ours`, if several have it and it is one of them. (After a split two
+    /// Our queue of that name; if several have it, `ours` if it is among them. (After a split two
     /// queues have one name, until the process that stays with the old one has it renamed.)
     pub(super) fn queue(&self, name: Name, ours: Option<i64>) -> Option<u32> {
         let mut called = self.names.iter().filter(|entry| *entry.1 == name).map(|entry| *entry.0);

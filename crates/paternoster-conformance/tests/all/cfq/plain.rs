@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recordings under noop and deadline: requests come, are merged and are picked when they were
-//! there; which one is next is our choice.
+//! The recordings under noop and deadline: requests come, are merged and are picked at the recorded
+//! times; which one is next is our choice.
 //!
 //! Those schedulers wrote no messages. A D line is where the driver asked for a request, and names
 //! the one that it got. Flush commands come before them and do not concern them.

@@ -42,7 +42,7 @@ pub(super) struct Replay {
     groups: BTreeMap<u32, GroupId>,
     /// By the number in the log: ours, and whether its queue got another name with it.
     requests: BTreeMap<usize, (RequestId, bool)>,
-    /// By group: what was left of its workload when its last turn ended.
+    /// For each group, what was left of its workload when its last turn ended.
     saved: BTreeMap<u32, i64>,
 }
 

@@ -2,7 +2,7 @@
 //! How the device and the scheduler of each log were set.
 //!
 //! Source: the names of the logs, `results.json` next to them (classes, levels), the README there
-//! (devices, weights), and what a log itself says of the run before it.
+//! (devices, weights), and what a log itself shows of the run before it.
 
 use std::collections::BTreeMap;
 

@@ -74,7 +74,7 @@ pub(super) struct Driver {
     refused: bool,
     /// The command that was looked at meanwhile.
     looked: Option<Shape>,
-    /// What is on its way back: its `I` is no submission.
+    /// A command that is being requeued: its `I` is no submission.
     returning: Option<Shape>,
     /// After the last moment at which a command left.
     left: usize,

@@ -141,8 +141,8 @@ impl Line {
         self.pid == 0
     }
 
-    /// What a line says to a block layer; `None` for what it does itself: allocation, plugs, the
-    /// scheduler's messages.
+    /// The input to a block layer that a line records; `None` for the layer's own actions:
+    /// allocation, plugs, the scheduler's messages.
     fn read(entry: &Entry) -> Option<Line> {
         let Entry::Record(record) = entry else { panic!("lines were lost: {entry:?}") };
         let What::Event(event) = &record.what else { return None };

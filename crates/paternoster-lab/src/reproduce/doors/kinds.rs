@@ -2,7 +2,7 @@
 //! The admission controls ("doors") of the published cases, as state machines.
 //!
 //! Each does the minimum that the mailing-list thread describes; the gate is the real one. A door
-//! is asked, says which I/O may go, and is told which have ended.
+//! is asked for each I/O, says which may go, and is told which have ended.
 //!
 //! # Invariants
 //! I1  Each request goes once, in the order of asking within its class, session or bucket.

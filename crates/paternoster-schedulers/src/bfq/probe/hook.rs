@@ -16,7 +16,7 @@ use paternoster_core::time::Nanos;
 /// A listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Listener {
-    /// Something is said, of a queue or of the device.
+    /// A message about a queue or about the device.
     pub probe: fn(Option<u32>, ProbePoint),
     /// The clock is read: what it shows.
     pub clock: fn(Reading, Nanos) -> Nanos,
@@ -35,7 +35,7 @@ pub fn install(listener: Option<&'static Listener>) {
     HOOK.set(listener);
 }
 
-/// Says it, of a queue or of the device.
+/// Reports a message about a queue or about the device.
 #[inline]
 pub(in crate::bfq) fn probe(queue: Option<u32>, said: ProbePoint) {
     if let Some(listener) = HOOK.get() {

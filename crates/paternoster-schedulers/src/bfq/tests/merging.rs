@@ -338,8 +338,8 @@ fn bfq_129_asked_with_every_bio() {
     });
 }
 
-/// Does a merge hand over being I/O bound, the raise if the other has none, the waker if the other
-/// has none (6.18), and being the queue made last; and does the queue have no single owner then?
+/// Does a merge pass on whether the queue is I/O bound, its raise and (6.18) its waker if the other
+/// has none, and that it was made last; and does the queue have no single owner then?
 #[test]
 fn bfq_130_what_a_merge_hands_over() {
     each(disk(32), |mut bench| {

@@ -192,9 +192,10 @@ fn bfq_34_learned_before_judged() {
     }
 }
 
-/// Of two requests, which is next: sync before async and meta before others; then the nearer one,
-/// with backward distance counted twice up to 32768 sectors, the one ahead if equally near; a
-/// request further back after one that is not, the lower first? Seen from sector 100,000.
+/// Of two requests, is the sync one next before the async one, and meta before others; then the
+/// nearer one, with backward distance counted twice up to 32768 sectors, and the one ahead if both
+/// are equally near; and does a request further back come after one that is not, and of two such
+/// the lower one first? Seen from sector 100,000.
 #[test]
 fn bfq_37_which_request_is_nearer() {
     each(disk(1), |mut bench| {

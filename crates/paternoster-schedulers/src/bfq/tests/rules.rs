@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which test covers which rule: the list of all rules BFQ-1 to BFQ-199, with the file in which
-//! tests of that name are, or the reason why there is none; and the same for the guarantees
-//! BFQ-G1 to BFQ-G14 and the scenarios BFQ-S1 to BFQ-S18.
+//! Which test covers which rule: the list of all rules BFQ-1 to BFQ-199, with the file that has the
+//! tests of that name, or the reason why there is no test; and the same for the guarantees BFQ-G1
+//! to BFQ-G14 and the scenarios BFQ-S1 to BFQ-S18.
 //!
 //! A rule may be tested in other files, too. Golden vectors are `bfq_golden_…` in `engine`,
 //! `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates are
@@ -163,7 +163,7 @@ fn every_rule_is_asked() {
     }
 }
 
-/// And every guarantee, and every scenario?
+/// Does every guarantee have a test, and every scenario?
 #[test]
 fn every_guarantee_and_scenario_is_asked() {
     check(GUARANTEES, 14, "bfq_g");

@@ -319,8 +319,8 @@ fn bfq_50_in_time_is_three_idle_slices() {
     }
 }
 
-/// Does a queue that comes back in time go on where it was: with what was left of its budget, from
-/// its finish on, and before the one in service?
+/// Does a queue that comes back in time go on where it was: with the rest of its budget, from its
+/// finish on, and ahead of the queue in service?
 #[test]
 fn bfq_51_a_hole_is_recovered() {
     each(flash(32), |mut bench| {

@@ -114,7 +114,7 @@ fn blk_11_mq_requeues_through_the_elevator() {
     rig.read(client, 200, 8);
     rig.refuse(900);
     assert!(rig.explain(ticket).ends_with("the device refused it, it goes first in its class"));
-    // A higher class still goes before it: its head is that of its class.
+    // A higher class still goes before it: it is the head of its own class only.
     let urgent = rig.client_with(ClientSpec::new().priority(Class::Realtime, 0));
     rig.read(urgent, 700, 8);
     rig.at(3);

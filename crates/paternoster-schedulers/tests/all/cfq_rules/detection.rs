@@ -7,9 +7,9 @@ use super::{FAR, PRESETS, each};
 use crate::common::closed_loop::{ClosedLoop, Reader, Served};
 use crate::common::driver::{Rig, disk};
 
-/// With a device that takes 32 requests and more than five waiting, is it known to queue commands
-/// after the 51st completion, and its depth the most it has had; and one that takes one at a time
-/// not to?
+/// With a device that takes 32 requests and more than five waiting, is it taken to queue commands
+/// after the 51st completion, with the most requests that it has had as its depth; and is a device
+/// that takes one at a time not?
 #[test]
 fn cfq_35_the_depth_is_found_out() {
     for (depth, queues) in [(32, "1"), (1, "0"), (4, "0"), (5, "1")] {
@@ -31,7 +31,7 @@ fn cfq_35_the_depth_is_found_out() {
     }
 }
 
-/// Is what the device says believed at once, unless CFQ is told to find out?
+/// Is the device's own statement believed at once, unless CFQ is set to find out?
 #[test]
 fn cfq_35_a_declared_depth_is_believed() {
     for (depth, queues) in [(32, "1"), (1, "0")] {
@@ -65,8 +65,8 @@ fn pair(preset: &str, detection: &str, kib: u32) -> [Served; 2] {
 }
 
 /// On flash that does not queue commands, a random reader of 4 KiB and one of 64 KiB: by the old
-/// rules, is each seeky and do they complete 1:1 within 5 %; by size, has the large one slices of
-/// its own and does the small one get at least 1.5 times what it got?
+/// rules, are both seeky, and do they complete 1:1 within 5 %; by size, does the large one have
+/// slices of its own, and does the small one get at least 1.5 times what it got before?
 #[test]
 fn cfq_39_sizes_instead_of_distances_on_flash() {
     for preset in PRESETS {

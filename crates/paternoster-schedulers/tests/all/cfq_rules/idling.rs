@@ -266,7 +266,7 @@ fn a_group_keeps_its_place_in_the_last_jiffy() {
     }
 }
 
-/// May a client that the device idles for get one request beyond `nr_requests`? That is four, and
+/// May a client that the device idles for get one request beyond `nr_requests`? There are four, and
 /// another client holds them all.
 #[test]
 fn who_is_waited_for_has_a_permit() {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The power may go at any time, and takes all that is not durable. What was promised by then: a
-//! FUA write that has ended is durable; and so is, once a flush has ended or the data of a
-//! preflushed write has gone to the device, every write that had been handed back when it came.
+//! FUA write that has ended is durable. Once a flush has ended, or the data of a preflushed write
+//! have gone to the device, so is every write that had ended before it came.
 
 use std::collections::{BTreeMap, BTreeSet};
 

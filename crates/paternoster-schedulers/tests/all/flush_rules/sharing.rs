@@ -208,9 +208,9 @@ fn ten_fsyncs_and_a_write(delay_us: &str) -> (String, Vec<usize>) {
 /// Li's finding: of ten fsyncs and a write, do four share a flush before the write and six one
 /// after it; and with a delay of 1.3 ms six and four: more shared, and as many flushes?
 ///
-/// Without: at 1.0 the four, at 2.0 the six. With: the first of them came at 0.2, so that their
-/// flush is due at 1.5, with those of 1.2 and 1.4; it ends at 2.5; the first after it came at 1.7,
-/// and 1.7 + 1.3 = 3.0.
+/// Without: at 1.0 the four, at 2.0 the six. With a delay: the first fsync came at 0.2, so their
+/// flush is due at 1.5, and those of 1.2 and 1.4 share it; it ends at 2.5. The first fsync after it
+/// came at 1.7, and 1.7 + 1.3 = 3.0.
 #[test]
 fn ten_fsyncs_of_which_a_delay_only_shifts_the_sharing() {
     let (order, shared) = ten_fsyncs_and_a_write("0");

@@ -72,8 +72,8 @@ fn ky_8_out_of_tokens() {
     }
 }
 
-/// Does a depth that shrinks below what is in flight hold until enough have ended? 200 reads in
-/// flight, 50 waiting, depth 256 to 64: the next goes when 63 are left, which is after 137
+/// If the depth shrinks below the number in flight, does nothing go until enough have ended? 200
+/// reads in flight, 50 waiting, depth 256 to 64: the next goes when 63 are left, which is after 137
 /// completions.
 #[test]
 fn ky_8_a_shrinking_depth_waits_for_ends() {

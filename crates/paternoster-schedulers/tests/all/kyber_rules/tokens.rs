@@ -136,7 +136,7 @@ fn timer_in_ticks() {
 
 // -------------------------------------------------------------------------- attributes and explain
 
-/// What can be set, to what, and what is refused?
+/// Which attributes can be set, to which values, and what is refused?
 #[test]
 fn attributes_of_kyber() {
     let mut rig = Rig::new(disk(32), "kyber");

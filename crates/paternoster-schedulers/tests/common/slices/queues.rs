@@ -58,7 +58,7 @@ impl State {
 /// A client's sync requests, or the async ones of all.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
-    /// Its client; `None` if free, or the async one.
+    /// Its client; `None` if the queue is free, or the async one.
     pub(super) client: Option<ClientId>,
     members: List,
     sorted: Root,

@@ -232,8 +232,8 @@ fn counts_are_bounded() {
     assert!(refused.contains("256 bytes where 255 are allowed"), "{refused}");
 }
 
-/// Are a volume's rights read, as one text, a list of texts and of tables, and told apart from
-/// none; and are faults reported with their place?
+/// Are a volume's rights read, as one text, a list of texts and of tables, is an empty list
+/// distinguished from a missing one; and are faults reported with their place?
 #[test]
 fn rights_of_a_volume() {
     let of = |lines: &str| {

@@ -253,7 +253,7 @@ fn a_client_that_may_only_ask() {
     server.stop();
 }
 
-/// Do those that may only ask leave half of the places to those that may order?
+/// Do clients that may only ask leave half of the places to clients that may give orders?
 #[test]
 fn places_for_orders() {
     let folder = Folder::new();

@@ -8,9 +8,9 @@
 //! Claims, with the kernel's locks   ==   uses by server and file, compared in pairs
 //! ```
 //!
-//! Locks of open files are of their description, so that servers of one process keep each other
-//! out as those of two do. Laws: C1 a server starts, and a reload is taken, if and only if the
-//! model says so; C2 what was refused has changed nothing for others; C3 at the end nothing is
+//! Locks belong to a file description, so that two servers in one process exclude each other as two
+//! processes do. Laws: C1 a server starts, and a reload is accepted, if and only if the model says
+//! so; C2 a refused start or reload has changed nothing for others; C3 at the end nothing is
 //! locked.
 
 use std::fs;
@@ -125,7 +125,7 @@ struct Running {
     claims: Claims,
     volumes: Vec<Drawn>,
     force: bool,
-    /// What clients of volumes that were taken out hold.
+    /// The claims that clients of removed volumes still hold.
     going: Vec<(Claim, usize, Use)>,
 }
 

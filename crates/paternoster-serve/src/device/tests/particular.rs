@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What only some of them do: choosing, refusing in words, a model's time, faults.
+//! What only some backends do: being chosen automatically, refusing with a message, a model's time,
+//! faults.
 
 use std::path::Path;
 

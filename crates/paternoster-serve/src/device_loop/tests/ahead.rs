@@ -42,7 +42,7 @@ fn who_is_blocked_is_read_one_header_ahead() {
         rig.device_loop.connections.iter().map(|(_, connection)| connection.rest.len()).sum();
     assert!(kept as u64 <= most, "{kept} bytes of {most}");
     assert_eq!(rig.device_loop.shared.used().1, kept as u64);
-    // Of each twice what is kept at most, or a page.
+    // Each connection's part may be twice the allowed rest, or a page.
     let held: usize =
         rig.device_loop.connections.iter().map(|(_, connection)| connection.rest.capacity()).sum();
     assert!(held <= 2 * kept + 200 * AHEAD, "{held} bytes for {kept}");

@@ -382,8 +382,8 @@ fn all_attacks_together_cost_so_much_an_event() {
 }
 
 /// Do these bounds catch three bugs that a review had found, when they are put back: all memory
-/// lent to those that ask first, an end that looks at all waiters, a question for holes answered
-/// whole?
+/// lent to those that ask first, a completion that looks at all waiters, a block status request
+/// answered whole in one round?
 #[test]
 fn planted_findings_are_found() {
     for (bug, attack, bound) in [

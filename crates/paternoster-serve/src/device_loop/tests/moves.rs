@@ -20,9 +20,9 @@ fn reload(rig: &mut Rig, config: &Config, tenant: &str) {
     assert_eq!(taken.later, Vec::<String>::new());
 }
 
-/// Does a client that is to move to another tenant keep its own until its requests have ended, is
-/// nothing read from it meanwhile, and does it leave nothing behind? Three reads are in the device,
-/// a fourth comes after the reload.
+/// Does a client that is to move to another tenant stay with its old one until its requests have
+/// ended, is nothing read from it meanwhile, and does the old tenant keep nothing of it? Three
+/// reads are in the device, a fourth comes after the reload.
 #[test]
 fn a_client_moves_between_requests() {
     let mut config = Config::default();

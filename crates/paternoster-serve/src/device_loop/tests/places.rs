@@ -7,9 +7,10 @@ use crate::config::Tenant;
 use crate::device_loop::io_fragment::Step;
 use crate::device_loop::rig::{Client, READ, Rig};
 
-/// Do 30 connections of one tenant that ask for 300 blocks each leave another tenant of the same
-/// weight places, in the queue too, while the device does nothing? A loop of a test build has 256
-/// for fragments, as many as its queue has requests: 9,000 would take all of them.
+/// While the device does nothing, do 30 connections of one tenant that ask for 300 blocks each
+/// leave places to another tenant of the same weight, in the loop and in the queue? A loop of a
+/// test build has 256 for fragments, as many as its queue has requests: 9,000 would take all of
+/// them.
 #[test]
 fn a_flood_of_requests_leaves_places_to_others() {
     let mut rig = Rig::new("bfq", |config| {

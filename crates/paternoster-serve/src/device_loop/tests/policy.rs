@@ -62,7 +62,7 @@ const FLAWS: [(Flaw, &str); 12] = [
 ];
 
 thread_local! {
-    /// What the next one that is made does wrong, and when.
+    /// What the next scheduler that is made does wrong, and when.
     static NEXT: Cell<(Flaw, u32)> = const { Cell::new((Flaw::None, 0)) };
 }
 
@@ -283,7 +283,7 @@ fn a_starved_request_is_served() {
     for place in 0..count {
         queue.submit(now, bio(place)).unwrap();
     }
-    // What is picked when it is found out goes, as it should, and the oldest then.
+    // The request picked when the failure is found goes to the device, and after it the oldest one.
     let mut behind = Vec::new();
     while behind.len() < 2 {
         match queue.next(now) {

@@ -305,7 +305,7 @@ fn the_memory_is_bounded() {
     check(&mut callers, &[1, 4, 5, 6, 7, 8, 9, 10]);
 }
 
-/// Does the real system tell this very test as what it is?
+/// Is this very test identified rightly by the real system?
 #[test]
 fn ourselves() {
     let proc_root = Path::new(peer::PROC);

@@ -55,7 +55,7 @@ fn files_as_a_child() {
         return println!("skipped: {missing}");
     }
     let write = |name: &str| OpenOptions::new().write(true).open(path(name));
-    // In another thread than the one that was bounded: what is started later is, too.
+    // In another thread than the one that was bounded: threads started later are bounded, too.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             write("image").unwrap();

@@ -338,7 +338,7 @@ fn meta_contexts_belong_to_an_export() {
     assert!(allocation(&[set("disk"), option(9, &query("tape", &[])), go("disk")]));
 }
 
-/// Has a client that understands no answers only the one option that needs none?
+/// May a client that understands no answers use only the one option that needs none?
 #[test]
 fn without_fixed_newstyle() {
     let input = [vec![0, 0, 0, 0], option(3, b"")].concat();
@@ -395,13 +395,13 @@ fn offered_tls_can_be_left() {
     chosen(step);
 }
 
-/// Is TLS refused where there is none, and the client stays?
+/// Is TLS refused if there is none, and does the client stay connected?
 #[test]
 fn no_tls_is_policy() {
     let (out, step) = say(&[option(5, b"")]);
     assert_eq!(step, Step::More);
     assert_eq!(kinds(&out), [(5, (1 << 31) + 2)]);
-    // With data it is malformed, where it is offered.
+    // If TLS is offered, the option is malformed when it has data.
     let (mut handshake, mut out) = (begun(TlsMode::Offered), Vec::new());
     handshake.take(&option(5, b"x"), &House, &mut out);
     assert_eq!(kinds(&out), [(5, (1 << 31) + 3)]);
@@ -454,7 +454,7 @@ fn answers_must_be_read() {
     let options = option(8, b"").repeat(500);
     assert_eq!(handshake.take(&options, &House, &mut out), (0, Step::More));
     out.truncate(ANSWERS_MOST - 1);
-    // One answer of 20 bytes, and it is full.
+    // The output is full after one answer of 20 bytes.
     assert_eq!(handshake.take(&options, &House, &mut out), (16, Step::More));
     out.clear();
     let (taken, step) = handshake.take(&options[16..], &House, &mut out);
@@ -528,7 +528,8 @@ proptest! {
         prop_assert_eq!(bytes.0, spoken(tls, &input, &[]).0);
     }
 
-    /// Whatever comes: no panic, and no more is said at a time than there is room for.
+    /// Whatever input comes, is there no panic, and is no more written at a time than there is room
+    /// for?
     #[test]
     fn garbage_is_bounded(
         junk in prop::collection::vec(any::<u8>(), 0..200),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of requests: what is done, and which errno tells what is not.
+//! Tests of requests: which are accepted, and with which errno the others are refused.
 
 use proptest::prelude::*;
 

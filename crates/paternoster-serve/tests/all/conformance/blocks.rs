@@ -68,7 +68,8 @@ unsafe impl Backend for LargeBlocks {
     }
 
     unsafe fn register(&mut self, arena: NonNull<[u8]>) {
-        // SAFETY: the caller keeps the memory longer than this, and this longer than what is in it.
+        // SAFETY: the caller keeps the memory longer than this value, and this value longer than
+        // what borrows it.
         unsafe { self.0.register(arena) }
     }
 
@@ -92,7 +93,7 @@ fn served(folder: &Folder, scheduler: &str) -> Server {
     Server::start(config, options, sockets).unwrap()
 }
 
-/// Are blocks of 4096 told to those who ask, and do fio's checksums hold on them?
+/// Do clients that ask learn of blocks of 4096, and do fio's checksums hold on them?
 #[test]
 fn checksums_hold_on_large_blocks() {
     let folder = Folder::in_memory("blocks");
@@ -107,8 +108,8 @@ fn checksums_hold_on_large_blocks() {
     end(&server);
 }
 
-/// Do those who do not know the blocks write a sector, or three bytes, and nothing else? QEMU
-/// knows them, and puts its requests into whole blocks by itself.
+/// Do clients that do not know the block size write a sector, or three bytes, and nothing else?
+/// QEMU knows them, and puts its requests into whole blocks by itself.
 #[test]
 fn parts_of_large_blocks() {
     let folder = Folder::in_memory("parts");

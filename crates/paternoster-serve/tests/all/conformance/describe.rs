@@ -48,7 +48,7 @@ fn nbdinfo_tells_what_is_served() {
     end(&server);
 }
 
-/// Is the export without a name the first one, and is the one that is not there none?
+/// Is the export without a name the first one, and is an unknown name refused?
 #[test]
 fn names_are_found() {
     let Some(mut nbdinfo) = tool("nbdinfo", "libnbd-bin") else { return };

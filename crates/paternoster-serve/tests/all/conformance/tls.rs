@@ -4,7 +4,7 @@
 //! ```text
 //! authority ─┬─ server.example               in the server's configuration
 //!            └─ vm7.customers.example        what rules see is this name
-//! stranger ──── vm7.customers.example        the name is right, who says so is not
+//! stranger ──── vm7.customers.example        the name is right, its signer is not
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::common::{Folder, config, device, end, start, tenant};
 const SIZE: u64 = 4 << 20;
 const CLIENT: &str = "vm7.customers.example";
 
-/// Who signs, and its own certificate in PEM.
+/// A certificate authority, and its own certificate in PEM.
 fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -111,8 +111,8 @@ impl Secured {
     }
 }
 
-/// Do copies under TLS, on four connections, arrive, and on the account of whom the certificate
-/// names?
+/// Do copies under TLS, on four connections, arrive, and are they counted for the tenant that the
+/// certificate names?
 #[test]
 fn copies_under_tls_are_the_certificates() {
     let Some(mut there) = tool("nbdcopy", "libnbd-bin") else { return };
@@ -132,7 +132,7 @@ fn copies_under_tls_are_the_certificates() {
 }
 
 /// Is no client accepted without a certificate, with a forged one, or in plain text, and are
-/// accepted ones served well: small and large requests, many at a time, and illegal ones?
+/// accepted clients served well: small and large requests, many at a time, and illegal ones?
 #[test]
 fn who_is_let_in() {
     let Some(mut script) = script("secure.py") else { return };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Running tools: found or said to be missing, never for longer than two minutes, and with all that
-//! they said if they fail.
+//! Running tools: a missing one is reported, none runs longer than two minutes, and a failure shows
+//! all of the tool's output.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,8 @@ use crate::common::skipped;
 /// Debian's, because that is where its libnbd is.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// A tool of a Debian package, under a time limit; `None`, said once a test, if it is not here.
+/// A tool of a Debian package, under a time limit; `None`, reported once a test, if it is not
+/// installed.
 pub(crate) fn tool(name: &str, package: &str) -> Option<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|folder| folder.join(name).is_file()) {
@@ -44,7 +45,7 @@ fn missing(name: &str, package: &str) {
     skipped(&format!("{name} is not installed (Debian package {package})"));
 }
 
-/// Runs a tool that must end well; what it said on standard output.
+/// Runs a tool that must succeed; returns its standard output.
 pub(crate) fn succeeds(command: &mut Command) -> String {
     let output = run(command);
     assert!(output.status.success(), "{}", told(command, &output));
@@ -69,7 +70,7 @@ fn told(command: &Command, output: &Output) -> String {
     format!("{command:?}\n{}\n{said}{wailed}", output.status)
 }
 
-/// How tools name an export behind a unix socket.
+/// How tools name an export at a unix socket.
 pub(crate) fn uri(export: &str, socket: &Path) -> String {
     format!("nbd+unix:///{export}?socket={}", socket.display())
 }

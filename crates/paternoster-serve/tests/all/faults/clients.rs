@@ -184,9 +184,9 @@ fn errors_are_as_the_protocol_says() {
     end(&server);
 }
 
-/// Is who sends as fast as it can and never reads stopped by its own socket, before it has filled
-/// the server's memory with answers? Refused requests, short writes, block status: none of them
-/// needs memory for data.
+/// Is a client that sends as fast as it can and never reads stopped by its own socket, before it
+/// has filled the server's memory with answers? Refused requests, short writes, block status: none
+/// of them needs memory for data.
 #[test]
 fn a_flood_is_stopped_by_its_own_socket() {
     let (folder, config) = setting("flood");

@@ -50,8 +50,9 @@ fn reads_fail_one_by_one() {
     end(&server);
 }
 
-/// Is a long read that fails in the middle told as failed: with structured replies by an error,
-/// without by hanging up, since its first data have gone; and has the connection gone then?
+/// Is a long read that fails in the middle reported as failed: by an error with structured replies;
+/// without them by hanging up, since its first data have been sent; and is the connection gone
+/// then?
 #[test]
 fn a_long_read_fails_in_the_middle() {
     let (folder, config) = setting("middle");
@@ -78,9 +79,9 @@ fn a_long_read_fails_in_the_middle() {
     end(&server);
 }
 
-/// Are a write that ends, a flush, and another read answered behind a long read of which half is
-/// sent, and not within it? Without structured replies a client takes all that follows its header
-/// for its data.
+/// Are a write that ends, a flush, and another read answered after a long read of which half has
+/// been sent, and not within it? Without structured replies a client takes all that follows its
+/// header for its data.
 #[test]
 fn nothing_is_told_within_a_long_read() {
     /// A read's first part comes at once, its second after the ends of all else.

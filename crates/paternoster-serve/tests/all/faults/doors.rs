@@ -58,7 +58,7 @@ fn garbage_for_orders() {
     {
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // It may be closed before all of it has been sent.
+        // The socket may be closed before all bytes have been sent.
         let _closed = stream.write_all(garbage);
         let _closed = stream.shutdown(Shutdown::Write);
         let mut said = Vec::new();

@@ -137,7 +137,7 @@ fn what_was_flushed_is_there_after_a_kill() {
     const PLACES: u32 = 64;
     let folder = Folder::on_disk("kill");
     folder.file("disk", SIZE);
-    // By place: the last generation whose flush was acknowledged.
+    // For each place, the last generation whose flush was acknowledged.
     let mut safe = [0u32; 64];
     let mut generation = 0u32;
     let write = |client: &mut Client, place: u64, generation: u32| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that want all of the memory, all of the places, or all of one block.
+//! Clients that want all the memory, all the places, or one block for themselves.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -44,8 +44,8 @@ impl Drop for Silenced<'_> {
     }
 }
 
-/// Is who wants a large piece of memory served at last, while others take every small piece that
-/// comes back?
+/// Is a client that wants a large piece of memory served at last, while others take every small
+/// piece that comes back?
 #[test]
 fn large_requests_do_not_starve() {
     let (folder, config) = setting("starve");
@@ -95,8 +95,8 @@ fn long_requests_leave_places() {
     end(&server);
 }
 
-/// Are hundreds of changes of one block, some of which have nothing to do at all, all answered?
-/// And is who dies with hundreds of them waiting for each other forgotten?
+/// Are hundreds of changes of one block all answered, even those of no bytes? And is a client
+/// forgotten that dies with hundreds of them waiting for each other?
 #[test]
 fn changes_of_one_block() {
     let (folder, config) = setting("block");
@@ -152,8 +152,8 @@ fn a_short_write_does_not_starve() {
     end(&server);
 }
 
-/// Is a tenant charged once for a request, though it had to wait for a place; and is nothing left
-/// of one that went while it was above its cap?
+/// Is a tenant charged once for a request that had to wait for a place; and is nothing kept of a
+/// tenant that went while it was above its cap?
 #[test]
 fn who_is_above_its_cap_may_go() {
     let (folder, mut config) = setting("cap");

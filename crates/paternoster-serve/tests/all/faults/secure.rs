@@ -10,7 +10,7 @@ use crate::common::secure::{connect, read, secure_setting};
 use crate::common::watch::until_quiet;
 use crate::common::{end, start};
 
-/// Must who takes nothing go, under TLS too?
+/// Is a client that takes no answers disconnected, under TLS too?
 #[test]
 fn who_takes_nothing_must_go() {
     let (folder, mut config, certificate) = secure_setting("deaf");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A whole drive: when it acknowledges what, what it refuses, and that it loses nothing.
+//! A whole drive: when it acknowledges commands, which it refuses, and that it loses nothing.
 
 use super::super::geometry::{Geometry, Zone};
 use super::super::read_ahead::ReadAhead;
@@ -111,8 +111,8 @@ fn a_slow_link_waits_at_a_track_s_end() {
 
 /// Does the arm rest before a write, and the medium wait for a write that follows no other? [800,
 /// 808) is 1.18 ms away and passes from 2.0 on; at rest until 1.1 the arm misses it, and it passes
-/// from 10.0 on. With 9 ms at least from the command, sector 40 is written at 12.0, behind 9.1;
-/// [48, 56) follows it and is written at 20.8, before 12.8 + 9.1; [40, 48) does not, and the turn
+/// from 10.0 on. With 9 ms at least from the command, sector 40 is written at 12.0, after 9.1; [48,
+/// 56) follows it and is written at 20.8, before 12.8 + 9.1; [40, 48) does not follow, and its turn
 /// at 28.0 comes before 21.6 + 9.1.
 #[test]
 fn writes_may_have_to_rest() {
@@ -237,9 +237,9 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u8, u64, u32)>> {
 }
 
 proptest! {
-    /// Does every task taken end once, in order of time, whatever comes; is everything written
-    /// before a flush clean at its end (I3); and do the device times add up to the busy time, to a
-    /// nanosecond for each time that one is in service (I4)?
+    /// Whatever tasks come, does each one that was taken end once, in order of time; is everything
+    /// written before a flush clean at its end (I3); and do the device times add up to the busy
+    /// time, to a nanosecond for each time that one is in service (I4)?
     #[test]
     fn nothing_is_lost(steps in steps(), queueable in any::<bool>(), cache in any::<bool>()) {
         let mut parameters = parameters();

@@ -17,8 +17,8 @@
 //! written.
 //!
 //! # Invariants
-//! I1  A page that was written and not trimmed has one place, and is that place's owner; others
-//!     have none.
+//! I1  A page that was written and not trimmed has one place, and is that place's owner; other
+//!     pages have no place.
 //! I2  The valid pages of all blocks are the pages that have a place.
 //! I3  A block is erased, open, closed or the victim; closed blocks are in the row for their number
 //!     of valid pages, oldest first.

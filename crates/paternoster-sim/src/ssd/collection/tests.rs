@@ -302,9 +302,9 @@ fn pages_of_commands() {
     assert_eq!(collection.unused_bytes(), 4095 * 4096);
 }
 
-/// Q5. Does a drive with one page of 16 mapped owe as much as one mapped in full? 1.2 million
-/// random writes of 4 KiB on each, both equally full: bills within 4 %, and bill + rest is what was
-/// moved (I1).
+/// Q5. Does a drive of which one page in 16 is mapped owe as much as one mapped in full? After 1.2
+/// million random writes of 4 KiB on each, both equally full, the bills agree within 4 %, and bill
+/// + rest is what was moved (I1).
 #[test]
 fn a_sample_owes_what_the_whole_owes() {
     let bills = [1u32, 16].map(|sample| {

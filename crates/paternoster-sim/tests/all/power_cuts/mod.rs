@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is everything promised on the medium, whenever the power fails?
 //!
-//! Random clients on a queue, behind it a disk that may lose its power at any event
+//! Random clients on a queue, with a disk that may lose its power at any event
 //! (`paternoster_sim::power`). At each event of each run the medium is checked as a cut would leave
 //! it: FLUSH-16 for every elevator, with changing attributes and elevators, with merges, errors,
 //! withdrawals and every kind of cache. `promises.rs` says what is promised, `world.rs` what a run

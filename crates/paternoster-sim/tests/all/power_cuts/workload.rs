@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     pub(crate) max_sectors: u32,
     /// Few requests: clients sleep now and then.
     pub(crate) narrow: bool,
-    /// One command in this many fails; 0 for none.
+    /// One command in this many fails; 0: none fails.
     pub(crate) error_every: u64,
     /// One command in this many is refused.
     pub(crate) refuse_every: u64,

@@ -272,8 +272,8 @@ impl World {
         unplugged.map_err(|stale| stale.to_string())
     }
 
-    /// Sets any attribute of queue or elevator; every other time one about flushes, if there is
-    /// one.
+    /// Sets any attribute of the queue or the elevator; every other time one that concerns flushes,
+    /// if there is one.
     fn set_any(&mut self, attribute: u8, value: u8) {
         let mut all: Vec<(String, Attribute)> = Vec::new();
         self.queue.for_each_attribute(|name, attribute, _| all.push((name.into(), *attribute)));

@@ -135,7 +135,7 @@ fn merge(text: &str) -> Option<BfqMessage> {
     Some(BfqMessage::Merged { raised_busy: whole(raised)? })
 }
 
-/// All others, each with a first word of its own.
+/// All other messages, each with a first word of its own.
 fn numbers(first: &str, text: &str) -> Option<BfqMessage> {
     Some(match first {
         "[bfq_limit_depth]" => {

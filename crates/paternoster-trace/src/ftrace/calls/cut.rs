@@ -64,7 +64,7 @@ struct Slot {
 struct Open {
     slot: u64,
     speaker: Speaker,
-    /// The depth of its words: one call has one.
+    /// The depth of its messages: all of a call have the same.
     depth: u8,
 }
 

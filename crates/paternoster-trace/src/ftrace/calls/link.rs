@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(slot(choices.issued(WORKER, 0, 8)), Some((1, true)));
     }
 
-    /// Is neither of two waiting choices sure, even when only one is left? A third, chosen since
-    /// and started at once by its own speaker, is.
+    /// Does neither of two waiting choices count as sure, even when only one is left? A third,
+    /// chosen since and started at once by its own speaker, does.
     #[test]
     fn two_that_waited() {
         let mut choices = Choices::default();

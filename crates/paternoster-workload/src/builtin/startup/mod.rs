@@ -202,7 +202,8 @@ impl Start {
     }
 }
 
-/// The least, middle and greatest of some times. One that was given up is longer than all others.
+/// The least, middle and greatest of some times. A start that was given up counts as longer than
+/// all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// The shortest.

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! *At random* means not after the request before it. *Ahead* are reads that nothing waits for:
-//! with a block of a table of inodes the file system reads the 31 blocks after it. All others are
-//! waited for, one after the other.
+//! with a block of a table of inodes the file system reads the 31 blocks after it. All other
+//! requests are waited for, one after the other.
 //!
 //! Counts of `gnome-terminal`, `libreoffice` and `xterm` were taken from the start-ups that come
 //! with the S suite (github.com/Algodev-github/S, commit 27fa2b229ec6, `comm_startup_lat/*.trace`);
@@ -23,8 +23,8 @@
 //!
 //! What is not counted there is the same for all:
 //!
-//! * Requests are of 4 KiB, as most of the recorded ones (2546 of 2781, 798 of 1268, 643 of 718),
-//!   or of one larger size, the mean of the others; which ones is drawn.
+//! * Requests are of 4 KiB, as most of the recorded ones are (2546 of 2781, 798 of 1268, 643 of
+//!   718), or of one larger size, the mean of the others; which are large is drawn.
 //! * A request that is not at random follows the one before it. In the recordings about a sixth of
 //!   these is a short hop away.
 //! * Jumps are drawn from 16 GiB. On a disk of 300 GB that makes seeks about as long as those of
@@ -40,7 +40,7 @@ pub(super) const THINK: Nanos = Nanos::from_micros(460);
 /// Time between two legs.
 pub(super) const PAUSE: Nanos = Nanos::from_millis(2);
 
-/// What one process reads until another one goes on.
+/// The reads of one process until another one goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leg {
     /// The process, by its index in [`Profile::processes`].

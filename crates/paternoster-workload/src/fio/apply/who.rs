@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who: options of priorities and groups.
+//! Who: options of priorities and cgroups.
 //!
 //! Source: FIO-67, FIO-68.
 

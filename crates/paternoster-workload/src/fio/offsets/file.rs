@@ -29,7 +29,7 @@ use super::zones::ZoneDraw;
 /// The largest map: 512 MiB of bits.
 const MAP_BLOCKS_MAX: u64 = 1 << 32;
 
-/// What a clone has once for all its files.
+/// The state that a clone shares among all its files.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) pattern: Pattern,

@@ -9,10 +9,10 @@
 //! 13 -> (14) -> 3 -> 9 -> (12) -> (14 ...)   out: 3 9 2 5 1 8 0 4 6 7
 //! ```
 //!
-//! It is the form that feeds zeros back (all ones is the excluded state, 0 is included). A new one
-//! is a step ahead of its seed; one that begins again is not: where 14 counts, it comes last in the
-//! first pass, and first in the others. All taps up to 54 bits were read from fio 3.33's own
-//! offsets.
+//! It is the form that feeds zeros back (all ones is the excluded state, 0 is included). A new
+//! generator is a step ahead of its seed; one that begins again is not. Where 14 is a block, it
+//! comes last in the first pass, and first in the others. All taps up to 54 bits were read from fio
+//! 3.33's own offsets.
 //!
 //! Invariant: between two calls of [`Lfsr::restart`] each number below n comes once.
 

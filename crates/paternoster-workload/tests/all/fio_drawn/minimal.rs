@@ -30,7 +30,7 @@ const MINIMAL: &[Minimal] = &[
     // 24k.
     ("rw=write bsrange=4k-16k bs=4k size=80k", 9, (2, "a.0.0 write 8192+8192")),
     ("rw=write bssplit=12k/50:32k/50 size=200k", 11, (3, "a.0.0 write 36864+24576")),
-    // A bsrange behind a bssplit bounds it: 16k are 12k, and 2k nothing.
+    // A bsrange after a bssplit bounds it: 16k become 12k, and 2k nothing.
     ("bssplit=16k/30:8k/ bsrange=4k-12k size=204288", 20, (0, "a.0.0 read 0+12288")),
     ("bssplit=2k/30:32k/ bsrange=8k-16k size=120k", 0, (0, "")),
     ("rw=randread ba=8k,16k size=64k", 16, (0, "a.0.0 read 0+4096")),
@@ -145,7 +145,7 @@ const MINIMAL: &[Minimal] = &[
     ("rw=randrw bs=16k,1k size=136k loops=2 rwmixwrite=97", 140, (70, "a.0.0 write 8192+1024")),
     // But it counts its reads and writes from the job's beginning, and so departs from it.
     ("rw=randrw size=100k rwmixread=27 loops=3 allrandrepeat=1", 75, (31, "a.0.0 read 36864+4096")),
-    // Each pass begins with a read, behind the writes of the one before: with 8 writes made reads
+    // Each pass begins with a read, after the writes of the one before: with 8 writes made reads
     // are kept until there are 4, and 2 were made.
     ("rw=randrw bs=4k,32k size=144k loops=3 numjobs=2", 37, (32, "a.1.0 read 24576+4096")),
     // An io_size in percent of the files is at most the size, and begins no further pass. Two
@@ -198,7 +198,7 @@ const MINIMAL: &[Minimal] = &[
     ),
     // A step back from a start that is not the file's own.
     ("rw=read:-8k offset=8k size=64k", 16, (0, "a.0.0 read 57344+4096")),
-    // Behind the last zone it goes on where a later pass begins: at 15 % of 180k.
+    // After the last zone it goes on where a later pass begins: at 15 % of 180k.
     (
         "size=156k offset=15% zonemode=strided zonesize=20k zoneskip=44k",
         39,

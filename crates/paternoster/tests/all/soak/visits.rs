@@ -79,7 +79,7 @@ impl Visits {
         }
     }
 
-    /// Is each still answered, one of them after it said nothing during a hand-over?
+    /// Is each client still answered, even one that sent nothing during a hand-over?
     pub(crate) fn still_there(&mut self, chance: &mut Chance) {
         for stream in &mut self.idle {
             if chance.once_in(2) {

@@ -22,7 +22,7 @@ fn pack(folder: &Folder, prefix: &str) -> usize {
     count
 }
 
-/// What it says, without the name of the trace.
+/// The analysis, without the name of the trace.
 fn said(folder: &Folder, names: &[&str]) -> Value {
     let text = run(PROGRAM, folder.path(), &[&["analyze"][..], names, &["--format=json"]].concat());
     let mut document: Value = serde_json::from_str(&text).expect("JSON");

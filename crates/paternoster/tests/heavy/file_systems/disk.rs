@@ -213,7 +213,7 @@ impl Disk {
                 tried(command_within(10, "losetup").arg("-d").arg(device));
             }
         }
-        // A dead mount, or none at all: then this fails, which is fine.
+        // If there is a dead mount, or none at all, this fails, which is fine.
         tried(command_within(10, "umount").arg("-l").arg(self.shown()));
         let _is_gone = std::fs::remove_file(self.socket());
     }

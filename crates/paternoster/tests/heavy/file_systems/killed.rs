@@ -23,7 +23,7 @@ use super::disk::Disk;
 use super::files::content;
 use super::kind::Kind;
 
-/// How often the server dies. What was written before one death must outlive the next ones, too.
+/// How often the server dies. What was written before one kill must survive the next ones, too.
 const ROUNDS: u64 = 3;
 /// The most files that are written, whatever happens to the server.
 const MOST: u64 = 100_000;

@@ -43,7 +43,7 @@ fn keeps_files(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// A disk that is full, and what is on it.
+/// A full disk, and the files on it.
 fn is_filled(mut disk: Disk, kind: Kind) {
     let mounted = kind.mount(&disk);
     let tree = Tree::grow(mounted.path(), 100);
@@ -113,7 +113,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Does a test that fails leave neither mount nor loop device behind?
+            /// After a failing test, does neither its mount nor its loop device remain?
             #[test]
             fn a_failure_leaves_nothing() {
                 if let Some(disk) = Kind::Ext4.disk($way, Place::OnDisk) {

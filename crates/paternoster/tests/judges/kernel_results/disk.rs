@@ -74,8 +74,8 @@ impl Disk {
         self.depth
     }
 
-    /// Whether nothing can be queued behind what it serves: between two requests, a server is idle
-    /// for the emulation's time.
+    /// Whether nothing can be queued while it serves: between two requests, a server is idle for
+    /// the emulation's time.
     const fn stands_still(&self) -> bool {
         self.depth <= self.servers
     }

@@ -15,10 +15,10 @@
 //! C.1.noop      294.0 reads a second = 3.401 ms   model 3.000 + 0.131 = 3.131   0.270 ms more
 //! ```
 //!
-//! The time passes between the end of a command in the device and its process's next submission.
-//! Where the device takes no more commands than it has servers nothing can be queued behind, so it
-//! is idle meanwhile: there the time belongs to each command. Elsewhere it is in the answers, where
-//! it varies by a third (the README says 0.18 to 0.35 ms).
+//! The time passes between the end of a command in the device and its process's next submission. If
+//! the device takes no more commands than it has servers, nothing can be queued, so it is idle
+//! meanwhile, and the time belongs to each command. Elsewhere it is in the answers, where it varies
+//! by a third (the README says 0.18 to 0.35 ms).
 //!
 //! # Not here
 //! Buffered writers (how much memory the guest had is not recorded) and the flush runs (that device

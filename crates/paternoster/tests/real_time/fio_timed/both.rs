@@ -11,7 +11,7 @@
 //! I/O longer by tenths of a millisecond, not by milliseconds. A job that burns CPU while it waits
 //! (`thinktime_spin`, a flow without `flow_sleep`) would keep all others from it, and runs usually.
 //!
-//! Beside each run another fio, just like it, thinks 10 ms after each of its I/Os, which cost
+//! During each run another fio of the same kind thinks 10 ms after each of its I/Os, which cost
 //! nothing. If it made less than 97 % of those that there was time for, the machine was too busy.
 
 use std::fs;
@@ -31,7 +31,7 @@ pub(crate) const BUSY: &str = "the machine was too busy";
 const NOISE: &str = "fio --name=noise --ioengine=null --size=1t --time_based --runtime=2500ms \
                      --thinktime=10ms --output-format=json --output=noise.json";
 
-/// One process: its section, what it ended with, its reads and writes.
+/// One process: its section, how it ended, its reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) name: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Draw: a slow device, and jobs beside each other whose I/Os depend on the clock.
+//! Draw: a slow device, and concurrent jobs whose I/Os depend on the clock.
 //!
 //! A case is a device of some milliseconds for each command, and one to three sections. A process
 //! alone may have to wait for a server; several have enough of them. Each section has one or two of

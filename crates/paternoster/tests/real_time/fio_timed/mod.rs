@@ -39,7 +39,7 @@ const ALIKE_LEAST: usize = 90;
 const TRIES: usize = 3;
 /// And at most so many in all.
 const TRIES_MOST: usize = 6;
-/// fios at one time, which sleep for most of it.
+/// Number of fio processes at a time; they sleep most of the time.
 const JUDGES: usize = 3;
 /// Of a hundred cases this many must have been judged for a meaningful result.
 const JUDGED_LEAST: usize = 80;

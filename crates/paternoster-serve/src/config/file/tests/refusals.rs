@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is refused, slip by slip: the line, the text that is wrong there, and what would be right.
+//! Mistakes that are refused, one by one: the line, the wrong text in it, and what would be right.
 
 use super::*;
 
