@@ -29,7 +29,8 @@ pub enum Kind {
     Real,
 }
 
-/// Columns that are text whatever stands in them: those of plans and results (`sweep/plan.rs`).
+/// Columns that are text in every command's tables, whatever their cells look like: names and texts
+/// that users choose, digests, versions.
 pub const TEXTS: [&str; 12] = [
     "row",
     "job",

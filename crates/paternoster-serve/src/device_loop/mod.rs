@@ -15,22 +15,25 @@
 //! data, slabs for connections, I/Os and fragments. When something runs out, connections are not
 //! read from.
 //!
-//! The loop wires parts: each has its own state, is given what it needs of others and answers with
-//! values. The loop itself is in nine files: this one (rounds, sleep, the end), `open`,
-//! `connections`, `receive`, `split`, `dispatch`, `reply`, `orders`, `leave`.
+//! The loop wires parts: each has its own state, is given what it needs from others, and answers
+//! with values. The wiring is in nine files: this one (rounds, sleep, the end), `open`,
+//! `connections` (they come and go), `receive` (reading from them), `split` (requests into
+//! fragments for the queue), `dispatch` (between queue and backend), `reply`, `orders`, `leave` (a
+//! hand-over). The parts:
 //!
-//! * `connection`, `connections`, `receive`: connections, how they come and go, and reading from
-//!   them. `io_fragment`, `cut`, `split`: requests, what their pieces are, and giving these to the
-//!   queue. `range_lock`: which changes of the same blocks may be under way together. `dispatch`:
-//!   the queue and the device. `reply`, `outbox`: answers to clients, and their order.
-//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `queue_limit`: which tenant has which share,
-//!   and how much of it. `pool`, `shared`: whose memory and places; `credit`: how much of it waits
-//!   for clients. `surveys`: whose question for holes is next. `turns`: whose requests are read.
-//!   `policy`: a scheduler that fails, and what takes over.
-//! * `handover`, `leave`: what another process that takes over gets, and giving or taking it.
-//!   `seats`: places for connections. `processes`: whose call it is (FUSE). `messages`: what other
-//!   threads send. `orders`: what a running loop is asked to do, with `status` (what is told) and
-//!   `reload` (a new configuration). `stop`: the end, and a device that hangs then.
+//! * Connections: `connection`, `connection_table`; `waiting` and `naps`, those that wait for room
+//!   or for a cap; `turns`, which tenant's requests are read next; `seats`, how many there may be;
+//!   `processes`, which connection a FUSE call uses; `messages`, `inbox`: how they and orders come.
+//! * Requests: `requests` (I/Os and fragments), `io_fragment`, `cut` (how large a fragment is),
+//!   `range_lock` (which changes of the same blocks may be under way at a time), `surveys` (block
+//!   status), `commands` (those in the backend), `replies`, `outbox` (answers and their order).
+//! * Memory: `shared` and `pool`, which tenant may have how much of memory and places; `credit`, how
+//!   much of it may wait for clients.
+//! * Shares: `tenants`, `cgroups`, `weights`, `caps`, `queue_limit`; `departed`, what tenants that
+//!   have gone got; `policy`, the scheduler, and what replaces one that fails.
+//! * The loop's own: `poller`, `busy_poll` (whether to look before sleeping), `time`, `settings`;
+//!   `volumes`, `geometry`; `stop`, `handover`, `reload`; `status`, `journal`, `complaints`: what
+//!   is reported and logged; `handle`, what other threads have of the loop.
 //!
 //! Invariants: I1 no connection can make the loop wait; I2 an accepted request is answered, or its
 //! connection has gone; I3 memory is bounded by the configuration.

@@ -233,7 +233,7 @@ fn costs_follow_requests_and_schedulers() {
     assert!((600.0..1200.0).contains(&each), "{small} {once:?}");
 }
 
-/// Are the columns that are text whatever stands in them those of plans and results that are text?
+/// Are the text columns of plans and results those that the tables of every command have as text?
 #[test]
 fn texts_are_those_of_the_plan() {
     let texts = plan::columns().filter(|(_, kind)| *kind == paternoster_frame::cells::Kind::Text);
