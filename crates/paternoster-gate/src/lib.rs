@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! reads 400 ──ask──▶ ┌───────────────────────────┐ ──permit──▶ read, write, fsync
-//! flush 100 ──ask──▶ │ who has had least for its │                  │
+//! flush 100 ──ask──▶ │ which has had least for its │                  │
 //! scrub idle ─ask──▶ │ weight? how many at once? │ ◀──give back─────┘
 //!                    └───────────────────────────┘
 //! ```

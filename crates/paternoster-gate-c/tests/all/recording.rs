@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings from C: made, replayed, and found where they were changed.
+//! Recordings from C: they are made and replayed, and a changed line is found.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs;

@@ -147,8 +147,9 @@ mod tests {
     }
 
     /// May a queue have half the quantum in flight, the whole quantum while its slice lasts for it,
-    /// and any number if it is the only queue? Seven take 56 ms: at 10 ms, 66 is just in time for
-    /// an eighth, 65 is not. The idle class has one.
+    /// and any number if it is the only queue? Seven requests take 7 * 8 = 56 ms: at 10 ms, a slice
+    /// that ends at 66 ms has just time for an eighth, one that ends at 65 ms has not. The idle
+    /// class may have one.
     #[test]
     fn cfq_20_how_many_of_a_sync_queue() {
         let best = Class::BestEffort;

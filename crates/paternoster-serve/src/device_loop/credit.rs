@@ -35,7 +35,7 @@ pub(super) fn sure(connection: &Connection, request: &Request, there: usize) -> 
     sure.unwrap_or(u64::MAX)
 }
 
-/// Whether a fragment would wait for its client, that is `sure` for so many bytes.
+/// Whether a fragment would wait for its client, if `sure` bytes can be moved without waiting.
 pub(super) fn is_beyond(fragment: &Fragment, sure: u64) -> bool {
     let needed = match fragment.work {
         Work::Read => fragment.span,

@@ -62,7 +62,7 @@ pub(super) fn keep(shared: &Shared, model: Box<dyn Model>) {
 }
 
 impl ModelThread<'_> {
-    /// What was asked goes to the model, which lives up to now.
+    /// Submits what was asked to the model, and advances the model's clock to the present.
     fn look(&mut self) {
         self.shared.take(&mut self.asked);
         for Asked { at, io, answer } in self.asked.drain(..) {

@@ -218,7 +218,7 @@ impl<W: io::Write> Text<W> {
         if self.text.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the programs and the summary, as far as they are wanted.
+    /// Writes the programs and the summary, if the options ask for them.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! first   files ─▶ serves ─▶ negotiation pauses ─▶ loop is quiet ─▶ connections ─▶ gone, or on
-//! second      claims: those locks    opens           waits             has them, serves
+//! second      claims: their locks    opens           waits             has them, serves
 //! rival   may not have the names, at any of these moments
 //! ```
 //!

@@ -37,7 +37,7 @@ const SCATTER: u64 = 0x61c8_8646_80b5_83eb;
 const RANKS_MAX: u64 = 10_000_000;
 /// The largest 32-bit draw, which represents 1.
 const DRAW_MAX: f64 = 4_294_967_295.0;
-/// A normal draw is the mean of this many.
+/// A normally distributed draw is the mean of this many uniform ones.
 const MEAN_OF: u64 = 12;
 /// Sums of weights that are remembered.
 const SUMS_MAX: usize = 64;

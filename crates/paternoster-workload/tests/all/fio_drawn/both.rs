@@ -36,7 +36,7 @@ const BLOCKS_MOST: u32 = 32_768;
 
 /// What fio answers that used up its CPU, or filled its log.
 pub(crate) const ENDLESS: &str = "it does not end";
-/// And was still running, or slept, when its wall-clock time was over.
+/// fio was still running, or sleeping, when its wall-clock time was over.
 pub(crate) const LATE: &str = "it did not end in time";
 
 /// One I/O: file, operation, offset, bytes; the last two are 0 for syncs.
