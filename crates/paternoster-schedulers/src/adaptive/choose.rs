@@ -93,7 +93,8 @@ impl Choice<'_> {
             own.is_together.then(|| cooperation.next_of(self.view, accounts, clients, least, now));
         member.flatten().or_else(|| {
             self.seats.most?;
-            sweep_groups.goes_instead(self.view, accounts, own, least, self.seats.quantum())
+            let quantum = self.seats.quantum();
+            sweep_groups.goes_instead(self.view, accounts, clients, least, quantum, now)
         })
     }
 

@@ -15,22 +15,38 @@
 //! next is of a member more than a quantum ahead of the one that has had least, that one goes
 //! instead. Where seeks cost nothing the one that has had least always goes.
 //!
+//! A member that goes out of turn takes the sweep with it, to where its file lies, and the sweep
+//! goes on from there. So what lies far up may be passed over each time:
+//!
+//! ```text
+//! x has a low file, and goes 20 times for each request of y      x … x y1 x … x y2 x … x y3
+//! upwards from x the lowest of y's comes first, also of what has come since; its highest never
+//! ```
+//!
+//! So a request that is old, and saw [`PASSED_MOST`] times as many go as wait, is the next one of
+//! its client, whichever of that the sweep has come to. (A sweep that is not disturbed passes over
+//! a request for one lap, in which about twice as many go as wait: those that come meanwhile, too.)
+//!
 //! # Invariants
 //! I1  While there are seats the sweep of a group holds the waiting requests of its random clients;
 //!     without seats it is empty.
 //! I2  `flying` is the number of requests dispatched in a sweep group's turn that have not ended.
 //! I3  No member of a sweep group goes that is more than a quantum ahead of its least.
+//! I4  `came` of a request in a sweep is how many had gone from that when it came.
 //!
 //! Source: own; S2 of `docs/rules/adaptive.md` has one crowd, in which accounts alone decide.
 
 use alloc::vec::Vec;
 
 use crate::adaptive::account::{Accounts, CROWD};
-use crate::adaptive::clients::{Client, Clients, LOOKS_MOST};
+use crate::adaptive::clients::{Clients, LOOKS_MOST};
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 use paternoster_core::tree::{Nodes, Root};
 use paternoster_core::{QueueView, RequestId};
+
+/// A request that was passed over by this many times as many as wait is not passed over again.
+const PASSED_MOST: u32 = 4;
 
 /// The sweep group of a group.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +55,8 @@ struct SweepGroup {
     sweep: Root,
     /// The sector after the last request that went in its turn.
     head: u64,
+    /// How many requests have gone in its turns.
+    gone: u32,
     flying: u32,
     /// The last count that counted it.
     counted: Nanos,
@@ -49,6 +67,8 @@ struct SweepGroup {
 pub(super) struct SweepGroups {
     sweep_groups: Vec<SweepGroup>,
     nodes: Nodes<u64>,
+    /// For each request slot (I4).
+    came: Vec<u32>,
 }
 
 impl SweepGroups {
@@ -56,7 +76,11 @@ impl SweepGroups {
     pub(super) fn new(groups: u32, requests: u32) -> SweepGroups {
         let sweep_groups =
             (0..groups).map(|_| SweepGroup { counted: Nanos::MAX, ..SweepGroup::default() });
-        SweepGroups { sweep_groups: sweep_groups.collect(), nodes: Nodes::with_capacity(requests) }
+        SweepGroups {
+            sweep_groups: sweep_groups.collect(),
+            nodes: Nodes::with_capacity(requests),
+            came: (0..requests).map(|_| 0).collect(),
+        }
     }
 
     fn at(&mut self, group: u32) -> &mut SweepGroup {
@@ -68,6 +92,7 @@ impl SweepGroups {
         if !self.nodes.contains(request.index()) {
             let sweep_group = &mut self.sweep_groups[group as usize];
             sweep_group.sweep.insert(&mut self.nodes, request.index(), sector);
+            self.came[request.index() as usize] = sweep_group.gone;
         }
     }
 
@@ -101,9 +126,17 @@ impl SweepGroups {
         onwards.or_else(|| sweep.first()).map(RequestId::from_index)
     }
 
-    /// A sweep group has come to this sector.
+    /// A request of a sweep group has gone, which ends at this sector.
     pub(super) fn set_head(&mut self, group: u32, sector: u64) {
-        self.at(group).head = sector;
+        let sweep_group = self.at(group);
+        (sweep_group.head, sweep_group.gone) = (sector, sweep_group.gone.wrapping_add(1));
+    }
+
+    /// Whether far more requests have gone since this one of the sweep came than wait in it.
+    pub(super) fn is_passed_over(&self, group: u32, request: RequestId) -> bool {
+        let SweepGroup { sweep, gone, .. } = &self.sweep_groups[group as usize];
+        let passed = gone.wrapping_sub(self.came[request.index() as usize]);
+        passed > PASSED_MOST.saturating_mul(sweep.len())
     }
 
     /// Whether nothing of a sweep group waits.
@@ -158,21 +191,31 @@ impl SweepGroups {
 
     /// The member of a sweep group that goes instead of the one that has had least, and its
     /// request. None if that one goes itself: as an interactive client, on a device without seeks,
-    /// or because the next by sector is a quantum ahead of it (I3).
+    /// or because the next by sector is a quantum ahead of it (I3). If that member's oldest request
+    /// was passed over for too long, it goes rather.
     pub(super) fn goes_instead(
         &self,
         view: &QueueView,
         accounts: &Accounts,
-        own: &Client,
+        clients: &Clients,
         least: u32,
         quantum: u64,
+        now: Nanos,
     ) -> Option<(u32, RequestId)> {
+        let own = clients.at(least);
         if own.is_interactive() || own.kind() != CROWD || !view.facts().rotational {
             return None;
         }
-        let request = self.next(accounts.group_of(least))?;
+        let group = accounts.group_of(least);
+        let request = self.next(group)?;
         let client = view.request(request).client().index();
-        accounts.is_within(client, least, quantum).then_some((client, request))
+        if !accounts.is_within(client, least, quantum) {
+            return None;
+        }
+        let lane = &clients.at(client).lane;
+        let is_late = lane.deadline(view).is_some_and(|deadline| deadline <= now);
+        let oldest = lane.oldest().filter(|&oldest| is_late && self.is_passed_over(group, oldest));
+        Some((client, oldest.unwrap_or(request)))
     }
 
     /// I1: sweeps hold what waits as the crowd, if there are seats.

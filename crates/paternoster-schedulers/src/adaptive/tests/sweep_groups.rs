@@ -102,3 +102,52 @@ fn sweep_group_sweeps_upwards_and_begins_again() {
     assert_eq!(order, [0, 2, 1, 3]);
     assert!(sweep_groups.is_empty(0));
 }
+
+/// I4: is no request passed over for ever, however far up its file lies? A client that weighs 20
+/// times as much has its file below, and takes the sweep back to there each time. The light one has
+/// a 21st of a half of the time. A request of it takes at most 32 ms: 1.1, and an arm that moves by
+/// 6 million sectors. So it has one each 42 * 32 = 1344 ms, and one after the other goes each of
+/// eight after 10.8 s.
+#[test]
+fn sweep_group_i4_no_request_is_passed_over_for_ever() {
+    let mut world = World::new(1, DISK);
+    world.travel = TRAVEL;
+    let alone = world.weighing(100, deep(4, 8));
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
+    let mut join = |weight: u32, depth: u32, region: u64| {
+        let patterns = Patterns { skip: 20_011 + 80 * u64::from(weight), ..deep(depth, 8) };
+        let place = world.join(ClientSpec::new().group(group).weight(weight), patterns);
+        let region = world.actors[alone].region + (region << 22);
+        (world.actors[place].region, world.actors[place].at) = (region, region + 8_008);
+        place
+    };
+    let (_, light) = (join(2000, 1, 1), join(100, 8, 2));
+    world.run(ms(12_000));
+    assert_eq!(world.attribute("seats"), 1, "turns were accepted");
+    world.count_anew();
+    world.run(ms(72_000));
+    // What still waits has ended then, and counts.
+    world.closing = true;
+    world.run(ms(90_000));
+    let longest = world.actors[light].longest / 1_000_000;
+    assert!(longest < 10_800, "{longest} ms");
+}
+
+/// I4: is a request that waits passed over by four times as many as wait, and no more?
+#[test]
+fn sweep_group_i4_passed_over_is_counted() {
+    let mut sweep_groups = SweepGroups::new(1, 2);
+    let [one, other] = [0, 1].map(RequestId::from_index);
+    sweep_groups.insert(0, one, 900);
+    for passed in 1..=9 {
+        sweep_groups.insert(0, other, 8 * passed);
+        // Two wait: 4 * 2 are not too many.
+        assert_eq!(sweep_groups.is_passed_over(0, one), passed > 9, "{passed}");
+        sweep_groups.remove(0, other);
+        sweep_groups.set_head(0, 8 * passed + 8);
+    }
+    sweep_groups.insert(0, other, 8);
+    assert!(sweep_groups.is_passed_over(0, one), "nine have gone");
+    assert!(!sweep_groups.is_passed_over(0, other), "it has just come");
+}
