@@ -134,13 +134,15 @@ impl Depth {
         }
     }
 
-    /// R5: while some client uses less than its share, the last slots are for clients with one
-    /// request: none of 1, one of 32. `room` slots are free after the next request.
-    pub(super) fn spares(&self, room: u32, strictness: u64, now: Nanos) -> bool {
+    /// R5: while some client uses less than its share, the last slots of the device are for clients
+    /// with one request: none of 1, one of 32. `taken` slots are used now, of all that it has: those
+    /// that are not given to others (I1) are spared already.
+    pub(super) fn spares(&self, taken: u32, strictness: u64, now: Nanos) -> bool {
         if self.spares_until <= now {
             return false;
         }
         let sigma = u32::try_from(strictness).unwrap_or(u32::MAX);
+        let room = self.top.saturating_sub(taken + 1);
         room < (self.top / sigma.max(1)).min(self.top / 8)
     }
 
@@ -297,15 +299,15 @@ mod tests {
     #[test]
     fn r5_the_last_slots_are_spared() {
         let mut depth = Depth::new(32);
-        assert!(!depth.spares(0, 32, Nanos::ZERO));
+        assert!(!depth.spares(31, 32, Nanos::ZERO));
         depth.note_interactive(Nanos::ZERO, true);
-        assert!(!depth.spares(0, 32, Nanos::ZERO));
+        assert!(!depth.spares(31, 32, Nanos::ZERO));
         depth.note_interactive(Nanos::ZERO, false);
-        assert!(depth.spares(0, 32, Nanos::ZERO) && !depth.spares(1, 32, Nanos::ZERO));
-        assert!(!depth.spares(0, 32, INTERACTIVE_FOR));
+        assert!(depth.spares(31, 32, Nanos::ZERO) && !depth.spares(30, 32, Nanos::ZERO));
+        assert!(!depth.spares(31, 32, INTERACTIVE_FOR));
         let mut few = Depth::new(4);
         few.note_interactive(Nanos::ZERO, false);
-        assert!(!few.spares(0, 32, Nanos::ZERO));
+        assert!(!few.spares(3, 32, Nanos::ZERO));
     }
 
     /// Are there four levels in an octave, and single steps from eight down?

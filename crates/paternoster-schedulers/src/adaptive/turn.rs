@@ -140,7 +140,7 @@ impl Paternoster {
             return self.pause(view, until, Reason::Seats);
         }
         let room = most - taken - 1;
-        if self.depth.spares(room, self.tunables.strictness, now)
+        if self.depth.spares(taken, self.tunables.strictness, now)
             && !self.watchdog.has_fallen()
             && !self.accounts.is_shallow(client)
         {

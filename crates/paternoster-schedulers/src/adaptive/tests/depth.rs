@@ -39,6 +39,26 @@ fn l4_a_shallow_client_shortens_the_queue() {
     assert!(world.actors[waits].longest <= 900_000, "{} ns", world.actors[waits].longest);
 }
 
+/// Is the device used where it takes 32 commands and is given one at a time, as that costs nothing,
+/// while a client comes now and then? The slot that is spared for it (R5) is one of the other 31.
+/// It used to be the only one: nothing went, the device was empty, and the watchdog spoke.
+#[test]
+fn l4_r5_the_only_command_is_not_spared() {
+    let mut world = queueing();
+    world.servers.truncate(1);
+    world.add(deep(32, 8));
+    world.add(deep(32, 8));
+    world.add(paced());
+    world.run(ms(4_000));
+    assert_eq!(world.attribute("depth"), 1);
+    world.count_anew();
+    world.run(ms(5_000));
+    // 10,000 a second, one after the other; 95 % are to be kept.
+    let ended = world.ended();
+    assert!(ended >= 9_500, "{ended}");
+    assert!(world.queue.observer().1.is_empty(), "{:?}", world.queue.observer().1);
+}
+
 /// Is the full depth used where the device works on as many requests as it takes, and where no
 /// client is shallow (I2)?
 #[test]
