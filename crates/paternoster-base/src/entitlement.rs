@@ -30,11 +30,11 @@ pub const WEIGHT: f64 = 100.0;
 /// A client's use of the device, and its demand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
-    /// What it got, in I/Os a second.
+    /// What the client got, in I/Os a second.
     pub rate: f64,
     /// What the client gets alone, at its own depth and pace.
     pub alone: f64,
-    /// What its kind of request reaches when the device is full of them.
+    /// The rate of its kind of request when the device is full of such requests.
     pub saturated: f64,
 }
 

@@ -78,7 +78,7 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 mod tests {
     use super::*;
 
-    /// Has each figure the unit that suits it?
+    /// Does each figure get a suitable unit?
     #[test]
     fn units_adapt() {
         assert_eq!(time(4.61e6), "4.6 ms");

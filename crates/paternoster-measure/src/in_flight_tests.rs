@@ -139,7 +139,7 @@ fn the_oldest_makes_room() {
 
 /// Do pieces stay within their memory, and count again once there is room?
 ///
-/// Of each I/O every other sector ends. A piece makes a gap among the sectors that are left, and
+/// Every other sector of each I/O ends. A piece makes a gap among the sectors that are left, and
 /// one among those that were not issued: 2 [`GAPS_MAX`] of an I/O, which fill the room of all with
 /// [`IN_FLIGHT_MAX`] / 2 / 1024 = 32 I/Os.
 #[test]
@@ -200,7 +200,7 @@ impl Model {
         Some((io.id, io.stage))
     }
 
-    /// By place, whose: id, first sector, sectors.
+    /// In order of place: the I/O's id, first sector, number of sectors.
     fn event(&mut self, extent: Extent, by: Concerns) -> Vec<(u32, u64, u64)> {
         let alike =
             |io: &&mut Naive| (io.extent.device, io.extent.write) == (extent.device, extent.write);

@@ -91,7 +91,7 @@ impl Sectors {
         rest
     }
 
-    /// Those that are in one of both.
+    /// The sectors that are in either set.
     pub(crate) fn with(&self, other: &Sectors) -> Sectors {
         let (mut ours, mut theirs) = (self.ranges(), other.ranges());
         let mut all = Sectors::None;

@@ -17,7 +17,7 @@ use core::iter::successors;
 use paternoster_core::ClientId;
 use paternoster_core::pick::shared::rather_sync;
 
-/// What is kept of a process.
+/// What is kept for a process.
 pub(crate) trait Slots: Default {
     /// Its queues: for async requests, for sync ones.
     fn slots(&self) -> &[Option<u32>; 2];
@@ -62,7 +62,7 @@ impl<C: Slots> Contexts<C> {
         self.at(client).slots()[usize::from(sync)]
     }
 
-    /// One of its queues, rather the sync one.
+    /// One of the process's queues, preferably the sync one.
     pub(crate) fn any_slot(&self, client: ClientId) -> Option<u32> {
         rather_sync(*self.at(client).slots())
     }

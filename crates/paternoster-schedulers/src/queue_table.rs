@@ -8,7 +8,7 @@
 //! by age      9000 120 4100 4008                looked at once in a turn, at its first dispatch
 //! ```
 //!
-//! Which one follows when the next one leaves is each scheduler's own.
+//! Which request follows when the next one leaves is each scheduler's own rule.
 //!
 //! # Invariants
 //! I1  `waiting` counts the requests in all queues.

@@ -274,7 +274,7 @@ fn keep_apart() {
     }
 }
 
-/// Starts all threads of an attack. One that the server throws out comes again.
+/// Starts all threads of an attack. A client that the server disconnects comes again.
 fn start(side: &Side, threads: usize, connections: usize, run: Run) -> Vec<JoinHandle<()>> {
     let one = |_| {
         let side = side.clone();

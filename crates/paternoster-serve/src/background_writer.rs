@@ -88,7 +88,7 @@ impl BackgroundWriter {
             || (bytes <= CHUNK_BYTES && self.hand_over() && !self.has_failed())
     }
 
-    /// Where to write, at most as much as there was said to be room for.
+    /// The buffer to write to, at most as much as there was room for.
     #[inline]
     pub(crate) const fn current(&mut self) -> &mut Vec<u8> {
         &mut self.current

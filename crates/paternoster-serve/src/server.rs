@@ -283,7 +283,7 @@ impl Server {
     /// Waits until it was asked to end, and has.
     ///
     /// # Errors
-    /// What did not end as it should.
+    /// The errors at the end.
     pub fn wait(&self) -> Result<(), String> {
         let running = locked(&self.running).take();
         let Some(running) = running else { return Ok(()) };
@@ -390,7 +390,7 @@ fn took_over(
 struct Doors {
     control: Option<ControlSocket>,
     http: Option<HttpSocket>,
-    /// What they are called, for another process.
+    /// Their names, for another process.
     called: [String; 2],
 }
 

@@ -79,13 +79,13 @@ pub struct Region {
 pub struct Layout {
     /// Where each file lies.
     pub files: Vec<Extent>,
-    /// What each file is to the file system.
+    /// The kind of each file, for the file system.
     pub kinds: Vec<FileKind>,
     /// Regions by job and clone.
     pub regions: Vec<Vec<Region>>,
 }
 
-/// What a clone needs of one file.
+/// The region that a clone uses in one file.
 struct Need {
     name: String,
     start: u64,

@@ -390,7 +390,7 @@ mod tests {
     /// type of its value: so that it is refused on a terminal before anything runs?
     #[test]
     fn parquet_is_seen_before_anything_runs() {
-        // What a command requires beside its options.
+        // The argument that a command requires besides its options.
         let more = |name: &str| match name {
             "analyze" | "replay" | "sysbench" | "disktest" | "ctl" | "reproduce" => Some("x"),
             _ => None,

@@ -49,7 +49,7 @@ pub(crate) struct Which<'a> {
 }
 
 impl Which<'_> {
-    /// What it is called in pictures.
+    /// The run's name in pictures.
     pub(crate) fn label(&self) -> String {
         self.setting.label(self.device, self.scheduler) + self.more
     }

@@ -101,7 +101,7 @@ pub(super) fn sectors(len: u64) -> u32 {
     u32::try_from(len.div_ceil(512)).unwrap_or(u32::MAX).clamp(1, SECTORS_MOST)
 }
 
-/// The sector of an I/O. One without an offset comes after all others.
+/// The sector of an I/O. An ask without an offset comes after all others.
 pub(super) fn place(offset: Option<u64>, len: u64, number: u64) -> u64 {
     let last = CAPACITY - u64::from(sectors(len));
     let next = number.wrapping_mul(STRIDE) % CAPACITY;

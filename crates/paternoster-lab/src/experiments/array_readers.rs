@@ -194,7 +194,7 @@ const DISK_SCHEDULERS: [(&str, &str, bool); 8] = [
     ("paternoster", "paternoster", false),
 ];
 
-/// Those that idle on a disk by themselves.
+/// Schedulers that idle on a disk by default.
 const IDLING: [&str; 3] = ["cfq", "bfq", "bfq, low_latency=0"];
 
 fn bandwidth(label: &str, readers: u32) -> Quantity {

@@ -29,7 +29,7 @@ const EMULATED: Device = Device::Named("lab-flash");
 /// The readers; they weigh 1 to 5, 15 together.
 const READERS: [(&str, f64); 5] = [("w1", 1.0), ("w2", 2.0), ("w3", 3.0), ("w4", 4.0), ("w5", 5.0)];
 
-/// What is compared: word and scheduler.
+/// The variants that are compared: name and scheduler.
 const NONE: (&str, &str) = ("none", "none");
 const OFF: (&str, &str) = ("off", "bfq-4.19:low_latency=0,inject=off");
 const COEFFICIENT: (&str, &str) = ("coefficient", "bfq-4.19:low_latency=0");

@@ -49,7 +49,7 @@ const FLASH_PACE: u64 = 10;
 
 /// Of more processes those of a job take turns in one state.
 const SINGLE_MOST: usize = 16;
-/// What is this close takes the same time.
+/// Requests this close together take the same time.
 const SAME: f64 = 0.05;
 
 /// How long a run settles, and how long it is measured.

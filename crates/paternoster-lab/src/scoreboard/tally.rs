@@ -53,7 +53,7 @@ pub(crate) struct Tally {
 struct Counted {
     begin: Nanos,
     end: Nanos,
-    /// By client: bytes of what ended in it.
+    /// For each client, the bytes of requests that ended in it.
     bytes: Vec<u64>,
 }
 

@@ -235,7 +235,7 @@ fn of_seeds<T>(row: &Row, figure: fn(&[States]) -> T) -> Vec<T> {
     row.reach.iter().map(|windows| figure(windows)).collect()
 }
 
-/// Of each seed: what `own`, or a scheduler beside all of them, is compared with.
+/// For each seed, the run that `own`, or a scheduler measured with them, is compared with.
 fn references(row: &Row, own: Option<usize>) -> Vec<f64> {
     (0..row.curves.len()).map(|seed| row.reference(seed, own)).collect()
 }

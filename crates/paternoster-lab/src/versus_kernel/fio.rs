@@ -73,7 +73,7 @@ impl Drop for Children {
 /// cgroup. Returns what each clone got, in order of index.
 ///
 /// # Errors
-/// What a fio said when it failed, or that a stop was requested.
+/// The message of a fio that failed, or that a stop was requested.
 pub(super) fn run(
     parts: &[(Part, Option<PathBuf>)],
     folder: &Path,

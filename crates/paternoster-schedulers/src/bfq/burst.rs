@@ -89,7 +89,7 @@ impl Bursts {
         self.list.len()
     }
 
-    /// As if there had been none.
+    /// Forgets the burst.
     #[cfg(test)]
     pub(super) fn forget(&mut self) {
         while self.list.pop_front(&mut self.links).is_some() {}

@@ -54,7 +54,7 @@ impl Schedule {
     #[inline]
     pub(super) fn leave_rest(&mut self, queue: u32, is_raised: bool) {
         if !is_raised {
-            // What it will weigh, if a change is pending.
+            // The queue's new weight, if a change is pending.
             self.symmetry.weigh(queue, self.entities[queue as usize].new_weight);
         }
         self.count_pending(queue);

@@ -136,7 +136,8 @@ impl Schedule {
         probe(Some(queue), ProbePoint::Asks { head, budget });
     }
 
-    /// Charges time instead of sectors (BFQ-65, BFQ-66). What was really served is left alone.
+    /// Charges time instead of sectors (BFQ-65, BFQ-66). The service that was really given is not
+    /// changed.
     pub(super) fn charge_time(&mut self, queue: u32, largest: u64, timeout: Nanos, lasted: Nanos) {
         let timeout = timeout.as_millis().max(1);
         let charge = scale(largest, lasted.as_millis().min(timeout), timeout);

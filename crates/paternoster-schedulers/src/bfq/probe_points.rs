@@ -93,7 +93,7 @@ pub enum ProbePoint {
     ToMerge { with: u32 },
     /// A process leaves its queue for another.
     Merges { with: u32 },
-    /// That other has taken it over.
+    /// The other queue has taken it over.
     Merged { raised: u32 },
     /// A queue may be woken by another.
     Woken { by: u32 },
@@ -102,7 +102,7 @@ pub enum ProbePoint {
 /// A decision that a test may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// How many sectors a turn costs besides those that were served in it.
+    /// Sectors that a turn is charged in addition to those served in it.
     TimeCharge {
         /// How long the turn took.
         lasted: Nanos,

@@ -29,7 +29,7 @@ use paternoster_core::time::Nanos;
 const DETECTIONS: u32 = 3;
 /// Longest time from the completion to the arrival.
 const DELAY: Nanos = Nanos::from_millis(4);
-/// All of them within this many idle slices.
+/// All wake-ups come within this many idle slices.
 const WINDOW: u64 = 128;
 
 /// What is known of one queue.

@@ -40,7 +40,7 @@ pub(super) enum Kind {
     No,
     /// The process starts.
     Interactive,
-    /// It comes back at its own pace.
+    /// The process comes back at its own pace.
     SoftRealtime,
 }
 
@@ -85,7 +85,7 @@ impl Raising {
         now > self.since + self.lasts
     }
 
-    /// It is to be interactive, for this long.
+    /// Interactive, for this long.
     pub(super) fn interactive(&mut self, duration: Nanos) -> Kind {
         self.lasts = duration;
         Kind::Interactive

@@ -44,7 +44,7 @@ pub(super) struct ServiceTree {
     pub(super) idle: Root,
     /// Virtual time.
     pub(super) vtime: u64,
-    /// Of all entities that count (I1).
+    /// Sum of the weights of all entities that count (I1).
     pub(super) weight_sum: u64,
     /// The same without raising. Used only by `flush_share`.
     pub(super) plain_sum: u64,

@@ -181,7 +181,7 @@ impl Device {
         }
     }
 
-    /// What was learned of its depth.
+    /// What was learned about its depth.
     #[cfg(feature = "conformance")]
     pub(super) const fn depth_mut(&mut self) -> &mut QueueDepth {
         &mut self.depth

@@ -61,7 +61,7 @@ pub enum Decision {
     WaitsForGroup,
     /// How many requests of the queue may be in flight.
     Most,
-    /// Whether one more of them may be.
+    /// Whether one more request may be in flight.
     MayDispatch,
     /// The oldest request, if it goes first because of its age.
     Aged { oldest: Option<RequestId> },

@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Where it belongs by its present kind.
+    /// The tree to which it belongs by its present kind.
     pub(super) const fn place(&self) -> Stand {
         Stand { group: self.group, tree: tree_of(self.priority.class, self.kind()) }
     }

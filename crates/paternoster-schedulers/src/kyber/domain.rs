@@ -46,7 +46,7 @@ pub(super) const NO_LIMIT: Depths = [u32::MAX; DOMAINS];
 /// The constants of a domain.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// What one of its requests is called.
+    /// The name of a request of this domain.
     pub(super) name: &'static str,
     /// The operation that notes name it by.
     pub(super) op: Op,

@@ -366,7 +366,7 @@ fn condition(who: &mut Who, key: &str, value: &str, known: &[&str]) -> Result<()
     Ok(())
 }
 
-/// As it is written in one line.
+/// The text as written in one line.
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |number: Option<u32>| number.map(|number| number.to_string());

@@ -277,7 +277,7 @@ mod tests {
     }
 
     /// Does a client get an error message from a server that sends nothing, one that sends a byte
-    /// now and then for ever, and one that accepts no clients? That each case ends is the test.
+    /// now and then for ever, and one that accepts no clients? The test is that each case ends.
     #[test]
     fn no_answer_in_time() {
         let folder =

@@ -117,7 +117,7 @@ pub(super) fn give_back(file: &dyn OpenFile) {
 pub(super) fn give_back_all_but(file: &dyn OpenFile, wanted: Use) {
     let all = Use { writes: true, shared: false };
     for byte in all.bytes().filter(|byte| wanted.bytes().all(|kept| kept != *byte)) {
-        // What fails goes with the descriptor.
+        // If this fails, closing the descriptor releases the lock.
         let _gone = file.lock(libc::F_OFD_SETLK, libc::F_UNLCK, byte, 1);
     }
 }

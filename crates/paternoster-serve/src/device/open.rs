@@ -41,7 +41,7 @@ const MAX_SECTORS: u32 = 2048;
 pub struct Opened {
     /// The backend.
     pub backend: Box<dyn Backend>,
-    /// What an administrator should know: what is not as one might expect.
+    /// Notes for the administrator: what is otherwise than the configuration suggests.
     pub note: Option<String>,
 }
 

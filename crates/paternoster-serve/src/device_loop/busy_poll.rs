@@ -34,11 +34,11 @@ use paternoster_core::Nanos;
 pub(super) const LONGEST: Nanos = Nanos::from_micros(20);
 /// Pauses of the processor between two looks: some hundred nanoseconds.
 pub(super) const PAUSES: u32 = 16;
-/// It reads this often from the client that it has answered before it looks for others.
+/// How often it reads from the client that it has answered before it looks for others.
 pub(super) const LISTENS: u32 = 8;
 /// Waits that are compared with as many.
 const SAMPLES: usize = 16;
-/// Of these the longest that do not count.
+/// The longest of these, which do not count.
 const STRAYS: usize = 2;
 /// Looking has to save more than one part in so many. Measured on an idle machine, reads lost 8 %
 /// by looking and writes gained 13 % (docs/serve/speed.md).

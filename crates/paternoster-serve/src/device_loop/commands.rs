@@ -74,7 +74,7 @@ impl Commands {
         self.lender.backend()
     }
 
-    /// What lends memory to it, and asks it for holes.
+    /// The part that lends memory to the backend and asks it for holes.
     pub(super) const fn lender(&mut self) -> &mut Lender {
         &mut self.lender
     }
@@ -165,7 +165,7 @@ impl Commands {
         oldest.map_or(Nanos::ZERO, |given| now - given)
     }
 
-    /// What is under way, in words: at most [`TOLD`] one by one, as `named`.
+    /// The commands under way, in words: at most [`TOLD`] one by one, as `named` describes them.
     pub(super) fn under_way(&self, named: impl Fn(Tag) -> String) -> String {
         let mut words = format!("{} commands", self.count);
         for (number, tag) in self.tags.iter().flatten().take(TOLD).enumerate() {

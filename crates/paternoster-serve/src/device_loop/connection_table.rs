@@ -6,8 +6,8 @@
 //! reply ─▶ make_sending ─▶ sending ─▶ sent        over ─▶ leaving ─▶ gone
 //! ```
 //!
-//! A connection is in a list once, and knows by a flag that it is. What is to be done the loop
-//! does: the table says for which.
+//! A connection is in a list once, and knows by a flag that it is. The loop does the work; the
+//! table says for which connections.
 //!
 //! Invariants: I1 a connection that is read from and has something to be read is in `turns`; I2 a
 //! connection that waits for room, or for something of its tenant, is in `waiting`.
@@ -339,7 +339,7 @@ mod tests {
         connections
     }
 
-    /// Those that are read from in the next round.
+    /// Connections that are read from in the next round.
     fn read(connections: &mut Connections) -> Vec<u32> {
         let (mut round, mut read) = (connections.turns.begin_round(), Vec::new());
         while let Some(mut visit) = connections.turns.begin(&mut round) {

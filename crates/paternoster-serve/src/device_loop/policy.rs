@@ -33,7 +33,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Of this device, where these attributes were set.
+    /// The policy of this device, for which these attributes were set.
     pub(super) fn new(device: &str, set: BTreeSet<String>) -> Policy {
         Policy { device: device.to_owned(), set, last: None, failures: 0 }
     }

@@ -225,7 +225,7 @@ pub(super) fn idle_since(connection: &Connection) -> Option<Nanos> {
     connection.is_idle().then_some(process.used)
 }
 
-/// Whether it is one, and has been idle for so long that it goes.
+/// Whether the connection is a process's and has been idle for so long that it is removed.
 pub(super) fn is_idle_for_long(connection: &Connection, now: Nanos) -> bool {
     let since = now.0.checked_sub(LINGER.0);
     since.is_some_and(|since| idle_since(connection).is_some_and(|used| used.0 < since))

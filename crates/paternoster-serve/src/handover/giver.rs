@@ -136,7 +136,8 @@ impl Giver {
                 self.tell_connections(other, &frozen)?;
                 expect(other, record::HAVE, Some(Instant::now() + WORD))?;
                 send(other, record::GO, &(), NONE)?;
-                // It may have said so however late it is; its end says that it has not.
+                // The other side may have sent it, however late it is; a closed channel means that
+                // it has not.
                 expect(other, record::MINE, None)?;
                 claims.leave();
                 self.pidfile.iter().for_each(|pidfile| pidfile.leave());

@@ -68,7 +68,7 @@ impl Pidfile {
         Err(told("others remove it as fast as it is made".to_owned()))
     }
 
-    /// That of a process which this one takes over from: written when it is ours.
+    /// The pidfile of a process that this one takes over from: written once it is ours.
     pub(crate) fn taken(path: &Path, file: OwnedFd, ours: &Ours) -> Pidfile {
         Pidfile { path: path.to_owned(), file: file.into(), ours: ours.clone() }
     }
@@ -83,7 +83,7 @@ impl Pidfile {
         &self.path
     }
 
-    /// It is ours: the number of this process.
+    /// The file is ours now: writes the number of this process.
     ///
     /// # Errors
     /// The system's error.

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::listen::Place;
 use crate::config::TlsMode;
 
-/// The URI of an export at a place. With TLS offered, it asks for it.
+/// The URI of an export at a place. If TLS is offered, the URI asks for it.
 #[must_use]
 pub fn uri(place: &Place, tls: TlsMode, export: &str) -> String {
     let secure = if tls == TlsMode::Off { "" } else { "s" };

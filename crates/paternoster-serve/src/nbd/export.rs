@@ -68,7 +68,7 @@ impl ExportFacts {
 /// Why there is no export of a name for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
-    /// There is none, and nothing is hidden from the client.
+    /// There is no such export, and nothing is hidden from the client.
     Unknown,
     /// There is no such export, or the client may not open it; it is not told which.
     Closed,

@@ -93,7 +93,7 @@ impl Book {
         }
     }
 
-    /// It is no request of its own any more.
+    /// The request no longer exists by itself: it was merged, or withdrawn.
     pub(super) fn leaves(&mut self, id: RequestId) {
         if self.has(id) {
             self.list.remove(&mut self.links, id.index());

@@ -121,7 +121,7 @@ impl Wire {
                 return Ok(0);
             }
             let told = tls.process_new_packets();
-            // What rustls wants to say of it, an alert among others.
+            // Sends what rustls has to send after it, such as an alert.
             send_records(tls, socket)?;
             told.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         }

@@ -58,11 +58,11 @@ pub enum Effect {
     Error(i32),
     /// The answer comes this much later.
     Delay(Nanos),
-    /// The device stands still from its arrival on.
+    /// The device stands still from the command's arrival on.
     Stall(Nanos),
     /// The device does not take the command.
     Refuse,
-    /// It takes this many times as long.
+    /// The command takes this many times as long.
     Slow(u64),
     /// This many bytes a second are answered, counted in the order of arrival.
     Throttle(u64),

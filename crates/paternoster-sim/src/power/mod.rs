@@ -74,7 +74,7 @@ pub struct Habits {
     pub error_every: u64,
     /// One command in this many is refused, for no reason that a queue could know; 0 for none.
     pub refuse_every: u64,
-    /// How it breaks its word, if it does.
+    /// How the disk breaks its promises, if it does.
     pub flaw: Option<Flaw>,
 }
 

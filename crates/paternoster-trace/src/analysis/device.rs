@@ -7,8 +7,8 @@
 //! writes: they are counted from `D` to `C` only, the oldest first. Kernels also report the end of
 //! the process's flush (`C` of a write): where commands have no write only those end one.
 //!
-//! A seek is from where the last command ended to where the next begins. One that begins at most
-//! [`NEAR`] sectors away is near, one that begins right there sequential.
+//! A seek is from where the last command ended to where the next begins. A request that begins at
+//! most [`NEAR`] sectors away is near; one that begins right there is sequential.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -212,7 +212,7 @@ struct InService {
     write: bool,
 }
 
-/// Of what is limited, so many.
+/// How many of a limited number are in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Use {
     /// Rows of processes.

@@ -109,7 +109,7 @@ pub(super) struct Depth {
 }
 
 impl Depth {
-    /// One goes to the device.
+    /// A request goes to the device.
     pub(super) fn issued(&mut self, at: u64, outputs: &mut Outputs<impl Files>) {
         self.now += 1;
         if let Some(output) = self.output {

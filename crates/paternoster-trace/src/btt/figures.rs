@@ -30,7 +30,7 @@ pub struct Figures {
     pub device_seeks: SeekFigures,
     /// Of all devices together.
     pub active: ActiveFigures,
-    /// What had to be left out.
+    /// What was left out for lack of room.
     pub left_out: LeftOut,
 }
 

@@ -67,7 +67,7 @@ impl Forest {
         Forest { links: Chunks::new() }
     }
 
-    /// One more node; its number.
+    /// Adds a node; returns its number.
     pub(super) fn grow(&mut self) -> u32 {
         self.links.push(Links::FREE)
     }

@@ -23,7 +23,7 @@ pub const SECOND_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Spread<A> {
     input: A,
-    /// Those of one second, from `next` on.
+    /// The accesses of one second, from `next` on.
     held: Vec<Access>,
     next: usize,
     /// The first of the following second.

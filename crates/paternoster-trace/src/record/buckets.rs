@@ -15,7 +15,7 @@ use paternoster_core::Nanos;
 /// The width of a bucket as long as a run is short.
 const WIDTH_MIN: Nanos = Nanos(1_000);
 
-/// What two neighbours can be made one of.
+/// A value of which two neighbours can be merged into one.
 pub trait Join: Default {
     /// Takes over what the later neighbour holds.
     fn join(&mut self, later: Self);

@@ -64,7 +64,7 @@ impl Workload {
 pub struct Iostest {
     /// The workload.
     pub workload: Workload,
-    /// How many do it, one run after the other.
+    /// Numbers of jobs, one run after the other.
     pub jobs: Vec<u32>,
     /// Repetitions.
     pub sets: u32,

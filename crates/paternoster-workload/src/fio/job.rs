@@ -42,7 +42,7 @@ pub use space::{Blocks, Caching, Files, Region};
 pub struct Job {
     /// Name of the section, or what `name=` says.
     pub name: String,
-    /// Where the job was said, and what of it the report repeats.
+    /// The place of the job in its file, and the options that the report repeats.
     pub section: Section,
     /// Directions, and the order of offsets.
     pub order: Order,
@@ -62,7 +62,7 @@ pub struct Job {
     pub queue: Queueing,
     /// A built-in workload to run instead.
     pub profile: Option<String>,
-    /// What is read back of what was written.
+    /// Options of reading back what was written.
     pub verify: VerifyRules,
     /// Replay and recording of logs of I/O.
     pub replay: ReplayRules,

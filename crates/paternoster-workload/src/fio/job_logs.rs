@@ -197,7 +197,7 @@ pub struct LoggedIo {
     pub submission: Option<Nanos>,
     /// From submission to completion.
     pub completion: Nanos,
-    /// With which priority, if not the plain one.
+    /// The priority, if it is not the default one.
     pub priority: Option<IoPriority>,
 }
 
@@ -455,8 +455,8 @@ mod tests {
         );
     }
 
-    /// Has a histogram fio's bins? 40570 is in bin 655; of 2^4 joined ones in 655 / 16 = 40. Of
-    /// the window cut off at the end there is none.
+    /// Has a histogram fio's bins? 40570 is in bin 655; of 2^4 joined ones in 655 / 16 = 40. A
+    /// window that is cut off at the end has no line.
     #[test]
     fn histograms() {
         let rules = LogRules {

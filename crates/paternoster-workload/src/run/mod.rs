@@ -98,7 +98,7 @@ impl Default for Settings {
     }
 }
 
-/// What became of one clone of a job.
+/// The result of one clone of a job.
 #[derive(Debug, Clone)]
 pub struct ProcessResult {
     /// Place of its job.

@@ -60,7 +60,7 @@ pub(super) fn results(order: &CtlOrder, answers: &[Value]) -> Results {
     Results { title: format!("server: {heading}"), sheets, notes, csv, ..Results::default() }
 }
 
-/// What was asked about, and where it stands in a device's answer.
+/// The kind of thing that was asked about, and its place in a device's answer.
 fn asked(order: &CtlOrder) -> (&'static str, Option<&'static str>) {
     match order {
         CtlOrder::List | CtlOrder::Status => ("tenants", Some("tenants")),

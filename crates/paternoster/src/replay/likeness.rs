@@ -35,7 +35,7 @@ const P99: usize = 2;
 pub(crate) struct Likeness([Option<f64>; 3]);
 
 impl Likeness {
-    /// That of a replay to its recording.
+    /// The likeness of a replay to its recording.
     pub(crate) fn of(recorded: &Account, replayed: &Account) -> Likeness {
         let (recorded, replayed) = (figures(&recorded.all), figures(&replayed.all));
         Likeness(std::array::from_fn(|nth| match (recorded[nth], replayed[nth]) {

@@ -114,7 +114,7 @@ const OF_TRACES: [&str; 21] = [
 /// Names of the manners of replaying.
 const MANNERS: [(&str, Manner); 3] =
     [("timed", Manner::Timed), ("think", Manner::Think), ("asap", Manner::Asap)];
-/// What each way to fit is called.
+/// Names of the ways to fit.
 const FITS: [(&str, Fit); 3] = [("wrap", Fit::Wrap), ("scale", Fit::Scale), ("fail", Fit::Fail)];
 
 /// A parser of names for values.

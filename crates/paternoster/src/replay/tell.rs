@@ -24,7 +24,7 @@ const RECORDED: &str = "as recorded";
 
 /// A replay's results.
 pub(super) struct ToldRun {
-    /// What distinguishes it from the others.
+    /// What distinguishes the replay from the others.
     pub(super) label: String,
     pub(super) device: String,
     pub(super) scheduler: String,
@@ -212,7 +212,7 @@ impl Told<'_> {
         (sheet, left_out)
     }
 
-    /// What should not be read without this.
+    /// Notes without which the figures could mislead.
     fn warning(&self, run: &ToldRun) -> Option<String> {
         let (own, recorded) = (&run.account.backlog, &self.recorded.backlog);
         let behind = self.manner == Manner::Timed && own.falls_behind(recorded);

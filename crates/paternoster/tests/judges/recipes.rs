@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is each table of docs/which-scheduler.md, docs/found.md and docs/learn.md what its command
-//! prints, and each picture of a lesson what it draws?
+//! prints, and each picture of a lesson what its command draws?
 //!
 //! A page holds the commands: the text between a command's block and `<!-- end -->` is its output.
 //! `PATERNOSTER_WRITE_TABLES=1` rewrites the pages instead:

@@ -115,7 +115,7 @@ impl Journal {
     }
 }
 
-/// What our BFQ says goes into the journal of its thread.
+/// The messages of our BFQ go into the journal of its thread.
 static LISTENER: Listener = Listener {
     probe: |queue, said| with(|journal| journal.write(queue, said)),
     clock: |reading, now| with(|journal| journal.clock(reading, now)),

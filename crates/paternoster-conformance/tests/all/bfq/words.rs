@@ -178,7 +178,7 @@ impl Word {
         Word { other, ..word }
     }
 
-    /// What Linux says; `None` for what decides nothing.
+    /// Linux's message; `None` for one that decides nothing.
     pub(super) fn recorded(queue: Option<QueueName>, message: &BfqMessage) -> Option<Word> {
         use BfqMessage as M;
         let word = |kind| Word::new(kind, queue, []);

@@ -70,7 +70,7 @@ pub(super) fn thought(step: &Step, cfq: &mut Probe<Cfq>, request: RequestId) {
     oracle::with(|oracle| oracle.compare("think time", same, cause, &text));
 }
 
-/// What is taken for the device's depth after a completion.
+/// The depth that the device is taken to have after a completion.
 pub(super) fn depth(step: &Step, cfq: &Probe<Cfq>) {
     let told = told(step, |message| match *message {
         Message::HardwareTag { tag, depth, .. } => Some((tag, depth)),
@@ -112,9 +112,9 @@ pub(super) fn merge(step: &Step, cfq: &Probe<Cfq>) {
 enum Coming {
     /// The same as the one before.
     Same,
-    /// To one that was made for it.
+    /// To a queue that was made for it.
     New,
-    /// To the one that its process's own was merged into.
+    /// To the queue that its process's own was merged into.
     Merged,
     /// To one made because its process leaves a shared one.
     Parted,

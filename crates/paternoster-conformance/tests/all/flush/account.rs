@@ -6,7 +6,7 @@ use paternoster_core::Nanos;
 
 use super::log::Shape;
 
-/// What one of the two did.
+/// What one of the two block layers did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Side {
     /// Commands in the order in which they left, including those that came back and left again.

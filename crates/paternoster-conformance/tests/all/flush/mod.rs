@@ -96,8 +96,8 @@ fn nothing_leaves_beside_a_flush_that_holds() {
 }
 
 /// Without it, do the same commands leave during a flush, and do refused ones go before everything
-/// else? What comes back is the next that leaves. Commands that the device takes during a flush it
-/// takes during one of a clean cache, 0.1 ms, that has ended before its end is logged.
+/// else? A command that comes back is the next one to leave. Commands that the device takes during
+/// a flush it takes during one of a clean cache, 0.1 ms, that has ended before its end is logged.
 #[test]
 fn without_the_hold_the_same_leave_and_come_back() {
     let (mut beside, mut refused) = (0, 0);

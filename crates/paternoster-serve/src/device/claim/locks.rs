@@ -33,7 +33,7 @@ pub(super) struct Held(pub(super) Handle, pub(super) Ours);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // One that another process has, too, would be unlocked for that one.
+        // Unlocking a descriptor that another process shares would unlock it for that process, too.
         if self.1.is() {
             lock::give_back(&*self.0);
         }
@@ -111,7 +111,7 @@ fn all(uses: &[Use]) -> Option<Use> {
     uses.iter().copied().reduce(Use::and)
 }
 
-/// One use of a thing. Its locks are given back with it, but for what other claims need.
+/// One use of a thing. Dropping it releases its locks, except those that other claims need.
 #[derive(Debug)]
 pub struct Claim {
     thing: Thing,

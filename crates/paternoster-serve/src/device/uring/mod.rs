@@ -137,7 +137,7 @@ impl<R: Ring> Uring<R> {
         self.ended.push(Finished { slot: number, error });
     }
 
-    /// Gives the kernel what was pushed. What it does not take now is offered again.
+    /// Gives the kernel what was pushed. Entries that the ring does not take now are offered again.
     fn hand_over(&mut self) {
         while self.ring.has_waiting() {
             match self.ring.submit(0) {

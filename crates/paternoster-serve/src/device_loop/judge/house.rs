@@ -148,7 +148,7 @@ pub(super) struct House {
 }
 
 impl House {
-    /// One that has just been started, with what another one has handed over.
+    /// A server that has just been started, with what another one has handed over.
     pub(super) fn open(
         plan: &Plan,
         medium: &Medium,

@@ -160,7 +160,7 @@ pub(super) struct State {
     pub(super) cache: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<bool>,
-    /// By block: what is dirty of it has passed the page cache.
+    /// For each block, whether its dirty sectors have bypassed the page cache.
     past_cache: Vec<bool>,
     pub(super) block: usize,
     /// Bytes of each file, and how many write-backs of it failed.
@@ -189,7 +189,7 @@ pub(super) struct State {
     pub(super) closing: BTreeMap<usize, Closing>,
     /// Hanging calls may end.
     pub(super) lets_go: bool,
-    /// One in this many checks for an end finds none.
+    /// One in this many checks for a completion finds none.
     pub(super) lazy: u64,
     pub(super) beat: u64,
     pub(super) ended: u64,

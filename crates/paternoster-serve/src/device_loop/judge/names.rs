@@ -55,7 +55,7 @@ struct Space {
     next: u64,
     /// Processes that were killed.
     dead: BTreeSet<usize>,
-    /// What is open to be written to: file and process of each.
+    /// Descriptions open for writing: the file and process of each.
     writers: BTreeMap<u64, (usize, usize)>,
     /// A call of names fails when this many others were made.
     fails: Option<(u64, Errno)>,

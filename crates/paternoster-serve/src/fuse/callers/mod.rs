@@ -94,7 +94,7 @@ struct Facts {
     started: u64,
     /// Its class and level, whatever is allowed.
     asked: Priority,
-    /// It has ended: nothing of it changes any more.
+    /// Whether it has ended: nothing of it changes any more.
     gone: bool,
     /// The rest; user, priority and weights are as they were last.
     caller: Caller,

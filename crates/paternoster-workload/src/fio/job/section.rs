@@ -19,7 +19,7 @@ pub struct Origin {
     pub text: String,
 }
 
-/// Where the job was said, and what of it the report repeats.
+/// The place of the job in its file, and the options that the report repeats.
 #[derive(Debug, Clone)]
 pub struct Section {
     /// This section's options with a value, in order, variables replaced: the report's `job
