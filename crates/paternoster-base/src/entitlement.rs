@@ -196,7 +196,7 @@ fn below(deep: usize, places: &[usize], paths: &[Vec<&str>], weights: &[f64]) ->
     all
 }
 
-/// By client: the part of its entitlement that it did not get, 0 to 1.
+/// For each client: the part of its entitlement that it did not get, 0 to 1.
 #[must_use]
 pub fn misses(parties: &[Party], uses: &[Use]) -> Vec<f64> {
     let miss = |(&part, own): (&f64, &Use)| (1.0 - ratio(own.cost(), part)).max(0.0);

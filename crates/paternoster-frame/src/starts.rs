@@ -83,7 +83,7 @@ fn one<O: Observer + 'static>(
 pub struct Figures {
     /// Summary of the starts alone.
     pub alone: Summary,
-    /// Of the starts with the others.
+    /// Summary of the starts with other jobs.
     pub beside: Summary,
     /// The median with the others divided by the one alone.
     pub slowdown: Option<f64>,

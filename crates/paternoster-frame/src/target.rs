@@ -64,7 +64,7 @@ impl From<Description> for Target {
 }
 
 impl Target {
-    /// What a person means by `name`.
+    /// The target that a user means by `name`.
     pub fn find(name: &str, real: Real, seed: u64) -> Result<Target, Failure> {
         if !is_real(name) {
             return Ok(choice::device(name)?.into());

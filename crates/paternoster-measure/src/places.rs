@@ -78,7 +78,7 @@ impl<const TABLES: usize> Places<TABLES> {
         oldest
     }
 
-    /// Those with exactly this range, of each class the oldest, with its class.
+    /// The oldest I/O of each class with exactly this range, with its class.
     pub(crate) fn exactly(&self, table: u8, place: &Extent, mut visit: impl FnMut(u8, u64)) {
         let within = key(table, place, 0, 0)..key(table, place, u8::MAX, u64::MAX);
         self.groups(within, |entry| visit(entry.6, entry.7));

@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub(crate) unissued: Sectors,
     /// Sectors that have not ended.
     pub(crate) left: Sectors,
-    /// Of one without sectors: it was issued.
+    /// Whether an I/O without sectors was issued.
     pub(crate) is_issued: bool,
 }
 
@@ -121,7 +121,8 @@ impl State {
         self.unissued.gaps() + self.left.gaps()
     }
 
-    /// As what `places` lists an I/O of this extent: table, range, class; in this order.
+    /// The entries under which `places` lists an I/O of this extent: table, range and class, in
+    /// this order.
     pub(crate) fn listed(&self, extent: &Extent, mut list: impl FnMut(Listed)) {
         let State { unissued, left, is_issued } = self;
         let whole = (extent.sector, extent.end);

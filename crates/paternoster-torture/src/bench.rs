@@ -49,7 +49,7 @@ pub struct Got {
     pub bytes: u64,
     /// Longest wait of the client, in seconds.
     pub waited: f64,
-    /// Of that, asleep for a request.
+    /// The part of it asleep for a request.
     pub asleep: f64,
     /// The sum of its I/Os' times, in seconds.
     pub took: f64,

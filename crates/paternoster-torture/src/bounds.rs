@@ -42,7 +42,7 @@ pub struct Bounds {
     pub noop: Given,
 }
 
-/// By client: the wait that its entitlement allows, at least one second.
+/// For each client: the wait that its entitlement allows, at least one second.
 pub fn entitled_waits(bench: &mut Bench, load: &Load) -> Vec<f64> {
     let weights: u32 = load.clients.iter().map(|client| client.weight).sum();
     let equal = 1.0 / f64::from(u32::try_from(load.clients.len()).unwrap_or(1));

@@ -105,7 +105,7 @@ pub struct Core {
     rates_wake: Option<Nanos>,
     /// Classes with a cap or a floor.
     rated: Vec<ClassId>,
-    /// By entry: the lines of classes, `kept` and `queued`.
+    /// For each entry: the lines of classes, `kept` and `queued`.
     lines: Links,
     /// How many of the waiting asks wait for a cap.
     kept: u32,

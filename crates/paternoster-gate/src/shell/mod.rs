@@ -84,7 +84,7 @@ impl From<AskError> for PermitError {
 struct State {
     core: Core,
     waiters: Slab<Waiter>,
-    /// By index of a ticket: the waiter to notify.
+    /// For each index of a ticket: the waiter to notify.
     listens: Vec<Option<Key>>,
     /// Threads that are blocked, the longest first.
     blocked: VecDeque<Key>,

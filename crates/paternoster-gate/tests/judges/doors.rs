@@ -126,7 +126,7 @@ type Line = VecDeque<(usize, u64)>;
 pub(crate) struct Fair {
     most: usize,
     out: usize,
-    /// By class: weight, start tag of its first, I/Os and their bytes.
+    /// For each class: weight, start tag of its first, I/Os and their bytes.
     classes: Vec<(u64, u64, Line)>,
     /// The start tag of the last I/O to go.
     tag: u64,
@@ -178,7 +178,7 @@ pub(crate) struct Gated {
     /// Which I/O a ticket is for, by its index.
     ios: Vec<usize>,
     tickets: Vec<Option<Ticket>>,
-    /// By I/O: when it was requested, and its estimated end.
+    /// For each I/O: when it was requested, and its estimated end.
     etas: Vec<(u64, u64)>,
     /// Estimates are checked from then on: how many were within a quarter, of how many.
     pub(crate) from: Nanos,

@@ -27,7 +27,7 @@ use std::io::{PipeWriter, Read, Write, pipe};
 pub(crate) enum Anew {
     /// Later asks.
     Asks,
-    /// Those, and the offsets of the I/Os that wait.
+    /// The later asks, and the offsets of the I/Os that wait.
     Places,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Look {
     pub(crate) futures: usize,
     /// How many asks there were since `from`.
     pub(crate) asks: u64,
-    /// By moment: how long the I/O took in each future, in ns.
+    /// For each moment: how long the I/O took in each future, in ns.
     pub(crate) took: Vec<Vec<u64>>,
     /// In a future: the I/O that it is about, and where to report how long that took.
     pub(crate) told: Option<(usize, PipeWriter)>,
@@ -122,8 +122,8 @@ pub(crate) fn can_be_told(moments: &[Vec<u64>]) -> [u64; 2] {
     [by_others, by_all].map(|count| count as u64 * 1000 / (all as u64).max(1))
 }
 
-/// Is the estimate of the module's drawing found, and are times that are all equal within a quarter
-/// of it?
+/// Is the best estimate the one in the module's drawing, and if all times are equal, are they all
+/// within a quarter of it?
 #[test]
 fn the_best_number_is_within_a_quarter_of_the_most() {
     let told = best(&[31, 28, 95]);

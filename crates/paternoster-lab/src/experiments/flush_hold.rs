@@ -25,9 +25,9 @@ use crate::reproduce::experiment::{
 };
 
 const THREADS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Those compared on the disk that can queue a flush.
+/// Numbers of threads compared on the disk that can queue a flush.
 const FEW_THREADS: [u32; 4] = [1, 4, 8, 32];
-/// Of the device; a sweep of 600 s each takes a second.
+/// Virtual time of a run; a sweep of 600 s each takes a second.
 const TIME: Nanos = Nanos::from_secs(600);
 const DISK: Device = Device::Named("hdd-7200");
 

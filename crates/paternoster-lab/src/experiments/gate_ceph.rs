@@ -12,7 +12,7 @@ use crate::reproduce::experiment::{
 };
 
 const FANS: [(usize, f64); 3] = [(1, 50.0), (4, 20.0), (16, 5.9)];
-/// Of a half, in per cent: two points.
+/// A half, in per cent, within two points.
 const HALF: Judge = Judge::Between(48.0, 52.0);
 
 /// 100 MB/s, one at a time, at any position.

@@ -24,7 +24,7 @@ pub(crate) struct Counts {
     /// Commands that the device refused: reads and writes, flushes.
     pub(crate) refused: [u64; 2],
     pub(crate) seconds: Seconds,
-    /// By client: how often it began to weigh more.
+    /// For each client: how often it began to weigh more.
     raises: Vec<u64>,
 }
 

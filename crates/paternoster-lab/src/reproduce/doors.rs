@@ -130,7 +130,7 @@ pub(super) fn measure(run: &Doors, device: &Device) -> Result<Measured, Failure>
     Ok(tell(run, came, time))
 }
 
-/// By client: bytes, and how long each took.
+/// For each client: bytes, and how long each took.
 type Came = Vec<(u64, Vec<u64>)>;
 
 fn drive(

@@ -29,7 +29,7 @@ pub(super) struct Row {
     pub(super) measured: Vec<Vec<Measured>>,
     /// Curves by seed.
     pub(super) curves: Vec<Curve>,
-    /// By seed, then by window: what could be had.
+    /// For each seed and window: what could be had.
     pub(super) reach: Vec<Vec<States>>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Worst {
     pub(super) error: f64,
     pub(super) wait: f64,
     pub(super) incentive: f64,
-    /// Of the interactive client, if there is one and it got anything.
+    /// Tail latency of the interactive client, if there is one and it got anything.
     pub(super) tail: Option<f64>,
     /// Divided by noop's, if that ran and there is an interactive client.
     pub(super) bulk: Option<f64>,

@@ -47,7 +47,7 @@ const FILE_MAX: u64 = 8 << 30;
 /// Paced clients of flash send this many times what those of disks do.
 const FLASH_PACE: u64 = 10;
 
-/// Of more processes those of a job take turns in one state.
+/// With more processes than this, those of a job take turns in one state.
 const SINGLE_MOST: usize = 16;
 /// Requests this close together take the same time.
 const SAME: f64 = 0.05;
@@ -60,7 +60,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Those of a workload on a device.
+    /// The times of a workload on a device.
     pub(super) fn of(facts: &DeviceFacts, workload: &Workload) -> Times {
         let (settle, measure) = match (facts.rotational, facts.depth) {
             (true, _) if workload.counts_beginning() => (10_000, 40_000),

@@ -195,7 +195,7 @@ pub(super) fn states(
     }
 }
 
-/// By process: the part of the device that it used in a window.
+/// For each process: the part of the device that it used in a window.
 pub(super) fn costs(processes: &[Process], kinds: &[Kind], window: (usize, &Window)) -> Vec<f64> {
     let cost = |(process, kind): (&Process, &Kind)| {
         let there = window.1.jobs[process.job].is_some();

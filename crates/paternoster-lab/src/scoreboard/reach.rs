@@ -34,13 +34,13 @@ pub(super) struct States {
     pub(super) seconds: f64,
     /// Classes of clients, and groups.
     pub(super) parties: Vec<Vec<Party>>,
-    /// By process: the part of the device that it uses alone.
+    /// For each process: the part of the device that it uses alone.
     pub(super) demands: Vec<f64>,
     /// The client of each process, counted from 0; `None` for a process that is not present.
     pub(super) clients: Vec<Option<usize>>,
-    /// By client: whether it is owed something throughout.
+    /// For each client: whether it is owed something throughout.
     pub(super) backlogged: Vec<bool>,
-    /// By state, by process: the part of the device that it uses.
+    /// For each state and process: the part of the device that it uses.
     pub(super) costs: Vec<Vec<f64>>,
     /// Laws that hold under any scheduler.
     pub(super) laws: Vec<Law>,
@@ -58,7 +58,7 @@ pub(super) struct Law {
 }
 
 impl States {
-    /// By client: the sum of its processes' figures.
+    /// For each client: the sum of its processes' figures.
     fn by_client(&self, own: &[f64]) -> Vec<f64> {
         let mut sums = vec![0.0; self.backlogged.len()];
         for (&client, figure) in self.clients.iter().zip(own) {

@@ -29,7 +29,7 @@ use super::workloads::Workload;
 
 /// The scheduler for runs alone.
 const NOOP: &str = "noop";
-/// Of more jobs there are too many pairs.
+/// With more jobs than this there are too many pairs.
 const PAIRED_MOST: usize = 5;
 
 /// One run.
@@ -50,7 +50,7 @@ pub(super) struct Step {
 /// The runs of a cell, by index.
 #[derive(Debug)]
 struct Cell {
-    /// By process: alone, and the device full of it.
+    /// For each process: alone, and the device full of it.
     solos: Vec<(usize, usize)>,
     /// Runs of the curve: number of commands, and place of the run.
     curve: Vec<(f64, usize)>,

@@ -71,7 +71,7 @@ impl Tally {
         self
     }
 
-    /// By window, by client: bytes of what ended.
+    /// For each window and client: bytes of what ended.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = &[u64]> {
         self.windows.iter().map(|window| &*window.bytes)
     }
@@ -104,7 +104,7 @@ impl Client {
         self.waits + self.flies > 0
     }
 
-    /// It has waited until now, and starts a new wait.
+    /// The client has waited until now, and starts a new wait.
     fn waited(&mut self, now: Nanos, begin: Nanos) {
         self.longest = self.longest.max(Nanos(now.0.saturating_sub(self.since.0.max(begin.0))));
         self.since = now;

@@ -118,7 +118,7 @@ pub(super) struct Entity {
     pub(super) finish: u64,
     /// The budget in sectors.
     pub(super) budget: u64,
-    /// Of its budget so far, in sectors.
+    /// Service received of its budget so far, in sectors.
     pub(super) service: u64,
     /// The weight it is scheduled by.
     pub(super) weight: u32,

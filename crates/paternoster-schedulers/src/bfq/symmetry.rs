@@ -33,9 +33,9 @@ pub(super) struct Symmetry {
     /// Busy queues by class, and how many of all are raised.
     busy: [u32; 3],
     raised: u32,
-    /// By queue: the group that counts it as having requests.
+    /// For each queue: the group that counts it as having requests.
     pending_in: Vec<Option<u32>>,
-    /// By group: such queues; and groups that have any.
+    /// For each group: such queues; and groups that have any.
     pending: Vec<u32>,
     pending_groups: u32,
 }
@@ -85,7 +85,7 @@ impl Symmetry {
         self.raised += u32::from(raised);
     }
 
-    /// It is to be served no longer.
+    /// The queue has no work any more.
     #[inline]
     pub(super) fn leave(&mut self, class: u8, raised: bool) {
         self.busy[usize::from(class)] -= 1;

@@ -250,7 +250,7 @@ impl Raising {
 pub(super) struct Arrival {
     pub(super) interactive: bool,
     pub(super) soft_realtime: bool,
-    /// It is raised, or should be.
+    /// Whether the queue is raised, or should be.
     pub(super) deserves: bool,
     /// It belongs to a large burst.
     pub(super) in_burst: bool,

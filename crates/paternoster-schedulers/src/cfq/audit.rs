@@ -127,8 +127,8 @@ fn audit_place(schedule: &Schedule, number: u32, queue: &Queue, served: bool) ->
 }
 
 impl Cooperation {
-    /// The order of positions, and that each queue but the active one stands where its next request
-    /// is.
+    /// Checks the order of positions, and that each queue but the active one is at the place of its
+    /// next request.
     pub(super) fn audit(
         &self,
         view: &QueueView,

@@ -55,7 +55,7 @@ pub(super) struct Bandwidth {
 pub(super) enum Parting {
     No,
     All,
-    /// Those that got less than half of an equal share.
+    /// Processes that got less than half of an equal share.
     Slow,
 }
 

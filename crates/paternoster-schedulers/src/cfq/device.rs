@@ -86,7 +86,7 @@ impl Device {
         self.in_driver -= 1;
     }
 
-    /// It has ended one, while this many waited and this queue was active.
+    /// The device has ended a request while this many waited and this queue was active.
     #[inline]
     pub(super) fn ended(&mut self, waiting: u32, active: Option<&Queue>) {
         let starved = active

@@ -170,7 +170,7 @@ impl Workload {
     }
 }
 
-/// Of equal keys, the first kind in the order of the trees.
+/// The kind with the lowest key; among equal keys the first in the order of the trees.
 fn kind_of_lowest_key(schedule: &Schedule, group: u32, class: Class) -> Kind {
     let known = &schedule.groups[group];
     let first_key = |kind: Kind| {

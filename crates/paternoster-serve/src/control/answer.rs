@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(help["help"].as_array().map(Vec::len), Some(FORMS.len()));
     }
 
-    /// Is a loop that hangs late, and no other?
+    /// Is a loop that hangs reported as late, and no other loop?
     #[test]
     fn who_hangs_is_late() {
         let (keep, hang) = channel::<()>();

@@ -224,7 +224,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What the name of a sample has more than its family's.
+    /// The suffix that a sample's name has after its family's name.
     const fn suffix(self) -> &'static str {
         match self {
             Kind::Counter => "_total",

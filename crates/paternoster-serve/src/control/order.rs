@@ -71,7 +71,7 @@ pub enum Order {
     Stop,
 }
 
-/// What of a loop can be ordered.
+/// The settings of a loop that orders can change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Settings {
     /// The scheduler's name.
@@ -85,7 +85,7 @@ pub struct Settings {
     pub tenants: Vec<Setting>,
 }
 
-/// What of a group or a tenant can be ordered.
+/// The settings of a group or a tenant that orders can change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Setting {
     /// Name of the tenant or group.
@@ -98,7 +98,7 @@ pub struct Setting {
     pub weight: u32,
     /// `best-effort`, `realtime`, `idle`, `background`.
     pub class: String,
-    /// Of class background: its least part, in thousandths.
+    /// For the class background: its least part, in thousandths.
     pub minimum: u16,
     /// 0 to 7.
     pub level: u8,

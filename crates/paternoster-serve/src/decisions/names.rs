@@ -136,7 +136,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Of a new queue with these limits, of a device of this depth.
+    /// The handles of a new queue with these limits, for a device of this depth.
     pub(crate) fn new(limits: &Limits, depth: u32, root: GroupId) -> Names {
         // A queue raises its limits to what works at least; tables may be larger.
         let mut groups = Slots::new(limits.groups.max(1));

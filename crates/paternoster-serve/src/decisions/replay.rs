@@ -80,7 +80,7 @@ pub struct Replayed {
     pub clients: u64,
     /// The times of the first call that has one and of the last.
     pub span: Option<(Nanos, Nanos)>,
-    /// Of the dispatch order, with its times.
+    /// Digest of the dispatch order, with its times.
     pub digest: u64,
     /// How the record ended.
     pub end: End,

@@ -122,7 +122,7 @@ pub fn missing(devices: &[Device]) -> Vec<ContentError> {
     volumes(devices).filter_map(|volume| Some(wrong(volume, why(volume)?))).collect()
 }
 
-/// What a volume's file is, if that is plain.
+/// The kind of a volume's file, if that is plain.
 fn found(volume: &Volume) -> io::Result<Option<&'static str>> {
     // What has become a pipe is not waited for.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits();

@@ -78,7 +78,7 @@ impl Durability {
         Durability { written: AtomicU64::new(0), ..Durability::default() }
     }
 
-    /// Of a file that this one has open, too.
+    /// The state for another open file on the same file as `other`.
     pub(crate) fn beside(other: &Durability) -> Durability {
         #[cfg(test)]
         if planted::has(Bug::LosesAlone) {

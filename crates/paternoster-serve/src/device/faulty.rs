@@ -102,7 +102,7 @@ impl Watch {
     }
 }
 
-/// What is in store for a job.
+/// The verdict on a job.
 #[derive(Debug, Clone, Copy, Default)]
 struct Verdict {
     fails: i32,

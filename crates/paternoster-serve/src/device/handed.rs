@@ -77,7 +77,7 @@ struct Given {
     lost: i32,
 }
 
-/// Those that were handed over and are not in use.
+/// Descriptors that were handed over and are not in use.
 #[derive(Debug, Default)]
 pub(crate) struct Handed(Mutex<Vec<Given>>);
 

@@ -32,7 +32,7 @@ use crate::config::{Device, Direct, Engine, Volume};
 const DEPTH: u32 = 32;
 /// And where a job is done as soon as it is given.
 const DEPTH_INLINE: u32 = 128;
-/// What a ring, and a queue's tags, are good for.
+/// The largest depth that a ring and a queue's tags allow.
 const DEPTH_MAX: u32 = 10_240;
 /// 1 MiB.
 const MAX_SECTORS: u32 = 2048;

@@ -40,9 +40,9 @@ pub(super) enum Given {
 #[derive(Debug)]
 pub(super) struct Commands {
     lender: Lender,
-    /// By slot: the command in the backend.
+    /// For each slot: the command in the backend.
     tags: Vec<Option<Tag>>,
-    /// By slot: when the backend was given the command.
+    /// For each slot: when the backend was given the command.
     given: Vec<Nanos>,
     count: u32,
     /// Bytes given to the backend since it was last asked what has ended.

@@ -196,9 +196,9 @@ pub(super) struct Connection {
     pub readable: bool,
     /// The socket takes more.
     pub writable: bool,
-    /// It is in the list of connections to read from.
+    /// Whether it is in the list of connections to read from.
     pub is_ready: bool,
-    /// It is in the list of connections to send to.
+    /// Whether it is in the list of connections to send to.
     pub is_sending: bool,
     /// Bytes that were read and not yet understood.
     pub rest: Vec<u8>,
@@ -230,7 +230,7 @@ pub(super) struct Connection {
     pub takes: Pace,
     /// See above.
     pub brings: Pace,
-    /// It is in its tenant's list of connections that wait for memory.
+    /// Whether it is in its tenant's list of connections that wait for memory.
     pub is_listed: bool,
     /// How often in a row there was no memory for it.
     pub hunger: u32,

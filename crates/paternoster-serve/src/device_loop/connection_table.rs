@@ -27,7 +27,7 @@ pub(super) struct Connections {
     table: Table<Connection>,
     /// Index of the connection for each client of the queue.
     by_client: Vec<u32>,
-    /// Whose are read from next, and how much.
+    /// Which tenants' connections are read from next, and how much.
     pub turns: Turns,
     waiting: Waiting,
     /// Connections that have something to send.
@@ -36,7 +36,7 @@ pub(super) struct Connections {
     told: Option<u32>,
     /// Connections that may be about to close.
     leaving: Vec<u32>,
-    /// That are to move to another tenant.
+    /// Connections that are to move to another tenant.
     movers: Vec<u32>,
 }
 

@@ -35,7 +35,7 @@ struct Kept {
 pub(super) struct Departed {
     /// The oldest first.
     kept: VecDeque<Kept>,
-    /// By volume: how many tenants, and what they got. The empty name stands for all other volumes.
+    /// For each volume: how many tenants, and what they got. The empty name stands for all other volumes.
     earlier: BTreeMap<String, (u64, Figures)>,
 }
 

@@ -102,7 +102,7 @@ pub(super) struct Fragment {
     pub step: Step,
     /// Its blocks are read first, because it begins or ends within one.
     pub reads_first: bool,
-    /// What a question for holes has found.
+    /// The result of a block status request.
     pub runs: Vec<Extent>,
     /// The queue's ticket, with which it can be withdrawn.
     pub ticket: Option<Ticket>,

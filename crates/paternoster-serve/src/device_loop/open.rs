@@ -63,7 +63,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A loop that is ready to run.
 #[derive(Debug)]
 pub struct Opened {
-    /// To be run on a thread of its own.
+    /// The loop, which must run on a thread of its own.
     pub device_loop: DeviceLoop,
     /// For orders to the loop.
     pub handle: DeviceLoopHandle,

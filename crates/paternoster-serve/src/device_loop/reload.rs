@@ -52,7 +52,7 @@ pub enum Step {
     Take(Box<Take>, Sender<Result<Taken, String>>),
 }
 
-/// What is to be taken besides the configuration.
+/// What a loop takes over besides the configuration.
 #[derive(Debug, Default)]
 pub struct Take {
     /// The attributes of the queue: names and values.

@@ -133,7 +133,7 @@ impl Requests {
         fragment
     }
 
-    /// Those fragments and I/Os without fragments that are of a connection.
+    /// A connection's fragments, and its I/Os without fragments.
     pub(super) fn fragments_of(&self, connection: u32) -> Vec<u32> {
         self.fragments.which(|fragment| self.ios.at(fragment.io).connection == connection)
     }

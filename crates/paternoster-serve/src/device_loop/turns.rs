@@ -46,7 +46,7 @@ struct Line {
     overdrawn: i64,
 }
 
-/// Whose connections are read from, and for how many steps.
+/// Which tenants' connections are read from, and for how many steps.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     /// Share of each tenant.

@@ -64,7 +64,7 @@ struct Draining {
     rank: usize,
     /// It was removed from the configuration: its connections must be gone by then.
     ends: Option<Nanos>,
-    /// They are gone, and its file is closed.
+    /// Its connections have closed, and so has its file.
     is_gone: bool,
     /// What no other volume may claim as long as its file is open.
     held: Vec<Claim>,
@@ -98,7 +98,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// Those of the start, in the order of the configuration.
+    /// The volumes of the start, in the order of the configuration.
     pub(super) fn new(device: &str, places: Vec<Place>, line_end: u64, system: &System) -> Volumes {
         let ranked = |rank| Draining { rank, ..Draining::default() };
         Volumes {

@@ -100,7 +100,7 @@ pub(super) struct ModelQueue<T> {
     now: Nanos,
     ios: Table<Held<T>>,
     waiting: VecDeque<u32>,
-    /// Whose command has which slot of the model.
+    /// The request that has each slot of the model.
     slots: Vec<Option<u32>>,
     free: Vec<u32>,
 }

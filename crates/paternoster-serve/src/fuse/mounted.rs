@@ -20,7 +20,7 @@ use super::mount;
 pub(crate) struct Mounted {
     at: PathBuf,
     session: Option<BackgroundSession>,
-    /// What mounts and unmounts where this process has given it up.
+    /// The helper that mounts and unmounts, if this process has given up the right to.
     helper: Option<Helper>,
 }
 

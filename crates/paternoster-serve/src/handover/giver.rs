@@ -80,7 +80,7 @@ impl Left {
     }
 }
 
-/// What is given, frozen until a verdict.
+/// The state that is given, frozen until a verdict.
 struct Frozen {
     verdicts: Vec<Sender<Verdict>>,
     device_loops: Vec<Leaving>,

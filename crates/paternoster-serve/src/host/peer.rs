@@ -228,7 +228,7 @@ pub fn cgroup_of(pid: u32, proc_root: &Path) -> Option<String> {
     cgroup_in(&cgroups_text(pid, proc_root)?)
 }
 
-/// What is said of the cgroups of a process or thread, all hierarchies.
+/// The kernel's text on the cgroups of a process or thread, in all hierarchies.
 pub(crate) fn cgroups_text(number: u32, proc_root: &Path) -> Option<String> {
     text_of(number, "cgroup", proc_root)
 }

@@ -76,7 +76,7 @@ pub mod answer {
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
     /// The option is known and not allowed.
     pub const ERR_POLICY: u32 = (1 << 31) + 2;
-    /// It is malformed, or has no sense here.
+    /// The option is malformed, or makes no sense here.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
     /// First TLS.
     pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;

@@ -51,7 +51,7 @@ pub(super) struct Book {
     /// When the device was last seen to be kept idle, and for how long it had been then.
     idle: Option<(Nanos, Nanos)>,
     next_look: Nanos,
-    /// By group: whether it has something to do. Kept to be used again.
+    /// For each group: whether it has something to do. Kept to be used again.
     busy: Vec<bool>,
 }
 

@@ -68,7 +68,7 @@ pub enum Effect {
     Throttle(u64),
     /// A power failure may leave only some of its sectors. Models ignore this.
     Torn,
-    /// It is written to another place. Models ignore this.
+    /// The write goes to another place. Models ignore this.
     Misdirect,
 }
 

@@ -48,7 +48,7 @@ pub enum Curve {
     },
     /// In proportion to the root of the distance, over the whole stroke.
     SquareRoot {
-        /// To the next cylinder.
+        /// Time of a seek to the next cylinder.
         track_to_track: Nanos,
         /// Mean over two random cylinders.
         average: Nanos,

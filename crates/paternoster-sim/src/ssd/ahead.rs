@@ -70,7 +70,7 @@ pub(super) struct Found {
     pub(super) sectors: u32,
     /// Whether these have come already.
     pub(super) is_here: bool,
-    /// What is to be fetched, for which stream.
+    /// The sectors to fetch, and their stream.
     pub(super) fetch: Option<(StreamId, Range<u64>)>,
 }
 

@@ -208,7 +208,7 @@ struct InService {
     at: Nanos,
     /// The device's clock when it began.
     clock: f64,
-    /// Of flushes: it has the bit of writes.
+    /// For flushes: whether the record has the bit of writes.
     write: bool,
 }
 
@@ -234,7 +234,7 @@ pub(super) struct Device {
     queue_seeks: Seeks,
     waiting: Depth,
     in_device: Depth,
-    /// Goes on by 1/k of the passing time while k commands are in the device.
+    /// Advances by 1/k of the passing time while k commands are in the device.
     clock: f64,
     bios: InFlight<Journey>,
     commands: InFlight<InService>,

@@ -16,7 +16,7 @@ pub struct ProcessFigures {
     pub queued: u64,
     /// Bytes of these I/Os.
     pub asked_bytes: u64,
-    /// Of those, I/Os that ended.
+    /// How many of those I/Os ended.
     pub done: u64,
     /// Bytes that were read for it.
     pub read_bytes: u64,

@@ -50,7 +50,7 @@ pub(super) struct Input {
     depth: [u64; 2],
     deepest: [u64; 2],
     events: u64,
-    /// Of a stream: how often events are missing, and how many.
+    /// How often events are missing in a stream, and how many.
     skips: u64,
     skipped: u64,
     first: Option<Nanos>,
@@ -100,12 +100,12 @@ impl Input {
         processor.sequence = sequence;
     }
 
-    /// It is in the window.
+    /// Counts an event in the window.
     pub(super) fn pass(&mut self, at: Nanos) {
         self.last = at;
     }
 
-    /// It is selected.
+    /// Counts a selected event.
     pub(super) fn accept(&mut self, at: Nanos) {
         self.first.get_or_insert(at);
         self.events += 1;

@@ -101,7 +101,7 @@ impl Categories {
     pub const REQUEUE: Categories = Categories(1 << 5);
     /// Concerns an issued request.
     pub const ISSUE: Categories = Categories(1 << 6);
-    /// It is about a completed request.
+    /// Concerns a completed request.
     pub const COMPLETE: Categories = Categories(1 << 7);
     /// From a file system, or another reader or writer.
     pub const FS: Categories = Categories(1 << 8);

@@ -75,7 +75,7 @@ pub(super) fn write(
     }
 }
 
-/// Whose queue a note is about, if one's.
+/// The client whose queue a note is about, if it is about one.
 fn subject(note: &Note) -> Option<ClientId> {
     match *note {
         Note::Aged { client }

@@ -14,13 +14,13 @@ use crate::blktrace::DeviceNumber;
 /// What an analysis found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// Of all devices and processes together.
+    /// Intervals of all devices and processes together.
     pub intervals: Intervals,
     /// In order of their first event.
     pub devices: Vec<DeviceFigures>,
     /// In order of their names.
     pub processes: Vec<ProcessFigures>,
-    /// Of all devices that completed something and do not remap.
+    /// Overhead of all devices that completed something and do not remap.
     pub overhead: Option<Overhead>,
     /// Of all devices together.
     pub merges: MergeFigures,

@@ -104,7 +104,7 @@ impl Options {
         name.unwrap_or_else(|| format!("({major:3},{minor:3})"))
     }
 
-    /// Those devices that tables have a row for, in the order of these.
+    /// Keeps the devices that tables have a row for, in the tables' order.
     pub(super) fn select(&self, devices: &mut Vec<Device>) {
         if !self.devices.is_empty() {
             devices.retain(|device| self.devices.contains(&device.number));

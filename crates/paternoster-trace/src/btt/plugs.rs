@@ -71,7 +71,7 @@ impl Plugs {
         true
     }
 
-    /// Of a device whose events lie between these times, in ns.
+    /// The figures of a device whose events lie between these times, in ns.
     #[expect(clippy::cast_precision_loss, reason = "a share, in percent")]
     pub(super) fn figures(mut self, started: u64, ended: u64) -> PlugFigures {
         self.unplug(ended, 0, false);

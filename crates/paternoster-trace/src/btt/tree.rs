@@ -34,7 +34,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Of a node that is in no tree.
+    /// Links of a node that is in no tree.
     pub(super) const FREE: Links = Links { child: [NONE, NONE], parent: NONE };
 }
 

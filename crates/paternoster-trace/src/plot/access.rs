@@ -225,7 +225,7 @@ fn clients(shown: &Shown<'_>) -> Option<Vec<(Part, String)>> {
     few.then(|| indices.into_iter().map(|index| (Part::Client(index), name(index))).collect())
 }
 
-/// Of many clients those with the most accesses, and all others.
+/// The clients with the most accesses, and all others together.
 fn busiest(shown: &Shown<'_>, clients: usize, name: impl Fn(u32) -> String) -> Vec<(Part, String)> {
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     for access in shown.record.accesses() {

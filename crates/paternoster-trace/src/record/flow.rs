@@ -44,7 +44,7 @@ impl Amount {
     }
 }
 
-/// At which letter something counts.
+/// The action at which a request counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// `C`.

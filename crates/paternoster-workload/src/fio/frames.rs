@@ -152,7 +152,7 @@ fn block_sizes(job: &Job) -> (u64, u64) {
 pub enum Turn {
     /// It belongs to the frame that is being read, or to one that has no time of its own.
     Now,
-    /// It is the first of the next frame.
+    /// The read is the first of the next frame.
     At(Nanos),
     /// The frame is issued and not yet complete.
     AfterFrame,

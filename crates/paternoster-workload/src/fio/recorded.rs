@@ -37,7 +37,7 @@ pub struct Recorded {
 pub struct Chain {
     /// From the moment when nothing is in flight to the next I/O that is not read ahead.
     pub think: Nanos,
-    /// By entry: whether it is read ahead with the one before; otherwise it begins when everything
+    /// For each entry: whether it is read ahead with the one before; otherwise it begins when everything
     /// before it is complete.
     pub ahead: Vec<bool>,
 }

@@ -29,7 +29,7 @@ const TURN: u64 = 1024;
 #[derive(Debug)]
 pub(super) struct Flusher {
     client: ClientId,
-    /// By file: the page where it goes on.
+    /// For each file: the page where it goes on.
     cursors: Vec<u64>,
     /// The file whose turn is next.
     next: u32,

@@ -145,7 +145,7 @@ pub struct PageCache {
     numbered: u64,
     /// The errno of a transfer that the queue did not take, once.
     refused: i32,
-    /// By process: what it waits for, and the errno of the read that it waited for.
+    /// For each process: what it waits for, and the errno of the read that it waited for.
     waits: Vec<(Option<Wait>, i32)>,
     woken: VecDeque<u32>,
     settings: HostSettings,

@@ -238,7 +238,7 @@ pub struct Process {
     durable: Option<Call>,
     /// Read-ahead of each file.
     ahead: Vec<ReadAhead>,
-    /// By file: the pages written since the last sync of a range.
+    /// For each file: the pages written since the last sync of a range.
     unsynced: Vec<Option<Run>>,
     error: i32,
     record: Record,

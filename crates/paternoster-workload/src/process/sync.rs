@@ -67,7 +67,7 @@ impl Steps {
 pub(super) struct SyncCall {
     pub(super) began: Nanos,
     pub(super) error: i32,
-    /// It is one of those in a job's statistics.
+    /// Whether the sync is counted in the job's statistics.
     pub(super) counts: bool,
     steps: Steps,
     durable: Durable,

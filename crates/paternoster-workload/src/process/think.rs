@@ -40,13 +40,13 @@ pub(super) struct Think {
     taking: Taking,
     issued: u64,
     ended: u64,
-    /// Of those ended, what fio would have taken back.
+    /// How many of the ended I/Os fio would have reaped.
     taken: u64,
     /// The count when the last pause became due.
     counted: u64,
     /// When the last pause began.
     since: Nanos,
-    /// It is full, and waits for something to reap.
+    /// Whether the depth is full and the process waits for an I/O to reap.
     full: bool,
     due: bool,
     pub(super) until: Nanos,

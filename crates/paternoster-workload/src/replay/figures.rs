@@ -32,7 +32,7 @@ pub struct Figures {
     pub ios: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Of how many the end is known: those that the latencies are of.
+    /// Number of I/Os whose end is known; the latencies are of these.
     pub timed: u64,
     /// From the first arrival to the last arrival or end.
     pub length: Nanos,

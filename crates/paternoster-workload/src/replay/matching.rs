@@ -60,7 +60,7 @@ pub struct Matcher {
     covered: Option<usize>,
     sees_flush_commands: bool,
     sees_allocations: bool,
-    /// By process: its I/Os since it was plugged.
+    /// For each process: its I/Os since it was plugged.
     plugs: BTreeMap<u32, Vec<u32>>,
     /// Last I/O of each process.
     last: BTreeMap<u32, u32>,

@@ -304,7 +304,7 @@ impl Recording {
         self.bytes
     }
 
-    /// Of how many I/Os the completion is known.
+    /// Number of I/Os whose completion is known.
     #[must_use]
     pub const fn completions(&self) -> u64 {
         self.completed

@@ -118,7 +118,7 @@ impl Step {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     steps: Vec<Step>,
-    /// Those that follow nothing, in the order of the recording.
+    /// I/Os that follow nothing, in the order of the recording.
     first: Vec<u32>,
 }
 
@@ -197,7 +197,7 @@ impl Schedule {
         }
     }
 
-    /// Those that follow nothing, and when they come.
+    /// I/Os that follow nothing, and when they come.
     pub(super) fn first(&self) -> impl Iterator<Item = (Nanos, u32)> + '_ {
         self.first.iter().map(|&io| (self.steps[io as usize].gap, io))
     }

@@ -27,7 +27,7 @@ use crate::fio::job::Job;
 pub(super) struct DueChanges {
     /// When, of which process, which of its job's.
     due: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
-    /// By process: what its job is by now, if that has changes.
+    /// For each process: what its job is by now, if that has changes.
     jobs: Vec<Option<Box<Job>>>,
     /// The cgroup of each job.
     groups: Vec<Option<GroupId>>,

@@ -140,7 +140,7 @@ impl Run {
         }
     }
 
-    /// It was told to stop: lets it see that.
+    /// Wakes a process that was told to stop, so that it sees that.
     fn wake_to_end(&mut self, now: Nanos, number: usize) {
         let seat = &mut self.seats[number];
         seat.timer = now;

@@ -275,7 +275,7 @@ struct Run {
     queue: Queue,
     shared: Shared,
     seats: Vec<Seat>,
-    /// By job: how its end ends others, its reporting group, how many of its clones have not
+    /// For each job: how its end ends others, its reporting group, how many of its clones have not
     /// ended, and whether it runs only as long as others do.
     ends: Vec<Ending>,
     groups: Vec<u32>,

@@ -43,7 +43,7 @@ pub(crate) struct Figures {
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) max: f64,
-    /// Of its fsyncs, if it has any.
+    /// 99th percentile of the job's fsyncs, if it has any.
     pub(crate) sync_p99: Option<f64>,
     /// What the job got divided by its entitlement, the least among its clones; `None` if nothing
     /// is promised.

@@ -93,7 +93,7 @@ pub(crate) struct Selection {
 }
 
 impl AnalyzeOptions {
-    /// What was asked for of a trace, as it was written.
+    /// The analysis that was asked for, as it was written.
     pub(super) fn asked(&self) -> String {
         let options = [("window", &self.window), ("mask", &self.mask), ("device", &self.device)];
         let given = options.iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));

@@ -14,13 +14,13 @@
 
 use super::log::{Extent, number};
 
-/// What the scheduler says. Times and spans are in nanoseconds.
+/// A message of the scheduler. Times and spans are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
     Alloced,
     PutQueue,
     MergingWith,
-    /// By this process, from the first queue to the second.
+    /// This process moves from the first queue to the second.
     Merging {
         to: u32,
     },

@@ -11,7 +11,7 @@ const EXAMPLES: usize = 3;
 pub(super) struct Count {
     pub(super) decided: u64,
     pub(super) same: u64,
-    /// By cause: how many, and the first of them.
+    /// For each cause: how many, and the first of them.
     pub(super) causes: BTreeMap<&'static str, (u64, Vec<String>)>,
 }
 

@@ -50,7 +50,7 @@ pub(super) enum What {
     ComesBack(Shape),
     /// A command ends.
     Ends(Shape),
-    /// A bio ends that waited for the last flush that has ended.
+    /// The end of a bio that waited for the flush that ended last.
     FlushedBio,
 }
 

@@ -149,9 +149,9 @@ fn bfq_65_the_charge_is_of_the_stored_budget() {
 }
 
 /// When a queue that was not slow ran out of time, is it charged for its time with a third of its
-/// budget left, and not with less? A third of 10922 is 3640: 7282 served leave that much, 7283
-/// less. Both are less than 8192, so the largest budget is 14000 here: half of it is 7000; and
-/// 14000 at most are charged.
+/// budget left, and not with less? A third of 10922 is 3640: 7282 sectors served leave that much,
+/// 7283 leave less. Both are less than 8192, so the largest budget is 14000 here, half of it is
+/// 7000, and at most 14000 are charged.
 #[test]
 fn bfq_66_time_over_with_a_third_left() {
     for (service, sectors) in [(7282, 14_000), (7283, 7283)] {

@@ -54,7 +54,7 @@ use crate::common::driver::{Rig, disk};
 
 /// All presets.
 const PRESETS: [&str; 3] = ["cfq", "cfq-3.6", "cfq-4.19"];
-/// Those with the changes of 2.6.37 and 2.6.38.
+/// Presets with the changes of 2.6.37 and 2.6.38.
 const LATER: [&str; 2] = ["cfq-3.6", "cfq-4.19"];
 /// Two readers this far apart are not close to each other.
 const FAR: u64 = 1 << 24;

@@ -238,9 +238,9 @@ fn timeline_before_53d63e6b0d() {
 /// How a thread makes a write durable.
 #[derive(Debug, Clone, Copy)]
 enum Fsync {
-    /// By one write with PREFLUSH and FUA, as a journal's commit.
+    /// One write with PREFLUSH and FUA, as a journal's commit.
     Commit,
-    /// By a write, and a flush once that has ended.
+    /// A write, and a flush once that has ended.
     WriteThenFlush,
     /// Half of the threads each way.
     Mixed,

@@ -16,8 +16,9 @@ fn noop_1_first_come_first_served() {
     assert_eq!(rig.served(), [30, 10, 20]);
 }
 
-/// Is `none` what blk-mq is without a scheduler: on a device of depth 1 one request is allocated,
-/// the next client sleeps, and gets it when that has ended? Under noop both have one.
+/// Does `none` behave as blk-mq without a scheduler: on a device of depth 1 one request is
+/// allocated, the next client sleeps, and gets a request when the first has ended? Under noop both
+/// get one.
 #[test]
 fn none_has_no_requests_but_the_tags() {
     for (name, expected) in [("noop", None), ("none", Some(SubmitError::Busy))] {

@@ -20,7 +20,7 @@ use crate::device::calls::Description;
 use crate::device::event::Event;
 use crate::device::files::File;
 
-/// What a ring is asked to do, of a file of the backend.
+/// An operation on a file of the backend, for a ring.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Entry {
     /// Moves a piece of registered memory.
@@ -104,7 +104,7 @@ pub(crate) trait Ring: Send {
 /// io_uring.
 pub(crate) struct KernelRing {
     ring: IoUring,
-    /// By file: its place among the registered ones, or its descriptor if they could not be; then
+    /// For each file: its place among the registered ones, or its descriptor if they could not be; then
     /// the same of what flushes sync.
     targets: Vec<types::Fd>,
     files_registered: bool,

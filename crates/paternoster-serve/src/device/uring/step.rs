@@ -55,7 +55,7 @@ pub(super) struct Slot {
     synced: Option<Arc<Durability>>,
     /// Writes carry RWF_DSYNC.
     dsync: bool,
-    /// It is durable only after a sync.
+    /// Whether the job is durable only after a sync.
     sync_after: bool,
     /// Durable writes of the file that had failed when it began.
     failures: u32,

@@ -25,7 +25,7 @@ use crate::config::ServiceClass;
 use crate::device_loop::DeviceLoop;
 use crate::nbd::transmission::Kind;
 
-/// What is there of a connection, a tenant or a volume.
+/// The counts of a connection, a tenant or a volume.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct There {
     connections: u64,

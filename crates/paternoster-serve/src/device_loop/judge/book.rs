@@ -147,8 +147,8 @@ impl Book {
         self.left = left;
     }
 
-    /// The first byte of `found`, which begins at `at`, that no write can have left there, for a
-    /// read that was sent at `begin`; if `begin` is `None`, after a power cut.
+    /// Compares `found`, the bytes from `at` on, with all that writes can have left there for a
+    /// read that was sent at `begin` (`None`: after a power cut). Returns the first wrong byte.
     pub(super) fn wrong(&self, at: u64, found: &[u8], begin: Option<u64>) -> Option<String> {
         let (end, mut from) = (at + found.len() as u64, at);
         while from < end {

@@ -165,7 +165,7 @@ impl Client {
         self.is_awaited() && self.plan.shake.comes <= round
     }
 
-    /// It comes; the server's end of its socket.
+    /// Connects; returns the server's end of its socket.
     pub(super) fn come(&mut self) -> OwnedFd {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         ours.set_nonblocking(true).expect("a socket");

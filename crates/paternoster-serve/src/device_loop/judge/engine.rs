@@ -340,7 +340,7 @@ struct Loose {
     files: Vec<File>,
     depth: u32,
     held: Vec<Held>,
-    /// What has ended, and is not seen.
+    /// Jobs that have ended and were not reported yet.
     unseen: Vec<Finished>,
 }
 

@@ -130,7 +130,7 @@ pub(super) fn close_files() {
     }
 }
 
-/// That thread has gone with its process.
+/// Forgets the work of that thread, which has ended with its process.
 pub(super) fn forget_closing() {
     drop(CLOSES.take());
 }

@@ -167,7 +167,7 @@ pub(super) struct State {
     inodes: Vec<(Range<usize>, u64)>,
     /// All open files.
     pub(super) opened: Vec<Weak<Opened>>,
-    /// By block: the kinds of requests that were sent, a bit each.
+    /// For each block: the kinds of requests that were sent, a bit each.
     asked: Vec<u16>,
     /// Whether zeroes may become holes.
     pub(super) holes: bool,

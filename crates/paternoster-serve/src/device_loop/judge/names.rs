@@ -144,7 +144,7 @@ impl Names {
         self.space().dead.insert(process);
     }
 
-    /// What a process has open is another's from now on.
+    /// Descriptions that a process has open belong to another one from now on.
     pub(super) fn hand_over(&self, from: usize, to: usize) {
         let Space { makers, writers, .. } = &mut *self.space();
         let owners = makers.values_mut().chain(writers.values_mut().map(|(_, process)| process));
@@ -173,7 +173,7 @@ impl Names {
         self.space().names.insert(name.to_owned(), Name::File(file));
     }
 
-    /// What a name is, to be put back.
+    /// The present target of a name; the returned function restores it.
     pub(super) fn keep(&self, name: &Path) -> impl FnOnce() + use<> {
         let (names, path) = (self.clone(), name.to_owned());
         let was = self.space().names.get(name).cloned();

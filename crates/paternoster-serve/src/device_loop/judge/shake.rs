@@ -18,7 +18,7 @@ use crate::nbd::wire::{
     handshake_flag, info, option,
 };
 
-/// What is asked on the way, before the export is chosen.
+/// Options that are sent before the export is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Detour {
     List,

@@ -52,7 +52,7 @@ const ALL: [&str; 10] = [
 ];
 /// Checked every day.
 const EVERY_DAY: &[&str] = &["mq-deadline", "kyber", "bfq", "paternoster"];
-/// They make no client wait longer than noop does, except for preferred ones.
+/// Schedulers that make no client wait longer than noop does, except for preferred clients.
 const NEVER: [&str; 2] = ["noop", "kyber"];
 /// Under them some clients wait very long: bfq raises readers for seconds, over writeback and
 /// writers (BFQ-100 and after; rare with `low_latency=0`); CFQ of 4.19 preempts among equals

@@ -49,7 +49,7 @@ struct Waiting {
 struct Outstanding {
     lines: VecDeque<Waiting>,
     first: u64,
-    /// Those without an end, as numbers of lines.
+    /// I/Os without an end, as numbers of lines.
     in_flight: InFlight<u64>,
 }
 

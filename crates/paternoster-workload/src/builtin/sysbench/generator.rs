@@ -62,7 +62,7 @@ const DRAWS: f64 = 4_294_967_296.0;
 pub enum Mode {
     /// Sequential writes to new files.
     SequentialWrite,
-    /// Sequential writes to files that are there.
+    /// Sequential writes to existing files.
     SequentialRewrite,
     /// Sequential reads.
     SequentialRead,

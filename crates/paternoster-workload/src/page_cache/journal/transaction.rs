@@ -41,7 +41,7 @@ pub(super) struct Transaction {
     /// When the first change joined it.
     pub(super) began: Nanos,
     metadata: BTreeSet<Metadata>,
-    /// By file: from the first to the last page that got blocks in it.
+    /// For each file: from the first to the last page that got blocks in it.
     data: BTreeMap<u32, Run>,
 }
 

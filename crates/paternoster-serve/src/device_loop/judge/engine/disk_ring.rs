@@ -53,7 +53,7 @@ pub(super) struct DiskRing {
     waiting: VecDeque<(u32, Entry)>,
     held: Vec<Under>,
     done: VecDeque<(u64, i32)>,
-    /// What has ended, and is not seen.
+    /// Entries that have ended and were not reported yet.
     unseen: Vec<(u64, i32)>,
 }
 
