@@ -108,7 +108,8 @@ pub(super) fn take(file: &dyn OpenFile, wanted: Use) -> Result<(), Refusal> {
 /// Gives back what was taken by this descriptor, also where a child that has not yet become another
 /// program has it, too.
 pub(super) fn give_back(file: &dyn OpenFile) {
-    // All bytes, as 0 means to the end of what there can be. What fails goes with the descriptor.
+    // All bytes, as 0 means to the end of what there can be. If this fails, closing the descriptor
+    // releases the lock.
     let _gone = file.lock(libc::F_OFD_SETLK, libc::F_UNLCK, 0, 0);
     let _gone = file.lock_all(FlockOperation::Unlock);
 }

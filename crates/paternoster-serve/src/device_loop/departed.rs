@@ -35,7 +35,8 @@ struct Kept {
 pub(super) struct Departed {
     /// The oldest first.
     kept: VecDeque<Kept>,
-    /// For each volume: how many tenants, and what they got. The empty name stands for all other volumes.
+    /// For each volume: the number of tenants, and what they got. The empty name stands for all
+    /// other volumes.
     earlier: BTreeMap<String, (u64, Figures)>,
 }
 

@@ -27,8 +27,8 @@
 //! * Requests: `requests` (I/Os and fragments), `io_fragment`, `cut` (how large a fragment is),
 //!   `range_lock` (which changes of the same blocks may be under way at a time), `surveys` (block
 //!   status), `commands` (those in the backend), `replies`, `outbox` (answers and their order).
-//! * Memory: `shared` and `pool`, which tenant may have how much of memory and places; `credit`, how
-//!   much of it may wait for clients.
+//! * Memory: `shared` and `pool`, which tenant may have how much of memory and places; `credit`,
+//!   how much may wait for clients.
 //! * Shares: `tenants`, `cgroups`, `weights`, `caps`, `queue_limit`; `departed`, what tenants that
 //!   have gone got; `policy`, the scheduler, and what replaces one that fails.
 //! * The loop's own: `poller`, `busy_poll` (whether to look before sleeping), `time`, `settings`;

@@ -95,7 +95,7 @@ pub(super) struct Band {
     pub(super) before: u64,
     /// The zone's first cylinder.
     pub(super) first_cylinder: u32,
-    /// Where the zone's first track begins, in nanoseconds behind the index mark.
+    /// Where the zone's first track begins, in nanoseconds after the index mark.
     pub(super) angle: u64,
     pub(super) zone: Zone,
 }

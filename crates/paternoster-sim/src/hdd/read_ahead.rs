@@ -102,7 +102,7 @@ impl ReadAhead {
     }
 }
 
-/// The sector behind the last of the cylinder of `sector`.
+/// The sector after the last one of the cylinder of `sector`.
 fn cylinder_end(geometry: &Geometry, sector: u64) -> u64 {
     let cylinder = geometry.place(sector).cylinder;
     let mut end = geometry.track(sector).1;

@@ -12,12 +12,12 @@
 //!             requested            ▲ head now   the requested end + read-ahead
 //! ```
 //!
-//! A read of what is in a segment is a *hit*; one that begins in the streaming segment and goes on
-//! beyond its end waits until the head gets there, which is why a sequential reader at depth 1 gets
-//! the rate of the medium. A stream that has reached its limit goes on when the reader has followed
-//! it, unless hits do not move the head (`read_ahead.rs` says how far it goes). Where *almost hits*
-//! are none, a read that begins just where the head is, or goes on beyond where it has stopped, is
-//! a miss.
+//! A read of sectors in a segment is a *hit*. A read that begins in the streaming segment and goes
+//! on beyond its end waits until the head gets there; that is why a sequential reader at depth 1
+//! gets the rate of the medium. A stream that has reached its limit goes on when the reader has
+//! followed it, unless hits do not move the head (`read_ahead.rs` says how far it goes). Where
+//! *almost hits* are none, a read that begins just where the head is, or goes on beyond where it
+//! has stopped, is a miss.
 //!
 //! On some disks *written* data take a segment too ([`Written`]), answer reads from there, and
 //! evict what was read. Some hold no sector twice (`disjoint`): what is read or written anew voids

@@ -37,8 +37,8 @@ pub struct Recorded {
 pub struct Chain {
     /// From the moment when nothing is in flight to the next I/O that is not read ahead.
     pub think: Nanos,
-    /// For each entry: whether it is read ahead with the one before; otherwise it begins when everything
-    /// before it is complete.
+    /// For each entry: whether it is read ahead together with the one before; otherwise it begins
+    /// when everything before it is complete.
     pub ahead: Vec<bool>,
 }
 

@@ -104,7 +104,7 @@ impl Process {
     ) -> Option<Nanos> {
         self.end_batch(now, queue);
         if self.slots.in_flight() == 0 {
-            // What is left is reaped together.
+            // The remaining I/Os are reaped together.
             self.reap(now, u32::MAX);
         }
         // A thought that the last I/O brought is thought to its end.
@@ -169,7 +169,7 @@ impl Process {
         }
     }
 
-    /// It has failed: it issues nothing more.
+    /// The process has failed: it issues nothing more.
     pub(super) fn fail(&mut self, errno: i32) {
         self.error = errno;
         self.phase = Phase::Draining;

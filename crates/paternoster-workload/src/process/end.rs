@@ -50,7 +50,7 @@ impl Process {
         self.slots.is_blocked() && !self.offload
     }
 
-    /// A process that blocks computes again from here; another may be in the middle of a submission.
+    /// A process that blocks computes again from here on; another may be amid a submission.
     fn computes_from(&mut self, now: Nanos) {
         if self.engine != Engine::Async || self.ready_at <= now {
             self.ready_at = now + self.submit_cost;

@@ -104,8 +104,8 @@ pub(crate) trait Ring: Send {
 /// io_uring.
 pub(crate) struct KernelRing {
     ring: IoUring,
-    /// For each file: its place among the registered ones, or its descriptor if they could not be; then
-    /// the same of what flushes sync.
+    /// For each file: its place among the registered files, or its descriptor if they could not be;
+    /// then the same of what flushes sync.
     targets: Vec<types::Fd>,
     files_registered: bool,
     /// Whether a number has no file.
