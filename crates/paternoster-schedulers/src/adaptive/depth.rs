@@ -135,7 +135,7 @@ impl Depth {
     }
 
     /// R5: while some client uses less than its share, the last slots of the device are for clients
-    /// with one request: none of 1, one of 32. `taken` slots are used now, of all that it has: those
+    /// with one request: none of 1, one of 32. `taken` slots of all that it has are used now; those
     /// that are not given to others (I1) are spared already.
     pub(super) fn spares(&self, taken: u32, strictness: u64, now: Nanos) -> bool {
         if self.spares_until <= now {
