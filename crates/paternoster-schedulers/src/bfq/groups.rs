@@ -82,7 +82,7 @@ impl Groups {
         self.of[group as usize].last_created = queue;
     }
 
-    /// Another queue counts as the one created last in its group from now on, if `queue` did.
+    /// If `queue` was the one created last in its group, another one takes that role.
     pub(super) fn replace_last_created(&mut self, group: u32, queue: u32, by: Option<u32>) {
         let last = &mut self.of[group as usize].last_created;
         if *last == Some(queue) {

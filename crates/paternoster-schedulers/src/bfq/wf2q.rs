@@ -18,8 +18,8 @@
 //! I1  The weight sum is that of all entities that count: active, idle, being served.
 //! I2  V does not step back while any entity is active. (When none is, the original sets it to the
 //!     finish of the last idle entity, which may be earlier; `steps_back`.)
-//! I3  An entity that was served starts again at most delta(service, weight) ahead of V; more only
-//!     by what it was ahead when its turn began, and by what V stepped back in it. (A turn begins
+//! I3  An entity that was served starts again at most delta(service, weight) ahead of V, plus the
+//!     lead that it had when its turn began, plus what V stepped back during it. (A turn begins
 //!     ahead if no other entity had work: then there was no lookup, and V did not jump.)
 //!
 //! Debug builds assert I2 and I3 each time.

@@ -7,8 +7,8 @@
 //! * [`shares`]: which part of it was each client's, over time.
 //! * [`Kind::Latency`], [`Kind::LatencyHistogram`]: how long it took, over time and by frequency.
 //!
-//! A picture is a function of the records and labels alone: whole numbers until they are written,
-//! no font is measured, nothing of the host gets in. Equal runs give equal bytes.
+//! A picture depends on the records and labels alone: it is computed in whole numbers, measures no
+//! font, and uses nothing of the host. Equal runs give equal bytes.
 //!
 //! Colours are those of Okabe and Ito (2008), made to be distinguishable by everyone; yellow is
 //! left out because the ground is white. Each picture has a title and a description in words for

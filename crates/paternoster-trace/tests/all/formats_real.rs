@@ -298,9 +298,10 @@ fn a_kernels_recording_is_recognised() {
     assert_eq!(queued.iter().map(|record| record.sector).sum::<u64>(), 3_489_408);
 }
 
-/// Does the last number of a real drive's lines count from the end of a request, as is read here?
-/// In the simulator's own output for the same requests the time between two arrivals, less that
-/// number, is then a service: never less than a drive takes, never more than a few rotations.
+/// In the lines of a real drive, is the last number the time from the end of a request to the next
+/// arrival, as the reader assumes? Then the time between two arrivals less that number is a service
+/// time in the simulator's own output: never less than a drive takes, never more than a few
+/// rotations.
 #[test]
 fn think_times_count_from_the_end() {
     let of = |name| file(&format!("traces-public/disksim-valid/{name}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The figures compared of a run: rates of processes, turns, and why they ended.
+//! The figures of a run that are compared: rates of processes, turns, and why these ended.
 //!
 //! Both sides are counted over the same part of a run, in the same way: sectors when a process
 //! requests them, turns when they end.
