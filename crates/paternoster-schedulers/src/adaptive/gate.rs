@@ -231,7 +231,9 @@ impl Gate {
         if accounts.at(client).waiting() > 0 {
             return;
         }
-        let (mut from, is_prompt) = (weights_from, pattern.is_prompt(self.usual));
+        // Exact parts at any price: also of one that sends small requests among much larger ones.
+        let usual = if weights_from <= WEIGHTS_LEAST { 0 } else { self.usual };
+        let (mut from, is_prompt) = (weights_from, pattern.is_prompt(usual));
         if is_prompt && accounts.at(client).flying == 1 {
             // Half of the excess: no other request of its own makes up for one that takes longer.
             from -= (from - WEIGHTS_LEAST) / 2;

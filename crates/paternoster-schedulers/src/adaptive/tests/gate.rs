@@ -196,6 +196,30 @@ fn l6_a_knob_says_from_where_on() {
     }
 }
 
+/// `weights_from`: does 100 keep the part of a client that sends one small request at a time beside
+/// a flood of large ones? 4 KiB take 108 us, 128 KiB 356 us, one at a time. Weights are 3 and 1. A
+/// large one comes in beside a small one, and is inside with the next, for half of the time: 54, 5
+/// and 175 us are charged to it; 54, 175 and 108 for each further one to the small client. Three
+/// times 234 us are 5.4 small ones to a large one: 583 of 583 + 356 us, 62 %. The default keeps
+/// nothing for the small one between its requests, so that eight large ones (the slack) come in
+/// before each: 108 of 108 + 8 * 356 us, 3.7 %, and the server has nothing to wait for.
+#[test]
+fn l6_exact_parts_are_kept_for_small_requests_too() {
+    for (from, least, most) in [("100", 600, 640), ("150", 30, 45)] {
+        let mut world = queueing(1);
+        world.queue.set_attribute(Nanos::ZERO, "weights_from", from).expect("a number");
+        world.weighing(300, Patterns { think: Nanos::from_micros(5), ..greedy(1) });
+        world.weighing(100, Patterns { sectors: 256, ..greedy(16) });
+        world.run(ms(300));
+        world.count_anew();
+        world.run(ms(600));
+        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
+        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let part = costs[0] * 1000 / costs.iter().sum::<u64>();
+        assert!((least..=most).contains(&part), "{from}: {part} of 1000");
+    }
+}
+
 /// `prices`: does each client get its part by what its requests cost the device, and not by how
 /// long they are inside? Two read 4 KiB and two 128 KiB, all 16 deep: 108 us and 356 us, 3.3 times
 /// as much, where the first guess is 16.5 times. By the time inside they get as many requests as
