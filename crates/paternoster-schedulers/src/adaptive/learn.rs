@@ -75,9 +75,6 @@ const ODD_MOST: u8 = 2;
 const AGAIN_MOST: u8 = 3;
 /// Both settings are tried at most this often in one probe, while the result is not clear.
 const ROUNDS_MOST: u8 = 4;
-/// Seats are not given up after one look: what turns have left in a disk's cache is served at once,
-/// and a stretch without seats looks as good as one with them.
-const ROUNDS_FOR_NONE: u8 = 2;
 /// A setting is called hopeless after this many turns, or one of this many parts of an epoch.
 const HOPELESS_TURNS: u64 = 3;
 const HOPELESS_PARTS: u64 = 4;
@@ -449,9 +446,7 @@ impl Learn {
                 let off =
                     gain.map_or(i64::MAX, |gain| (gain - self.least_gain(self.accepted)).abs());
                 self.rounds += 1;
-                let better = gain.is_some_and(|gain| gain > self.least_gain(self.accepted));
-                let hasty = better && self.tried == Setting::Free && self.rounds < ROUNDS_FOR_NONE;
-                if !hasty && off > self.doubt() || self.rounds >= ROUNDS_MOST {
+                if off > self.doubt() || self.rounds >= ROUNDS_MOST {
                     return self.end_probe(seats, moment, gain);
                 }
                 (self.phase, self.repeated) = (Phase::Changed, 0);
