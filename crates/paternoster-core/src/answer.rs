@@ -6,9 +6,9 @@
 
 use core::fmt;
 
+use crate::bio::Cookie;
 use crate::client::ClientId;
 use crate::device::{Command, Outcome};
-use crate::request::Cookie;
 use crate::time::Nanos;
 
 /// What the queue wants done.

@@ -19,8 +19,8 @@
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use crate::knob::Unit;
 use crate::time::Nanos;
+use crate::unit::Unit;
 
 /// What values an attribute takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

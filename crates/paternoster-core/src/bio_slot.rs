@@ -9,9 +9,10 @@
 //! done               first ─▶ bio 1 ◀─ last
 //! ```
 
+use crate::bio::{Bio, Cookie};
 use crate::client::{ClientId, Priority};
 use crate::device::Outcome;
-use crate::request::{Bio, Cookie, Flags, Op};
+use crate::op::{Flags, Op};
 use crate::slab::{NIL, Slab};
 
 /// A bio in the queue.

@@ -17,7 +17,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-use crate::request::{Flags, Op};
+use crate::op::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 

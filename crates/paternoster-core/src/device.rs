@@ -20,7 +20,7 @@
 //! Source: own.
 
 use crate::client::ClientId;
-use crate::request::{Flags, Op};
+use crate::op::{Flags, Op};
 use crate::slab::Key;
 use crate::time::Nanos;
 

@@ -41,9 +41,11 @@ use core::fmt;
 pub use self::extensions::{KnobTable, Knobs, Members};
 pub use self::traits::{Rules, Traits};
 
+use crate::bio::Bio;
 use crate::client::ClientId;
+use crate::op::{Flags, Op};
 use crate::queue_view::QueueView;
-use crate::request::{Bio, Flags, Op, RequestId};
+use crate::request::RequestId;
 use crate::time::Nanos;
 
 /// May a client have a request?

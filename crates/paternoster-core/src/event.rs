@@ -18,7 +18,7 @@
 use alloc::vec::Vec;
 
 use crate::client::ClientId;
-use crate::request::{Flags, Op};
+use crate::op::{Flags, Op};
 use crate::time::Nanos;
 
 /// What happened, by blktrace's letter.

@@ -11,13 +11,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::bio::Ticket;
 use crate::bio_slot::BioRun;
 use crate::client::Sleep;
 use crate::elevator::Fault;
 use crate::event::Observer;
+use crate::op::Op;
 use crate::positions::NOWHERE;
 use crate::queue::RequestQueue;
-use crate::request::{Op, Request, RequestId, Stage, Ticket};
+use crate::request::{Request, RequestId, Stage};
 use crate::slab::NIL;
 use crate::time::Nanos;
 
@@ -288,7 +290,7 @@ impl<O: Observer> RequestQueue<O> {
         const FIRST: u64 = 20_000;
         self.calls += 1;
         #[cfg(feature = "planted-bugs")]
-        if self.planted.is_sick() {
+        if self.view.planted.is_sick() {
             return;
         }
         // Odd numbers, so that a loop of calls is not always audited at the same place.

@@ -103,6 +103,7 @@ extern crate std;
 
 mod answer;
 pub mod attribute;
+mod bio;
 mod bio_slot;
 mod block;
 mod builder;
@@ -117,6 +118,7 @@ pub mod list;
 #[doc(hidden)]
 pub mod near;
 pub mod observe;
+mod op;
 pub mod pick;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
@@ -130,9 +132,11 @@ pub mod slab;
 pub mod testing;
 pub mod time;
 pub mod tree;
+mod unit;
 
 pub use answer::{Output, Stale, SubmitError, Waiting};
 pub use attribute::{Attribute, AttributeError, Value, Values};
+pub use bio::{Bio, Cookie, Ticket};
 pub use builder::{BuildError, Builder};
 pub use client::{Class, Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority};
 pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
@@ -142,11 +146,12 @@ pub use event::{
 };
 pub use inspect::{AUDITS, Explanation};
 pub use knob::Knob;
+pub use op::{Flags, Op, is_sync};
 pub use queue::RequestQueue;
 pub use queue::attributes::QUEUE_ATTRIBUTES;
 pub use queue::lifecycle::{AddError, CancelError, InUse};
 pub use queue_view::{InDevice, Limits, Ncq, QueueView};
-pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Stage, Ticket, is_sync};
+pub use request::{Request, RequestId, Stage};
 pub use time::{Hz, Nanos};
 
 /// What [`QueueView`] was called.

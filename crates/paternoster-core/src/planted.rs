@@ -26,6 +26,7 @@ pub enum Bug {
     LostRestart,
 }
 
+/// A queue's planted bug, if it has one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Planted {
     bug: Option<Bug>,
@@ -39,6 +40,11 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
+    /// A bug that strikes once, after `after` opportunities.
+    pub(crate) const fn new(bug: Bug, after: u32) -> Planted {
+        Planted { bug: Some(bug), sick: true, after, stuck: false }
+    }
+
     #[cfg_attr(not(debug_assertions), allow(dead_code))]
     pub(crate) const fn is_sick(&self) -> bool {
         self.sick
@@ -90,12 +96,5 @@ impl Planted {
 
     pub(crate) fn completes_old_epoch(&mut self) -> bool {
         self.strikes(Bug::OldEpoch)
-    }
-}
-
-impl<O: crate::event::Observer> crate::queue::RequestQueue<O> {
-    /// Plants a bug that strikes once, after `after` opportunities.
-    pub fn plant(&mut self, bug: Bug, after: u32) {
-        self.planted = Planted { bug: Some(bug), sick: true, after, stuck: false };
     }
 }

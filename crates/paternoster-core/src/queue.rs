@@ -45,6 +45,7 @@ mod submit;
 use alloc::boxed::Box;
 
 use crate::answer::{Output, Waiting};
+use crate::bio::Cookie;
 use crate::bio_slot::{BioRun, BioSlot};
 use crate::block::admission::Allocator;
 use crate::block::chosen::Chosen;
@@ -56,8 +57,9 @@ use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
 use crate::list::{Links, List};
+use crate::op::Op;
 use crate::queue_view::{Limits, QueueView};
-use crate::request::{Cookie, Op, Request, RequestId, Stage};
+use crate::request::{Request, RequestId, Stage};
 use crate::slab::Slab;
 use crate::time::Nanos;
 
@@ -106,8 +108,6 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     /// Calls so far, for the automatic audit.
     #[cfg(all(debug_assertions, feature = "audit"))]
     pub(crate) calls: u64,
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) planted: crate::planted::Planted,
 }
 
 impl<O: Observer> RequestQueue<O> {
@@ -147,8 +147,6 @@ impl<O: Observer> RequestQueue<O> {
             sequence: 0,
             #[cfg(all(debug_assertions, feature = "audit"))]
             calls: 0,
-            #[cfg(feature = "planted-bugs")]
-            planted: crate::planted::Planted::default(),
             view,
         };
         queue.reset_nr_requests();
@@ -219,7 +217,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             let beside_flush = self.flush.in_flight();
             #[cfg(feature = "planted-bugs")]
-            let beside_flush = beside_flush || self.planted.holds_for_ever();
+            let beside_flush = beside_flush || self.view.planted.holds_for_ever();
             if beside_flush {
                 if let Some(id) = self.next_beside_flush()? {
                     return Ok(id);
@@ -252,7 +250,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Whether nothing leaves the elevator because a flush is in flight.
     pub(crate) fn holds_queue(&self) -> bool {
         #[cfg(feature = "planted-bugs")]
-        if self.planted.holds_for_ever() {
+        if self.view.planted.holds_for_ever() {
             return true;
         }
         self.flush.holds_queue(&self.view.facts)
@@ -343,6 +341,12 @@ impl<O: Observer> RequestQueue<O> {
         self.view.requests[id].stage = Stage::Dispatched;
         self.dispatch.push_front(&mut self.links, id.0);
         self.wait(Waiting::DeviceFull)
+    }
+
+    /// Plants a bug that strikes once, after `after` opportunities.
+    #[cfg(feature = "planted-bugs")]
+    pub const fn plant(&mut self, bug: crate::planted::Bug, after: u32) {
+        self.view.planted = crate::planted::Planted::new(bug, after);
     }
 
     /// Advances time to `now` for something that comes from a client: timers that are due by then

@@ -11,10 +11,11 @@
 //! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (without flush
 //!     commands).
 
+use crate::bio::Bio;
 use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority, ReadOnly};
 use crate::device::DeviceFacts;
 use crate::event::{Note, Notes};
-use crate::request::{Bio, Request, RequestId, Requests};
+use crate::request::{Request, RequestId, Requests};
 use crate::slab::{NIL, Slab};
 use crate::time::{Hz, Nanos};
 
@@ -109,6 +110,9 @@ pub struct QueueView {
     pub(crate) nr_requests: u32,
     pub(crate) in_device: InDevice,
     pub(crate) notes: Notes,
+    /// Where every part finds it.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) planted: crate::planted::Planted,
 }
 
 impl QueueView {
@@ -137,6 +141,8 @@ impl QueueView {
             nr_requests: 0,
             in_device: InDevice::default(),
             notes: Notes::with_capacity(if observed { limits.notes } else { 0 }),
+            #[cfg(feature = "planted-bugs")]
+            planted: crate::planted::Planted::default(),
         }
     }
 

@@ -38,12 +38,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::bio::Bio;
 use crate::client::{Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority};
 use crate::device::DeviceFacts;
 use crate::elevator::{Admission, Elevator, Fault, Pick, Position, Side};
 use crate::event::Note;
+use crate::op::{Flags, Op};
 use crate::queue_view::{Limits, Ncq, QueueView};
-use crate::request::{Bio, Flags, Op, Request, RequestId, Stage};
+use crate::request::{Request, RequestId, Stage};
 use crate::time::{Hz, Nanos};
 
 /// What a queue does to its view.

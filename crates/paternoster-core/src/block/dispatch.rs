@@ -18,7 +18,8 @@
 //! Source: BLK-10, BLK-11, BLK-12, BLK-17.
 
 use crate::list::{Links, List};
-use crate::request::{Op, Request, RequestId, Requests};
+use crate::op::Op;
+use crate::request::{Request, RequestId, Requests};
 
 /// Inserts a picked request in order (BLK-12).
 pub(crate) fn sort_in(

@@ -32,9 +32,11 @@ use alloc::vec::Vec;
 use core::iter::successors;
 use core::mem;
 
+use crate::bio::Bio;
 use crate::elevator::{Rules, Side};
+use crate::op::Flags;
 use crate::queue_view::QueueView;
-use crate::request::{Bio, Flags, Request, RequestId, Requests, Stage};
+use crate::request::{Request, RequestId, Requests, Stage};
 use crate::slab::NIL;
 
 /// The end of a request by which it is found.

@@ -63,8 +63,8 @@ use alloc::vec::Vec;
 use crate::block::chosen::Chosen;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::list::{Links, List};
+use crate::op::Op;
 use crate::queue_view::QueueView;
-use crate::request::Op;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
 

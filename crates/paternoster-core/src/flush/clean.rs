@@ -25,7 +25,8 @@
 //! Source: seed 003 (Tejun Heo: back-to-back flushes are no-ops; doing that in the block layer);
 //! FLUSH-21.
 
-use crate::request::{Flags, Op, Request};
+use crate::op::{Flags, Op};
+use crate::request::Request;
 
 /// What the volatile cache may hold.
 #[derive(Debug, Clone, Copy)]

@@ -52,8 +52,9 @@ use super::Sequencer;
 use crate::answer::Waiting;
 use crate::device::DeviceFacts;
 use crate::list::{Links, List};
+use crate::op::Op;
 use crate::queue_view::QueueView;
-use crate::request::{Op, RequestId};
+use crate::request::RequestId;
 use crate::time::Nanos;
 
 /// At most this many flushes follow each other while something else waits. Long enough for the

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flush sequencer: preflush, data, postflush; and one flush for all requests that wait for one.
 //!
-//! `steps` has the steps of a request. Requests that need a flush wait in the *pending* list; when
-//! a flush is issued that list becomes the *running* one, and requests that arrive meanwhile wait
-//! in the other. So any number of fsyncs share two flushes:
+//! `request/steps.rs` has the steps of a request. Requests that need a flush wait in the *pending*
+//! list; when a flush is issued that list becomes the *running* one, and requests that arrive
+//! meanwhile wait in the other. So any number of fsyncs share two flushes:
 //!
 //! ```text
 //! flush in the device   |======= 1 =======|======= 2 =======|
@@ -43,13 +43,13 @@
 
 mod clean;
 mod hold;
-mod steps;
 mod writers;
 
-use crate::block::admission::POOL_NONE;
 use crate::list::{Links, List};
+use crate::op::Op;
 use crate::queue_view::{Limits, QueueView};
-use crate::request::{Op, Request, RequestId, Stage};
+use crate::request::steps::Step;
+use crate::request::{POOL_NONE, Request, RequestId, Stage};
 use crate::slab::NIL;
 use crate::time::Nanos;
 
@@ -57,7 +57,6 @@ use clean::Cleanness;
 use writers::Writers;
 
 pub(crate) use hold::{HOLDS, Hold};
-pub(crate) use steps::{Step, Steps};
 
 /// After this time a flush no longer waits for data being processed (C3).
 const PENDING_MOST: Nanos = Nanos::from_secs(5);

@@ -14,8 +14,9 @@
 //!
 //! Source: CFQ-9 to CFQ-11; BFQ-37.
 
+use crate::op::Flags;
 use crate::queue_view::QueueView;
-use crate::request::{Flags, RequestId};
+use crate::request::RequestId;
 
 /// How far back a request may be, and what that costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +82,9 @@ impl BackSeek {
 mod tests {
     use super::*;
     use crate::device::DeviceFacts;
+    use crate::op::Op;
     use crate::queue_view::Limits;
-    use crate::request::{Op, Request};
+    use crate::request::Request;
 
     const LINUX: BackSeek = BackSeek { most: 2 * 16384, penalty: 2, urgent: Flags::META };
 

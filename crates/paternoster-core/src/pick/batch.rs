@@ -18,9 +18,10 @@
 //! Source: DL-12.
 
 use crate::event::Note;
+use crate::op::Op;
 use crate::pick::lane::{Lane, LaneSpace};
 use crate::queue_view::QueueView;
-use crate::request::{Op, RequestId};
+use crate::request::RequestId;
 use crate::time::Nanos;
 
 /// Index of the lane for reads.

@@ -9,6 +9,7 @@
 //! For the laws (R1 to R5), invariants and source see `block/admission`.
 
 use crate::answer::SubmitError;
+use crate::bio::Bio;
 use crate::block::admission::{
     Allocator, Context, leave_one, nr_requests_bounds, nr_requests_least,
 };
@@ -17,7 +18,7 @@ use crate::elevator::Rules;
 use crate::event::{Action, Observer};
 use crate::positions::NOWHERE;
 use crate::queue::RequestQueue;
-use crate::request::{Bio, RequestId};
+use crate::request::RequestId;
 
 impl<O: Observer> RequestQueue<O> {
     /// The allocator, and what it needs of the other parts.
@@ -29,8 +30,6 @@ impl<O: Observer> RequestQueue<O> {
             elevator: &self.elevator,
             throttle: &self.throttle,
             has_bios: !self.bios.is_full(),
-            #[cfg(feature = "planted-bugs")]
-            planted: &mut self.planted,
         };
         (&mut self.allocator, context)
     }

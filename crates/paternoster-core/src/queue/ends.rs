@@ -15,7 +15,8 @@ use crate::block::throttle::Served;
 use crate::device::{Outcome, Status, Tag};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
-use crate::request::{Op, RequestId, Stage};
+use crate::op::Op;
+use crate::request::{RequestId, Stage};
 use crate::slab::NIL;
 use crate::time::Nanos;
 
@@ -44,7 +45,7 @@ impl<O: Observer> RequestQueue<O> {
         } else {
             let told = bound;
             #[cfg(feature = "planted-bugs")]
-            let told = told || self.planted.completes_old_epoch();
+            let told = told || self.view.planted.completes_old_epoch();
             if told {
                 self.elevator.completed(&mut self.view, id, served);
             }
@@ -126,7 +127,7 @@ impl<O: Observer> RequestQueue<O> {
 
     fn end_run(&mut self, run: BioRun, outcome: Outcome) {
         #[cfg(feature = "planted-bugs")]
-        let run = if self.planted.forgets_merged_bio(run.first != run.last) {
+        let run = if self.view.planted.forgets_merged_bio(run.first != run.last) {
             self.bios.at_mut(run.first).next = NIL;
             BioRun::one(run.first)
         } else {
@@ -140,7 +141,7 @@ impl<O: Observer> RequestQueue<O> {
             index = slot.next;
         }
         #[cfg(feature = "planted-bugs")]
-        if self.planted.completes_twice() {
+        if self.view.planted.completes_twice() {
             let again = self.bios.at(run.first).clone();
             if let Ok(key) = self.bios.insert(crate::bio_slot::BioSlot { next: NIL, ..again }) {
                 self.done.append(&mut self.bios, BioRun::one(key.index()));

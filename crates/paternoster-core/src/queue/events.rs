@@ -13,8 +13,9 @@
 use crate::client::ClientId;
 use crate::device::{Outcome, Status};
 use crate::event::{Action, Event, Observer};
+use crate::op::{Flags, Op};
 use crate::queue::RequestQueue;
-use crate::request::{Flags, Op, RequestId};
+use crate::request::RequestId;
 use crate::time::Nanos;
 
 impl<O: Observer> RequestQueue<O> {

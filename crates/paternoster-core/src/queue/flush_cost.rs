@@ -11,8 +11,9 @@
 use crate::block::throttle::Served;
 use crate::elevator::Position;
 use crate::event::Observer;
+use crate::op::{Flags, Op};
 use crate::queue::RequestQueue;
-use crate::request::{Flags, Op, RequestId, Stage};
+use crate::request::{RequestId, Stage};
 use crate::slab::NIL;
 use crate::time::Nanos;
 

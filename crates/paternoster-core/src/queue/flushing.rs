@@ -9,13 +9,15 @@
 //! What may be flushed, held or left out the sequencer knows (`flush/`), and it has the invariants
 //! and the source; this file connects it with elevator, dispatch list and admission.
 
+use crate::bio::{Bio, Ticket};
 use crate::bio_slot::BioRun;
 use crate::device::{Outcome, Status};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
-use crate::flush::{Step, Steps};
+use crate::op::Flags;
 use crate::queue::RequestQueue;
-use crate::request::{Bio, Flags, RequestId, Stage, Ticket};
+use crate::request::steps::{Step, Steps};
+use crate::request::{RequestId, Stage};
 use crate::slab::Key;
 use crate::time::Nanos;
 
@@ -25,7 +27,7 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         let steps = Steps::of(bio, &self.view.facts);
         #[cfg(feature = "planted-bugs")]
-        let steps = steps.planted(self.planted.postflushes_early(steps.begins_with_data()));
+        let steps = steps.planted(self.view.planted.postflushes_early(steps.begins_with_data()));
         if steps.next() == Step::Done {
             self.bios.at_mut(key.index()).outcome = Outcome::OK;
             self.done.append(&mut self.bios, BioRun::one(key.index()));
@@ -176,7 +178,7 @@ impl<O: Observer> RequestQueue<O> {
             return false;
         }
         #[cfg(feature = "planted-bugs")]
-        if self.planted.elides_too_many(!self.flush.clean.is_clean()) {
+        if self.view.planted.elides_too_many(!self.flush.clean.is_clean()) {
             return true;
         }
         self.flush.clean.is_clean()
@@ -211,7 +213,7 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.note_end(good, served);
         self.settle_flush(running, good, served);
         #[cfg(feature = "planted-bugs")]
-        if self.planted.shares_late(!self.flush.askers(self.flush.pending()).is_empty()) {
+        if self.view.planted.shares_late(!self.flush.askers(self.flush.pending()).is_empty()) {
             self.end_waiters(self.flush.pending(), outcome);
         }
         self.free_unbound(id);
@@ -219,7 +221,7 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.end(others_wait);
         self.end_waiters(running, outcome);
         #[cfg(feature = "planted-bugs")]
-        self.planted.forgets_restart(self.flush.has_train());
+        self.view.planted.forgets_restart(self.flush.has_train());
     }
 
     /// The steps of all requests in a list have ended.

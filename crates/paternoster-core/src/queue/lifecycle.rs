@@ -22,6 +22,7 @@ use core::fmt;
 use core::mem;
 
 use crate::answer::Stale;
+use crate::bio::{Bio, Ticket};
 use crate::bio_slot::BioRun;
 use crate::client::{
     Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
@@ -30,8 +31,9 @@ use crate::device::{Outcome, Status};
 use crate::elevator::{Elevator, Side};
 use crate::event::{Note, Observer};
 use crate::list::List;
+use crate::op::Flags;
 use crate::queue::RequestQueue;
-use crate::request::{Bio, Flags, Request, RequestId, Stage, Ticket};
+use crate::request::{Request, RequestId, Stage};
 use crate::slab::NIL;
 use crate::time::Nanos;
 

@@ -6,11 +6,12 @@
 //! ```
 
 use super::RequestQueue;
+use crate::bio::Bio;
 use crate::bio_slot::BioRun;
 use crate::block::merge::adjoining_side;
 use crate::elevator::Side;
 use crate::event::{Action, Observer};
-use crate::request::{Bio, RequestId};
+use crate::request::RequestId;
 use crate::slab::NIL;
 
 impl<O: Observer> RequestQueue<O> {

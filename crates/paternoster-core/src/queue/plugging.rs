@@ -3,12 +3,14 @@
 
 use super::RequestQueue;
 use crate::answer::Stale;
+use crate::bio::Bio;
 use crate::block::merge::adjoining_side;
 use crate::block::plug::DevicePlug;
 use crate::client::ClientId;
 use crate::elevator::Rules;
 use crate::event::{Action, Observer};
-use crate::request::{Bio, Flags, Op, RequestId, Stage};
+use crate::op::{Flags, Op};
+use crate::request::{RequestId, Stage};
 use crate::time::Nanos;
 
 impl<O: Observer> RequestQueue<O> {

@@ -11,10 +11,12 @@
 
 use super::RequestQueue;
 use crate::answer::SubmitError;
+use crate::bio::{Bio, Ticket};
 use crate::block::admission::POOL_BIOS;
 use crate::elevator::Position;
 use crate::event::{Action, Observer};
-use crate::request::{Bio, Op, RequestId, Stage, Ticket};
+use crate::op::Op;
+use crate::request::{RequestId, Stage};
 use crate::slab::Key;
 use crate::time::Nanos;
 

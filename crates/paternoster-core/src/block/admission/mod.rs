@@ -65,14 +65,15 @@
 
 mod wait_queue;
 
+use crate::bio::Bio;
 use crate::block::chosen::Chosen;
 use crate::block::throttle::Throttle;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::{Admission, Rules};
 use crate::list::{Links, List};
+use crate::op::Op;
 use crate::positions::Positions;
 use crate::queue_view::{Limits, QueueView};
-use crate::request::{Bio, Op};
 use crate::time::Nanos;
 
 /// Legacy: async requests. mq: those admitted with a limit of their own.
@@ -81,8 +82,6 @@ const POOL_ASYNC: u8 = 0;
 const POOL_SYNC: u8 = 1;
 /// For sleepers without a bio slot.
 pub(crate) const POOL_BIOS: u8 = 2;
-/// The flush command is in no pool.
-pub(crate) const POOL_NONE: u8 = 3;
 
 /// A batcher may finish this many requests ...
 const BATCH_REQUESTS: u8 = 32;
@@ -136,8 +135,6 @@ pub(crate) struct Context<'a> {
     pub(crate) throttle: &'a Throttle,
     /// Whether a slot for a bio is free.
     pub(crate) has_bios: bool,
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) planted: &'a mut crate::planted::Planted,
 }
 
 impl Allocator {

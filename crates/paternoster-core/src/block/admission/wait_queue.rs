@@ -10,13 +10,12 @@
 //!
 //! For invariants and laws (I2 to I4, R1, R2, R4) and the source see the folder.
 
-use super::{
-    Allocator, BATCH_REQUESTS, Context, POOL_ASYNC, POOL_BIOS, POOL_NONE, POOL_SYNC, leave_one,
-};
+use super::{Allocator, BATCH_REQUESTS, Context, POOL_ASYNC, POOL_BIOS, POOL_SYNC, leave_one};
+use crate::bio::Bio;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::{Admission, Rules};
 use crate::queue_view::QueueView;
-use crate::request::Bio;
+use crate::request::POOL_NONE;
 
 /// This many sleepers are examined at the front of a line, and as many further back, for one that
 /// could use a free request: Linux wakes one from each of eight wait queues in turn.
@@ -320,7 +319,7 @@ impl Allocator {
         let links = &mut self.sleeper_links[number];
         self.sleepers[number].remove(links, index);
         #[cfg(feature = "planted-bugs")]
-        if around.planted.loses_wake() {
+        if around.view.planted.loses_wake() {
             around.view.clients.0.at_mut(index).sleep[number] = Sleep::Awake;
             return;
         }

@@ -22,8 +22,9 @@
 //!
 //! Source: FLUSH-1 to FLUSH-3.
 
+use crate::bio::Bio;
 use crate::device::DeviceFacts;
-use crate::request::{Bio, Flags, Op};
+use crate::op::{Flags, Op};
 
 /// A step of a sequenced request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
