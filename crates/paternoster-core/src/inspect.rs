@@ -12,7 +12,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bio::Ticket;
-use crate::bio_slot::BioRun;
 use crate::client::Sleep;
 use crate::elevator::Fault;
 use crate::event::Observer;
@@ -21,7 +20,6 @@ use crate::positions::NOWHERE;
 use crate::queue::RequestQueue;
 use crate::request::{Request, RequestId, Stage};
 use crate::slab::NIL;
-use crate::time::Nanos;
 
 /// Whether invariants are verified automatically: in debug builds with the feature `audit`. An
 /// elevator may ask for it, to verify in passing what costs too much otherwise.
@@ -45,14 +43,14 @@ impl<O: Observer> RequestQueue<O> {
 impl<O: Observer> fmt::Display for Explanation<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = self.queue;
-        let Some(slot) = queue.bios.get(self.ticket.0) else {
+        let Some(slot) = queue.common.bios.slots.get(self.ticket.0) else {
             return f.write_str("the bio has ended");
         };
         if slot.request == NIL {
             return f.write_str("it has ended and will be handed back by the next call");
         }
-        let request = queue.view.slot(slot.request);
-        let waited = queue.view.exact - request.start;
+        let request = queue.common.view.slot(slot.request);
+        let waited = queue.common.view.exact - request.start;
         match request.stage {
             Stage::Plugged => {
                 write!(f, "it waits because its client has plugged itself {waited} ago")
@@ -63,7 +61,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                 )?;
                 f.write_str("has taken it with flushes")
             }
-            Stage::Flushing if queue.flush.shares(&queue.links, RequestId(slot.request)) => {
+            Stage::Flushing if queue.flush.shares(&queue.common.links, RequestId(slot.request)) => {
                 f.write_str("it waits for the flush in flight")
             }
             Stage::Flushing if queue.flush.in_flight() => {
@@ -75,27 +73,35 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Flushing => {
                 f.write_str("it waits for a flush, which waits for writes of others that share it")
             }
-            Stage::Dispatched if queue.refused_until != Nanos::MAX => {
+            Stage::Dispatched if queue.issued.is_refused() => {
                 f.write_str("it was chosen; the device refused a command and will be asked again")
             }
-            Stage::Dispatched if queue.flush.holds(&queue.view, RequestId(slot.request)) => {
+            Stage::Dispatched if queue.flush.holds(&queue.common.view, RequestId(slot.request)) => {
                 f.write_str("it was chosen and is held until the flush has ended")
             }
             Stage::Dispatched => {
                 write!(f, "it was chosen and waits because the device takes no more commands")
             }
             Stage::InDevice => {
-                let since = queue.view.exact - request.issued;
+                let since = queue.common.view.exact - request.issued;
                 write!(f, "it is in the device for {since}")
             }
             Stage::Waiting => {
-                write!(f, "it waits for {waited} in {} because ", queue.elevator.traits().name)?;
+                write!(
+                    f,
+                    "it waits for {waited} in {} because ",
+                    queue.common.elevator.traits().name
+                )?;
                 if queue.holds_queue() {
                     f.write_str("a flush is under way; then ")?;
-                } else if queue.plug.is_plugged() {
-                    write!(f, "the device is plugged until {}; then ", queue.plug.deadline())?;
+                } else if queue.plugs.device.is_plugged() {
+                    write!(
+                        f,
+                        "the device is plugged until {}; then ",
+                        queue.plugs.device.deadline()
+                    )?;
                 }
-                queue.elevator.explain(&queue.view, RequestId(slot.request), f)
+                queue.common.elevator.explain(&queue.common.view, RequestId(slot.request), f)
             }
             Stage::Free => f.write_str("the bio has ended"),
         }
@@ -108,82 +114,31 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// The first invariant that does not hold, with its numbers.
     pub fn audit(&self) -> Result<(), Fault> {
-        self.audit_bios()?;
+        self.common.bios.audit(&self.common.view)?;
         self.audit_requests()?;
         self.audit_pools()?;
         self.audit_clients()?;
-        self.flush.audit(&self.view, &self.links)?;
-        self.plugs.audit(&self.links)?;
-        self.throttle.audit(&self.links)?;
-        self.elevator.audit(&self.view)
-    }
-
-    /// Every bio is in exactly one place (queue I1).
-    fn audit_bios(&self) -> Result<(), Fault> {
-        let mut places: Vec<u8> = vec![0; self.bios.capacity() as usize];
-        let mut walk = |run: BioRun, owner: u32| -> Result<u32, Fault> {
-            let mut sectors = 0;
-            for index in run.iter(&self.bios) {
-                places[index as usize] += 1;
-                let slot = self.bios.at(index);
-                if slot.request != owner {
-                    return Err(format!("queue I1: bio {index} names another request"));
-                }
-                if places[index as usize] > 1 {
-                    return Err(format!("queue I1: bio {index} is in two places"));
-                }
-                sectors += slot.sectors;
-            }
-            Ok(sectors)
-        };
-        walk(self.done, NIL)?;
-        for (key, request) in self.view.requests.0.iter() {
-            let run = request.bios();
-            let sectors = walk(run, key.index())?;
-            if sectors != request.sectors {
-                let index = key.index();
-                return Err(format!(
-                    "queue I1: request {index} has {} sectors, its bios {sectors}",
-                    request.sectors
-                ));
-            }
-            self.audit_adjacency(request, run)?;
-        }
-        match self.bios.iter().find(|(key, _)| places[key.index() as usize] != 1) {
-            Some((key, _)) => Err(format!("queue I1: bio {} is nowhere", key.index())),
-            None => Ok(()),
-        }
-    }
-
-    fn audit_adjacency(&self, request: &Request, run: BioRun) -> Result<(), Fault> {
-        let mut at = request.sector;
-        for index in run.iter(&self.bios) {
-            let bio = self.bios.at(index).bio();
-            if bio.sector != at || bio.op != request.op {
-                return Err(format!("merge: bio {index} does not continue its request at {at}"));
-            }
-            at = bio.end();
-        }
-        Ok(())
+        self.flush.audit(&self.common.view, &self.common.links)?;
+        self.plugs.tasks.audit(&self.common.links)?;
+        self.throttle.audit(&self.common.links)?;
+        self.common.elevator.audit(&self.common.view)
     }
 
     /// Every request is in exactly one place (queue I2).
     fn audit_requests(&self) -> Result<(), Fault> {
-        self.dispatch.check(&self.links)?;
+        self.dispatch.list.check(&self.common.links)?;
         let (mut counts, mut sync) = ([0u32; 7], 0);
-        for (key, request) in self.view.requests.0.iter() {
+        for (key, request) in self.common.view.requests.0.iter() {
             let index = key.index();
             counts[request.stage as usize] += 1;
-            let linked = self.links.contains(index);
+            let linked = self.common.links.contains(index);
             let right = match request.stage {
                 Stage::Free => false,
                 Stage::Plugged | Stage::Flushing | Stage::Throttled | Stage::Dispatched => linked,
-                Stage::Waiting => !linked && self.elevator.has_bound(request),
+                Stage::Waiting => !linked && self.common.elevator.has_bound(request),
                 Stage::InDevice => {
-                    let tenant =
-                        self.tags.is_live(request.tag) && *self.tags.at(request.tag) == index;
                     sync += u32::from(request.is_sync() && request.op != Op::Flush);
-                    !linked && tenant
+                    !linked && self.issued.holds(index, request)
                 }
             };
             let indexed = self.merger.contains(RequestId(index));
@@ -195,11 +150,11 @@ impl<O: Observer> RequestQueue<O> {
             }
         }
         let expected = [
-            ("plugged", counts[Stage::Plugged as usize], self.plugs.held()),
-            ("waiting", counts[Stage::Waiting as usize], self.elevator.waiting()),
-            ("in device", counts[Stage::InDevice as usize], self.tags.len()),
-            ("in device, sync", sync, self.view.in_device.sync),
-            ("in service", self.service.in_service(), self.tags.len()),
+            ("plugged", counts[Stage::Plugged as usize], self.plugs.tasks.held()),
+            ("waiting", counts[Stage::Waiting as usize], self.common.elevator.waiting()),
+            ("in device", counts[Stage::InDevice as usize], self.issued.len()),
+            ("in device, sync", sync, self.common.view.in_device.sync),
+            ("in service", self.issued.in_service(), self.issued.len()),
         ];
         match expected.iter().find(|(_, found, counted)| found != counted) {
             Some((what, found, counted)) => {
@@ -213,15 +168,18 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_pools(&self) -> Result<(), Fault> {
         for (number, pool) in self.allocator.pools.iter().enumerate() {
             let holds = |request: &Request| usize::from(request.pool) == number;
-            let live = self.view.requests.0.iter().filter(|(_, request)| holds(request)).count();
+            let live =
+                self.common.view.requests.0.iter().filter(|(_, request)| holds(request)).count();
             if live != pool.allocated as usize {
                 return Err(format!("admission I1: pool {number} has {live}, counts {pool:?}"));
             }
         }
         let positions = &self.allocator.positions;
-        let placed = self.view.requests.0.iter().map(|(_, request)| request).filter(|request| {
-            usize::from(request.pool) < self.allocator.pools.len() && request.position != NOWHERE
-        });
+        let placed =
+            self.common.view.requests.0.iter().map(|(_, request)| request).filter(|request| {
+                usize::from(request.pool) < self.allocator.pools.len()
+                    && request.position != NOWHERE
+            });
         let (mut taken, mut free) = (0, 0);
         for request in placed {
             (taken, free) = (taken + 1, free + u32::from(positions.is_free(request.position)));
@@ -232,7 +190,7 @@ impl<O: Observer> RequestQueue<O> {
                 "admission I1: {taken} requests have positions, {free} free ones; marked {marked}"
             ));
         }
-        let clients = || self.view.clients.iter().map(|(_, client)| client);
+        let clients = || self.common.view.clients.iter().map(|(_, client)| client);
         let expected = clients().filter(|client| client.expected).count();
         let kept = clients().filter(|client| client.kept).count();
         let counted = self.allocator.expected();
@@ -250,11 +208,11 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn audit_clients(&self) -> Result<(), Fault> {
-        let mut bios: Vec<u32> = vec![0; self.view.clients.capacity() as usize];
-        for (_, slot) in self.bios.iter() {
+        let mut bios: Vec<u32> = vec![0; self.common.view.clients.capacity() as usize];
+        for (_, slot) in self.common.bios.slots.iter() {
             bios[slot.client.index() as usize] += 1;
         }
-        for (key, client) in self.view.clients.iter() {
+        for (key, client) in self.common.view.clients.iter() {
             let index = key.index();
             if bios[index as usize] != client.bios {
                 let found = bios[index as usize];
@@ -290,11 +248,11 @@ impl<O: Observer> RequestQueue<O> {
         const FIRST: u64 = 20_000;
         self.calls += 1;
         #[cfg(feature = "planted-bugs")]
-        if self.view.planted.is_sick() {
+        if self.common.view.planted.is_sick() {
             return;
         }
         // Odd numbers, so that a loop of calls is not always audited at the same place.
-        let every = match (self.bios.len() <= FEW, self.calls <= FIRST) {
+        let every = match (self.common.bios.slots.len() <= FEW, self.calls <= FIRST) {
             (true, true) => 1,
             (true, false) => 13,
             (false, true) => 32,

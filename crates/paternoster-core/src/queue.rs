@@ -11,11 +11,11 @@
 //!  Done ◀────────┴────────────────────────────────────────────────────── complete ◀─────┘
 //! ```
 //!
-//! Its parts are in `block/` (merge, admission, plug, dispatch, throttle) and `flush/`
-//! (sequencer); what it does with them in `queue/`, `queue/lifecycle.rs` (elevators, clients,
-//! groups), `queue/events.rs` (events), `queue/attributes.rs` (attributes), `inspect.rs` (explain,
-//! audit). A bio passes through `queue/submit.rs` (in), this file (what to do next),
-//! `queue/ends.rs` (done, refused).
+//! Its parts are in `block/` (merge, admission, plug, dispatch, issued, throttle) and `flush/`
+//! (sequencer); what all of them may need is in `block/common.rs` (tables, elevator, events). What
+//! it does with them is in `queue/`, `queue/lifecycle.rs` (elevators, clients, groups),
+//! `queue/attributes.rs` (attributes), `inspect.rs` (explain, audit). A bio passes through
+//! `queue/submit.rs` (in), this file (what to do next), `queue/ends.rs` (done, refused).
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
@@ -32,9 +32,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod attributes;
-mod dispatching;
 mod ends;
-mod events;
 mod flush_cost;
 mod flushing;
 pub(crate) mod lifecycle;
@@ -46,25 +44,22 @@ use alloc::boxed::Box;
 
 use crate::answer::{Output, Waiting};
 use crate::bio::Cookie;
-use crate::bio_slot::{BioRun, BioSlot};
+use crate::bio_slot::BioRun;
 use crate::block::admission::Allocator;
 use crate::block::chosen::Chosen;
+use crate::block::common::Common;
+use crate::block::dispatch::Dispatch;
+use crate::block::issued::{Entered, Issued};
 use crate::block::merge::Merger;
-use crate::block::plug::{DevicePlug, TaskPlugs};
+use crate::block::plug::Plugs;
 use crate::block::throttle::Throttle;
-use crate::device::{Command, DeviceFacts, ServiceClock, Tag};
+use crate::device::{Command, DeviceFacts, Tag};
 use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
-use crate::list::{Links, List};
-use crate::op::Op;
 use crate::queue_view::{Limits, QueueView};
-use crate::request::{Request, RequestId, Stage};
-use crate::slab::Slab;
+use crate::request::{Request, RequestId};
 use crate::time::Nanos;
-
-/// A device that refused with nothing in it is tried again after this time (BLK-9).
-const RETRY_AFTER_REFUSAL: Nanos = Nanos::from_millis(3);
 
 /// Linux' default of read_ahead_kb.
 const READ_AHEAD_KB: u64 = 128;
@@ -72,11 +67,9 @@ const READ_AHEAD_KB: u64 = 128;
 /// Settings made by attributes.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
-    pub(crate) rules: Rules,
-    /// Set by attribute: a change of elevator does not change it.
+    /// The rules were set by attribute: a change of elevator does not change them.
     pub(crate) rules_fixed: bool,
     pub(crate) requests_fixed: bool,
-    pub(crate) device_plug: bool,
     /// Not used here: kept for the page cache in front of the queue.
     pub(crate) read_ahead_kb: u64,
 }
@@ -84,27 +77,15 @@ pub(crate) struct Policy {
 /// A block layer for one device. See the crate documentation for an example.
 #[derive(Debug)]
 pub struct RequestQueue<O: Observer = NoObserver> {
-    pub(crate) view: QueueView,
-    pub(crate) elevator: Chosen,
+    pub(crate) common: Common<O>,
     pub(crate) policy: Policy,
-    pub(crate) bios: Slab<BioSlot>,
-    pub(crate) done: BioRun,
     pub(crate) merger: Merger,
     pub(crate) allocator: Allocator,
-    /// Links of plug lists and the dispatch list.
-    pub(crate) links: Links,
-    pub(crate) dispatch: List,
-    pub(crate) tags: Slab<u32>,
-    pub(crate) plug: DevicePlug,
-    pub(crate) plugs: TaskPlugs,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) issued: Issued,
+    pub(crate) plugs: Plugs,
     pub(crate) flush: Sequencer,
     pub(crate) throttle: Throttle,
-    pub(crate) service: ServiceClock,
-    /// The device refused: nothing is sent before this, or before a command ends. `Nanos::MAX`: it
-    /// did not.
-    pub(crate) refused_until: Nanos,
-    pub(crate) observer: O,
-    pub(crate) sequence: u64,
     /// Calls so far, for the automatic audit.
     #[cfg(all(debug_assertions, feature = "audit"))]
     pub(crate) calls: u64,
@@ -122,32 +103,21 @@ impl<O: Observer> RequestQueue<O> {
         let view = QueueView::new(facts, limits, O::LISTENS);
         let elevator = Chosen::new(elevator);
         let mut queue = RequestQueue {
+            common: Common::new(view, elevator, observer),
             policy: Policy {
-                rules: elevator.traits().rules,
                 rules_fixed: false,
                 requests_fixed: false,
-                device_plug: false,
                 read_ahead_kb: READ_AHEAD_KB,
             },
-            elevator,
-            bios: Slab::with_capacity(limits.bios),
-            done: BioRun::EMPTY,
             merger: Merger::new(limits.requests + 1, facts.max_sectors.max(1)),
             allocator: Allocator::new(&limits),
-            links: Links::with_capacity(limits.requests + 1),
-            dispatch: List::new(),
-            tags: Slab::with_capacity(facts.depth),
-            plug: DevicePlug::OPEN,
-            plugs: TaskPlugs::with_capacity(limits.clients),
+            dispatch: Dispatch::default(),
+            issued: Issued::with_depth(facts.depth),
+            plugs: Plugs::with_capacity(limits.clients),
             flush: Sequencer::new(&limits),
             throttle: Throttle::with_capacity(limits.clients),
-            service: ServiceClock::default(),
-            refused_until: Nanos::MAX,
-            observer,
-            sequence: 0,
             #[cfg(all(debug_assertions, feature = "audit"))]
             calls: 0,
-            view,
         };
         queue.reset_nr_requests();
         queue.introduce();
@@ -163,7 +133,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             self.run_timers();
             // A delayed flush may have ended without a command.
-            if self.done.is_empty() {
+            if !self.common.bios.has_ended() {
                 break self.choose();
             }
         };
@@ -173,26 +143,24 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Bios that have ended, and clients that may try again, before anything else.
     fn hand_back(&mut self) -> Option<Output> {
-        if let Some(slot) = self.done.pop(&mut self.bios) {
+        if let Some(slot) = self.common.bios.hand_back() {
             let (client, cookie, outcome) = (slot.client, slot.cookie, slot.outcome);
             self.forget_bio_of(client);
             return Some(Output::Done(cookie, outcome));
         }
-        self.allocator.next_wake(&mut self.view).map(Output::Wake)
+        self.allocator.next_wake(&mut self.common.view).map(Output::Wake)
     }
 
     #[inline]
     fn run_timers(&mut self) {
-        if self.view.timer_rings() <= self.view.exact {
-            self.view.cancel_timer();
-            self.elevator.timer(&mut self.view);
+        if self.common.view.timer_rings() <= self.common.view.exact {
+            self.common.view.cancel_timer();
+            self.common.elevator.timer(&mut self.common.view);
         }
-        if self.plug.deadline() <= self.view.exact {
+        if self.plugs.device.deadline() <= self.common.view.exact {
             self.unplug_device(Action::UnplugTimer);
         }
-        if self.refused_until <= self.view.exact && self.tags.is_empty() {
-            self.refused_until = Nanos::MAX;
-        }
+        self.issued.retry_if_due(self.common.view.exact);
         self.kick_put_off();
     }
 
@@ -205,10 +173,10 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Which request goes to the device, or why none does.
     fn next_request(&mut self) -> Result<RequestId, Waiting> {
-        if self.tags.is_full() {
+        if self.issued.is_full() {
             return Err(Waiting::DeviceFull);
         }
-        if self.refused_until != Nanos::MAX {
+        if self.issued.is_refused() {
             return Err(Waiting::Refused);
         }
         loop {
@@ -217,15 +185,15 @@ impl<O: Observer> RequestQueue<O> {
             }
             let beside_flush = self.flush.in_flight();
             #[cfg(feature = "planted-bugs")]
-            let beside_flush = beside_flush || self.view.planted.holds_for_ever();
+            let beside_flush = beside_flush || self.common.view.planted.holds_for_ever();
             if beside_flush {
                 if let Some(id) = self.next_beside_flush()? {
                     return Ok(id);
                 }
-            } else if let Some(index) = self.dispatch.pop_front(&mut self.links) {
-                return Ok(RequestId(index));
+            } else if let Some(id) = self.dispatch.pop(&mut self.common.links) {
+                return Ok(id);
             }
-            if self.plug.is_plugged() {
+            if self.plugs.device.is_plugged() {
                 return Err(Waiting::Plugged);
             }
             if let Some(id) = self.ask_elevator()? {
@@ -238,11 +206,12 @@ impl<O: Observer> RequestQueue<O> {
     /// elevator.
     #[inline(never)]
     fn next_beside_flush(&mut self) -> Result<Option<RequestId>, Waiting> {
-        let idle = self.tags.is_empty();
-        let RequestQueue { flush, view, dispatch, links, .. } = self;
-        let next = flush.next_dispatched(view, dispatch, links, idle)?;
+        let idle = self.issued.is_empty();
+        let list = &mut self.dispatch.list;
+        let Common { view, links, .. } = &mut self.common;
+        let next = self.flush.next_dispatched(view, list, links, idle)?;
         if let Some(id) = next {
-            dispatch.remove(links, id.0);
+            list.remove(links, id.0);
         }
         if next.is_none() && self.holds_queue() { Err(Waiting::Flush) } else { Ok(next) }
     }
@@ -250,29 +219,28 @@ impl<O: Observer> RequestQueue<O> {
     /// Whether nothing leaves the elevator because a flush is in flight.
     pub(crate) fn holds_queue(&self) -> bool {
         #[cfg(feature = "planted-bugs")]
-        if self.view.planted.holds_for_ever() {
+        if self.common.view.planted.holds_for_ever() {
             return true;
         }
-        self.flush.holds_queue(&self.view.facts)
+        self.flush.holds_queue(&self.common.view.facts)
     }
 
     /// What the elevator wants done; `None` to look at the dispatch list again.
     fn ask_elevator(&mut self) -> Result<Option<RequestId>, Waiting> {
-        match self.elevator.pick(&mut self.view) {
+        match self.common.elevator.pick(&mut self.common.view) {
             Pick::Dispatch(id, place) => {
                 self.merger.leave(id);
-                if self.flush.holds(&self.view, id) {
-                    self.view.requests[id].stage = Stage::Dispatched;
-                    self.dispatch.push_back(&mut self.links, id.0);
+                if self.flush.holds(&self.common.view, id) {
+                    self.dispatch.push_back(&mut self.common, id);
                     return Ok(None);
                 }
-                let last = place == Place::Tail || self.policy.rules == Rules::Mq;
+                let last = place == Place::Tail || self.common.rules == Rules::Mq;
                 if last || self.dispatch.is_empty() {
                     // Nothing on the dispatch list goes before it, if the list has anything at all
                     // (BLK-17): requests held for a flush do not.
                     return Ok(Some(id));
                 }
-                self.add_to_dispatch(id);
+                self.dispatch.sort_in(&mut self.common, id);
                 Ok(None)
             }
             Pick::Idle => Err(Waiting::Idling),
@@ -280,52 +248,38 @@ impl<O: Observer> RequestQueue<O> {
             Pick::Nothing if self.flush.is_awaited() => Err(Waiting::Flush),
             // Requests that may go were released a moment ago.
             Pick::Nothing if !self.throttle.is_empty() => Err(Waiting::Throttled),
-            Pick::Nothing if self.plugs.held() != 0 => Err(Waiting::Plugged),
-            Pick::Nothing if !self.tags.is_empty() => Err(Waiting::InDevice),
+            Pick::Nothing if self.plugs.tasks.held() != 0 => Err(Waiting::Plugged),
+            Pick::Nothing if !self.issued.is_empty() => Err(Waiting::InDevice),
             Pick::Nothing => Err(Waiting::Empty),
         }
     }
 
     #[inline]
     fn wait(&self, why: Waiting) -> Output {
-        let mut until = self.view.timer_rings().min(self.plug.deadline());
+        let mut until = self.common.view.timer_rings().min(self.plugs.device.deadline());
         if self.flush.policy.delay != Nanos::ZERO || !self.throttle.is_empty() {
-            until = until.min(self.flush.due(self.view.exact)).min(self.throttle_deadline());
+            until = until.min(self.flush.due(self.common.view.exact)).min(self.throttle_deadline());
         }
-        if self.tags.is_empty() {
-            until = until.min(self.refused_until);
-        }
+        until = self.issued.or_retry(until);
         Output::Wait { until: (until != Nanos::MAX).then_some(until), why }
     }
 
     /// Gives a request to the device. There is a free tag.
     #[inline(always)]
     fn issue(&mut self, id: RequestId) -> Output {
-        let Ok(tag) = self.tags.insert(id.0) else { return self.put_back(id) };
-        let now = self.view.exact;
-        let clock = self.service.enter(now);
-        let request = &mut self.view.requests[id];
-        request.stage = Stage::InDevice;
-        request.was_started = true;
-        request.tag = tag.index();
-        request.issued = now;
-        request.clock = clock;
-        let bound = self.elevator.has_bound(request);
-        if request.op == Op::Flush {
-            self.flush.starts(now);
-        } else {
-            let in_device = &mut self.view.in_device;
-            in_device.requests += 1;
-            in_device.sync += u32::from(request.is_sync());
-            in_device.last_end = request.end();
+        let Some(Entered { tag, bound, is_flush }) = self.issued.enter(&mut self.common, id) else {
+            return self.put_back(id);
+        };
+        if is_flush {
+            self.flush.starts(self.common.view.exact);
         }
-        self.emit_request(Action::Issue, id);
+        self.common.emit_request(Action::Issue, id);
         if bound {
-            self.elevator.started(&mut self.view, id);
+            self.common.elevator.started(&mut self.common.view, id);
         }
-        let request = &self.view.requests[id];
+        let request = &self.common.view.requests[id];
         Output::Issue(Command {
-            tag: Tag(tag),
+            tag,
             op: request.op,
             sector: request.sector,
             sectors: request.sectors,
@@ -338,15 +292,14 @@ impl<O: Observer> RequestQueue<O> {
     /// turn.
     #[cold]
     fn put_back(&mut self, id: RequestId) -> Output {
-        self.view.requests[id].stage = Stage::Dispatched;
-        self.dispatch.push_front(&mut self.links, id.0);
+        self.dispatch.push_front(&mut self.common, id);
         self.wait(Waiting::DeviceFull)
     }
 
     /// Plants a bug that strikes once, after `after` opportunities.
     #[cfg(feature = "planted-bugs")]
     pub const fn plant(&mut self, bug: crate::planted::Bug, after: u32) {
-        self.view.planted = crate::planted::Planted::new(bug, after);
+        self.common.view.planted = crate::planted::Planted::new(bug, after);
     }
 
     /// Advances time to `now` for something that comes from a client: timers that are due by then
@@ -358,49 +311,70 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Advances time to `now`; an earlier time than the last counts as the last.
     pub(crate) fn advance(&mut self, now: Nanos) {
-        if now > self.view.exact {
-            self.view.exact = now;
+        if now > self.common.view.exact {
+            self.common.view.exact = now;
             // After a change to a coarser `hz` its next tick may be still to come.
-            self.view.now = self.view.now.max(self.view.hz().floor(now));
+            self.common.view.now = self.common.view.now.max(self.common.view.hz().floor(now));
         }
     }
 
     /// The end of every public call: forwards notes, and audits with the feature `audit`.
     #[inline]
     pub(crate) fn end_call(&mut self) {
-        self.tell_notes();
+        self.common.events.tell_notes(&mut self.common.view);
         #[cfg(all(debug_assertions, feature = "audit"))]
         self.audit_in_passing();
+    }
+
+    /// Empties the elevator into the dispatch list, whatever its limits and idling say: a forced
+    /// dispatch, as needed for an insertion at the back of the queue (BLK-10). Sorted, unless the
+    /// elevator's own order is kept (deadline; everything under mq rules). Returns the number of
+    /// requests.
+    pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
+        self.advance(now);
+        let mut count = 0;
+        while let Some(id) = self.common.elevator.drain(&mut self.common.view) {
+            self.merger.leave(id);
+            let in_its_order = self.common.elevator.traits().drain_place == Place::Tail;
+            if self.common.rules == Rules::Mq || in_its_order {
+                self.dispatch.push_back(&mut self.common, id);
+            } else {
+                self.dispatch.sort_in(&mut self.common, id);
+            }
+            count += 1;
+        }
+        self.end_call();
+        count
     }
 
     /// The request of a command, for callers that keep tables by tag.
     #[must_use]
     pub fn request_of(&self, tag: Tag) -> Option<&Request> {
-        self.tags.get(tag.0).map(|&index| self.view.slot(index))
+        self.issued.request_of(tag).map(|id| &self.common.view.requests[id])
     }
 
     /// The cookies of the bios that a command carries, in sector order: they identify the buffers
     /// to use.
     pub fn cookies(&self, tag: Tag) -> impl Iterator<Item = Cookie> + '_ {
         let run = self.request_of(tag).map_or(BioRun::EMPTY, Request::bios);
-        run.iter(&self.bios).map(|index| self.bios.at(index).cookie)
+        run.iter(&self.common.bios.slots).map(|index| self.common.bios.slots.at(index).cookie)
     }
 
     /// The observer, to read its data.
     #[must_use]
     pub const fn observer(&self) -> &O {
-        &self.observer
+        &self.common.events.observer
     }
 
     /// The observer, to change its behaviour.
     pub const fn observer_mut(&mut self) -> &mut O {
-        &mut self.observer
+        &mut self.common.events.observer
     }
 
     /// What the device reports about itself.
     #[must_use]
     pub const fn facts(&self) -> &DeviceFacts {
-        &self.view.facts
+        &self.common.view.facts
     }
 
     /// Largest bio and request, in sectors.
@@ -412,12 +386,12 @@ impl<O: Observer> RequestQueue<O> {
     /// The present elevator's name.
     #[must_use]
     pub fn elevator_name(&self) -> &'static str {
-        self.elevator.traits().name
+        self.common.elevator.traits().name
     }
 
     /// Commands in the device.
     #[must_use]
     pub const fn in_device(&self) -> u32 {
-        self.tags.len()
+        self.issued.len()
     }
 }

@@ -17,18 +17,56 @@
 //!
 //! Source: BLK-10, BLK-11, BLK-12, BLK-17.
 
+use crate::block::common::Common;
 use crate::list::{Links, List};
 use crate::op::Op;
-use crate::request::{Request, RequestId, Requests};
+use crate::request::{Request, RequestId, Requests, Stage};
+
+/// The dispatch list.
+#[derive(Debug, Default)]
+pub(crate) struct Dispatch {
+    pub(crate) list: List,
+}
+
+impl Dispatch {
+    #[inline(always)]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) const fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    /// A request goes before all others: the device refused it, or a sequence needs it first.
+    pub(crate) fn push_front<O>(&mut self, common: &mut Common<O>, id: RequestId) {
+        common.view.requests[id].stage = Stage::Dispatched;
+        self.list.push_front(&mut common.links, id.0);
+    }
+
+    /// A request goes behind all others.
+    pub(crate) fn push_back<O>(&mut self, common: &mut Common<O>, id: RequestId) {
+        common.view.requests[id].stage = Stage::Dispatched;
+        self.list.push_back(&mut common.links, id.0);
+    }
+
+    /// A picked request goes to its place by sector (BLK-12).
+    #[inline(never)]
+    pub(crate) fn sort_in<O>(&mut self, common: &mut Common<O>, id: RequestId) {
+        let Common { view, links, .. } = common;
+        view.requests[id].stage = Stage::Dispatched;
+        sort_in(&mut self.list, links, &view.requests, view.in_device.last_end, id);
+    }
+
+    /// The first request, which goes to the device.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, links: &mut Links) -> Option<RequestId> {
+        self.list.pop_front(links).map(RequestId)
+    }
+}
 
 /// Inserts a picked request in order (BLK-12).
-pub(crate) fn sort_in(
-    list: &mut List,
-    links: &mut Links,
-    requests: &Requests,
-    boundary: u64,
-    id: RequestId,
-) {
+fn sort_in(list: &mut List, links: &mut Links, requests: &Requests, boundary: u64, id: RequestId) {
     let new = &requests[id];
     let mut place = list.last();
     while let Some(index) = place {

@@ -4,8 +4,12 @@
 //! No part knows the [`RequestQueue`](crate::RequestQueue): a part answers, the queue acts.
 
 pub(crate) mod admission;
+pub(crate) mod bios;
 pub(crate) mod chosen;
+pub(crate) mod common;
 pub(crate) mod dispatch;
+pub(crate) mod events;
+pub(crate) mod issued;
 pub(crate) mod merge;
 pub(crate) mod plug;
 pub(crate) mod throttle;

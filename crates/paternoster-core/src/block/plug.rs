@@ -73,6 +73,25 @@ impl DevicePlug {
     }
 }
 
+/// Both kinds of plug.
+#[derive(Debug)]
+pub(crate) struct Plugs {
+    pub(crate) device: DevicePlug,
+    pub(crate) tasks: TaskPlugs,
+    /// The device is plugged, and not each task.
+    pub(crate) by_device: bool,
+}
+
+impl Plugs {
+    pub(crate) fn with_capacity(clients: u32) -> Plugs {
+        Plugs {
+            device: DevicePlug::OPEN,
+            tasks: TaskPlugs::with_capacity(clients),
+            by_device: false,
+        }
+    }
+}
+
 /// The clients' plugs, each a list of what its client has submitted since it plugged itself.
 #[derive(Debug)]
 pub(crate) struct TaskPlugs {

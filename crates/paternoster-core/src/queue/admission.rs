@@ -25,11 +25,11 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(always)]
     pub(crate) fn admission(&mut self) -> (&mut Allocator, Context<'_>) {
         let context = Context {
-            view: &mut self.view,
-            rules: self.policy.rules,
-            elevator: &self.elevator,
+            view: &mut self.common.view,
+            rules: self.common.rules,
+            elevator: &self.common.elevator,
             throttle: &self.throttle,
-            has_bios: !self.bios.is_full(),
+            has_bios: !self.common.bios.slots.is_full(),
         };
         (&mut self.allocator, context)
     }
@@ -38,35 +38,39 @@ impl<O: Observer> RequestQueue<O> {
     /// pool to sleep in.
     pub(crate) fn allocate(&mut self, index: u32, bio: &Bio) -> Result<RequestId, u8> {
         let client = bio.client;
-        let admission = self.elevator.admit(&mut self.view, client, bio.op, bio.flags);
-        let (pool, position) = match self.policy.rules {
+        let admission =
+            self.common.elevator.admit(&mut self.common.view, client, bio.op, bio.flags);
+        let (pool, position) = match self.common.rules {
             Rules::Legacy => {
-                (self.allocator.admit_by_pools(&mut self.view, bio, admission)?, NOWHERE)
+                (self.allocator.admit_by_pools(&mut self.common.view, bio, admission)?, NOWHERE)
             }
             Rules::Mq => {
-                let admission = leave_one(&self.throttle, &self.view, client, bio.op, admission);
-                let in_turn = self.elevator.traits().admits_in_turn;
-                let admitted = self.allocator.admit_by_tags(&self.view, in_turn, client, admission);
-                admitted.inspect_err(|_| Allocator::refuse(&mut self.view, client, admission))?
+                let admission =
+                    leave_one(&self.throttle, &self.common.view, client, bio.op, admission);
+                let in_turn = self.common.elevator.traits().admits_in_turn;
+                let admitted =
+                    self.allocator.admit_by_tags(&self.common.view, in_turn, client, admission);
+                admitted
+                    .inspect_err(|_| Allocator::refuse(&mut self.common.view, client, admission))?
             }
         };
-        let Some((key, request)) = self.view.requests.0.take() else { return Err(pool) };
+        let Some((key, request)) = self.common.view.requests.0.take() else { return Err(pool) };
         self.allocator.positions.take(position);
         request.position = position;
-        let owner = self.view.clients.0.at_mut(client.index());
+        let owner = self.common.view.clients.0.at_mut(client.index());
         let priority = bio.priority.unwrap_or(owner.priority);
-        request.fill(bio, priority, self.view.exact);
+        request.fill(bio, priority, self.common.view.exact);
         (request.bios_first, request.bios_last) = (index, index);
-        request.epoch = self.elevator.epoch();
+        request.epoch = self.common.elevator.epoch();
         request.pool = pool;
         owner.requests += 1;
         let woken = owner.sleep != [Sleep::Awake; POOLS];
         self.allocator.give(pool);
-        self.bios.at_mut(index).request = key.index();
+        self.common.bios.slots.at_mut(index).request = key.index();
         if woken {
             self.use_wakes(client, pool);
         }
-        self.emit(Action::Get, client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        self.common.emit(Action::Get, client, bio.op, bio.flags, (bio.sector, bio.sectors));
         Ok(RequestId(key.index()))
     }
 
@@ -74,9 +78,9 @@ impl<O: Observer> RequestQueue<O> {
     /// others may wait for that.
     #[cold]
     pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
-        let rules = self.policy.rules;
-        let unused = self.allocator.fall_asleep(&mut self.view, rules, bio, pool);
-        self.emit(Action::Sleep, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        let rules = self.common.rules;
+        let unused = self.allocator.fall_asleep(&mut self.common.view, rules, bio, pool);
+        self.common.emit(Action::Sleep, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
         // Only now that it is on the list: a request that becomes free in the process may be what
         // it waits for.
         self.flush_plug(bio.client);
@@ -91,8 +95,8 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Ends a request that was bound to this elevator or an earlier one.
     pub(crate) fn free(&mut self, id: RequestId) {
-        if self.elevator.has_bound(&self.view.requests[id]) {
-            self.elevator.released(&mut self.view, id);
+        if self.common.elevator.has_bound(&self.common.view.requests[id]) {
+            self.common.elevator.released(&mut self.common.view, id);
         }
         self.free_unbound(id);
     }
@@ -100,15 +104,15 @@ impl<O: Observer> RequestQueue<O> {
     /// Ends a request; the elevator knows.
     #[inline(always)]
     pub(crate) fn free_unbound(&mut self, id: RequestId) {
-        let request = &self.view.requests[id];
+        let request = &self.common.view.requests[id];
         let (pool, client, position) = (request.pool, request.client, request.position);
-        self.view.requests.0.free(id.0);
-        let freed = self.allocator.take_back(pool, position, self.policy.rules, &self.view);
+        self.common.view.requests.0.free(id.0);
+        let freed = self.allocator.take_back(pool, position, self.common.rules, &self.common.view);
         if !freed {
             // The flush command has no client.
             return;
         }
-        let owner = self.view.clients.0.at_mut(client.index());
+        let owner = self.common.view.clients.0.at_mut(client.index());
         owner.requests -= 1;
         let gone = owner.is_gone();
         if !self.allocator.nobody_sleeps() {
@@ -122,7 +126,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A bio has been handed back to its client.
     pub(crate) fn forget_bio_of(&mut self, id: ClientId) {
-        let client = self.view.clients.0.at_mut(id.index());
+        let client = self.common.view.clients.0.at_mut(id.index());
         client.bios -= 1;
         let gone = client.is_gone();
         if self.allocator.awaits_slot() {
@@ -147,7 +151,7 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline(never)]
     fn slot_freed(&mut self) {
-        let is_last = self.bios.is_empty();
+        let is_last = self.common.bios.slots.is_empty();
         let (allocator, mut around) = self.admission();
         allocator.slot_freed(&mut around, is_last);
     }
@@ -168,8 +172,8 @@ impl<O: Observer> RequestQueue<O> {
     /// `nr_requests` after a change of rules: the default, or what was set as far as it can be.
     pub(crate) fn reset_nr_requests(&mut self) {
         let (default, most) = self.nr_requests_bounds();
-        self.view.nr_requests = if self.policy.requests_fixed {
-            self.view.nr_requests.max(nr_requests_least(self.policy.rules)).min(most)
+        self.common.view.nr_requests = if self.policy.requests_fixed {
+            self.common.view.nr_requests.max(nr_requests_least(self.common.rules)).min(most)
         } else {
             default
         };
@@ -177,15 +181,15 @@ impl<O: Observer> RequestQueue<O> {
 
     /// The default of `nr_requests` under these rules, and the most it can be.
     pub(crate) fn nr_requests_bounds(&self) -> (u32, u32) {
-        let passes_through = self.elevator.traits().passes_through;
-        let depth = self.view.facts.depth;
-        nr_requests_bounds(self.policy.rules, &self.view.limits, depth, passes_through)
+        let passes_through = self.common.elevator.traits().passes_through;
+        let depth = self.common.view.facts.depth;
+        nr_requests_bounds(self.common.rules, &self.common.view.limits, depth, passes_through)
     }
 
     /// Whether a pool is congested, sync or async: a submitter that may wait should (BLK-7).
     #[must_use]
     pub fn is_congested(&self, sync: bool) -> bool {
-        self.policy.rules == Rules::Legacy && self.allocator.is_congested(sync)
+        self.common.rules == Rules::Legacy && self.allocator.is_congested(sync)
     }
 
     /// Requests allocated: async (or limited) and sync (or others).

@@ -56,7 +56,7 @@ impl<O: Observer> RequestQueue<O> {
             "nr_requests",
             "requests",
             "requests allocated at a time; per pool (sync, async) under legacy rules, at least 4",
-            |queue, ()| queue.view.nr_requests.into(),
+            |queue, ()| queue.common.view.nr_requests.into(),
             |queue, (), value| queue.set_nr_requests(value),
         )
         .at_least(1)
@@ -77,7 +77,7 @@ impl<O: Observer> RequestQueue<O> {
             |queue, ()| u64::from(queue.merger.max_sectors) / 2,
             |queue, (), value| {
                 let sectors = u32::try_from(value.saturating_mul(2)).unwrap_or(u32::MAX);
-                queue.merger.max_sectors = sectors.min(queue.view.facts.max_sectors);
+                queue.merger.max_sectors = sectors.min(queue.common.view.facts.max_sectors);
             },
         )
         .at_least(4)
@@ -86,13 +86,13 @@ impl<O: Observer> RequestQueue<O> {
             "max_hw_sectors_kb",
             "KiB",
             "largest command that the device takes",
-            |queue, ()| u64::from(queue.view.facts.max_sectors) / 2,
+            |queue, ()| u64::from(queue.common.view.facts.max_sectors) / 2,
         ),
         Row::<O>::figure(
             "max_segments",
             "segments",
             "pieces of memory that a command may gather",
-            |queue, ()| queue.view.facts.max_segments.into(),
+            |queue, ()| queue.common.view.facts.max_segments.into(),
         ),
         Row::<O>::number(
             "read_ahead_kb",
@@ -106,22 +106,22 @@ impl<O: Observer> RequestQueue<O> {
             "queue_depth",
             "commands",
             "commands that the device takes at a time",
-            |queue, ()| queue.view.facts.depth.into(),
+            |queue, ()| queue.common.view.facts.depth.into(),
         ),
         Row::<O>::switch(
             "rotational",
             "1 if seeks cost time, for elevators",
-            |queue, ()| queue.view.facts.rotational,
-            |queue, (), on| queue.view.facts.rotational = on,
+            |queue, ()| queue.common.view.facts.rotational,
+            |queue, (), on| queue.common.view.facts.rotational = on,
         ),
         Row::<O>::choice(
             "rules",
             "",
             &words(&RULES),
             "the block layer to follow: pools (until 5.0) or tags; elevators ask for theirs",
-            |queue, ()| place_of(&RULES, &queue.policy.rules),
+            |queue, ()| place_of(&RULES, &queue.common.rules),
             |queue, (), place| {
-                queue.policy.rules = at_place(&RULES, place).unwrap_or(queue.policy.rules);
+                queue.common.rules = at_place(&RULES, place).unwrap_or(queue.common.rules);
                 queue.policy.rules_fixed = true;
                 queue.apply_rules();
             },
@@ -131,9 +131,9 @@ impl<O: Observer> RequestQueue<O> {
             "",
             &["task", "device"],
             "who holds requests back to merge them: each task (2.6.39 on) or the device (before)",
-            |queue, ()| queue.policy.device_plug.into(),
+            |queue, ()| queue.plugs.by_device.into(),
             |queue, (), place| {
-                queue.policy.device_plug = place == 1;
+                queue.plugs.by_device = place == 1;
                 queue.unplug_device(crate::event::Action::Unplug);
             },
         ),
@@ -142,10 +142,10 @@ impl<O: Observer> RequestQueue<O> {
             "1/s",
             &words(&TICKS),
             "ticks in which elevators see time, as a kernel of that HZ; 0 is exact",
-            |queue, ()| place_of(&TICKS, &queue.view.hz().get()),
+            |queue, ()| place_of(&TICKS, &queue.common.view.hz().get()),
             |queue, (), place| {
                 let hz = at_place(&TICKS, place).and_then(Hz::new);
-                queue.view.set_hz(hz.unwrap_or_default());
+                queue.common.view.set_hz(hz.unwrap_or_default());
             },
         ),
         Row::<O>::choice(
@@ -153,11 +153,11 @@ impl<O: Observer> RequestQueue<O> {
             "",
             &["write through", "write back"],
             "whether flushes are needed; `write through` makes every flush a no-op",
-            |queue, ()| queue.view.facts.write_cache.into(),
+            |queue, ()| queue.common.view.facts.write_cache.into(),
             |queue, (), place| queue.believe_write_cache(place == 1),
         ),
         Row::<O>::figure("fua", "", "1 if the device can write past its cache", |queue, ()| {
-            queue.view.facts.fua.into()
+            queue.common.view.facts.fua.into()
         }),
         Row::<O>::choice(
             "flush_hold",
@@ -224,16 +224,16 @@ impl<O: Observer> RequestQueue<O> {
             "",
             &words(&NCQS),
             "whether elevators take the device's word on its depth, or find out themselves",
-            |queue, ()| place_of(&NCQS, &queue.view.ncq),
+            |queue, ()| place_of(&NCQS, &queue.common.view.ncq),
             |queue, (), place| {
-                queue.view.ncq = at_place(&NCQS, place).unwrap_or(queue.view.ncq);
+                queue.common.view.ncq = at_place(&NCQS, place).unwrap_or(queue.common.view.ncq);
             },
         ),
     ];
 
     fn set_nr_requests(&mut self, value: u64) {
         let value = u32::try_from(value).unwrap_or(u32::MAX);
-        self.view.nr_requests = value.max(nr_requests_least(self.policy.rules));
+        self.common.view.nr_requests = value.max(nr_requests_least(self.common.rules));
         self.policy.requests_fixed = true;
         self.wake_all();
     }
@@ -322,8 +322,8 @@ impl<O: Observer> RequestQueue<O> {
                 Self::KNOBS[place].set(self, &mut (), value)
             }
             Found::Elevator(place) => {
-                let value = number(&self.elevator.attributes()[place])?;
-                let result = self.elevator.set(&mut self.view, place, value);
+                let value = number(&self.common.elevator.attributes()[place])?;
+                let result = self.common.elevator.set(&mut self.common.view, place, value);
                 // It may have been a limit that clients sleep for.
                 self.wake_all();
                 result
@@ -340,9 +340,10 @@ impl<O: Observer> RequestQueue<O> {
     pub fn value(&self, name: &str) -> Result<Value<'static>, AttributeError> {
         let (attribute, number) = match self.find_attribute(name)? {
             Found::Queue(place) => (&QUEUE_ATTRIBUTES[place], Self::KNOBS[place].get(self, &())),
-            Found::Elevator(place) => {
-                (&self.elevator.attributes()[place], self.elevator.get(&self.view, place))
-            }
+            Found::Elevator(place) => (
+                &self.common.elevator.attributes()[place],
+                self.common.elevator.get(&self.common.view, place),
+            ),
         };
         let number = number.ok_or(AttributeError::Text { name: attribute.name })?;
         Ok(attribute.value(number))
@@ -356,7 +357,7 @@ impl<O: Observer> RequestQueue<O> {
     pub fn check_attribute(&self, name: &str, text: &str) -> Result<(), AttributeError> {
         match self.find_attribute(name)? {
             Found::Queue(place) => QUEUE_ATTRIBUTES[place].check(text),
-            Found::Elevator(place) => self.elevator.attributes()[place].check(text),
+            Found::Elevator(place) => self.common.elevator.attributes()[place].check(text),
         }
     }
 
@@ -372,7 +373,7 @@ impl<O: Observer> RequestQueue<O> {
         // A failing writer is the caller's own, which knows.
         let _written = match self.find_attribute(name)? {
             Found::Queue(place) => Self::KNOBS[place].show(self, &(), out),
-            Found::Elevator(place) => self.elevator.show(&self.view, place, out),
+            Found::Elevator(place) => self.common.elevator.show(&self.common.view, place, out),
         };
         Ok(())
     }
@@ -385,7 +386,7 @@ impl<O: Observer> RequestQueue<O> {
 
     fn find_attribute(&self, name: &str) -> Result<Found, AttributeError> {
         let place = |list: &[Attribute], name: &str| list.iter().position(|a| a.name == name);
-        let elevators = self.elevator.attributes();
+        let elevators = self.common.elevator.attributes();
         let found = match name.strip_prefix(PREFIX) {
             Some(name) => place(elevators, name).map(Found::Elevator),
             None => place(QUEUE_ATTRIBUTES, name)
@@ -405,9 +406,9 @@ impl<O: Observer> RequestQueue<O> {
             let attribute = knob.attribute();
             each(attribute.name, attribute, &shown);
         }
-        for (place, attribute) in self.elevator.attributes().iter().enumerate() {
+        for (place, attribute) in self.common.elevator.attributes().iter().enumerate() {
             shown.clear();
-            let _written = self.elevator.show(&self.view, place, &mut shown);
+            let _written = self.common.elevator.show(&self.common.view, place, &mut shown);
             let path = alloc::format!("{PREFIX}{}", attribute.name);
             each(&path, attribute, &shown);
         }

@@ -8,6 +8,7 @@
 //!                         └─no─▶ elevator
 //! ```
 
+use crate::block::common::Common;
 use crate::block::throttle::Served;
 use crate::elevator::Position;
 use crate::event::Observer;
@@ -20,13 +21,13 @@ use crate::time::Nanos;
 impl<O: Observer> RequestQueue<O> {
     /// Whether flushes are charged, and device time passes for clients that owe.
     pub(crate) const fn owners_pay(&self) -> bool {
-        self.flush.policy.owned && self.view.facts.write_cache
+        self.flush.policy.owned && self.common.view.facts.write_cache
     }
 
     /// A command other than a flush has ended: what it wrote may be in the cache.
     #[inline(never)]
     pub(crate) fn note_written(&mut self, id: RequestId, good: bool) {
-        let request = &self.view.requests[id];
+        let request = &self.common.view.requests[id];
         self.flush.clean.write_ended(request, good);
         let cached = request.op == Op::Write && !request.flags.contains(Flags::FUA);
         if !cached || !self.owners_pay() {
@@ -34,9 +35,9 @@ impl<O: Observer> RequestQueue<O> {
         }
         let mut index = request.bios_first;
         while index != NIL {
-            let slot = self.bios.at(index);
-            if self.view.clients.get(slot.client.0).is_some() {
-                self.flush.writers.wrote(self.view.exact, slot.client.index(), slot.sectors);
+            let slot = self.common.bios.slots.at(index);
+            if self.common.view.clients.get(slot.client.0).is_some() {
+                self.flush.writers.wrote(self.common.view.exact, slot.client.index(), slot.sectors);
             }
             index = slot.next;
         }
@@ -46,7 +47,8 @@ impl<O: Observer> RequestQueue<O> {
     /// the clients that requested it share the rest.
     pub(crate) fn settle_flush(&mut self, list: usize, good: bool, served: Nanos) {
         let pays = self.owners_pay();
-        let RequestQueue { flush, throttle, view, elevator, links, .. } = self;
+        let Common { view, elevator, links, .. } = &mut self.common;
+        let (flush, throttle) = (&mut self.flush, &mut self.throttle);
         throttle.allow_ahead(served, flush.policy.ahead);
         let reading = throttle.begin(view, elevator, served, true);
         let mut charge = |client, cost| {
@@ -70,27 +72,27 @@ impl<O: Observer> RequestQueue<O> {
     /// Whether a request has to wait because of its client's debt; if so it is held.
     #[inline(never)]
     pub(crate) fn throttles(&mut self, id: RequestId) -> bool {
-        let client = self.view.requests[id].client().index();
+        let client = self.common.view.requests[id].client().index();
         let holds = self.throttle.holds(client);
         if holds {
-            self.view.requests[id].stage = Stage::Throttled;
-            self.throttle.hold(&mut self.links, client, id.0);
+            self.common.view.requests[id].stage = Stage::Throttled;
+            self.throttle.hold(&mut self.common.links, client, id.0);
         }
         holds
     }
 
     /// A command other than a flush has ended: device time passes.
     pub(crate) fn pass_device_time(&mut self, served: Served) {
-        self.throttle.command_ended(&mut self.view, &mut self.elevator, served);
+        self.throttle.command_ended(&mut self.common.view, &mut self.common.elevator, served);
     }
 
     /// Releases the clients that owe nothing any more; if there are only clients that owe, also the
     /// one that owes least, and those that owe hardly more.
     #[inline(never)]
     pub(crate) fn release_throttled(&mut self) {
-        let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
-        let now = self.view.exact;
-        if alone && self.dispatch.is_empty() && self.throttle.opens(&self.view) <= now {
+        let alone = self.issued.is_empty() && self.common.elevator.waiting() == 0;
+        let now = self.common.view.exact;
+        if alone && self.dispatch.is_empty() && self.throttle.opens(&self.common.view) <= now {
             self.throttle.forgive_least();
         }
         while let Some(client) = self.throttle.released() {
@@ -101,23 +103,23 @@ impl<O: Observer> RequestQueue<O> {
     /// Releases all requests of a client; ahead of all others, if the elevator supports that.
     fn release(&mut self, client: u32) {
         self.throttle.release(client);
-        let first = self.elevator.traits().inserts_at_head;
+        let first = self.common.elevator.traits().inserts_at_head;
         let position = if first { Position::Head } else { Position::Sorted };
         // Each goes to the head, so the last must go first.
-        while let Some(index) = self.throttle.take(&mut self.links, client, first) {
+        while let Some(index) = self.throttle.take(&mut self.common.links, client, first) {
             let id = RequestId(index);
-            if self.view.requests[id].steps.is_sequenced() {
+            if self.common.view.requests[id].steps.is_sequenced() {
                 self.begin_sequence(id);
                 continue;
             }
-            self.view.requests[id].past_throttle = first;
+            self.common.view.requests[id].past_throttle = first;
             self.insert_at(id, position);
         }
     }
 
     /// When the queue must check the throttle again.
     pub(crate) fn throttle_deadline(&self) -> Nanos {
-        if self.tags.is_empty() { self.throttle.deadline(&self.view) } else { Nanos::MAX }
+        if self.issued.is_empty() { self.throttle.deadline(&self.common.view) } else { Nanos::MAX }
     }
 
     /// Forgives all debts, and releases all that waited.

@@ -10,7 +10,6 @@
 //! and the source; this file connects it with elevator, dispatch list and admission.
 
 use crate::bio::{Bio, Ticket};
-use crate::bio_slot::BioRun;
 use crate::device::{Outcome, Status};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
@@ -25,12 +24,12 @@ impl<O: Observer> RequestQueue<O> {
     /// Accepts a bio that orders the device's cache.
     #[inline(never)]
     pub(crate) fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        let steps = Steps::of(bio, &self.view.facts);
+        let steps = Steps::of(bio, &self.common.view.facts);
         #[cfg(feature = "planted-bugs")]
-        let steps = steps.planted(self.view.planted.postflushes_early(steps.begins_with_data()));
+        let steps =
+            steps.planted(self.common.view.planted.postflushes_early(steps.begins_with_data()));
         if steps.next() == Step::Done {
-            self.bios.at_mut(key.index()).outcome = Outcome::OK;
-            self.done.append(&mut self.bios, BioRun::one(key.index()));
+            self.common.bios.end_one(key.index(), Outcome::OK);
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
         }
@@ -39,8 +38,8 @@ impl<O: Observer> RequestQueue<O> {
         }
         let id = self.allocate(key.index(), bio)?;
         // No elevator knows of it, unless its data go through one.
-        self.view.requests[id].epoch = u32::MAX;
-        self.view.requests[id].steps = steps;
+        self.common.view.requests[id].epoch = u32::MAX;
+        self.common.view.requests[id].steps = steps;
         if bio.sectors == 0 || !(self.throttle.is_used() && self.throttles(id)) {
             self.begin_sequence(id);
         }
@@ -49,9 +48,9 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Starts the first step of a sequenced request.
     pub(crate) fn begin_sequence(&mut self, id: RequestId) {
-        self.emit_request(Action::Insert, id);
-        let steps = self.view.requests[id].steps;
-        if self.policy.rules == Rules::Mq && steps.begins_with_data() {
+        self.common.emit_request(Action::Insert, id);
+        let steps = self.common.view.requests[id].steps;
+        if self.common.rules == Rules::Mq && steps.begins_with_data() {
             self.start_data(id, Position::Sorted);
         } else {
             self.go_to_next_step(id, Outcome::OK);
@@ -61,35 +60,34 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A bio whose flags require only its data: the device has no cache, or can write past it.
     fn take_in_data(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        if !self.view.facts.write_cache {
+        if !self.common.view.facts.write_cache {
             // It stays sync: removing the flags must not make it async.
             let flags = bio.flags.without(Flags::FUA | Flags::PREFLUSH) | Flags::SYNC;
-            self.bios.at_mut(key.index()).flags = flags;
+            self.common.bios.slots.at_mut(key.index()).flags = flags;
             return self.take_in_plain(key, &Bio { flags, ..*bio });
         }
-        if self.policy.rules == Rules::Mq {
+        if self.common.rules == Rules::Mq {
             return self.take_in_plain(key, bio);
         }
         let id = self.allocate(key.index(), bio)?;
-        self.view.requests[id].epoch = u32::MAX;
-        self.view.requests[id].stage = Stage::Dispatched;
-        self.emit_request(Action::Insert, id);
-        self.dispatch.push_back(&mut self.links, id.0);
+        self.common.view.requests[id].epoch = u32::MAX;
+        self.common.emit_request(Action::Insert, id);
+        self.dispatch.push_back(&mut self.common, id);
         Ok(Ticket(key))
     }
 
     /// Puts a request where its next step is done, or ends it.
     fn go_to_next_step(&mut self, id: RequestId, outcome: Outcome) {
-        let steps = self.view.requests[id].steps;
+        let steps = self.common.view.requests[id].steps;
         let next = if outcome.status == Status::Ok { steps.next() } else { Step::Done };
         match next {
             Step::Preflush | Step::Postflush => {
-                self.flush.ask(&mut self.links, self.view.exact, id);
-                self.view.requests[id].stage = Stage::Flushing;
+                self.flush.ask(&mut self.common.links, self.common.view.exact, id);
+                self.common.view.requests[id].stage = Stage::Flushing;
             }
             Step::Data => self.start_data(id, Position::Head),
             Step::Done => {
-                self.end_bios(id, outcome);
+                self.common.end_all(self.common.view.requests[id].bios(), outcome);
                 self.free_unbound(id);
             }
         }
@@ -97,7 +95,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// The current step of a request has ended.
     fn end_step(&mut self, id: RequestId, outcome: Outcome) {
-        let steps = &mut self.view.requests[id].steps;
+        let steps = &mut self.common.view.requests[id].steps;
         *steps = steps.advanced();
         self.go_to_next_step(id, outcome);
     }
@@ -105,30 +103,29 @@ impl<O: Observer> RequestQueue<O> {
     /// The data of a sequence go to the device, past the elevator or through it.
     fn start_data(&mut self, id: RequestId, position: Position) {
         self.flush.data_start();
-        let fua = self.view.facts.fua;
-        let request = &mut self.view.requests[id];
+        let fua = self.common.view.facts.fua;
+        let request = &mut self.common.view.requests[id];
         let ordering = if fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
         request.flags = request.flags.without(ordering) | Flags::SYNC | Flags::NOMERGE;
-        if self.policy.rules == Rules::Legacy {
-            request.stage = Stage::Dispatched;
-            self.dispatch.push_front(&mut self.links, id.0);
+        if self.common.rules == Rules::Legacy {
+            self.dispatch.push_front(&mut self.common, id);
             return;
         }
-        request.epoch = self.elevator.epoch();
+        request.epoch = self.common.elevator.epoch();
         request.scratch = [0; 2];
-        self.elevator.bind(&mut self.view, id);
-        self.view.requests[id].stage = Stage::Waiting;
-        self.elevator.insert(&mut self.view, id, position);
+        self.common.elevator.bind(&mut self.common.view, id);
+        self.common.view.requests[id].stage = Stage::Waiting;
+        self.common.elevator.insert(&mut self.common.view, id, position);
     }
 
     /// The device has processed the data of a sequence. If the elevator knew of them, it has been
     /// told.
     #[inline(never)]
     pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
-        if self.elevator.has_bound(&self.view.requests[id]) {
-            self.elevator.released(&mut self.view, id);
+        if self.common.elevator.has_bound(&self.common.view.requests[id]) {
+            self.common.elevator.released(&mut self.common.view, id);
         }
-        self.view.requests[id].epoch = u32::MAX;
+        self.common.view.requests[id].epoch = u32::MAX;
         self.flush.data_end();
         self.end_step(id, outcome);
         self.kick();
@@ -157,9 +154,12 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Whether a flush may be issued now; at the end of a train others go first.
     fn may_flush(&self) -> bool {
-        let busy =
-            || !self.tags.is_empty() || self.elevator.waiting() != 0 || self.plugs.held() != 0;
-        self.flush.may_flush(self.view.exact, busy) && !self.gives_way()
+        let busy = || {
+            !self.issued.is_empty()
+                || self.common.elevator.waiting() != 0
+                || self.plugs.tasks.held() != 0
+        };
+        self.flush.may_flush(self.common.view.exact, busy) && !self.gives_way()
     }
 
     /// Whether the next flush lets others go first.
@@ -169,7 +169,8 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Whether something outside a sequence has yet to go to the device.
     fn others_wait(&self) -> bool {
-        self.elevator.waiting() > 0 || self.flush.has_plain(&self.view, &self.dispatch, &self.links)
+        self.common.elevator.waiting() > 0
+            || self.flush.has_plain(&self.common.view, &self.dispatch.list, &self.common.links)
     }
 
     /// Whether the clients that wait for a flush can continue without one.
@@ -178,7 +179,7 @@ impl<O: Observer> RequestQueue<O> {
             return false;
         }
         #[cfg(feature = "planted-bugs")]
-        if self.view.planted.elides_too_many(!self.flush.clean.is_clean()) {
+        if self.common.view.planted.elides_too_many(!self.flush.clean.is_clean()) {
             return true;
         }
         self.flush.clean.is_clean()
@@ -188,7 +189,7 @@ impl<O: Observer> RequestQueue<O> {
     fn pass_pending(&mut self) {
         let pending = self.flush.pending();
         for _ in 0..self.flush.askers(pending).len() {
-            if let Some(id) = self.flush.take_asker(&mut self.links, pending) {
+            if let Some(id) = self.flush.take_asker(&mut self.common.links, pending) {
                 self.end_step(id, Outcome::OK);
             }
         }
@@ -196,11 +197,11 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A flush for the pending list goes to the dispatch list.
     fn issue_flush(&mut self) {
-        let Some(id) = self.flush.begin_flush(&mut self.view) else { return };
+        let Some(id) = self.flush.begin_flush(&mut self.common.view) else { return };
         if self.flush.policy.at_head {
-            self.dispatch.push_front(&mut self.links, id.0);
+            self.dispatch.push_front(&mut self.common, id);
         } else {
-            self.dispatch.push_back(&mut self.links, id.0);
+            self.dispatch.push_back(&mut self.common, id);
         }
     }
 
@@ -213,7 +214,8 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.note_end(good, served);
         self.settle_flush(running, good, served);
         #[cfg(feature = "planted-bugs")]
-        if self.view.planted.shares_late(!self.flush.askers(self.flush.pending()).is_empty()) {
+        if self.common.view.planted.shares_late(!self.flush.askers(self.flush.pending()).is_empty())
+        {
             self.end_waiters(self.flush.pending(), outcome);
         }
         self.free_unbound(id);
@@ -221,7 +223,7 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.end(others_wait);
         self.end_waiters(running, outcome);
         #[cfg(feature = "planted-bugs")]
-        self.view.planted.forgets_restart(self.flush.has_train());
+        self.common.view.planted.forgets_restart(self.flush.has_train());
     }
 
     /// The steps of all requests in a list have ended.
@@ -229,7 +231,7 @@ impl<O: Observer> RequestQueue<O> {
         // During this loop the next flush may be issued, and this list become the pending one
         // again: requests put back are behind those still in it.
         for _ in 0..self.flush.askers(list).len() {
-            let Some(id) = self.flush.take_asker(&mut self.links, list) else { return };
+            let Some(id) = self.flush.take_asker(&mut self.common.links, list) else { return };
             self.end_step(id, outcome);
             self.kick();
         }
@@ -238,8 +240,8 @@ impl<O: Observer> RequestQueue<O> {
     /// The device is declared to have a cache, or to have none: while it had none, writes were not
     /// tracked, and the time in which debts are repaid did not pass.
     pub(crate) fn believe_write_cache(&mut self, there: bool) {
-        if self.view.facts.write_cache != there {
-            self.view.facts.write_cache = there;
+        if self.common.view.facts.write_cache != there {
+            self.common.view.facts.write_cache = there;
             self.flush.clean.forget();
             self.forgive_debts();
         }

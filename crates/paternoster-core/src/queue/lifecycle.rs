@@ -19,11 +19,9 @@
 
 use alloc::boxed::Box;
 use core::fmt;
-use core::mem;
 
 use crate::answer::Stale;
-use crate::bio::{Bio, Ticket};
-use crate::bio_slot::BioRun;
+use crate::bio::Ticket;
 use crate::client::{
     Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
 };
@@ -31,7 +29,6 @@ use crate::device::{Outcome, Status};
 use crate::elevator::{Elevator, Side};
 use crate::event::{Note, Observer};
 use crate::list::List;
-use crate::op::Flags;
 use crate::queue::RequestQueue;
 use crate::request::{Request, RequestId, Stage};
 use crate::slab::NIL;
@@ -110,11 +107,11 @@ impl<O: Observer> RequestQueue<O> {
         self.advance(now);
         self.forgive_debts();
         let waiting = self.take_everything_back();
-        let old = self.elevator.replace(elevator);
-        self.view.cancel_timer();
-        self.view.note(Note::ElevatorChanged { epoch: self.elevator.epoch() });
+        let old = self.common.elevator.replace(elevator);
+        self.common.view.cancel_timer();
+        self.common.view.note(Note::ElevatorChanged { epoch: self.common.elevator.epoch() });
         if !self.policy.rules_fixed {
-            self.policy.rules = self.elevator.traits().rules;
+            self.common.rules = self.common.elevator.traits().rules;
         }
         self.apply_rules();
         self.introduce();
@@ -133,62 +130,56 @@ impl<O: Observer> RequestQueue<O> {
     /// The old elevator knows nothing afterwards, not even what is plugged.
     fn take_everything_back(&mut self) -> List {
         let mut waiting = List::new();
-        while let Some(id) = self.elevator.drain(&mut self.view) {
+        while let Some(id) = self.common.elevator.drain(&mut self.common.view) {
             self.merger.leave(id);
-            self.elevator.released(&mut self.view, id);
-            waiting.push_back(&mut self.links, id.0);
+            self.common.elevator.released(&mut self.common.view, id);
+            waiting.push_back(&mut self.common.links, id.0);
         }
-        for index in 0..self.view.request_slots() {
+        for index in 0..self.common.view.request_slots() {
             if self.is_plugged(index) {
-                self.elevator.released(&mut self.view, RequestId(index));
+                self.common.elevator.released(&mut self.common.view, RequestId(index));
             }
         }
         waiting
     }
 
     fn is_plugged(&self, index: u32) -> bool {
-        self.view.requests.0.is_live(index) && self.view.slot(index).stage == Stage::Plugged
+        self.common.view.requests.0.is_live(index)
+            && self.common.view.slot(index).stage == Stage::Plugged
     }
 
     /// The new elevator makes its tables and learns which clients and groups exist.
     pub(crate) fn introduce(&mut self) {
-        self.elevator.attach(&mut self.view);
-        for index in 0..self.view.limits.groups {
-            if self.view.groups.is_live(index) {
-                let id = GroupId(self.view.groups.key_at(index));
-                self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+        self.common.elevator.attach(&mut self.common.view);
+        for index in 0..self.common.view.limits.groups {
+            if self.common.view.groups.is_live(index) {
+                let id = GroupId(self.common.view.groups.key_at(index));
+                self.common.elevator.tell(|it| it.group_changed(&mut self.common.view, id));
             }
         }
-        for index in 0..self.view.limits.clients {
-            if self.view.clients.is_live(index) {
-                let id = ClientId(self.view.clients.key_at(index));
-                self.elevator.tell(|it| it.client_attached(&mut self.view, id));
+        for index in 0..self.common.view.limits.clients {
+            if self.common.view.clients.is_live(index) {
+                let id = ClientId(self.common.view.clients.key_at(index));
+                self.common.elevator.tell(|it| it.client_attached(&mut self.common.view, id));
             }
         }
     }
 
     fn hand_over(&mut self, mut waiting: List) {
-        for index in 0..self.view.request_slots() {
+        for index in 0..self.common.view.request_slots() {
             if self.is_plugged(index) {
-                self.rebind(RequestId(index));
+                self.common.rebind(RequestId(index));
             }
         }
-        while let Some(index) = waiting.pop_front(&mut self.links) {
+        while let Some(index) = waiting.pop_front(&mut self.common.links) {
             let id = RequestId(index);
-            self.rebind(id);
+            self.common.rebind(id);
             // The device may have refused it once; the new elevator treats it as any other.
-            self.view.requests[id].was_started = false;
+            self.common.view.requests[id].was_started = false;
             // Nor does it go ahead of others: the new one charges it.
-            self.view.requests[id].past_throttle = false;
+            self.common.view.requests[id].past_throttle = false;
             self.insert(id);
         }
-    }
-
-    fn rebind(&mut self, id: RequestId) {
-        let request = &mut self.view.requests[id];
-        request.epoch = self.elevator.epoch();
-        request.scratch = [0; 2];
-        self.elevator.bind(&mut self.view, id);
     }
 
     /// Adds a client.
@@ -196,16 +187,17 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// [`AddError`] when there is no room or no such group.
     pub fn attach(&mut self, now: Nanos, spec: ClientSpec) -> Result<ClientId, AddError> {
-        let group = spec.group.unwrap_or(self.view.root);
-        self.view.groups.get(group.0).ok_or(AddError::NoGroup)?;
+        let group = spec.group.unwrap_or(self.common.view.root);
+        self.common.view.groups.get(group.0).ok_or(AddError::NoGroup)?;
         self.advance(now);
-        let capacity = self.view.clients.capacity();
+        let capacity = self.common.view.clients.capacity();
         let client = Client::of(spec, group);
-        let key = self.view.clients.0.insert(client).map_err(|_| AddError::Full { capacity })?;
-        self.view.groups.0.at_mut(group.index()).members += 1;
+        let key =
+            self.common.view.clients.0.insert(client).map_err(|_| AddError::Full { capacity })?;
+        self.common.view.groups.0.at_mut(group.index()).members += 1;
         let id = ClientId(key);
         self.throttle.attach(id.index());
-        self.elevator.tell(|it| it.client_attached(&mut self.view, id));
+        self.common.elevator.tell(|it| it.client_attached(&mut self.common.view, id));
         self.end_call();
         Ok(id)
     }
@@ -217,7 +209,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when it no longer exists.
     pub fn detach(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
         self.advance(now);
-        let client = self.view.clients.0.get_mut(id.0).ok_or(Stale)?;
+        let client = self.common.view.clients.0.get_mut(id.0).ok_or(Stale)?;
         client.plugged = false;
         client.leaving = true;
         let gone = client.is_gone();
@@ -236,10 +228,10 @@ impl<O: Observer> RequestQueue<O> {
         let (allocator, mut around) = self.admission();
         allocator.stop_sleeping(&mut around, id);
         self.flush.writers.forget(id.index());
-        self.elevator.tell(|it| it.client_detached(&mut self.view, id));
-        let client = self.view.clients.0.release(id.index());
+        self.common.elevator.tell(|it| it.client_detached(&mut self.common.view, id));
+        let client = self.common.view.clients.0.release(id.index());
         if let Some(group) = client.group {
-            self.view.groups.0.at_mut(group.index()).members -= 1;
+            self.common.view.groups.0.at_mut(group.index()).members -= 1;
         }
     }
 
@@ -255,10 +247,10 @@ impl<O: Observer> RequestQueue<O> {
         weight: u32,
     ) -> Result<(), Stale> {
         self.advance(now);
-        let client = self.view.clients.0.get_mut(id.0).ok_or(Stale)?;
+        let client = self.common.view.clients.0.get_mut(id.0).ok_or(Stale)?;
         client.priority = Priority { class: priority.class, level: priority.level.min(7) };
         client.weight = clamp_weight(weight);
-        self.elevator.tell(|it| it.client_changed(&mut self.view, id));
+        self.common.elevator.tell(|it| it.client_changed(&mut self.common.view, id));
         self.end_call();
         Ok(())
     }
@@ -269,14 +261,14 @@ impl<O: Observer> RequestQueue<O> {
     /// [`AddError::NoGroup`] when the client or the group does not exist.
     pub fn move_client(&mut self, now: Nanos, id: ClientId, to: GroupId) -> Result<(), AddError> {
         self.advance(now);
-        self.view.groups.get(to.0).ok_or(AddError::NoGroup)?;
-        let client = self.view.clients.0.get_mut(id.0).ok_or(AddError::NoGroup)?;
+        self.common.view.groups.get(to.0).ok_or(AddError::NoGroup)?;
+        let client = self.common.view.clients.0.get_mut(id.0).ok_or(AddError::NoGroup)?;
         let from = client.group.replace(to);
         if let Some(from) = from {
-            self.view.groups.0.at_mut(from.index()).members -= 1;
+            self.common.view.groups.0.at_mut(from.index()).members -= 1;
         }
-        self.view.groups.0.at_mut(to.index()).members += 1;
-        self.elevator.tell(|it| it.client_changed(&mut self.view, id));
+        self.common.view.groups.0.at_mut(to.index()).members += 1;
+        self.common.elevator.tell(|it| it.client_changed(&mut self.common.view, id));
         self.end_call();
         Ok(())
     }
@@ -284,7 +276,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The group that all others descend from.
     #[must_use]
     pub const fn root(&self) -> GroupId {
-        self.view.root
+        self.common.view.root
     }
 
     /// Adds a group.
@@ -292,15 +284,16 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// [`AddError`] when there is no room or no such parent.
     pub fn add_group(&mut self, now: Nanos, spec: GroupSpec) -> Result<GroupId, AddError> {
-        let parent = spec.parent.unwrap_or(self.view.root);
-        self.view.groups.get(parent.0).ok_or(AddError::NoGroup)?;
+        let parent = spec.parent.unwrap_or(self.common.view.root);
+        self.common.view.groups.get(parent.0).ok_or(AddError::NoGroup)?;
         self.advance(now);
-        let capacity = self.view.groups.capacity();
+        let capacity = self.common.view.groups.capacity();
         let group = Group { parent: Some(parent), weight: spec.weight, members: 0 };
-        let key = self.view.groups.0.insert(group).map_err(|_| AddError::Full { capacity })?;
-        self.view.groups.0.at_mut(parent.index()).members += 1;
+        let key =
+            self.common.view.groups.0.insert(group).map_err(|_| AddError::Full { capacity })?;
+        self.common.view.groups.0.at_mut(parent.index()).members += 1;
         let id = GroupId(key);
-        self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+        self.common.elevator.tell(|it| it.group_changed(&mut self.common.view, id));
         self.end_call();
         Ok(id)
     }
@@ -311,8 +304,8 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when it no longer exists.
     pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
         self.advance(now);
-        self.view.groups.0.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
-        self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+        self.common.view.groups.0.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
+        self.common.elevator.tell(|it| it.group_changed(&mut self.common.view, id));
         self.end_call();
         Ok(())
     }
@@ -323,14 +316,14 @@ impl<O: Observer> RequestQueue<O> {
     /// [`InUse`] for the root, a group with members, or one that does not exist.
     pub fn remove_group(&mut self, now: Nanos, id: GroupId) -> Result<(), InUse> {
         self.advance(now);
-        let group = self.view.groups.get(id.0).ok_or(InUse)?;
+        let group = self.common.view.groups.get(id.0).ok_or(InUse)?;
         let parent = group.parent.ok_or(InUse)?;
         if group.members != 0 {
             return Err(InUse);
         }
-        self.elevator.tell(|it| it.group_removed(&mut self.view, id));
-        self.view.groups.0.release(id.index());
-        self.view.groups.0.at_mut(parent.index()).members -= 1;
+        self.common.elevator.tell(|it| it.group_removed(&mut self.common.view, id));
+        self.common.view.groups.0.release(id.index());
+        self.common.view.groups.0.at_mut(parent.index()).members -= 1;
         self.end_call();
         Ok(())
     }
@@ -342,27 +335,27 @@ impl<O: Observer> RequestQueue<O> {
     pub fn cancel(&mut self, now: Nanos, ticket: Ticket) -> Result<(), CancelError> {
         self.arrive(now);
         let index = ticket.0.index();
-        let slot = self.bios.get(ticket.0).ok_or(CancelError::Stale)?;
+        let slot = self.common.bios.slots.get(ticket.0).ok_or(CancelError::Stale)?;
         if slot.request == NIL {
             // Ended and not yet handed back.
             return Err(CancelError::TooLate);
         }
         self.cut_out(RequestId(slot.request), index)?;
-        let slot = self.bios.at_mut(index);
-        slot.request = NIL;
-        slot.outcome = Outcome { status: Status::Cancelled, served: None };
-        self.done.append(&mut self.bios, BioRun::one(index));
+        let withdrawn = Outcome { status: Status::Cancelled, served: None };
+        self.common.bios.end_one(index, withdrawn);
         self.end_call();
         Ok(())
     }
 
     /// Takes bio `index` out of its request, which ends if it was the only one.
     fn cut_out(&mut self, id: RequestId, index: u32) -> Result<(), CancelError> {
-        let request = &self.view.requests[id];
+        let request = &self.common.view.requests[id];
         let (first, last) = (request.bios_first, request.bios_last);
         let (stage, sequenced) = (request.stage, request.steps.is_sequenced());
         match stage {
-            Stage::Flushing if self.flush.leave_pending(&self.view, &mut self.links, id) => {
+            Stage::Flushing
+                if self.flush.leave_pending(&self.common.view, &mut self.common.links, id) =>
+            {
                 self.free(id);
                 return Ok(());
             }
@@ -374,75 +367,52 @@ impl<O: Observer> RequestQueue<O> {
             return Err(CancelError::Merged);
         }
         let waiting = stage == Stage::Waiting;
-        let bio = self.bios.at(index).bio();
         if waiting {
             self.merger.leave(id);
         }
         if first == last {
             match stage {
-                Stage::Waiting => self.elevator.removed(&mut self.view, id),
+                Stage::Waiting => self.common.elevator.removed(&mut self.common.view, id),
                 Stage::Throttled => {
-                    let client = self.view.requests[id].client().index();
-                    self.throttle.cancel(&mut self.links, client, id.0);
+                    let client = self.common.view.requests[id].client().index();
+                    self.throttle.cancel(&mut self.common.links, client, id.0);
                 }
                 _ => self.leave_plug(id),
             }
             self.free(id);
             return Ok(());
         }
-        self.shrink(id, index, &bio);
+        self.common.bios.cut_off(&mut self.common.view.requests[id], index);
         if waiting {
             let side = if index == first { Side::Front } else { Side::Back };
-            self.elevator.shrunk(&mut self.view, id, side);
-            self.merger.offer(id, &self.view.requests[id]);
+            self.common.elevator.shrunk(&mut self.common.view, id, side);
+            self.merger.offer(id, &self.common.view.requests[id]);
         }
         Ok(())
     }
 
     fn leave_plug(&mut self, id: RequestId) {
-        let client = self.view.requests[id].client();
-        self.plugs.remove(&mut self.links, client, id);
-    }
-
-    /// A request of several bios loses its first or last.
-    fn shrink(&mut self, id: RequestId, index: u32, bio: &Bio) {
-        let request = &self.view.requests[id];
-        let run = request.bios();
-        let mut kept = BioRun::EMPTY;
-        let mut at = run.first;
-        while at != NIL {
-            let next = mem::replace(&mut self.bios.at_mut(at).next, NIL);
-            if at != index {
-                kept.append(&mut self.bios, BioRun::one(at));
-            }
-            at = next;
-        }
-        let sector = self.bios.at(kept.first).sector;
-        let request = &mut self.view.requests[id];
-        (request.bios_first, request.bios_last) = (kept.first, kept.last);
-        request.sectors -= bio.sectors;
-        request.segments -= bio.segments;
-        request.sector = sector;
-        request.flags = request.flags.without(Flags::NOMERGE);
+        let client = self.common.view.requests[id].client();
+        self.plugs.tasks.remove(&mut self.common.links, client, id);
     }
 
     /// A client, to read its properties.
     #[must_use]
     pub fn client(&self, id: ClientId) -> Option<&Client> {
-        self.view.clients.get(id.0)
+        self.common.view.clients.get(id.0)
     }
 
     /// A group, to read its weight.
     #[must_use]
     pub fn group(&self, id: GroupId) -> Option<&Group> {
-        self.view.groups.get(id.0)
+        self.common.view.groups.get(id.0)
     }
 
     /// The request that carries the bio of this ticket; `None` once the bio has ended or was
     /// withdrawn. A caller that keeps tickets learns from it which of them can still be cancelled.
     #[must_use]
     pub fn request_with(&self, ticket: Ticket) -> Option<&Request> {
-        let slot = self.bios.get(ticket.0)?;
-        (slot.request != NIL).then(|| self.view.slot(slot.request))
+        let slot = self.common.bios.slots.get(ticket.0)?;
+        (slot.request != NIL).then(|| self.common.view.slot(slot.request))
     }
 }

@@ -7,12 +7,11 @@
 
 use super::RequestQueue;
 use crate::bio::Bio;
-use crate::bio_slot::BioRun;
+use crate::block::common::Common;
 use crate::block::merge::adjoining_side;
 use crate::elevator::Side;
 use crate::event::{Action, Observer};
 use crate::request::RequestId;
-use crate::slab::NIL;
 
 impl<O: Observer> RequestQueue<O> {
     /// Tries to make bio `index` part of a request; whether it succeeded.
@@ -24,9 +23,9 @@ impl<O: Observer> RequestQueue<O> {
         if nomerges == 0 && self.merge_into_plug(index, bio) {
             return true;
         }
-        self.elevator.bio_comes(&mut self.view, bio);
+        self.common.elevator.bio_comes(&mut self.common.view, bio);
         if let Some(last) = self.merger.last() {
-            let request = &self.view.requests[last];
+            let request = &self.common.view.requests[last];
             if let Some(side) = adjoining_side(request, bio)
                 && self.grow(last, index, bio, side)
             {
@@ -36,15 +35,15 @@ impl<O: Observer> RequestQueue<O> {
         if nomerges == 1 {
             return false;
         }
-        if let Some(id) = self.merger.find_back(&self.view.requests, bio)
+        if let Some(id) = self.merger.find_back(&self.common.view.requests, bio)
             && self.grow(id, index, bio, Side::Back)
         {
             return true;
         }
-        if !self.elevator.traits().merges_front {
+        if !self.common.elevator.traits().merges_front {
             return false;
         }
-        let (view, elevator) = (&self.view, &self.elevator);
+        let (view, elevator) = (&self.common.view, &self.common.elevator);
         let found =
             self.merger.find_front(&view.requests, bio, |id| elevator.may_merge(view, id, bio));
         match found {
@@ -61,47 +60,35 @@ impl<O: Observer> RequestQueue<O> {
             return false;
         }
         self.join(id, index, bio, side);
-        self.merger.grew(id, &self.view.requests[id]);
-        self.elevator.grown(&mut self.view, id, side);
+        self.merger.grew(id, &self.common.view.requests[id]);
+        self.common.elevator.grown(&mut self.common.view, id, side);
         self.close_gap(id, side);
         true
     }
 
     /// Whether block core and elevator allow the bio to join the request.
     pub(crate) fn may_join(&mut self, id: RequestId, bio: &Bio) -> bool {
-        self.merger.may_grow(&mut self.view, self.policy.rules, id, bio)
-            && self.elevator.may_merge(&self.view, id, bio)
+        self.merger.may_grow(&mut self.common.view, self.common.rules, id, bio)
+            && self.common.elevator.may_merge(&self.common.view, id, bio)
     }
 
     /// Links the bio to the request's end or start and moves the request's bounds.
     pub(crate) fn join(&mut self, id: RequestId, index: u32, bio: &Bio, side: Side) {
-        let priority = self.view.priority_of(bio);
-        self.bios.at_mut(index).request = id.0;
-        let request = &mut self.view.requests[id];
-        let mut run = request.bios();
-        let action = match side {
-            Side::Back => {
-                run.append(&mut self.bios, BioRun::one(index));
-                Action::BackMerge
-            }
-            Side::Front => {
-                let mut front = BioRun::one(index);
-                front.append(&mut self.bios, run);
-                run = front;
-                request.sector = bio.sector;
-                Action::FrontMerge
-            }
-        };
-        (request.bios_first, request.bios_last) = (run.first, run.last);
-        request.sectors += bio.sectors;
-        request.segments += bio.segments;
+        let priority = self.common.view.priority_of(bio);
+        let Common { view, bios, .. } = &mut self.common;
+        let request = &mut view.requests[id];
+        bios.join(request, id, index, side);
         request.priority = request.priority.better(priority);
-        self.emit(action, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        let action = match side {
+            Side::Back => Action::BackMerge,
+            Side::Front => Action::FrontMerge,
+        };
+        self.common.emit(action, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
     }
 
     /// If `id` now touches its neighbour on `side`, the two become one (BLK-4).
     fn close_gap(&mut self, id: RequestId, side: Side) {
-        if let Some(neighbour) = self.elevator.neighbour(&self.view, id, side) {
+        if let Some(neighbour) = self.common.elevator.neighbour(&self.common.view, id, side) {
             let (first, second) =
                 if side == Side::Back { (id, neighbour) } else { (neighbour, id) };
             self.absorb(first, second);
@@ -114,61 +101,39 @@ impl<O: Observer> RequestQueue<O> {
         if self.merger.nomerges >= 2 {
             return false;
         }
-        let start = self.view.requests[id].sector;
-        let Some(survivor) = self.merger.find_ending(&self.view.requests, start) else {
+        let start = self.common.view.requests[id].sector;
+        let Some(survivor) = self.merger.find_ending(&self.common.view.requests, start) else {
             return false;
         };
         if !self.may_become_one(survivor, id) {
             return false;
         }
-        self.take_over(survivor, id);
-        self.merger.grew(survivor, &self.view.requests[survivor]);
-        self.elevator.grown(&mut self.view, survivor, Side::Back);
-        self.elevator.released(&mut self.view, id);
+        self.common.take_over(survivor, id);
+        self.merger.grew(survivor, &self.common.view.requests[survivor]);
+        self.common.elevator.grown(&mut self.common.view, survivor, Side::Back);
+        self.common.elevator.released(&mut self.common.view, id);
         self.free_unbound(id);
         true
     }
 
     /// `second`, which waits directly after `first`, becomes part of it if all rules allow it.
     fn absorb(&mut self, first: RequestId, second: RequestId) {
-        let adjoin = self.view.requests[first].end() == self.view.requests[second].sector;
+        let adjoin =
+            self.common.view.requests[first].end() == self.common.view.requests[second].sector;
         let both = self.merger.contains(first) && self.merger.contains(second);
         if !adjoin || !both || !self.may_become_one(first, second) {
             return;
         }
         self.merger.leave(second);
-        self.take_over(first, second);
-        self.merger.grew(first, &self.view.requests[first]);
-        self.elevator.absorbed(&mut self.view, first, second);
-        self.elevator.released(&mut self.view, second);
+        self.common.take_over(first, second);
+        self.merger.grew(first, &self.common.view.requests[first]);
+        self.common.elevator.absorbed(&mut self.common.view, first, second);
+        self.common.elevator.released(&mut self.common.view, second);
         self.free_unbound(second);
     }
 
     fn may_become_one(&self, first: RequestId, second: RequestId) -> bool {
-        self.merger.may_become_one(&self.view, self.policy.rules, first, second)
-            && self.elevator.may_absorb(&self.view, first, second)
-    }
-
-    /// The bios of `gone` go to `survivor`, which keeps the earlier start and the better priority.
-    fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
-        let taken = self.view.requests[gone].clone();
-        let run = taken.bios();
-        let mut index = run.first;
-        while index != NIL {
-            let slot = self.bios.at_mut(index);
-            slot.request = survivor.0;
-            index = slot.next;
-        }
-        let request = &mut self.view.requests[survivor];
-        let mut all = request.bios();
-        all.append(&mut self.bios, run);
-        request.bios_last = all.last;
-        request.sectors += taken.sectors;
-        request.segments += taken.segments;
-        request.start = request.start.min(taken.start);
-        request.priority = request.priority.better(taken.priority);
-        let empty = &mut self.view.requests[gone];
-        (empty.bios_first, empty.bios_last) = (NIL, NIL);
-        self.emit_request(Action::BackMerge, gone);
+        self.merger.may_become_one(&self.common.view, self.common.rules, first, second)
+            && self.common.elevator.may_absorb(&self.common.view, first, second)
     }
 }

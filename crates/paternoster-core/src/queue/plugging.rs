@@ -21,7 +21,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when there is no such client.
     pub fn plug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
         self.advance(now);
-        self.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = true;
+        self.common.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = true;
         self.end_call();
         Ok(())
     }
@@ -33,7 +33,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when there is no such client.
     pub fn unplug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
         self.arrive(now);
-        self.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = false;
+        self.common.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = false;
         self.flush_plug(client);
         self.unplug_device(Action::Unplug);
         self.end_call();
@@ -43,24 +43,24 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     pub(crate) fn add_to_plug(&mut self, client: ClientId, id: RequestId) {
         let merges = self.merger.nomerges == 0;
-        if self.plugs.is_full(client, self.policy.rules, &self.view.requests, merges) {
+        if self.plugs.tasks.is_full(client, self.common.rules, &self.common.view.requests, merges) {
             self.flush_plug(client);
         }
-        self.view.requests[id].stage = Stage::Plugged;
-        if self.plugs.add(&mut self.links, client, id) {
-            self.emit(Action::Plug, client, Op::Read, Flags::NONE, (0, 0));
+        self.common.view.requests[id].stage = Stage::Plugged;
+        if self.plugs.tasks.add(&mut self.common.links, client, id) {
+            self.common.emit(Action::Plug, client, Op::Read, Flags::NONE, (0, 0));
         }
     }
 
     /// All requests in the client's plug go to the elevator.
     pub(crate) fn flush_plug(&mut self, client: ClientId) {
-        let count = self.plugs.of(client).len();
+        let count = self.plugs.tasks.of(client).len();
         if count == 0 {
             return;
         }
-        self.emit(Action::Unplug, client, Op::Read, Flags::NONE, (0, count));
-        while let Some(id) = self.plugs.pop(&mut self.links, client) {
-            if self.policy.rules == Rules::Mq || !self.absorb_before_insert(id) {
+        self.common.emit(Action::Unplug, client, Op::Read, Flags::NONE, (0, count));
+        while let Some(id) = self.plugs.tasks.pop(&mut self.common.links, client) {
+            if self.common.rules == Rules::Mq || !self.absorb_before_insert(id) {
                 self.insert(id);
             }
         }
@@ -68,14 +68,14 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Makes the bio part of a request in its client's own plug; whether it succeeded.
     pub(crate) fn merge_into_plug(&mut self, index: u32, bio: &Bio) -> bool {
-        let plugged = || self.view.clients.at(bio.client.index()).plugged;
-        if self.plugs.held() == 0 || !plugged() {
+        let plugged = || self.common.view.clients.at(bio.client.index()).plugged;
+        if self.plugs.tasks.held() == 0 || !plugged() {
             return false;
         }
         // The newest first: a stream continues where it was a moment ago.
-        let mut at = self.plugs.of(bio.client).last();
+        let mut at = self.plugs.tasks.of(bio.client).last();
         while let Some(candidate) = at {
-            let request = self.view.slot(candidate);
+            let request = self.common.view.slot(candidate);
             if let Some(side) = adjoining_side(request, bio) {
                 let id = RequestId(candidate);
                 if self.may_join(id, bio) {
@@ -83,7 +83,7 @@ impl<O: Observer> RequestQueue<O> {
                     return true;
                 }
             }
-            at = self.links.prev(candidate);
+            at = self.common.links.prev(candidate);
         }
         false
     }
@@ -91,32 +91,32 @@ impl<O: Observer> RequestQueue<O> {
     /// The first request of an empty queue plugs the device, with that policy.
     #[inline(never)]
     pub(crate) fn plug_device(&mut self) {
-        if self.plug.is_plugged() {
+        if self.plugs.device.is_plugged() {
             return;
         }
-        let facts = &self.view.facts;
+        let facts = &self.common.view.facts;
         let queues_flash = !facts.rotational && facts.depth > 1;
-        let empty = self.elevator.waiting() == 0 && self.dispatch.is_empty();
+        let empty = self.common.elevator.waiting() == 0 && self.dispatch.is_empty();
         if !queues_flash && empty {
-            self.plug.close(self.view.exact);
-            self.emit(Action::Plug, ClientId::NOBODY, Op::Read, Flags::NONE, (0, 0));
+            self.plugs.device.close(self.common.view.exact);
+            self.common.emit(Action::Plug, ClientId::NOBODY, Op::Read, Flags::NONE, (0, 0));
         }
     }
 
     /// Opens the device plug when enough requests wait.
     #[inline(never)]
     pub(crate) fn unplug_device_if_enough(&mut self) {
-        if DevicePlug::opens_at(self.elevator.waiting() + self.dispatch.len()) {
+        if DevicePlug::opens_at(self.common.elevator.waiting() + self.dispatch.len()) {
             self.unplug_device(Action::Unplug);
         }
     }
 
     #[inline(never)]
     pub(crate) fn unplug_device(&mut self, action: Action) {
-        if self.plug.is_plugged() {
-            self.plug = DevicePlug::OPEN;
-            let waiting = self.elevator.waiting();
-            self.emit(action, ClientId::NOBODY, Op::Read, Flags::NONE, (0, waiting));
+        if self.plugs.device.is_plugged() {
+            self.plugs.device = DevicePlug::OPEN;
+            let waiting = self.common.elevator.waiting();
+            self.common.emit(action, ClientId::NOBODY, Op::Read, Flags::NONE, (0, waiting));
         }
     }
 }

@@ -30,21 +30,21 @@ impl<O: Observer> RequestQueue<O> {
         self.arrive(now);
         self.validate(&bio)?;
         self.announce(&bio);
-        let client = self.view.clients.0.at_mut(bio.client.index());
+        let client = self.common.view.clients.0.at_mut(bio.client.index());
         client.bios += 1;
         client.refused = None;
         let result = self.take_in(&bio);
         if result.is_err() {
             // It belongs to the caller again.
-            self.view.clients.0.at_mut(bio.client.index()).bios -= 1;
+            self.common.view.clients.0.at_mut(bio.client.index()).bios -= 1;
         }
         self.end_call();
         result
     }
 
     fn validate(&self, bio: &Bio) -> Result<(), SubmitError> {
-        let facts = &self.view.facts;
-        let client = self.view.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
+        let facts = &self.common.view.facts;
+        let client = self.common.view.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
         if client.leaving {
             return Err(SubmitError::NoClient);
         }
@@ -69,24 +69,30 @@ impl<O: Observer> RequestQueue<O> {
     /// One Q event per bio, even if it is submitted again after a sleep.
     fn announce(&mut self, bio: &Bio) {
         if O::LISTENS
-            && self.view.clients.at(bio.client.index()).refused != Some((bio.sector, bio.sectors))
+            && self.common.view.clients.at(bio.client.index()).refused
+                != Some((bio.sector, bio.sectors))
         {
-            self.emit(Action::Queue, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+            self.common.emit(
+                Action::Queue,
+                bio.client,
+                bio.op,
+                bio.flags,
+                (bio.sector, bio.sectors),
+            );
         }
     }
 
     fn take_in(&mut self, bio: &Bio) -> Result<Ticket, SubmitError> {
-        let Some((key, slot)) = self.bios.take() else {
+        let Some(key) = self.common.bios.take(bio) else {
             return Err(self.fall_asleep(bio, POOL_BIOS));
         };
-        slot.fill(bio);
         let taken = if bio.is_flushing() {
             self.take_in_flushing(key, bio)
         } else {
             self.take_in_plain(key, bio)
         };
         taken.map_err(|pool| {
-            self.bios.free(key.index());
+            self.common.bios.slots.free(key.index());
             self.fall_asleep(bio, pool)
         })
     }
@@ -106,15 +112,15 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Binds a new request for `bio`, and puts it into the client's plug or the elevator.
     fn begin(&mut self, id: RequestId, bio: &Bio) {
-        self.elevator.bind(&mut self.view, id);
-        if self.view.clients.at(bio.client.index()).plugged {
+        self.common.elevator.bind(&mut self.common.view, id);
+        if self.common.view.clients.at(bio.client.index()).plugged {
             self.add_to_plug(bio.client, id);
         } else {
-            if self.policy.device_plug {
+            if self.plugs.by_device {
                 self.plug_device();
             }
             self.insert(id);
-            if self.plug.is_plugged() {
+            if self.plugs.device.is_plugged() {
                 self.unplug_device_if_enough();
             }
         }
@@ -130,10 +136,10 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline(always)]
     pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
-        let request = &mut self.view.requests[id];
+        let request = &mut self.common.view.requests[id];
         request.stage = Stage::Waiting;
         self.merger.offer(id, request);
-        self.emit_request(Action::Insert, id);
-        self.elevator.insert(&mut self.view, id, position);
+        self.common.emit_request(Action::Insert, id);
+        self.common.elevator.insert(&mut self.common.view, id, position);
     }
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Common: what every part of the queue may need.
+//!
+//! The tables of requests, clients and groups (in the view), those of bios, the links of lists of
+//! requests, the elevator, the rules that are followed, and the stream of events. A part owns what
+//! only it knows and gets this with a call:
+//!
+//! ```text
+//! RequestQueue ─▶ merger.merge(common, …)      finds by its own index, joins bios in the tables,
+//!                                              asks the elevator, emits M
+//! ```
+//!
+//! # Invariants
+//! I1  A request is on at most one list: all lists of requests have their links here.
+
+use crate::bio_slot::BioRun;
+use crate::block::bios::Bios;
+use crate::block::chosen::Chosen;
+use crate::block::events::Events;
+use crate::client::ClientId;
+use crate::device::Outcome;
+use crate::elevator::Rules;
+use crate::event::{Action, Observer};
+use crate::list::Links;
+use crate::op::{Flags, Op};
+use crate::queue_view::QueueView;
+use crate::request::RequestId;
+
+/// Tables, elevator, rules and events of one queue.
+#[derive(Debug)]
+pub(crate) struct Common<O> {
+    pub(crate) view: QueueView,
+    pub(crate) elevator: Chosen,
+    pub(crate) rules: Rules,
+    pub(crate) bios: Bios,
+    /// Links of all lists of requests: plugs, throttle, flush sequencer, dispatch list.
+    pub(crate) links: Links,
+    pub(crate) events: Events<O>,
+}
+
+impl<O: Observer> Common<O> {
+    /// For a queue with this view of it and this elevator.
+    pub(crate) fn new(view: QueueView, elevator: Chosen, observer: O) -> Common<O> {
+        let limits = view.limits;
+        Common {
+            rules: elevator.traits().rules,
+            bios: Bios::with_capacity(limits.bios),
+            links: Links::with_capacity(limits.requests + 1),
+            events: Events::new(observer),
+            elevator,
+            view,
+        }
+    }
+
+    /// An event about sectors `at.0` to `at.0 + at.1`.
+    #[inline]
+    pub(crate) fn emit(
+        &mut self,
+        action: Action,
+        client: ClientId,
+        op: Op,
+        flags: Flags,
+        at: (u64, u32),
+    ) {
+        self.events.emit(&mut self.view, action, client, (op, flags), at);
+    }
+
+    /// An event about a whole request.
+    #[inline]
+    pub(crate) fn emit_request(&mut self, action: Action, id: RequestId) {
+        self.events.emit_request(&mut self.view, action, id);
+    }
+
+    /// All bios in a run have ended with `outcome`.
+    pub(crate) fn end_all(&mut self, run: BioRun, outcome: Outcome) {
+        #[cfg(feature = "planted-bugs")]
+        let run = if self.view.planted.forgets_merged_bio(run.first != run.last) {
+            self.bios.only_first(run)
+        } else {
+            run
+        };
+        #[cfg(feature = "planted-bugs")]
+        if self.view.planted.completes_twice() {
+            self.bios.end_again(run.first, outcome);
+        }
+        self.bios.end_all(run, outcome);
+    }
+
+    /// The bios of `gone` go to `survivor`, directly before it.
+    pub(crate) fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
+        self.bios.take_over(&mut self.view.requests, survivor, gone);
+        self.emit_request(Action::BackMerge, gone);
+    }
+
+    /// A request begins to belong to the present elevator.
+    pub(crate) fn rebind(&mut self, id: RequestId) {
+        let request = &mut self.view.requests[id];
+        request.epoch = self.elevator.epoch();
+        request.scratch = [0; 2];
+        self.elevator.bind(&mut self.view, id);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use alloc::boxed::Box;
+    use alloc::collections::VecDeque;
+
+    use super::*;
+    use crate::device::DeviceFacts;
+    use crate::elevator::{Elevator, Pick, Place, Position, Traits};
+    use crate::event::NoObserver;
+    use crate::queue_view::Limits;
+
+    /// First come, first served.
+    #[derive(Debug, Default)]
+    struct Fifo(VecDeque<RequestId>);
+
+    impl Elevator for Fifo {
+        fn traits(&self) -> Traits {
+            Traits::mq("fifo")
+        }
+
+        fn attach(&mut self, _: &mut QueueView) {}
+
+        fn insert(&mut self, _: &mut QueueView, request: RequestId, at: Position) {
+            match at {
+                Position::Sorted => self.0.push_back(request),
+                Position::Head => self.0.push_front(request),
+            }
+        }
+
+        fn pick(&mut self, _: &mut QueueView) -> Pick {
+            self.0.pop_front().map_or(Pick::Nothing, |id| Pick::Dispatch(id, Place::Tail))
+        }
+
+        fn removed(&mut self, _: &mut QueueView, request: RequestId) {
+            self.0.retain(|&other| other != request);
+        }
+
+        fn drain(&mut self, _: &mut QueueView) -> Option<RequestId> {
+            self.0.pop_front()
+        }
+
+        fn waiting(&self) -> u32 {
+            u32::try_from(self.0.len()).unwrap()
+        }
+    }
+
+    /// What tests of a part give it: a client and an elevator without a queue.
+    pub(crate) fn common() -> Common<NoObserver> {
+        let view = QueueView::new(DeviceFacts::default(), Limits::default(), false);
+        Common::new(view, Chosen::new(Box::new(Fifo::default())), NoObserver)
+    }
+}
