@@ -36,8 +36,6 @@ mod ends;
 mod flush_cost;
 mod flushing;
 pub(crate) mod lifecycle;
-mod merging;
-mod plugging;
 mod submit;
 
 use alloc::boxed::Box;
@@ -158,10 +156,16 @@ impl<O: Observer> RequestQueue<O> {
             self.common.elevator.timer(&mut self.common.view);
         }
         if self.plugs.device.deadline() <= self.common.view.exact {
-            self.unplug_device(Action::UnplugTimer);
+            self.unplug_by_timer();
         }
         self.issued.retry_if_due(self.common.view.exact);
         self.kick_put_off();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unplug_by_timer(&mut self) {
+        self.plugs.unplug_device(&mut self.common, Action::UnplugTimer);
     }
 
     fn choose(&mut self) -> Output {

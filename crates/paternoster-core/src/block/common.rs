@@ -13,13 +13,14 @@
 //! # Invariants
 //! I1  A request is on at most one list: all lists of requests have their links here.
 
+use crate::bio::Bio;
 use crate::bio_slot::BioRun;
 use crate::block::bios::Bios;
 use crate::block::chosen::Chosen;
 use crate::block::events::Events;
 use crate::client::ClientId;
 use crate::device::Outcome;
-use crate::elevator::Rules;
+use crate::elevator::{Rules, Side};
 use crate::event::{Action, Observer};
 use crate::list::Links;
 use crate::op::{Flags, Op};
@@ -52,17 +53,18 @@ impl<O: Observer> Common<O> {
         }
     }
 
-    /// An event about sectors `at.0` to `at.0 + at.1`.
+    /// An event about a bio.
     #[inline]
-    pub(crate) fn emit(
-        &mut self,
-        action: Action,
-        client: ClientId,
-        op: Op,
-        flags: Flags,
-        at: (u64, u32),
-    ) {
-        self.events.emit(&mut self.view, action, client, (op, flags), at);
+    pub(crate) fn emit_bio(&mut self, action: Action, bio: &Bio) {
+        let (what, at) = ((bio.op, bio.flags), (bio.sector, bio.sectors));
+        self.events.emit(&mut self.view, action, bio.client, what, at);
+    }
+
+    /// An event about a plug, of a client's or the device's, with this many requests in it.
+    #[inline]
+    pub(crate) fn emit_plug(&mut self, action: Action, client: ClientId, requests: u32) {
+        let nothing = (Op::Read, Flags::NONE);
+        self.events.emit(&mut self.view, action, client, nothing, (0, requests));
     }
 
     /// An event about a whole request.
@@ -86,8 +88,21 @@ impl<O: Observer> Common<O> {
         self.bios.end_all(run, outcome);
     }
 
-    /// The bios of `gone` go to `survivor`, directly before it.
-    pub(crate) fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
+    /// Links the bio to the request's end or start and moves the request's bounds.
+    pub(super) fn join(&mut self, id: RequestId, index: u32, bio: &Bio, side: Side) {
+        let priority = self.view.priority_of(bio);
+        let request = &mut self.view.requests[id];
+        self.bios.join(request, id, index, side);
+        request.priority = request.priority.better(priority);
+        let action = match side {
+            Side::Back => Action::BackMerge,
+            Side::Front => Action::FrontMerge,
+        };
+        self.emit_bio(action, bio);
+    }
+
+    /// The bios of `gone` go to `survivor`, which ends where it begins.
+    pub(super) fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
         self.bios.take_over(&mut self.view.requests, survivor, gone);
         self.emit_request(Action::BackMerge, gone);
     }
@@ -107,6 +122,7 @@ pub(super) mod tests {
     use alloc::collections::VecDeque;
 
     use super::*;
+    use crate::client::{Client, ClientSpec};
     use crate::device::DeviceFacts;
     use crate::elevator::{Elevator, Pick, Place, Position, Traits};
     use crate::event::NoObserver;
@@ -118,7 +134,7 @@ pub(super) mod tests {
 
     impl Elevator for Fifo {
         fn traits(&self) -> Traits {
-            Traits::mq("fifo")
+            Traits { merges_front: true, ..Traits::mq("fifo") }
         }
 
         fn attach(&mut self, _: &mut QueueView) {}
@@ -142,6 +158,15 @@ pub(super) mod tests {
             self.0.pop_front()
         }
 
+        fn neighbour(&self, view: &QueueView, request: RequestId, side: Side) -> Option<RequestId> {
+            let own = view.request(request);
+            let touches = |&&other: &&RequestId| match side {
+                Side::Back => view.request(other).sector() == own.end(),
+                Side::Front => view.request(other).end() == own.sector(),
+            };
+            self.0.iter().find(touches).copied()
+        }
+
         fn waiting(&self) -> u32 {
             u32::try_from(self.0.len()).unwrap()
         }
@@ -150,6 +175,24 @@ pub(super) mod tests {
     /// What tests of a part give it: a client and an elevator without a queue.
     pub(crate) fn common() -> Common<NoObserver> {
         let view = QueueView::new(DeviceFacts::default(), Limits::default(), false);
-        Common::new(view, Chosen::new(Box::new(Fifo::default())), NoObserver)
+        let mut common = Common::new(view, Chosen::new(Box::new(Fifo::default())), NoObserver);
+        let client = Client::of(ClientSpec::new(), common.view.root);
+        common.view.clients.0.insert(client).unwrap();
+        common
+    }
+    /// The client that is there.
+    pub(crate) fn client(common: &Common<NoObserver>) -> ClientId {
+        common.view.client_id(0).unwrap()
+    }
+
+    /// A request that carries `bio`, in slot `index`, and waits nowhere yet.
+    pub(crate) fn request(common: &mut Common<NoObserver>, index: u32, bio: &Bio) -> RequestId {
+        let now = common.view.exact;
+        let (key, request) = common.view.requests.0.take().unwrap();
+        request.fill(bio, bio.priority.unwrap_or_default(), now);
+        (request.bios_first, request.bios_last) = (index, index);
+        request.epoch = common.elevator.epoch();
+        common.bios.slots.at_mut(index).request = key.index();
+        RequestId(key.index())
     }
 }

@@ -13,8 +13,8 @@
 //!
 //! When a merge closes the gap between two requests, these are merged as well (BLK-4).
 //!
-//! The merger finds what may be merged by the rules of the block core; the queue joins the two and
-//! asks the elevator (`queue/merging.rs`).
+//! The merger finds what may be merged by the rules of the block core; `joining` asks the elevator
+//! and makes one of the two.
 //!
 //! # Invariants
 //! I1  The index holds exactly the waiting requests that may be merged (not FUA, not refused by the
@@ -28,6 +28,8 @@
 //! `may_merge`). Segments are added up; only the caller knows whether two are physically adjacent,
 //! and can count them as one in the second bio.
 
+mod joining;
+
 use alloc::vec::Vec;
 use core::iter::successors;
 use core::mem;
@@ -38,6 +40,8 @@ use crate::op::Flags;
 use crate::queue_view::QueueView;
 use crate::request::{Request, RequestId, Requests, Stage};
 use crate::slab::NIL;
+
+pub(crate) use joining::Merged;
 
 /// The end of a request by which it is found.
 const ENDS: usize = 0;
@@ -283,7 +287,7 @@ impl Merger {
 }
 
 /// The end of the request at which the bio would continue it, if any.
-pub(crate) fn adjoining_side(request: &Request, bio: &Bio) -> Option<Side> {
+fn adjoining_side(request: &Request, bio: &Bio) -> Option<Side> {
     if request.end() == bio.sector {
         Some(Side::Back)
     } else if bio.end() == request.sector {

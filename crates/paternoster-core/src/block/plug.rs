@@ -14,7 +14,7 @@
 //!               └──── list ───┘  └ the list is full: the 16 go to the elevator first
 //! ```
 //!
-//! This file knows which requests are held; `queue/plugging.rs` decides what happens to them.
+//! This file knows which requests are held; the queue decides what happens to them next.
 //!
 //! # Invariants
 //! I1  A request is in its client's plug exactly while its stage is `Plugged`.
@@ -27,10 +27,12 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::block::common::Common;
 use crate::client::ClientId;
 use crate::elevator::Rules;
+use crate::event::{Action, Observer};
 use crate::list::{Links, List};
-use crate::request::{RequestId, Requests};
+use crate::request::{RequestId, Requests, Stage};
 use crate::time::Nanos;
 
 /// A legacy plug list this long is flushed before one more is added (R36, BLK-6).
@@ -52,7 +54,7 @@ pub(crate) struct DevicePlug {
 }
 
 impl DevicePlug {
-    pub(crate) const OPEN: DevicePlug = DevicePlug { until: Nanos::MAX };
+    const OPEN: DevicePlug = DevicePlug { until: Nanos::MAX };
 
     pub(crate) fn is_plugged(&self) -> bool {
         self.until != Nanos::MAX
@@ -63,12 +65,12 @@ impl DevicePlug {
         self.until
     }
 
-    pub(crate) fn close(&mut self, now: Nanos) {
+    fn close(&mut self, now: Nanos) {
         self.until = now + DEVICE_PLUG_TIME;
     }
 
     /// Whether this many waiting requests open it.
-    pub(crate) const fn opens_at(waiting: u32) -> bool {
+    const fn opens_at(waiting: u32) -> bool {
         waiting >= DEVICE_PLUG_REQUESTS
     }
 }
@@ -88,6 +90,56 @@ impl Plugs {
             device: DevicePlug::OPEN,
             tasks: TaskPlugs::with_capacity(clients),
             by_device: false,
+        }
+    }
+
+    /// Adds a request to its client's plug.
+    pub(crate) fn add<O: Observer>(
+        &mut self,
+        common: &mut Common<O>,
+        client: ClientId,
+        id: RequestId,
+    ) {
+        common.view.requests[id].stage = Stage::Plugged;
+        if self.tasks.add(&mut common.links, client, id) {
+            common.emit_plug(Action::Plug, client, 0);
+        }
+    }
+
+    /// The first request of an empty queue plugs the device, with that policy. `dispatched`:
+    /// requests on the dispatch list.
+    #[inline(never)]
+    pub(crate) fn plug_device<O: Observer>(&mut self, common: &mut Common<O>, dispatched: u32) {
+        if self.device.is_plugged() {
+            return;
+        }
+        let facts = &common.view.facts;
+        let queues_flash = !facts.rotational && facts.depth > 1;
+        if !queues_flash && common.elevator.waiting() == 0 && dispatched == 0 {
+            self.device.close(common.view.exact);
+            common.emit_plug(Action::Plug, ClientId::NOBODY, 0);
+        }
+    }
+
+    /// Opens the device plug when enough requests wait.
+    #[inline(never)]
+    pub(crate) fn unplug_if_enough<O: Observer>(
+        &mut self,
+        common: &mut Common<O>,
+        dispatched: u32,
+    ) {
+        if DevicePlug::opens_at(common.elevator.waiting() + dispatched) {
+            self.unplug_device(common, Action::Unplug);
+        }
+    }
+
+    /// Opens the device plug.
+    #[inline(never)]
+    pub(crate) fn unplug_device<O: Observer>(&mut self, common: &mut Common<O>, action: Action) {
+        if self.device.is_plugged() {
+            self.device = DevicePlug::OPEN;
+            let waiting = common.elevator.waiting();
+            common.emit_plug(action, ClientId::NOBODY, waiting);
         }
     }
 }

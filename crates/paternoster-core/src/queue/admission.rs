@@ -70,7 +70,7 @@ impl<O: Observer> RequestQueue<O> {
         if woken {
             self.use_wakes(client, pool);
         }
-        self.common.emit(Action::Get, client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        self.common.emit_bio(Action::Get, bio);
         Ok(RequestId(key.index()))
     }
 
@@ -80,11 +80,11 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
         let rules = self.common.rules;
         let unused = self.allocator.fall_asleep(&mut self.common.view, rules, bio, pool);
-        self.common.emit(Action::Sleep, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        self.common.emit_bio(Action::Sleep, bio);
         // Only now that it is on the list: a request that becomes free in the process may be what
         // it waits for.
         self.flush_plug(bio.client);
-        self.unplug_device(Action::Unplug);
+        self.plugs.unplug_device(&mut self.common, Action::Unplug);
         let (allocator, mut around) = self.admission();
         if unused {
             allocator.pass_on(&mut around, bio.client, pool);

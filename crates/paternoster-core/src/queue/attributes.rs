@@ -26,7 +26,7 @@ use core::fmt;
 use crate::attribute::{Attribute, AttributeError, Value};
 use crate::block::admission::nr_requests_least;
 use crate::elevator::Rules;
-use crate::event::{NoObserver, Observer};
+use crate::event::{Action, NoObserver, Observer};
 use crate::flush::HOLDS;
 use crate::knob::{self, Knob, Unit, at_place, place_of, words};
 use crate::queue::RequestQueue;
@@ -134,7 +134,7 @@ impl<O: Observer> RequestQueue<O> {
             |queue, ()| queue.plugs.by_device.into(),
             |queue, (), place| {
                 queue.plugs.by_device = place == 1;
-                queue.unplug_device(crate::event::Action::Unplug);
+                queue.plugs.unplug_device(&mut queue.common, Action::Unplug);
             },
         ),
         Row::<O>::choice(

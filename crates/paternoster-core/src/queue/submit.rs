@@ -10,10 +10,12 @@
 //! For invariants and source see `queue.rs`.
 
 use super::RequestQueue;
-use crate::answer::SubmitError;
+use crate::answer::{Stale, SubmitError};
 use crate::bio::{Bio, Ticket};
 use crate::block::admission::POOL_BIOS;
-use crate::elevator::Position;
+use crate::block::merge::Merged;
+use crate::client::ClientId;
+use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
 use crate::op::Op;
 use crate::request::{RequestId, Stage};
@@ -72,13 +74,7 @@ impl<O: Observer> RequestQueue<O> {
             && self.common.view.clients.at(bio.client.index()).refused
                 != Some((bio.sector, bio.sectors))
         {
-            self.common.emit(
-                Action::Queue,
-                bio.client,
-                bio.op,
-                bio.flags,
-                (bio.sector, bio.sectors),
-            );
+            self.common.emit_bio(Action::Queue, bio);
         }
     }
 
@@ -100,7 +96,7 @@ impl<O: Observer> RequestQueue<O> {
     /// A bio that does not concern the flush sequencer: merged, or given a request of its own; or
     /// the pool to sleep in.
     pub(crate) fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        if self.merge_bio(key.index(), bio) {
+        if self.merge(key.index(), bio) {
             // The client had been woken for a request that it does not need now.
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
@@ -110,18 +106,79 @@ impl<O: Observer> RequestQueue<O> {
         Ok(Ticket(key))
     }
 
+    /// Tries to make bio `index` part of a request; whether it succeeded.
+    fn merge(&mut self, index: u32, bio: &Bio) -> bool {
+        match self.merger.merge(&mut self.common, &self.plugs.tasks, index, bio) {
+            Merged::No => return false,
+            Merged::Joined => {}
+            Merged::Closed(gone) => self.free_unbound(gone),
+        }
+        true
+    }
+
     /// Binds a new request for `bio`, and puts it into the client's plug or the elevator.
     fn begin(&mut self, id: RequestId, bio: &Bio) {
         self.common.elevator.bind(&mut self.common.view, id);
         if self.common.view.clients.at(bio.client.index()).plugged {
-            self.add_to_plug(bio.client, id);
+            self.begin_plugged(id, bio.client);
         } else {
             if self.plugs.by_device {
-                self.plug_device();
+                self.plugs.plug_device(&mut self.common, self.dispatch.len());
             }
             self.insert(id);
             if self.plugs.device.is_plugged() {
-                self.unplug_device_if_enough();
+                self.plugs.unplug_if_enough(&mut self.common, self.dispatch.len());
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn begin_plugged(&mut self, id: RequestId, client: ClientId) {
+        let (rules, merges) = (self.common.rules, self.merger.nomerges == 0);
+        if self.plugs.tasks.is_full(client, rules, &self.common.view.requests, merges) {
+            self.flush_plug(client);
+        }
+        self.plugs.add(&mut self.common, client, id);
+    }
+
+    /// `client` is about to submit several bios: its requests are held back until
+    /// [`RequestQueue::unplug`].
+    ///
+    /// # Errors
+    /// [`Stale`] when there is no such client.
+    pub fn plug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
+        self.advance(now);
+        self.common.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = true;
+        self.end_call();
+        Ok(())
+    }
+
+    /// `client` has submitted all its bios: its requests go to the elevator. Opens the device plug
+    /// as well.
+    ///
+    /// # Errors
+    /// [`Stale`] when there is no such client.
+    pub fn unplug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
+        self.arrive(now);
+        self.common.view.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = false;
+        self.flush_plug(client);
+        self.plugs.unplug_device(&mut self.common, Action::Unplug);
+        self.end_call();
+        Ok(())
+    }
+
+    /// All requests in the client's plug go to the elevator.
+    pub(crate) fn flush_plug(&mut self, client: ClientId) {
+        let count = self.plugs.tasks.of(client).len();
+        if count == 0 {
+            return;
+        }
+        self.common.emit_plug(Action::Unplug, client, count);
+        while let Some(id) = self.plugs.tasks.pop(&mut self.common.links, client) {
+            if self.common.rules == Rules::Legacy && self.merger.absorb(&mut self.common, id) {
+                self.free_unbound(id);
+            } else {
+                self.insert(id);
             }
         }
     }
