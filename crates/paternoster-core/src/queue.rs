@@ -30,7 +30,6 @@
 //!
 //! Source: BLK-1 to BLK-17; the calls and their contract are own.
 
-pub(crate) mod admission;
 pub(crate) mod attributes;
 mod ends;
 mod flush_cost;
@@ -43,7 +42,7 @@ use alloc::boxed::Box;
 use crate::answer::{Output, Waiting};
 use crate::bio::Cookie;
 use crate::bio_slot::BioRun;
-use crate::block::admission::Allocator;
+use crate::block::admission::{Allocator, reset_nr_requests};
 use crate::block::chosen::Chosen;
 use crate::block::common::Common;
 use crate::block::dispatch::Dispatch;
@@ -51,6 +50,7 @@ use crate::block::issued::{Entered, Issued};
 use crate::block::merge::Merger;
 use crate::block::plug::Plugs;
 use crate::block::throttle::Throttle;
+use crate::client::ClientId;
 use crate::device::{Command, DeviceFacts, Tag};
 use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
@@ -117,7 +117,7 @@ impl<O: Observer> RequestQueue<O> {
             #[cfg(all(debug_assertions, feature = "audit"))]
             calls: 0,
         };
-        queue.reset_nr_requests();
+        reset_nr_requests(&mut queue.common, false);
         queue.introduce();
         queue
     }
@@ -143,10 +143,18 @@ impl<O: Observer> RequestQueue<O> {
     fn hand_back(&mut self) -> Option<Output> {
         if let Some(slot) = self.common.bios.hand_back() {
             let (client, cookie, outcome) = (slot.client, slot.cookie, slot.outcome);
-            self.forget_bio_of(client);
+            self.forget_bio(client);
             return Some(Output::Done(cookie, outcome));
         }
         self.allocator.next_wake(&mut self.common.view).map(Output::Wake)
+    }
+
+    /// A bio has been handed back to its client.
+    #[inline(always)]
+    fn forget_bio(&mut self, client: ClientId) {
+        if let Some(gone) = self.allocator.forget_bio(&mut self.common, &self.throttle, client) {
+            self.remove_client(gone);
+        }
     }
 
     #[inline]

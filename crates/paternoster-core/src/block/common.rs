@@ -178,6 +178,7 @@ pub(super) mod tests {
         let mut common = Common::new(view, Chosen::new(Box::new(Fifo::default())), NoObserver);
         let client = Client::of(ClientSpec::new(), common.view.root);
         common.view.clients.0.insert(client).unwrap();
+        common.view.groups.0.at_mut(common.view.root.index()).members = 1;
         common
     }
     /// The client that is there.

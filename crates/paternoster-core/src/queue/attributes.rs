@@ -24,7 +24,7 @@
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError, Value};
-use crate::block::admission::nr_requests_least;
+use crate::block::admission::{bounds, nr_requests_least};
 use crate::elevator::Rules;
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::HOLDS;
@@ -61,7 +61,7 @@ impl<O: Observer> RequestQueue<O> {
         )
         .at_least(1)
         .at_most(10_240)
-        .within(|queue, ()| queue.nr_requests_bounds().1.into()),
+        .within(|queue, ()| bounds(&queue.common).1.into()),
         Row::<O>::number(
             "nomerges",
             "",

@@ -12,6 +12,7 @@ use super::RequestQueue;
 use crate::answer::Stale;
 use crate::block::issued::Left;
 use crate::block::throttle::Served;
+use crate::client::ClientId;
 use crate::device::{Outcome, Status, Tag};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
@@ -94,5 +95,19 @@ impl<O: Observer> RequestQueue<O> {
         }
         self.end_call();
         Ok(())
+    }
+
+    /// Ends a request; the elevator knows.
+    #[inline(always)]
+    pub(crate) fn free_unbound(&mut self, id: RequestId) {
+        if let Some(gone) = self.allocator.free(&mut self.common, &self.throttle, id) {
+            self.remove_client(gone);
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn remove_client(&mut self, id: ClientId) {
+        self.flush.writers.forget(id.index());
+        self.allocator.remove_client(&mut self.common, &self.throttle, id);
     }
 }

@@ -36,7 +36,7 @@ impl<O: Observer> RequestQueue<O> {
         if steps.is_data_only() {
             return self.take_in_data(key, bio);
         }
-        let id = self.allocate(key.index(), bio)?;
+        let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
         // No elevator knows of it, unless its data go through one.
         self.common.view.requests[id].epoch = u32::MAX;
         self.common.view.requests[id].steps = steps;
@@ -69,7 +69,7 @@ impl<O: Observer> RequestQueue<O> {
         if self.common.rules == Rules::Mq {
             return self.take_in_plain(key, bio);
         }
-        let id = self.allocate(key.index(), bio)?;
+        let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
         self.common.view.requests[id].epoch = u32::MAX;
         self.common.emit_request(Action::Insert, id);
         self.dispatch.push_back(&mut self.common, id);

@@ -22,11 +22,12 @@ use core::fmt;
 
 use crate::answer::Stale;
 use crate::bio::Ticket;
+use crate::block::admission::{Context, reset_nr_requests};
 use crate::client::{
     Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
 };
 use crate::device::{Outcome, Status};
-use crate::elevator::{Elevator, Side};
+use crate::elevator::{Elevator, Rules, Side};
 use crate::event::{Note, Observer};
 use crate::list::List;
 use crate::queue::RequestQueue;
@@ -122,8 +123,13 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Rules or limits may have changed: wakes all sleepers to try again.
     pub(crate) fn apply_rules(&mut self) {
-        self.reset_nr_requests();
+        reset_nr_requests(&mut self.common, self.policy.requests_fixed);
         self.wake_all();
+    }
+
+    /// Wakes all sleepers: limits or rules have changed.
+    pub(crate) fn wake_all(&mut self) {
+        self.allocator.wake_all(&mut Context::of(&mut self.common, &self.throttle));
     }
 
     /// Takes everything that waits in the elevator, as a list in the order of a forced dispatch.
@@ -214,25 +220,13 @@ impl<O: Observer> RequestQueue<O> {
         client.leaving = true;
         let gone = client.is_gone();
         self.flush_plug(id);
-        let (allocator, mut around) = self.admission();
-        allocator.stop_sleeping(&mut around, id);
+        let around = &mut Context::of(&mut self.common, &self.throttle);
+        self.allocator.stop_sleeping(around, id);
         if gone {
             self.remove_client(id);
         }
         self.end_call();
         Ok(())
-    }
-
-    #[inline(never)]
-    pub(crate) fn remove_client(&mut self, id: ClientId) {
-        let (allocator, mut around) = self.admission();
-        allocator.stop_sleeping(&mut around, id);
-        self.flush.writers.forget(id.index());
-        self.common.elevator.tell(|it| it.client_detached(&mut self.common.view, id));
-        let client = self.common.view.clients.0.release(id.index());
-        if let Some(group) = client.group {
-            self.common.view.groups.0.at_mut(group.index()).members -= 1;
-        }
     }
 
     /// Sets a client's class, level and weight.
@@ -356,7 +350,7 @@ impl<O: Observer> RequestQueue<O> {
             Stage::Flushing
                 if self.flush.leave_pending(&self.common.view, &mut self.common.links, id) =>
             {
-                self.free(id);
+                self.free_withdrawn(id);
                 return Ok(());
             }
             Stage::Throttled => {}
@@ -379,7 +373,7 @@ impl<O: Observer> RequestQueue<O> {
                 }
                 _ => self.leave_plug(id),
             }
-            self.free(id);
+            self.free_withdrawn(id);
             return Ok(());
         }
         self.common.bios.cut_off(&mut self.common.view.requests[id], index);
@@ -389,6 +383,14 @@ impl<O: Observer> RequestQueue<O> {
             self.merger.offer(id, &self.common.view.requests[id]);
         }
         Ok(())
+    }
+
+    /// Ends a request whose only bio was withdrawn.
+    fn free_withdrawn(&mut self, id: RequestId) {
+        if self.common.elevator.has_bound(&self.common.view.requests[id]) {
+            self.common.elevator.released(&mut self.common.view, id);
+        }
+        self.free_unbound(id);
     }
 
     fn leave_plug(&mut self, id: RequestId) {
@@ -414,5 +416,18 @@ impl<O: Observer> RequestQueue<O> {
     pub fn request_with(&self, ticket: Ticket) -> Option<&Request> {
         let slot = self.common.bios.slots.get(ticket.0)?;
         (slot.request != NIL).then(|| self.common.view.slot(slot.request))
+    }
+
+    /// Whether a pool is congested, sync or async: a submitter that may wait should (BLK-7).
+    #[must_use]
+    pub fn is_congested(&self, sync: bool) -> bool {
+        self.common.rules == Rules::Legacy && self.allocator.is_congested(sync)
+    }
+
+    /// Requests allocated: async (or limited) and sync (or others).
+    #[must_use]
+    pub const fn allocated(&self) -> (u32, u32) {
+        let [limited, others] = self.allocator.pools;
+        (limited.allocated, others.allocated)
     }
 }

@@ -12,7 +12,7 @@
 use super::RequestQueue;
 use crate::answer::{Stale, SubmitError};
 use crate::bio::{Bio, Ticket};
-use crate::block::admission::POOL_BIOS;
+use crate::block::admission::{Context, POOL_BIOS};
 use crate::block::merge::Merged;
 use crate::client::ClientId;
 use crate::elevator::{Position, Rules};
@@ -101,7 +101,7 @@ impl<O: Observer> RequestQueue<O> {
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
         }
-        let id = self.allocate(key.index(), bio)?;
+        let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
         self.begin(id, bio);
         Ok(Ticket(key))
     }
@@ -114,6 +114,13 @@ impl<O: Observer> RequestQueue<O> {
             Merged::Closed(gone) => self.free_unbound(gone),
         }
         true
+    }
+
+    /// `client` does not use its wake: another client may.
+    #[inline(never)]
+    pub(crate) fn pass_on_wakes(&mut self, client: ClientId) {
+        let around = &mut Context::of(&mut self.common, &self.throttle);
+        self.allocator.pass_on_wakes(around, client);
     }
 
     /// Binds a new request for `bio`, and puts it into the client's plug or the elevator.
@@ -198,5 +205,24 @@ impl<O: Observer> RequestQueue<O> {
         self.merger.offer(id, request);
         self.common.emit_request(Action::Insert, id);
         self.common.elevator.insert(&mut self.common.view, id, position);
+    }
+
+    /// The client sleeps in `pool` until a wake; what it had plugged is submitted first, since
+    /// others may wait for that.
+    #[cold]
+    pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
+        let rules = self.common.rules;
+        let unused = self.allocator.fall_asleep(&mut self.common.view, rules, bio, pool);
+        self.common.emit_bio(Action::Sleep, bio);
+        // Only now that it is on the list: a request that becomes free in the process may be what
+        // it waits for.
+        self.flush_plug(bio.client);
+        self.plugs.unplug_device(&mut self.common, Action::Unplug);
+        let around = &mut Context::of(&mut self.common, &self.throttle);
+        if unused {
+            self.allocator.pass_on(around, bio.client, pool);
+        }
+        self.allocator.wake_if_nobody_will(around);
+        SubmitError::Busy
     }
 }

@@ -63,6 +63,7 @@
 //! Source: BLK-7, BLK-8; measurements of 6.18 (sleepers, failed wakes, barging).
 //! Not here: BLK-8's shared tag sets (several queues on one set of tags).
 
+mod requests;
 mod wait_queue;
 
 use crate::bio::Bio;
@@ -75,6 +76,8 @@ use crate::op::Op;
 use crate::positions::Positions;
 use crate::queue_view::{Limits, QueueView};
 use crate::time::Nanos;
+
+pub(crate) use requests::{bounds, reset_nr_requests};
 
 /// Legacy: async requests. mq: those admitted with a limit of their own.
 const POOL_ASYNC: u8 = 0;
