@@ -67,7 +67,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Flushing if queue.flush.in_flight() => {
                 f.write_str("it came while a flush was in flight and waits for the next")
             }
-            Stage::Flushing if queue.gives_way() => {
+            Stage::Flushing if queue.flush.gives_way(&queue.common, &queue.dispatch) => {
                 f.write_str("it waits for a flush, which lets others go first for once")
             }
             Stage::Flushing => {
@@ -92,7 +92,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                     "it waits for {waited} in {} because ",
                     queue.common.elevator.traits().name
                 )?;
-                if queue.holds_queue() {
+                if queue.flush.holds_queue(&queue.common.view) {
                     f.write_str("a flush is under way; then ")?;
                 } else if queue.plugs.device.is_plugged() {
                     write!(

@@ -32,8 +32,6 @@
 
 pub(crate) mod attributes;
 mod ends;
-mod flush_cost;
-mod flushing;
 pub(crate) mod lifecycle;
 mod submit;
 
@@ -54,7 +52,7 @@ use crate::client::ClientId;
 use crate::device::{Command, DeviceFacts, Tag};
 use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
-use crate::flush::Sequencer;
+use crate::flush::{Sequence, Sequencer};
 use crate::queue_view::{Limits, QueueView};
 use crate::request::{Request, RequestId};
 use crate::time::Nanos;
@@ -167,7 +165,9 @@ impl<O: Observer> RequestQueue<O> {
             self.unplug_by_timer();
         }
         self.issued.retry_if_due(self.common.view.exact);
-        self.kick_put_off();
+        if self.flush.is_put_off() {
+            self.sequence().kick();
+        }
     }
 
     #[cold]
@@ -225,16 +225,25 @@ impl<O: Observer> RequestQueue<O> {
         if let Some(id) = next {
             list.remove(links, id.0);
         }
-        if next.is_none() && self.holds_queue() { Err(Waiting::Flush) } else { Ok(next) }
+        if next.is_none() && self.flush.holds_queue(&self.common.view) {
+            Err(Waiting::Flush)
+        } else {
+            Ok(next)
+        }
     }
 
-    /// Whether nothing leaves the elevator because a flush is in flight.
-    pub(crate) fn holds_queue(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if self.common.view.planted.holds_for_ever() {
-            return true;
+    /// The flush sequencer, and what its requests go through.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn sequence(&mut self) -> Sequence<'_, O> {
+        Sequence {
+            is_busy: !self.issued.is_empty() || self.plugs.tasks.held() != 0,
+            common: &mut self.common,
+            flush: &mut self.flush,
+            dispatch: &mut self.dispatch,
+            allocator: &mut self.allocator,
+            throttle: &mut self.throttle,
         }
-        self.flush.holds_queue(&self.common.view.facts)
     }
 
     /// What the elevator wants done; `None` to look at the dispatch list again.
@@ -270,7 +279,11 @@ impl<O: Observer> RequestQueue<O> {
     fn wait(&self, why: Waiting) -> Output {
         let mut until = self.common.view.timer_rings().min(self.plugs.device.deadline());
         if self.flush.policy.delay != Nanos::ZERO || !self.throttle.is_empty() {
-            until = until.min(self.flush.due(self.common.view.exact)).min(self.throttle_deadline());
+            let view = &self.common.view;
+            until = until.min(self.flush.due(view.exact));
+            if self.issued.is_empty() {
+                until = until.min(self.throttle.deadline(view));
+            }
         }
         until = self.issued.or_retry(until);
         Output::Wait { until: (until != Nanos::MAX).then_some(until), why }

@@ -117,7 +117,7 @@ impl<O: Observer> Common<O> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use alloc::boxed::Box;
     use alloc::collections::VecDeque;
 

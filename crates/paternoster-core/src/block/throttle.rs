@@ -43,7 +43,7 @@
 //! moment ago and has none now, after [`PATIENCE`].
 //!
 //! The throttle keeps what clients owe and which of their requests wait; the queue decides what a
-//! released request does next (`queue/flush_cost.rs`).
+//! released request does next (`queue/ends.rs`).
 //!
 //! # Invariants
 //! I1  A client is in the tree exactly while it has throttled requests.
@@ -61,10 +61,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::block::chosen::Chosen;
+use crate::block::common::Common;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::list::{Links, List};
 use crate::op::Op;
 use crate::queue_view::QueueView;
+use crate::request::{RequestId, Stage};
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
 
@@ -282,8 +284,20 @@ impl Throttle {
         }
     }
 
+    /// Whether a request has to wait because of its client's debt; if so it is held.
+    #[inline(never)]
+    pub(crate) fn stops<O>(&mut self, common: &mut Common<O>, id: RequestId) -> bool {
+        let client = common.view.requests[id].client().index();
+        let holds = self.holds(client);
+        if holds {
+            common.view.requests[id].stage = Stage::Throttled;
+            self.hold(&mut common.links, client, id.0);
+        }
+        holds
+    }
+
     /// A request of `client` waits here.
-    pub(crate) fn hold(&mut self, links: &mut Links, client: u32, request: u32) {
+    fn hold(&mut self, links: &mut Links, client: u32, request: u32) {
         let debt = self.debt(client);
         debt.held.push_back(links, request);
         let key = debt.until.0;

@@ -50,7 +50,6 @@
 
 use super::Sequencer;
 use crate::answer::Waiting;
-use crate::device::DeviceFacts;
 use crate::list::{Links, List};
 use crate::op::Op;
 use crate::queue_view::QueueView;
@@ -100,8 +99,12 @@ impl Sequencer {
     }
 
     /// Whether nothing leaves the elevator because a flush is in flight.
-    pub(crate) const fn holds_queue(&self, facts: &DeviceFacts) -> bool {
-        let holds = !matches!(self.policy.hold, Hold::Off) && !facts.flush_queueable;
+    pub(crate) fn holds_queue(&self, view: &QueueView) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if view.planted.holds_for_ever() {
+            return true;
+        }
+        let holds = self.policy.hold != Hold::Off && !view.facts.flush_queueable;
         holds && self.in_flight()
     }
 
@@ -135,12 +138,12 @@ impl Sequencer {
 
     /// For the planted bug of a lost restart.
     #[cfg(feature = "planted-bugs")]
-    pub(crate) const fn has_train(&self) -> bool {
+    pub(super) const fn has_train(&self) -> bool {
         self.train != 0
     }
 
     /// Whether the train is so long that the next flush lets others go first.
-    pub(crate) const fn is_long_train(&self) -> bool {
+    pub(super) const fn is_long_train(&self) -> bool {
         self.train >= TRAIN_MOST
     }
 
@@ -159,7 +162,7 @@ impl Sequencer {
     }
 
     /// Whether something outside a sequence is among the dispatched requests.
-    pub(crate) fn has_plain(&self, view: &QueueView, dispatch: &List, links: &Links) -> bool {
+    pub(super) fn has_plain(&self, view: &QueueView, dispatch: &List, links: &Links) -> bool {
         let is_sequenced = |index| view.slot(index).steps.is_sequenced();
         let command = self.command.map(|id| id.0);
         dispatch.iter(links).any(|index| Some(index) != command && !is_sequenced(index))

@@ -42,7 +42,9 @@
 //! Source: FLUSH-1 to FLUSH-9, FLUSH-17, FLUSH-18.
 
 mod clean;
+mod cost;
 mod hold;
+mod sequence;
 mod writers;
 
 use crate::list::{Links, List};
@@ -57,6 +59,7 @@ use clean::Cleanness;
 use writers::Writers;
 
 pub(crate) use hold::{HOLDS, Hold};
+pub(crate) use sequence::Sequence;
 
 /// After this time a flush no longer waits for data being processed (C3).
 const PENDING_MOST: Nanos = Nanos::from_secs(5);
@@ -112,16 +115,6 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    /// The list that the next flush serves.
-    pub(crate) const fn pending(&self) -> usize {
-        self.pending
-    }
-
-    /// The requests in one of the two lists, which a flush serves.
-    pub(crate) const fn askers(&self, list: usize) -> &List {
-        &self.lists[list]
-    }
-
     pub(crate) fn new(limits: &Limits) -> Sequencer {
         Sequencer {
             policy: FlushPolicy::default(),
@@ -146,7 +139,7 @@ impl Sequencer {
     }
 
     /// The list that the flush in flight serves.
-    pub(crate) const fn running(&self) -> usize {
+    const fn running(&self) -> usize {
         self.pending ^ 1
     }
 
@@ -156,7 +149,7 @@ impl Sequencer {
     }
 
     /// A request waits for the next flush from now on.
-    pub(crate) fn ask(&mut self, links: &mut Links, now: Nanos, id: RequestId) {
+    fn ask(&mut self, links: &mut Links, now: Nanos, id: RequestId) {
         let list = &mut self.lists[self.pending];
         if list.is_empty() {
             self.pending_since = now;
@@ -181,12 +174,12 @@ impl Sequencer {
     }
 
     /// The next of the requests in one of the two lists, which leaves it.
-    pub(crate) fn take_asker(&mut self, links: &mut Links, list: usize) -> Option<RequestId> {
+    fn take_asker(&mut self, links: &mut Links, list: usize) -> Option<RequestId> {
         self.lists[list].pop_front(links).map(RequestId)
     }
 
     /// C1 to C3, and a configured delay, if others are `busy`.
-    pub(crate) fn may_flush(&self, now: Nanos, busy: impl FnOnce() -> bool) -> bool {
+    fn may_flush(&self, now: Nanos, busy: impl FnOnce() -> bool) -> bool {
         if self.in_flight() || !self.has_pending() {
             return false;
         }
@@ -196,7 +189,7 @@ impl Sequencer {
     }
 
     /// The pending list becomes the running one; returns the flush for it.
-    pub(crate) fn begin_flush(&mut self, view: &mut QueueView) -> Option<RequestId> {
+    fn begin_flush(&mut self, view: &mut QueueView) -> Option<RequestId> {
         let asker = view.slot(self.lists[self.pending].first()?);
         let command = Request {
             client: asker.client,
@@ -225,16 +218,16 @@ impl Sequencer {
     }
 
     /// The data of a sequence go to the device; later: have been processed.
-    pub(crate) const fn data_start(&mut self) {
+    const fn data_start(&mut self) {
         self.data_in_flight += 1;
     }
 
-    pub(crate) const fn data_end(&mut self) {
+    const fn data_end(&mut self) {
         self.data_in_flight -= 1;
     }
 
     /// The flush has ended, and took `served` device time.
-    pub(crate) fn note_end(&mut self, good: bool, served: Nanos) {
+    fn note_end(&mut self, good: bool, served: Nanos) {
         if good && !self.clean.has_work() {
             self.writers.found_clean(served);
         }
@@ -242,7 +235,7 @@ impl Sequencer {
     }
 
     /// None is in flight any more; `others_wait` for the device.
-    pub(crate) const fn end(&mut self, others_wait: bool) {
+    const fn end(&mut self, others_wait: bool) {
         self.command = None;
         self.lengthen_train(others_wait);
     }

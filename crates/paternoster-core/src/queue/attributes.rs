@@ -197,7 +197,7 @@ impl<O: Observer> RequestQueue<O> {
             |queue, ()| queue.flush.policy.delay,
             |queue, (), delay| {
                 queue.flush.policy.delay = delay;
-                queue.kick();
+                queue.sequence().kick();
             },
         )
         .at_most(1_000_000),
@@ -230,6 +230,16 @@ impl<O: Observer> RequestQueue<O> {
             },
         ),
     ];
+
+    /// The device is declared to have a cache, or to have none: while it had none, writes were not
+    /// tracked, and the time in which debts are repaid did not pass.
+    fn believe_write_cache(&mut self, there: bool) {
+        if self.common.view.facts.write_cache != there {
+            self.common.view.facts.write_cache = there;
+            self.flush.clean.forget();
+            self.forgive_debts();
+        }
+    }
 
     fn set_nr_requests(&mut self, value: u64) {
         let value = u32::try_from(value).unwrap_or(u32::MAX);

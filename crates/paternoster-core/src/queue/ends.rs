@@ -10,6 +10,7 @@
 
 use super::RequestQueue;
 use crate::answer::Stale;
+use crate::block::common::Common;
 use crate::block::issued::Left;
 use crate::block::throttle::Served;
 use crate::client::ClientId;
@@ -31,7 +32,7 @@ impl<O: Observer> RequestQueue<O> {
         self.common.events.emit_completion(&mut self.common.view, id, outcome, served);
         self.issued.has_room();
         if self.flush.is_command(id) {
-            self.flush_ended(id, outcome, served);
+            self.sequence().flush_ended(id, outcome, served);
         } else {
             let told = bound;
             #[cfg(feature = "planted-bugs")]
@@ -41,7 +42,9 @@ impl<O: Observer> RequestQueue<O> {
             }
             self.command_ended(id, bound, outcome, served);
         }
-        self.kick_put_off();
+        if self.flush.is_put_off() {
+            self.sequence().kick();
+        }
         self.end_call();
         Ok(())
     }
@@ -53,14 +56,17 @@ impl<O: Observer> RequestQueue<O> {
         let (sequenced, released) = (request.steps.is_sequenced(), request.past_throttle);
         let (client, op) = (request.client(), request.op);
         if self.common.view.facts.write_cache {
-            self.note_written(id, outcome.status == Status::Ok);
-            if self.owners_pay() {
+            let Common { view, bios, .. } = &self.common;
+            self.flush.note_written(view, bios, id, outcome.status == Status::Ok);
+            if self.flush.is_charged(view) {
                 let of_writer = self.flush.writers.contains(client);
-                self.pass_device_time(Served { client, time: served, released, op, of_writer });
+                let served = Served { client, time: served, released, op, of_writer };
+                let Common { view, elevator, .. } = &mut self.common;
+                self.throttle.command_ended(view, elevator, served);
             }
         }
         if sequenced {
-            self.data_ended(id, outcome);
+            self.sequence().data_ended(id, outcome);
         } else {
             self.common.end_all(run, outcome);
             if bound {
@@ -68,7 +74,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             self.free_unbound(id);
             if self.flush.end_train() {
-                self.kick();
+                self.sequence().kick();
             }
         }
     }
@@ -109,5 +115,44 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn remove_client(&mut self, id: ClientId) {
         self.flush.writers.forget(id.index());
         self.allocator.remove_client(&mut self.common, &self.throttle, id);
+    }
+
+    /// Releases the clients that owe nothing any more; if there are only clients that owe, also the
+    /// one that owes least, and those that owe hardly more.
+    #[inline(never)]
+    pub(crate) fn release_throttled(&mut self) {
+        let alone = self.issued.is_empty() && self.common.elevator.waiting() == 0;
+        let now = self.common.view.exact;
+        if alone && self.dispatch.is_empty() && self.throttle.opens(&self.common.view) <= now {
+            self.throttle.forgive_least();
+        }
+        while let Some(client) = self.throttle.released() {
+            self.release(client);
+        }
+    }
+
+    /// Releases all requests of a client; ahead of all others, if the elevator supports that.
+    fn release(&mut self, client: u32) {
+        self.throttle.release(client);
+        let first = self.common.elevator.traits().inserts_at_head;
+        let position = if first { Position::Head } else { Position::Sorted };
+        // Each goes to the head, so the last must go first.
+        while let Some(index) = self.throttle.take(&mut self.common.links, client, first) {
+            let id = RequestId(index);
+            if self.common.view.requests[id].steps.is_sequenced() {
+                self.sequence().begin(id);
+                continue;
+            }
+            self.common.view.requests[id].past_throttle = first;
+            self.insert_at(id, position);
+        }
+    }
+
+    /// Forgives all debts, and releases all that waited.
+    pub(crate) fn forgive_debts(&mut self) {
+        while let Some(client) = self.throttle.first() {
+            self.release(client);
+        }
+        self.throttle.forgive_all();
     }
 }

@@ -15,9 +15,11 @@ use crate::bio::{Bio, Ticket};
 use crate::block::admission::{Context, POOL_BIOS};
 use crate::block::merge::Merged;
 use crate::client::ClientId;
+use crate::device::Outcome;
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
-use crate::op::Op;
+use crate::op::{Flags, Op};
+use crate::request::steps::{Step, Steps};
 use crate::request::{RequestId, Stage};
 use crate::slab::Key;
 use crate::time::Nanos;
@@ -95,7 +97,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A bio that does not concern the flush sequencer: merged, or given a request of its own; or
     /// the pool to sleep in.
-    pub(crate) fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
+    fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         if self.merge(key.index(), bio) {
             // The client had been woken for a request that it does not need now.
             self.pass_on_wakes(bio.client);
@@ -103,6 +105,51 @@ impl<O: Observer> RequestQueue<O> {
         }
         let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
         self.begin(id, bio);
+        Ok(Ticket(key))
+    }
+
+    /// Accepts a bio that orders the device's cache.
+    #[inline(never)]
+    fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
+        let steps = Steps::of(bio, &self.common.view.facts);
+        #[cfg(feature = "planted-bugs")]
+        let steps =
+            steps.planted(self.common.view.planted.postflushes_early(steps.begins_with_data()));
+        if steps.next() == Step::Done {
+            self.common.bios.end_one(key.index(), Outcome::OK);
+            self.pass_on_wakes(bio.client);
+            return Ok(Ticket(key));
+        }
+        if steps.is_data_only() {
+            return self.take_in_data(key, bio);
+        }
+        let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
+        // No elevator knows of it, unless its data go through one.
+        self.common.view.requests[id].epoch = u32::MAX;
+        self.common.view.requests[id].steps = steps;
+        if bio.sectors == 0
+            || !(self.throttle.is_used() && self.throttle.stops(&mut self.common, id))
+        {
+            self.sequence().begin(id);
+        }
+        Ok(Ticket(key))
+    }
+
+    /// A bio whose flags require only its data: the device has no cache, or can write past it.
+    fn take_in_data(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
+        if !self.common.view.facts.write_cache {
+            // It stays sync: removing the flags must not make it async.
+            let flags = bio.flags.without(Flags::FUA | Flags::PREFLUSH) | Flags::SYNC;
+            self.common.bios.slots.at_mut(key.index()).flags = flags;
+            return self.take_in_plain(key, &Bio { flags, ..*bio });
+        }
+        if self.common.rules == Rules::Mq {
+            return self.take_in_plain(key, bio);
+        }
+        let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
+        self.common.view.requests[id].epoch = u32::MAX;
+        self.common.emit_request(Action::Insert, id);
+        self.dispatch.push_back(&mut self.common, id);
         Ok(Ticket(key))
     }
 
@@ -118,7 +165,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// `client` does not use its wake: another client may.
     #[inline(never)]
-    pub(crate) fn pass_on_wakes(&mut self, client: ClientId) {
+    fn pass_on_wakes(&mut self, client: ClientId) {
         let around = &mut Context::of(&mut self.common, &self.throttle);
         self.allocator.pass_on_wakes(around, client);
     }
@@ -193,7 +240,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Gives a bound request to the elevator, unless its client is throttled.
     #[inline(always)]
     pub(crate) fn insert(&mut self, id: RequestId) {
-        if !(self.throttle.is_used() && self.throttles(id)) {
+        if !(self.throttle.is_used() && self.throttle.stops(&mut self.common, id)) {
             self.insert_at(id, Position::Sorted);
         }
     }
