@@ -64,22 +64,9 @@ pub struct Builder<O: Observer = NoObserver> {
     observer: O,
 }
 
-impl RequestQueue<NoObserver> {
-    /// The parts of a queue in front of a device. As it is, it has the default limits and no
-    /// observer.
-    ///
-    /// ```
-    /// use paternoster_core::{BuildError, DeviceFacts, Elevator, Limits, RequestQueue};
-    ///
-    /// fn with_four_bios(elevator: Box<dyn Elevator>) {
-    ///     let limits = Limits { bios: 4, ..Limits::default() };
-    ///     let builder = RequestQueue::builder(DeviceFacts::default(), elevator);
-    ///     let refused = builder.limits(limits).build();
-    ///     let why = BuildError::TooFew { what: "bios", asked: 4, least: 16 };
-    ///     assert_eq!(refused.unwrap_err(), why);
-    /// }
-    /// ```
-    pub fn builder(facts: DeviceFacts, elevator: Box<dyn Elevator>) -> Builder {
+impl Builder {
+    /// With the default limits and no observer.
+    pub(crate) fn new(facts: DeviceFacts, elevator: Box<dyn Elevator>) -> Builder {
         Builder { facts, elevator, limits: Limits::default(), observer: NoObserver }
     }
 }

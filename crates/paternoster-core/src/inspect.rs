@@ -7,18 +7,14 @@
 //! little is going on, after every 32nd otherwise.
 
 use alloc::format;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bio::Ticket;
-use crate::client::Sleep;
 use crate::elevator::Fault;
 use crate::event::Observer;
 use crate::op::Op;
-use crate::positions::NOWHERE;
 use crate::queue::RequestQueue;
-use crate::request::{Request, RequestId, Stage};
+use crate::request::{RequestId, Stage};
 use crate::slab::NIL;
 
 /// Whether invariants are verified automatically: in debug builds with the feature `audit`. An
@@ -116,8 +112,8 @@ impl<O: Observer> RequestQueue<O> {
     pub fn audit(&self) -> Result<(), Fault> {
         self.common.bios.audit(&self.common.view)?;
         self.audit_requests()?;
-        self.audit_pools()?;
-        self.audit_clients()?;
+        self.allocator.audit(&self.common.view)?;
+        self.common.bios.audit_counts(&self.common.view)?;
         self.flush.audit(&self.common.view, &self.common.links)?;
         self.plugs.tasks.audit(&self.common.links)?;
         self.throttle.audit(&self.common.links)?;
@@ -162,75 +158,6 @@ impl<O: Observer> RequestQueue<O> {
             }
             None => Ok(()),
         }
-    }
-
-    /// The pools' counts are right, and every sleeping client will be woken (admission I1, I3).
-    fn audit_pools(&self) -> Result<(), Fault> {
-        for (number, pool) in self.allocator.pools.iter().enumerate() {
-            let holds = |request: &Request| usize::from(request.pool) == number;
-            let live =
-                self.common.view.requests.0.iter().filter(|(_, request)| holds(request)).count();
-            if live != pool.allocated as usize {
-                return Err(format!("admission I1: pool {number} has {live}, counts {pool:?}"));
-            }
-        }
-        let positions = &self.allocator.positions;
-        let placed =
-            self.common.view.requests.0.iter().map(|(_, request)| request).filter(|request| {
-                usize::from(request.pool) < self.allocator.pools.len()
-                    && request.position != NOWHERE
-            });
-        let (mut taken, mut free) = (0, 0);
-        for request in placed {
-            (taken, free) = (taken + 1, free + u32::from(positions.is_free(request.position)));
-        }
-        if free != 0 || taken != positions.taken() {
-            let marked = positions.taken();
-            return Err(format!(
-                "admission I1: {taken} requests have positions, {free} free ones; marked {marked}"
-            ));
-        }
-        let clients = || self.common.view.clients.iter().map(|(_, client)| client);
-        let expected = clients().filter(|client| client.expected).count();
-        let kept = clients().filter(|client| client.kept).count();
-        let counted = self.allocator.expected();
-        if (expected, kept) != (counted.0 as usize, counted.1 as usize) {
-            return Err(format!(
-                "admission I4: {expected} expected, {kept} kept; counted {counted:?}"
-            ));
-        }
-        let in_all: u32 = self.allocator.pools.iter().map(|pool| pool.allocated).sum();
-        let asleep: u32 = self.allocator.sleepers.iter().take(2).map(|list| list.len()).sum();
-        if in_all == 0 && asleep != 0 {
-            return Err(format!("admission I3: {asleep} clients sleep and nothing is allocated"));
-        }
-        Ok(())
-    }
-
-    fn audit_clients(&self) -> Result<(), Fault> {
-        let mut bios: Vec<u32> = vec![0; self.common.view.clients.capacity() as usize];
-        for (_, slot) in self.common.bios.slots.iter() {
-            bios[slot.client.index() as usize] += 1;
-        }
-        for (key, client) in self.common.view.clients.iter() {
-            let index = key.index();
-            if bios[index as usize] != client.bios {
-                let found = bios[index as usize];
-                return Err(format!("client {index} has {found} bios, counts {}", client.bios));
-            }
-            for (number, sleep) in client.sleep.iter().enumerate() {
-                let listed = self.allocator.sleeper_links[number].contains(index);
-                if listed != (*sleep == Sleep::Asleep) {
-                    return Err(format!(
-                        "admission I2: client {index} is {sleep:?}, list: {listed}"
-                    ));
-                }
-            }
-        }
-        for list in self.allocator.sleepers.iter().zip(&self.allocator.sleeper_links) {
-            list.0.check(list.1)?;
-        }
-        Ok(())
     }
 
     /// The automatic audit. It costs several times as much as a call, so that a long run is audited

@@ -12,10 +12,10 @@
 //! ```
 //!
 //! Its parts are in `block/` (merge, admission, plug, dispatch, issued, throttle) and `flush/`
-//! (sequencer); what all of them may need is in `block/common.rs` (tables, elevator, events). What
-//! it does with them is in `queue/`, `queue/lifecycle.rs` (elevators, clients, groups),
-//! `queue/attributes.rs` (attributes), `inspect.rs` (explain, audit). A bio passes through
-//! `queue/submit.rs` (in), this file (what to do next), `queue/ends.rs` (done, refused).
+//! (sequencer); what all of them may need is in `block/common.rs` (tables, elevator, events). The
+//! queue wires them: a part answers, the queue acts. A bio passes through `queue/submit.rs` (in),
+//! this file (what to do next) and `queue/ends.rs` (done, refused); `queue/lifecycle.rs` has
+//! elevators, clients and groups, `queue/attributes.rs` attributes, `inspect.rs` explain and audit.
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
@@ -48,7 +48,7 @@ use crate::block::issued::{Entered, Issued};
 use crate::block::merge::Merger;
 use crate::block::plug::Plugs;
 use crate::block::throttle::Throttle;
-use crate::client::ClientId;
+use crate::builder::Builder;
 use crate::device::{Command, DeviceFacts, Tag};
 use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
@@ -87,6 +87,26 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) calls: u64,
 }
 
+impl RequestQueue<NoObserver> {
+    /// The parts of a queue in front of a device. As it is, it has the default limits and no
+    /// observer.
+    ///
+    /// ```
+    /// use paternoster_core::{BuildError, DeviceFacts, Elevator, Limits, RequestQueue};
+    ///
+    /// fn with_four_bios(elevator: Box<dyn Elevator>) {
+    ///     let limits = Limits { bios: 4, ..Limits::default() };
+    ///     let builder = RequestQueue::builder(DeviceFacts::default(), elevator);
+    ///     let refused = builder.limits(limits).build();
+    ///     let why = BuildError::TooFew { what: "bios", asked: 4, least: 16 };
+    ///     assert_eq!(refused.unwrap_err(), why);
+    /// }
+    /// ```
+    pub fn builder(facts: DeviceFacts, elevator: Box<dyn Elevator>) -> Builder {
+        Builder::new(facts, elevator)
+    }
+}
+
 impl<O: Observer> RequestQueue<O> {
     /// A queue in front of a device, with limits that the builder has checked. Allocates everything
     /// it will ever need.
@@ -116,7 +136,7 @@ impl<O: Observer> RequestQueue<O> {
             calls: 0,
         };
         reset_nr_requests(&mut queue.common, false);
-        queue.introduce();
+        queue.common.introduce();
         queue
     }
 
@@ -130,7 +150,10 @@ impl<O: Observer> RequestQueue<O> {
             self.run_timers();
             // A delayed flush may have ended without a command.
             if !self.common.bios.has_ended() {
-                break self.choose();
+                break match self.next_request() {
+                    Ok(id) => self.issue(id),
+                    Err(why) => self.wait(why),
+                };
             }
         };
         self.end_call();
@@ -141,18 +164,13 @@ impl<O: Observer> RequestQueue<O> {
     fn hand_back(&mut self) -> Option<Output> {
         if let Some(slot) = self.common.bios.hand_back() {
             let (client, cookie, outcome) = (slot.client, slot.cookie, slot.outcome);
-            self.forget_bio(client);
+            let Self { common, throttle, .. } = self;
+            if let Some(gone) = self.allocator.forget_bio(common, throttle, client) {
+                self.remove_client(gone);
+            }
             return Some(Output::Done(cookie, outcome));
         }
         self.allocator.next_wake(&mut self.common.view).map(Output::Wake)
-    }
-
-    /// A bio has been handed back to its client.
-    #[inline(always)]
-    fn forget_bio(&mut self, client: ClientId) {
-        if let Some(gone) = self.allocator.forget_bio(&mut self.common, &self.throttle, client) {
-            self.remove_client(gone);
-        }
     }
 
     #[inline]
@@ -166,7 +184,7 @@ impl<O: Observer> RequestQueue<O> {
         }
         self.issued.retry_if_due(self.common.view.exact);
         if self.flush.is_put_off() {
-            self.sequence().kick();
+            self.kick();
         }
     }
 
@@ -174,13 +192,6 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     fn unplug_by_timer(&mut self) {
         self.plugs.unplug_device(&mut self.common, Action::UnplugTimer);
-    }
-
-    fn choose(&mut self) -> Output {
-        match self.next_request() {
-            Ok(id) => self.issue(id),
-            Err(why) => self.wait(why),
-        }
     }
 
     /// Which request goes to the device, or why none does.
@@ -244,6 +255,13 @@ impl<O: Observer> RequestQueue<O> {
             allocator: &mut self.allocator,
             throttle: &mut self.throttle,
         }
+    }
+
+    /// Issues flushes that may go now.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn kick(&mut self) {
+        self.sequence().kick();
     }
 
     /// What the elevator wants done; `None` to look at the dispatch list again.

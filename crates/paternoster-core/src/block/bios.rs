@@ -198,6 +198,22 @@ impl Bios {
         }
     }
 
+    /// Verifies that every client counts its bios.
+    pub(crate) fn audit_counts(&self, view: &QueueView) -> Result<(), Fault> {
+        let mut bios: Vec<u32> = vec![0; view.clients.capacity() as usize];
+        for (_, slot) in self.slots.iter() {
+            bios[slot.client.index() as usize] += 1;
+        }
+        for (key, client) in view.clients.iter() {
+            let index = key.index();
+            if bios[index as usize] != client.bios {
+                let found = bios[index as usize];
+                return Err(format!("client {index} has {found} bios, counts {}", client.bios));
+            }
+        }
+        Ok(())
+    }
+
     fn audit_adjacency(&self, request: &Request, run: BioRun) -> Result<(), Fault> {
         let mut at = request.sector;
         for index in run.iter(&self.slots) {

@@ -18,14 +18,14 @@ use crate::bio_slot::BioRun;
 use crate::block::bios::Bios;
 use crate::block::chosen::Chosen;
 use crate::block::events::Events;
-use crate::client::ClientId;
+use crate::client::{ClientId, GroupId};
 use crate::device::Outcome;
 use crate::elevator::{Rules, Side};
 use crate::event::{Action, Observer};
 use crate::list::Links;
 use crate::op::{Flags, Op};
 use crate::queue_view::QueueView;
-use crate::request::RequestId;
+use crate::request::{RequestId, Stage};
 
 /// Tables, elevator, rules and events of one queue.
 #[derive(Debug)]
@@ -105,6 +105,39 @@ impl<O: Observer> Common<O> {
     pub(super) fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
         self.bios.take_over(&mut self.view.requests, survivor, gone);
         self.emit_request(Action::BackMerge, gone);
+    }
+
+    /// The new elevator makes its tables and learns which clients and groups exist.
+    pub(crate) fn introduce(&mut self) {
+        self.elevator.attach(&mut self.view);
+        for index in 0..self.view.limits.groups {
+            if self.view.groups.is_live(index) {
+                let id = GroupId(self.view.groups.key_at(index));
+                self.elevator.tell(|it| it.group_changed(&mut self.view, id));
+            }
+        }
+        for index in 0..self.view.limits.clients {
+            if self.view.clients.is_live(index) {
+                let id = ClientId(self.view.clients.key_at(index));
+                self.elevator.tell(|it| it.client_attached(&mut self.view, id));
+            }
+        }
+    }
+
+    /// Whether request `index` is in its client's plug.
+    pub(crate) fn is_plugged(&self, index: u32) -> bool {
+        self.view.requests.0.is_live(index) && self.view.slot(index).stage == Stage::Plugged
+    }
+
+    /// One Q event per bio, even if it is submitted again after a sleep.
+    #[inline]
+    pub(crate) fn announce(&mut self, bio: &Bio) {
+        if O::LISTENS {
+            let client = self.view.clients.at(bio.client.index());
+            if client.refused != Some((bio.sector, bio.sectors)) {
+                self.emit_bio(Action::Queue, bio);
+            }
+        }
     }
 
     /// A request begins to belong to the present elevator.

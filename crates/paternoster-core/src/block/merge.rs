@@ -35,7 +35,10 @@ use core::iter::successors;
 use core::mem;
 
 use crate::bio::Bio;
-use crate::elevator::{Rules, Side};
+use crate::block::common::Common;
+use crate::elevator::{Position, Rules, Side};
+use crate::event::{Action, Observer};
+use crate::list::List;
 use crate::op::Flags;
 use crate::queue_view::QueueView;
 use crate::request::{Request, RequestId, Requests, Stage};
@@ -237,6 +240,38 @@ impl Merger {
             cached => cached,
         }
         .map(RequestId)
+    }
+
+    /// A request begins to wait: bios may be merged into it, and the elevator has it.
+    #[inline(always)]
+    pub(crate) fn enqueue<O: Observer>(
+        &mut self,
+        common: &mut Common<O>,
+        id: RequestId,
+        position: Position,
+    ) {
+        let request = &mut common.view.requests[id];
+        request.stage = Stage::Waiting;
+        self.offer(id, request);
+        common.emit_request(Action::Insert, id);
+        common.elevator.insert(&mut common.view, id, position);
+    }
+
+    /// Takes everything that waits in the elevator, as a list in the order of a forced dispatch.
+    /// The old elevator knows nothing afterwards, not even what is plugged.
+    pub(crate) fn take_back<O: Observer>(&mut self, common: &mut Common<O>) -> List {
+        let mut waiting = List::new();
+        while let Some(id) = common.elevator.drain(&mut common.view) {
+            self.leave(id);
+            common.elevator.released(&mut common.view, id);
+            waiting.push_back(&mut common.links, id.0);
+        }
+        for index in 0..common.view.request_slots() {
+            if common.is_plugged(index) {
+                common.elevator.released(&mut common.view, RequestId(index));
+            }
+        }
+        waiting
     }
 
     /// The rules of the block core for one more bio (BLK-1, BLK-2); marks a request that is full.

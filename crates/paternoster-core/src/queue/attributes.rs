@@ -25,6 +25,7 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError, Value};
 use crate::block::admission::{bounds, nr_requests_least};
+use crate::block::chosen::Chosen;
 use crate::elevator::Rules;
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::HOLDS;
@@ -154,7 +155,15 @@ impl<O: Observer> RequestQueue<O> {
             &["write through", "write back"],
             "whether flushes are needed; `write through` makes every flush a no-op",
             |queue, ()| queue.common.view.facts.write_cache.into(),
-            |queue, (), place| queue.believe_write_cache(place == 1),
+            |queue, (), place| {
+                // While the device had none, writes were not tracked, and the time in which debts
+                // are repaid did not pass.
+                if queue.common.view.facts.write_cache != (place == 1) {
+                    queue.common.view.facts.write_cache = place == 1;
+                    queue.flush.clean.forget();
+                    queue.forgive_debts();
+                }
+            },
         ),
         Row::<O>::figure("fua", "", "1 if the device can write past its cache", |queue, ()| {
             queue.common.view.facts.fua.into()
@@ -197,7 +206,7 @@ impl<O: Observer> RequestQueue<O> {
             |queue, ()| queue.flush.policy.delay,
             |queue, (), delay| {
                 queue.flush.policy.delay = delay;
-                queue.sequence().kick();
+                queue.kick();
             },
         )
         .at_most(1_000_000),
@@ -230,16 +239,6 @@ impl<O: Observer> RequestQueue<O> {
             },
         ),
     ];
-
-    /// The device is declared to have a cache, or to have none: while it had none, writes were not
-    /// tracked, and the time in which debts are repaid did not pass.
-    fn believe_write_cache(&mut self, there: bool) {
-        if self.common.view.facts.write_cache != there {
-            self.common.view.facts.write_cache = there;
-            self.flush.clean.forget();
-            self.forgive_debts();
-        }
-    }
 
     fn set_nr_requests(&mut self, value: u64) {
         let value = u32::try_from(value).unwrap_or(u32::MAX);
@@ -326,7 +325,7 @@ impl<O: Observer> RequestQueue<O> {
         number: impl FnOnce(&Attribute) -> Result<u64, AttributeError>,
     ) -> Result<(), AttributeError> {
         self.advance(now);
-        let result = match self.find_attribute(name)? {
+        let result = match find(&self.common.elevator, name)? {
             Found::Queue(place) => {
                 let value = number(&QUEUE_ATTRIBUTES[place])?;
                 Self::KNOBS[place].set(self, &mut (), value)
@@ -348,7 +347,7 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// [`AttributeError::Unknown`], or [`AttributeError::Text`] if it is not a single value.
     pub fn value(&self, name: &str) -> Result<Value<'static>, AttributeError> {
-        let (attribute, number) = match self.find_attribute(name)? {
+        let (attribute, number) = match find(&self.common.elevator, name)? {
             Found::Queue(place) => (&QUEUE_ATTRIBUTES[place], Self::KNOBS[place].get(self, &())),
             Found::Elevator(place) => (
                 &self.common.elevator.attributes()[place],
@@ -365,7 +364,7 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// [`AttributeError`] names the attribute, the text and what would be valid.
     pub fn check_attribute(&self, name: &str, text: &str) -> Result<(), AttributeError> {
-        match self.find_attribute(name)? {
+        match find(&self.common.elevator, name)? {
             Found::Queue(place) => QUEUE_ATTRIBUTES[place].check(text),
             Found::Elevator(place) => self.common.elevator.attributes()[place].check(text),
         }
@@ -381,7 +380,7 @@ impl<O: Observer> RequestQueue<O> {
         out: &mut dyn fmt::Write,
     ) -> Result<(), AttributeError> {
         // A failing writer is the caller's own, which knows.
-        let _written = match self.find_attribute(name)? {
+        let _written = match find(&self.common.elevator, name)? {
             Found::Queue(place) => Self::KNOBS[place].show(self, &(), out),
             Found::Elevator(place) => self.common.elevator.show(&self.common.view, place, out),
         };
@@ -392,18 +391,6 @@ impl<O: Observer> RequestQueue<O> {
     #[must_use]
     pub const fn read_ahead_kb(&self) -> u64 {
         self.policy.read_ahead_kb
-    }
-
-    fn find_attribute(&self, name: &str) -> Result<Found, AttributeError> {
-        let place = |list: &[Attribute], name: &str| list.iter().position(|a| a.name == name);
-        let elevators = self.common.elevator.attributes();
-        let found = match name.strip_prefix(PREFIX) {
-            Some(name) => place(elevators, name).map(Found::Elevator),
-            None => place(QUEUE_ATTRIBUTES, name)
-                .map(Found::Queue)
-                .or_else(|| place(elevators, name).map(Found::Elevator)),
-        };
-        found.ok_or_else(|| AttributeError::Unknown { name: name.into() })
     }
 
     /// Calls `each` with every attribute: its path below `queue/`, its description, its value as
@@ -423,4 +410,17 @@ impl<O: Observer> RequestQueue<O> {
             each(&path, attribute, &shown);
         }
     }
+}
+
+/// Whose attribute has this name.
+fn find(elevator: &Chosen, name: &str) -> Result<Found, AttributeError> {
+    let place = |list: &[Attribute], name: &str| list.iter().position(|a| a.name == name);
+    let elevators = elevator.attributes();
+    let found = match name.strip_prefix(PREFIX) {
+        Some(name) => place(elevators, name).map(Found::Elevator),
+        None => place(QUEUE_ATTRIBUTES, name)
+            .map(Found::Queue)
+            .or_else(|| place(elevators, name).map(Found::Elevator)),
+    };
+    found.ok_or_else(|| AttributeError::Unknown { name: name.into() })
 }

@@ -43,7 +43,7 @@ impl<O: Observer> RequestQueue<O> {
             self.command_ended(id, bound, outcome, served);
         }
         if self.flush.is_put_off() {
-            self.sequence().kick();
+            self.kick();
         }
         self.end_call();
         Ok(())
@@ -74,7 +74,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             self.free_unbound(id);
             if self.flush.end_train() {
-                self.sequence().kick();
+                self.kick();
             }
         }
     }
@@ -144,7 +144,7 @@ impl<O: Observer> RequestQueue<O> {
                 continue;
             }
             self.common.view.requests[id].past_throttle = first;
-            self.insert_at(id, position);
+            self.merger.enqueue(&mut self.common, id, position);
         }
     }
 

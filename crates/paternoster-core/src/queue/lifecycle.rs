@@ -23,6 +23,7 @@ use core::fmt;
 use crate::answer::Stale;
 use crate::bio::Ticket;
 use crate::block::admission::{Context, reset_nr_requests};
+use crate::block::common::Common;
 use crate::client::{
     Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
 };
@@ -107,7 +108,7 @@ impl<O: Observer> RequestQueue<O> {
     ) -> Box<dyn Elevator> {
         self.advance(now);
         self.forgive_debts();
-        let waiting = self.take_everything_back();
+        let waiting = self.merger.take_back(&mut self.common);
         let old = self.common.elevator.replace(elevator);
         self.common.view.cancel_timer();
         self.common.view.note(Note::ElevatorChanged { epoch: self.common.elevator.epoch() });
@@ -115,7 +116,7 @@ impl<O: Observer> RequestQueue<O> {
             self.common.rules = self.common.elevator.traits().rules;
         }
         self.apply_rules();
-        self.introduce();
+        self.common.introduce();
         self.hand_over(waiting);
         self.end_call();
         old
@@ -132,48 +133,9 @@ impl<O: Observer> RequestQueue<O> {
         self.allocator.wake_all(&mut Context::of(&mut self.common, &self.throttle));
     }
 
-    /// Takes everything that waits in the elevator, as a list in the order of a forced dispatch.
-    /// The old elevator knows nothing afterwards, not even what is plugged.
-    fn take_everything_back(&mut self) -> List {
-        let mut waiting = List::new();
-        while let Some(id) = self.common.elevator.drain(&mut self.common.view) {
-            self.merger.leave(id);
-            self.common.elevator.released(&mut self.common.view, id);
-            waiting.push_back(&mut self.common.links, id.0);
-        }
-        for index in 0..self.common.view.request_slots() {
-            if self.is_plugged(index) {
-                self.common.elevator.released(&mut self.common.view, RequestId(index));
-            }
-        }
-        waiting
-    }
-
-    fn is_plugged(&self, index: u32) -> bool {
-        self.common.view.requests.0.is_live(index)
-            && self.common.view.slot(index).stage == Stage::Plugged
-    }
-
-    /// The new elevator makes its tables and learns which clients and groups exist.
-    pub(crate) fn introduce(&mut self) {
-        self.common.elevator.attach(&mut self.common.view);
-        for index in 0..self.common.view.limits.groups {
-            if self.common.view.groups.is_live(index) {
-                let id = GroupId(self.common.view.groups.key_at(index));
-                self.common.elevator.tell(|it| it.group_changed(&mut self.common.view, id));
-            }
-        }
-        for index in 0..self.common.view.limits.clients {
-            if self.common.view.clients.is_live(index) {
-                let id = ClientId(self.common.view.clients.key_at(index));
-                self.common.elevator.tell(|it| it.client_attached(&mut self.common.view, id));
-            }
-        }
-    }
-
     fn hand_over(&mut self, mut waiting: List) {
         for index in 0..self.common.view.request_slots() {
-            if self.is_plugged(index) {
+            if self.common.is_plugged(index) {
                 self.common.rebind(RequestId(index));
             }
         }
@@ -334,15 +296,21 @@ impl<O: Observer> RequestQueue<O> {
             // Ended and not yet handed back.
             return Err(CancelError::TooLate);
         }
-        self.cut_out(RequestId(slot.request), index)?;
+        let id = RequestId(slot.request);
+        if self.cut_out(id, index)? {
+            if self.common.elevator.has_bound(&self.common.view.requests[id]) {
+                self.common.elevator.released(&mut self.common.view, id);
+            }
+            self.free_unbound(id);
+        }
         let withdrawn = Outcome { status: Status::Cancelled, served: None };
         self.common.bios.end_one(index, withdrawn);
         self.end_call();
         Ok(())
     }
 
-    /// Takes bio `index` out of its request, which ends if it was the only one.
-    fn cut_out(&mut self, id: RequestId, index: u32) -> Result<(), CancelError> {
+    /// Takes bio `index` out of its request; whether that ends with it, its only one.
+    fn cut_out(&mut self, id: RequestId, index: u32) -> Result<bool, CancelError> {
         let request = &self.common.view.requests[id];
         let (first, last) = (request.bios_first, request.bios_last);
         let (stage, sequenced) = (request.stage, request.steps.is_sequenced());
@@ -350,8 +318,7 @@ impl<O: Observer> RequestQueue<O> {
             Stage::Flushing
                 if self.flush.leave_pending(&self.common.view, &mut self.common.links, id) =>
             {
-                self.free_withdrawn(id);
-                return Ok(());
+                return Ok(true);
             }
             Stage::Throttled => {}
             Stage::Waiting | Stage::Plugged if !sequenced => {}
@@ -365,16 +332,14 @@ impl<O: Observer> RequestQueue<O> {
             self.merger.leave(id);
         }
         if first == last {
+            let Common { view, elevator, links, .. } = &mut self.common;
+            let client = view.requests[id].client();
             match stage {
-                Stage::Waiting => self.common.elevator.removed(&mut self.common.view, id),
-                Stage::Throttled => {
-                    let client = self.common.view.requests[id].client().index();
-                    self.throttle.cancel(&mut self.common.links, client, id.0);
-                }
-                _ => self.leave_plug(id),
+                Stage::Waiting => elevator.removed(view, id),
+                Stage::Throttled => self.throttle.cancel(links, client.index(), id.0),
+                _ => self.plugs.tasks.remove(links, client, id),
             }
-            self.free_withdrawn(id);
-            return Ok(());
+            return Ok(true);
         }
         self.common.bios.cut_off(&mut self.common.view.requests[id], index);
         if waiting {
@@ -382,20 +347,7 @@ impl<O: Observer> RequestQueue<O> {
             self.common.elevator.shrunk(&mut self.common.view, id, side);
             self.merger.offer(id, &self.common.view.requests[id]);
         }
-        Ok(())
-    }
-
-    /// Ends a request whose only bio was withdrawn.
-    fn free_withdrawn(&mut self, id: RequestId) {
-        if self.common.elevator.has_bound(&self.common.view.requests[id]) {
-            self.common.elevator.released(&mut self.common.view, id);
-        }
-        self.free_unbound(id);
-    }
-
-    fn leave_plug(&mut self, id: RequestId) {
-        let client = self.common.view.requests[id].client();
-        self.plugs.tasks.remove(&mut self.common.links, client, id);
+        Ok(false)
     }
 
     /// A client, to read its properties.

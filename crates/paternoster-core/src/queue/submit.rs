@@ -19,8 +19,9 @@ use crate::device::Outcome;
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
 use crate::op::{Flags, Op};
+use crate::queue_view::QueueView;
+use crate::request::RequestId;
 use crate::request::steps::{Step, Steps};
-use crate::request::{RequestId, Stage};
 use crate::slab::Key;
 use crate::time::Nanos;
 
@@ -32,8 +33,8 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Output::Wake`](crate::Output::Wake); the others say what is wrong with it.
     pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
         self.arrive(now);
-        self.validate(&bio)?;
-        self.announce(&bio);
+        validate(&self.common.view, self.merger.max_sectors, &bio)?;
+        self.common.announce(&bio);
         let client = self.common.view.clients.0.at_mut(bio.client.index());
         client.bios += 1;
         client.refused = None;
@@ -44,40 +45,6 @@ impl<O: Observer> RequestQueue<O> {
         }
         self.end_call();
         result
-    }
-
-    fn validate(&self, bio: &Bio) -> Result<(), SubmitError> {
-        let facts = &self.common.view.facts;
-        let client = self.common.view.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
-        if client.leaving {
-            return Err(SubmitError::NoClient);
-        }
-        if (bio.op == Op::Flush) != (bio.sectors == 0) {
-            return Err(SubmitError::Size);
-        }
-        let capacity = facts.capacity;
-        let end = bio.sector.checked_add(u64::from(bio.sectors));
-        if end.is_none_or(|end| end > capacity) {
-            return Err(SubmitError::BeyondEnd { end: end.unwrap_or(u64::MAX), capacity });
-        }
-        if bio.sectors > self.merger.max_sectors {
-            return Err(SubmitError::TooLarge { size: bio.sectors, most: self.merger.max_sectors });
-        }
-        if bio.segments > facts.max_segments {
-            let (size, most) = (bio.segments.into(), facts.max_segments.into());
-            return Err(SubmitError::TooLarge { size, most });
-        }
-        Ok(())
-    }
-
-    /// One Q event per bio, even if it is submitted again after a sleep.
-    fn announce(&mut self, bio: &Bio) {
-        if O::LISTENS
-            && self.common.view.clients.at(bio.client.index()).refused
-                != Some((bio.sector, bio.sectors))
-        {
-            self.common.emit_bio(Action::Queue, bio);
-        }
     }
 
     fn take_in(&mut self, bio: &Bio) -> Result<Ticket, SubmitError> {
@@ -100,7 +67,7 @@ impl<O: Observer> RequestQueue<O> {
     fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         if self.merge(key.index(), bio) {
             // The client had been woken for a request that it does not need now.
-            self.pass_on_wakes(bio.client);
+            self.allocator.wakes_unused(&mut self.common, &self.throttle, bio.client);
             return Ok(Ticket(key));
         }
         let id = self.allocator.allocate(&mut self.common, &self.throttle, key.index(), bio)?;
@@ -117,7 +84,7 @@ impl<O: Observer> RequestQueue<O> {
             steps.planted(self.common.view.planted.postflushes_early(steps.begins_with_data()));
         if steps.next() == Step::Done {
             self.common.bios.end_one(key.index(), Outcome::OK);
-            self.pass_on_wakes(bio.client);
+            self.allocator.wakes_unused(&mut self.common, &self.throttle, bio.client);
             return Ok(Ticket(key));
         }
         if steps.is_data_only() {
@@ -161,13 +128,6 @@ impl<O: Observer> RequestQueue<O> {
             Merged::Closed(gone) => self.free_unbound(gone),
         }
         true
-    }
-
-    /// `client` does not use its wake: another client may.
-    #[inline(never)]
-    fn pass_on_wakes(&mut self, client: ClientId) {
-        let around = &mut Context::of(&mut self.common, &self.throttle);
-        self.allocator.pass_on_wakes(around, client);
     }
 
     /// Binds a new request for `bio`, and puts it into the client's plug or the elevator.
@@ -241,17 +201,8 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(always)]
     pub(crate) fn insert(&mut self, id: RequestId) {
         if !(self.throttle.is_used() && self.throttle.stops(&mut self.common, id)) {
-            self.insert_at(id, Position::Sorted);
+            self.merger.enqueue(&mut self.common, id, Position::Sorted);
         }
-    }
-
-    #[inline(always)]
-    pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
-        let request = &mut self.common.view.requests[id];
-        request.stage = Stage::Waiting;
-        self.merger.offer(id, request);
-        self.common.emit_request(Action::Insert, id);
-        self.common.elevator.insert(&mut self.common.view, id, position);
     }
 
     /// The client sleeps in `pool` until a wake; what it had plugged is submitted first, since
@@ -272,4 +223,30 @@ impl<O: Observer> RequestQueue<O> {
         self.allocator.wake_if_nobody_will(around);
         SubmitError::Busy
     }
+}
+
+/// Whether the queue takes this bio.
+#[inline(always)]
+fn validate(view: &QueueView, max_sectors: u32, bio: &Bio) -> Result<(), SubmitError> {
+    let facts = &view.facts;
+    let client = view.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
+    if client.leaving {
+        return Err(SubmitError::NoClient);
+    }
+    if (bio.op == Op::Flush) != (bio.sectors == 0) {
+        return Err(SubmitError::Size);
+    }
+    let capacity = facts.capacity;
+    let end = bio.sector.checked_add(u64::from(bio.sectors));
+    if end.is_none_or(|end| end > capacity) {
+        return Err(SubmitError::BeyondEnd { end: end.unwrap_or(u64::MAX), capacity });
+    }
+    if bio.sectors > max_sectors {
+        return Err(SubmitError::TooLarge { size: bio.sectors, most: max_sectors });
+    }
+    if bio.segments > facts.max_segments {
+        let (size, most) = (bio.segments.into(), facts.max_segments.into());
+        return Err(SubmitError::TooLarge { size, most });
+    }
+    Ok(())
 }

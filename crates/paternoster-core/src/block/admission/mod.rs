@@ -63,6 +63,7 @@
 //! Source: BLK-7, BLK-8; measurements of 6.18 (sleepers, failed wakes, barging).
 //! Not here: BLK-8's shared tag sets (several queues on one set of tags).
 
+mod audit;
 mod requests;
 mod wait_queue;
 

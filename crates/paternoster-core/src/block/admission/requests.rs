@@ -122,6 +122,17 @@ impl Allocator {
         }
     }
 
+    /// `client` does not use its wake: another client may.
+    #[inline(never)]
+    pub(crate) fn wakes_unused<O>(
+        &mut self,
+        common: &mut Common<O>,
+        throttle: &Throttle,
+        client: ClientId,
+    ) {
+        self.pass_on_wakes(&mut Context::of(common, throttle), client);
+    }
+
     #[inline(never)]
     fn wakes_used<O>(
         &mut self,

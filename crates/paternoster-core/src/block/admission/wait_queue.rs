@@ -89,7 +89,7 @@ impl Allocator {
     }
 
     /// A client has got what it was woken for; a wake for another pool may serve others.
-    pub(crate) fn use_wakes(&mut self, around: &mut Context<'_>, client: ClientId, pool: u8) {
+    pub(super) fn use_wakes(&mut self, around: &mut Context<'_>, client: ClientId, pool: u8) {
         let mut unused = false;
         self.expect_no_more(around.view, client.index());
         let sleeps = &mut around.view.clients.0.at_mut(client.index()).sleep;
@@ -106,7 +106,7 @@ impl Allocator {
 
     /// A slot for a bio has become free. `is_last`: no bio is left whose end would wake the others
     /// that wait for one (I3).
-    pub(crate) fn slot_freed(&mut self, around: &mut Context<'_>, is_last: bool) {
+    pub(super) fn slot_freed(&mut self, around: &mut Context<'_>, is_last: bool) {
         self.wake_first(around, POOL_BIOS);
         while is_last && self.wake_first(around, POOL_BIOS) {}
     }
@@ -148,7 +148,7 @@ impl Allocator {
 
     /// One request of `pool` became free: wakes at most one sleeper for it, and all that nothing
     /// else would wake.
-    pub(crate) fn wake_for(&mut self, around: &mut Context<'_>, pool: u8) {
+    pub(super) fn wake_for(&mut self, around: &mut Context<'_>, pool: u8) {
         match around.rules {
             Rules::Legacy => {
                 if self.pools[usize::from(pool)].allocated < around.view.nr_requests {
@@ -347,7 +347,7 @@ impl Allocator {
     }
 
     /// `client` does not use its wake: another client may.
-    pub(crate) fn pass_on_wakes(&mut self, around: &mut Context<'_>, client: ClientId) {
+    pub(super) fn pass_on_wakes(&mut self, around: &mut Context<'_>, client: ClientId) {
         self.expect_no_more(around.view, client.index());
         for pool in [POOL_ASYNC, POOL_SYNC, POOL_BIOS] {
             let sleep = &mut around.view.clients.0.at_mut(client.index()).sleep[usize::from(pool)];
