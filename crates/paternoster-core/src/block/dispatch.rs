@@ -98,3 +98,41 @@ fn goes_before(new: &Request, other: &Request, boundary: u64) -> bool {
         _ => new.sector < other.sector,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::bio::Bio;
+    use crate::block::common::tests::{client, common, request};
+
+    /// Are picked requests sorted one way from the boundary, as in the header, and does a refused
+    /// one go before them all, with nothing sorted past it (BLK-11, BLK-12)?
+    #[test]
+    fn blk_12_picked_requests_are_sorted_from_the_boundary() {
+        let mut common = common();
+        let mut dispatch = Dispatch::default();
+        common.view.in_device.last_end = 50;
+        let picked = |common: &mut Common<_>, sector| {
+            let bio = Bio::new(client(common), Op::Read, sector, 1);
+            let index = common.bios.take(&bio).unwrap().index();
+            request(common, index, &bio)
+        };
+        for sector in [30, 70, 20, 60] {
+            let id = picked(&mut common, sector);
+            dispatch.sort_in(&mut common, id);
+        }
+        let refused = picked(&mut common, 10);
+        common.view.requests[refused].was_started = true;
+        dispatch.push_front(&mut common, refused);
+        let late = picked(&mut common, 55);
+        dispatch.sort_in(&mut common, late);
+        let mut order = Vec::new();
+        while let Some(id) = dispatch.pop(&mut common.links) {
+            assert_eq!(common.view.requests[id].stage, Stage::Dispatched);
+            order.push(common.view.requests[id].sector);
+        }
+        assert_eq!(order, [10, 55, 60, 70, 20, 30]);
+    }
+}

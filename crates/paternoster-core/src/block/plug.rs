@@ -224,3 +224,61 @@ impl TaskPlugs {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bio::Bio;
+    use crate::block::common::tests::{client, common, request};
+    use crate::elevator::Position;
+    use crate::op::Op;
+
+    /// Does an empty disk's plug hold the first requests until the fourth waits, and at most 3 ms
+    /// (BLK-5)? Is flash that queues commands not plugged?
+    #[test]
+    fn blk_5_the_device_plug_opens_at_the_fourth_request() {
+        let mut common = common();
+        let mut plugs = Plugs::with_capacity(1);
+        plugs.plug_device(&mut common, 0);
+        assert!(!plugs.device.is_plugged(), "flash, 32 commands");
+        common.view.facts.rotational = true;
+        plugs.plug_device(&mut common, 1);
+        assert!(!plugs.device.is_plugged(), "not empty");
+        plugs.plug_device(&mut common, 0);
+        assert_eq!(plugs.device.deadline(), Nanos::from_millis(3));
+        for waiting in 1..=4 {
+            let bio = Bio::new(client(&common), Op::Read, 8 * waiting, 8);
+            let index = common.bios.take(&bio).unwrap().index();
+            let id = request(&mut common, index, &bio);
+            common.elevator.insert(&mut common.view, id, Position::Sorted);
+            plugs.unplug_if_enough(&mut common, 0);
+            assert_eq!(plugs.device.is_plugged(), waiting < 4);
+        }
+    }
+
+    /// Is a legacy plug full with 16 requests, and does it give them back in their order (BLK-6)?
+    #[test]
+    fn blk_6_a_task_plug_holds_sixteen() {
+        let mut common = common();
+        let mut plugs = Plugs::with_capacity(1);
+        let client = client(&common);
+        let is_full = |plugs: &Plugs, requests: &Requests| {
+            plugs.tasks.is_full(client, Rules::Legacy, requests, true)
+        };
+        for place in 0..16 {
+            assert!(!is_full(&plugs, &common.view.requests), "{place}");
+            let bio = Bio::new(client, Op::Read, 8 * place, 8);
+            let index = common.bios.take(&bio).unwrap().index();
+            let id = request(&mut common, index, &bio);
+            plugs.add(&mut common, client, id);
+            assert_eq!(common.view.requests[id].stage, Stage::Plugged);
+        }
+        assert!(is_full(&plugs, &common.view.requests));
+        plugs.tasks.audit(&common.links).unwrap();
+        for place in 0..16 {
+            let id = plugs.tasks.pop(&mut common.links, client).unwrap();
+            assert_eq!(common.view.requests[id].sector, 8 * place);
+        }
+        assert_eq!(plugs.tasks.held(), 0);
+    }
+}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flush sequencer: preflush, data, postflush; and one flush for all requests that wait for one.
 //!
-//! `request/steps.rs` has the steps of a request. Requests that need a flush wait in the *pending*
-//! list; when a flush is issued that list becomes the *running* one, and requests that arrive
-//! meanwhile wait in the other. So any number of fsyncs share two flushes:
+//! `request/steps.rs` has the steps of a request, `sequence` takes it through them. Requests that
+//! need a flush wait in the *pending* list; when a flush is issued that list becomes the *running*
+//! one, and requests that arrive meanwhile wait in the other. So any number of fsyncs share two
+//! flushes:
 //!
 //! ```text
 //! flush in the device   |======= 1 =======|======= 2 =======|
