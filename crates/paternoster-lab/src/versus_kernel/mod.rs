@@ -479,7 +479,8 @@ impl OnStage<'_> {
         // All except `none` have the same queue.
         let Some(like) = self.plan.schedulers.last() else { return Ok(all) };
         for scheduler in &self.plan.options.beside {
-            let chosen = self.stage.loop_device.queue.choose(like, &[]).map_err(Failure::Job)?;
+            let wanted = &self.plan.wanted;
+            let chosen = self.stage.loop_device.queue.choose(like, wanted).map_err(Failure::Job)?;
             let attributes = Attributes { iosched: Vec::new(), ..chosen };
             let (ours, _) = self.ours(name, file, scheduler, &attributes)?;
             all.extend(rows(file, scheduler, &[], &ours));

@@ -62,7 +62,7 @@ impl Process {
                 }
                 Step::EndLoop => {
                     self.end_batch(now, queue);
-                    self.reap(now, u32::MAX);
+                    self.reap(now);
                     self.end_loop(now, shared);
                     continue;
                 }
@@ -75,7 +75,7 @@ impl Process {
                 // A batch is gathered while its process computes, not while it waits.
                 Step::Until(at) => {
                     self.end_batch(now, queue);
-                    self.reap(now, u32::MAX);
+                    self.reap(now);
                     self.think.waits();
                     at
                 }
@@ -105,7 +105,7 @@ impl Process {
         self.end_batch(now, queue);
         if self.slots.in_flight() == 0 {
             // The remaining I/Os are reaped together.
-            self.reap(now, u32::MAX);
+            self.reap(now);
         }
         // A thought that the last I/O brought is thought to its end.
         let until = self.think.until.min(self.deadline);

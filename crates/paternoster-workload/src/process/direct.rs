@@ -35,8 +35,6 @@ pub(super) struct Io {
     /// When its last bio was taken.
     pub(super) accepted: Nanos,
     pub(super) error: i32,
-    /// It ended while its process slept in the submission of another.
-    pub(super) ended_unseen: bool,
     /// Offset in its file.
     pub(super) offset: u64,
     /// Its priority, if it is not the job's: as drawn, in the queue's form.
@@ -101,7 +99,6 @@ impl Slots {
             began: Nanos::ZERO,
             accepted: Nanos::ZERO,
             error: 0,
-            ended_unseen: false,
             offset: 0,
             drawn: None,
             priority: None,
@@ -147,7 +144,6 @@ impl Slots {
             began: now,
             accepted: now,
             error: 0,
-            ended_unseen: false,
             offset: request.offset,
             drawn: request.drawn,
             priority: request.priority,

@@ -29,31 +29,11 @@ struct Ended {
 }
 
 impl Process {
-    /// The last bio of an I/O has ended: it is reaped, at once or together with others. A process
-    /// that sleeps in a submission reaps nothing, and afterwards one for each submission, in their
-    /// order: as fio sees it `iodepth` are in flight all the time.
-    pub(super) fn end_io(&mut self, now: Nanos, mut io: Io) {
-        io.ended_unseen = self.sleeps_in_submission();
-        if io.ended_unseen {
-            self.computes_from(now);
-        }
+    /// The last bio of an I/O has ended: it is reaped, at once or together with others.
+    pub(super) fn end_io(&mut self, now: Nanos, io: Io) {
         self.finished.push_back(io);
-        let is_next = self.finished.len() == 1 || self.phase == Phase::Draining;
-        if self.reap_least == 1 && is_next && !self.sleeps_in_submission() {
-            self.reap(now, u32::MAX);
-        }
-    }
-
-    /// Whether it waits in a submission for a free request, and does nothing else. With
-    /// `io_submit_mode=offload` others submit.
-    const fn sleeps_in_submission(&self) -> bool {
-        self.slots.is_blocked() && !self.offload
-    }
-
-    /// A process that blocks computes again from here on; another may be amid a submission.
-    fn computes_from(&mut self, now: Nanos) {
-        if self.engine != Engine::Async || self.ready_at <= now {
-            self.ready_at = now + self.submit_cost;
+        if self.reap_least == 1 {
+            self.reap(now);
         }
     }
 
@@ -61,23 +41,22 @@ impl Process {
     pub(super) fn reap_if_due(&mut self, now: Nanos) -> bool {
         let ended = u32::try_from(self.finished.len()).unwrap_or(u32::MAX);
         let enough = ended >= self.reap_least || self.slots.in_flight() == 0;
-        if ended == 0 || self.sleeps_in_submission() || !enough && !self.think.is_due() {
+        if ended == 0 || !enough && !self.think.is_due() {
             return false;
         }
-        self.reap(now, if self.reap_least == 1 { 1 } else { u32::MAX });
+        self.reap(now);
         true
     }
 
-    /// Takes back what has ended, `most` of it.
-    pub(super) fn reap(&mut self, now: Nanos, most: u32) {
-        let count = u32::try_from(self.finished.len()).unwrap_or(u32::MAX).min(most);
+    /// Takes back what has ended.
+    pub(super) fn reap(&mut self, now: Nanos) {
+        let count = u32::try_from(self.finished.len()).unwrap_or(u32::MAX);
         if count == 0 {
             return;
         }
         self.statistics.reaped(count);
         self.statistics.waited();
-        for _ in 0..count {
-            let Some(io) = self.finished.pop_front() else { break };
+        while let Some(io) = self.finished.pop_front() {
             self.take(now, &io);
         }
         self.filling |= self.in_flight() <= self.low;
@@ -91,8 +70,9 @@ impl Process {
         } else {
             (Nanos::ZERO, now - io.began)
         };
-        if !io.ended_unseen {
-            self.computes_from(now);
+        // A process that blocks computes again from here on; another may be amid a submission.
+        if self.engine != Engine::Async || self.ready_at <= now {
+            self.ready_at = now + self.submit_cost;
         }
         let (direction, offset, bytes) = (io.direction, io.offset, io.bytes);
         if let (Some(kind), Direction::Write, 0) = (self.syncs.each, direction, io.error) {

@@ -15,4 +15,3 @@ mod flush_owners;
 mod iolog_real;
 mod levels;
 mod report_forms;
-mod sleeping;
