@@ -61,10 +61,7 @@ impl Bios {
 
     /// One bio has ended, apart from those of its request.
     pub(crate) fn end_one(&mut self, index: u32, outcome: Outcome) {
-        let slot = self.slots.at_mut(index);
-        slot.request = NIL;
-        slot.outcome = outcome;
-        self.done.append(&mut self.slots, BioRun::one(index));
+        self.end_all(BioRun::one(index), outcome);
     }
 
     /// All bios in a run have ended with `outcome`.

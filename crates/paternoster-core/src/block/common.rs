@@ -140,6 +140,13 @@ impl<O: Observer> Common<O> {
         }
     }
 
+    /// The present elevator, if it knows of a request, forgets it.
+    pub(crate) fn unbind(&mut self, id: RequestId) {
+        if self.elevator.has_bound(&self.view.requests[id]) {
+            self.elevator.released(&mut self.view, id);
+        }
+    }
+
     /// A request begins to belong to the present elevator.
     pub(crate) fn rebind(&mut self, id: RequestId) {
         let request = &mut self.view.requests[id];
@@ -214,6 +221,7 @@ pub(crate) mod tests {
         common.view.groups.0.at_mut(common.view.root.index()).members = 1;
         common
     }
+
     /// The client that is there.
     pub(crate) fn client(common: &Common<NoObserver>) -> ClientId {
         common.view.client_id(0).unwrap()

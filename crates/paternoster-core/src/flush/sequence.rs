@@ -15,6 +15,7 @@ use crate::block::admission::Allocator;
 use crate::block::common::Common;
 use crate::block::dispatch::Dispatch;
 use crate::block::throttle::Throttle;
+use crate::client::ClientId;
 use crate::device::{Outcome, Status};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
@@ -76,7 +77,7 @@ impl<O: Observer> Sequence<'_, O> {
     /// The data of a sequence go to the device, past the elevator or through it.
     fn start_data(&mut self, id: RequestId, position: Position) {
         self.flush.data_start();
-        let Common { view, elevator, rules, .. } = &mut *self.common;
+        let Common { view, rules, .. } = &mut *self.common;
         let request = &mut view.requests[id];
         let ordering = if view.facts.fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
         request.flags = request.flags.without(ordering) | Flags::SYNC | Flags::NOMERGE;
@@ -84,9 +85,8 @@ impl<O: Observer> Sequence<'_, O> {
             self.dispatch.push_front(self.common, id);
             return;
         }
-        request.epoch = elevator.epoch();
-        request.scratch = [0; 2];
-        elevator.bind(view, id);
+        self.common.rebind(id);
+        let Common { view, elevator, .. } = &mut *self.common;
         view.requests[id].stage = Stage::Waiting;
         elevator.insert(view, id, position);
     }
@@ -95,11 +95,8 @@ impl<O: Observer> Sequence<'_, O> {
     /// told.
     #[inline(never)]
     pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
-        let Common { view, elevator, .. } = &mut *self.common;
-        if elevator.has_bound(&view.requests[id]) {
-            elevator.released(view, id);
-        }
-        view.requests[id].epoch = u32::MAX;
+        self.common.unbind(id);
+        self.common.view.requests[id].epoch = u32::MAX;
         self.flush.data_end();
         self.end_step(id, outcome);
         self.kick();
@@ -191,8 +188,7 @@ impl<O: Observer> Sequence<'_, O> {
     /// Ends a request, and lets its client go if that has gone.
     fn free(&mut self, id: RequestId) {
         if let Some(gone) = self.allocator.free(self.common, self.throttle, id) {
-            self.flush.writers.forget(gone.index());
-            self.allocator.remove_client(self.common, self.throttle, gone);
+            self.flush.let_go(self.common, self.allocator, self.throttle, gone);
         }
     }
 }
@@ -201,6 +197,19 @@ impl Sequencer {
     /// Whether something outside a sequence has yet to go to the device.
     fn others_wait<O>(&self, common: &Common<O>, dispatch: &Dispatch) -> bool {
         common.elevator.waiting() > 0 || self.has_plain(&common.view, &dispatch.list, &common.links)
+    }
+
+    /// A client that has gone is no writer any more, and is forgotten.
+    #[inline(never)]
+    pub(crate) fn let_go<O>(
+        &mut self,
+        common: &mut Common<O>,
+        allocator: &mut Allocator,
+        throttle: &Throttle,
+        gone: ClientId,
+    ) {
+        self.writers.forget(gone.index());
+        allocator.remove_client(common, throttle, gone);
     }
 
     /// Whether the next flush lets others go first.

@@ -113,8 +113,7 @@ impl<O: Observer> RequestQueue<O> {
 
     #[inline(never)]
     pub(crate) fn remove_client(&mut self, id: ClientId) {
-        self.flush.writers.forget(id.index());
-        self.allocator.remove_client(&mut self.common, &self.throttle, id);
+        self.flush.let_go(&mut self.common, &mut self.allocator, &self.throttle, id);
     }
 
     /// Releases the clients that owe nothing any more; if there are only clients that owe, also the

@@ -298,9 +298,7 @@ impl<O: Observer> RequestQueue<O> {
         }
         let id = RequestId(slot.request);
         if self.cut_out(id, index)? {
-            if self.common.elevator.has_bound(&self.common.view.requests[id]) {
-                self.common.elevator.released(&mut self.common.view, id);
-            }
+            self.common.unbind(id);
             self.free_unbound(id);
         }
         let withdrawn = Outcome { status: Status::Cancelled, served: None };
