@@ -148,8 +148,9 @@ impl WriteCache {
     /// Whether any of `[sector, end)` is dirty.
     #[must_use]
     pub fn touches(&self, sector: u64, end: u64) -> bool {
-        let at = self.by_sector.partition_point(|&(_, at)| self.extents[at as usize].end <= sector);
-        self.by_sector.get(at).is_some_and(|&(first, _)| first < end)
+        self.by_sector
+            .get(self.first_ending_from(sector + 1))
+            .is_some_and(|&(first, _)| first < end)
     }
 
     /// Makes `[sector, end)` dirty. There is room for it.
