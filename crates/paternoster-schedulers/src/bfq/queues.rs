@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queues: which request of a queue follows, and queues that make room for others.
 //!
-//! A queue holds its requests by sector and by age, and knows which comes next: the nearest to the
-//! device's last position, or, once in each turn, the oldest if it has expired.
-//!
-//! ```text
-//! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended
-//! by age      9000 120 4100 4008                looked at once in a turn, at its first dispatch
-//! ```
+//! How a queue holds its requests is in `queue_table.rs`: by sector and by age. When the next one
+//! leaves, the nearest follows or, once in each turn, the oldest if it has expired.
 //!
 //! Source: BFQ-37 to BFQ-40.
 

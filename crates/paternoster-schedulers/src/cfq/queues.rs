@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queues: all of them, and which of their requests are urgent.
 //!
-//! A queue holds its requests by sector and by age, and knows which comes next: the nearest to the
-//! device's last position. When that one leaves, the nearer of its neighbours follows.
-//!
-//! ```text
-//! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended
-//! by age      9000 120 4100 4008                looked at once in a slice, at its first dispatch
-//! ```
+//! How a queue holds its requests is in `queue_table.rs`: by sector and by age. When the next one
+//! leaves, the nearer of its neighbours follows.
 //!
 //! # Invariants
 //! I1  A queue's `urgent` counts those of its requests that are.

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::adaptive::sweep_group::SweepGroups;
+use paternoster_core::GroupId;
 
 /// A disk: 100 us, 1 ms for a seek, and 5 ns for each sector of arm movement: 10 ms from one end of
 /// a region to the other.
@@ -55,24 +56,38 @@ fn sweep_group_goes_by_sector() {
     }
 }
 
-/// I3: does a client that weighs three times as much get three times as much of a sweep group's
-/// turns, although sectors decide the order?
-#[test]
-fn sweep_group_i3_weights_hold() {
+/// A disk with a random client of depth 4, and a group of the same weight.
+fn beside_a_group() -> (World, usize, GroupId) {
     let mut world = World::new(1, DISK);
     world.travel = TRAVEL;
     let alone = world.weighing(100, deep(4, 8));
     let group =
         world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
-    let mut join = |weight: u32, depth: u32| {
-        let patterns = Patterns { skip: 20_011 + 80 * u64::from(weight), ..deep(depth, 8) };
-        let place = world.join(ClientSpec::new().group(group).weight(weight), patterns);
-        let region = world.actors[alone].region + (1 << 22);
-        world.actors[place].region = region;
-        world.actors[place].at = region + u64::from(weight) * 1_001 * 8;
-        place
-    };
-    let (heavy, light) = (join(300, 4), join(100, 4));
+    (world, alone, group)
+}
+
+/// A random client of a group, which begins at `at` in a region of its own.
+fn join(
+    world: &mut World,
+    group: GroupId,
+    (weight, depth): (u32, u32),
+    region: u64,
+    at: u64,
+) -> usize {
+    let patterns = Patterns { skip: 20_011 + 80 * u64::from(weight), ..deep(depth, 8) };
+    let place = world.join(ClientSpec::new().group(group).weight(weight), patterns);
+    (world.actors[place].region, world.actors[place].at) = (region, region + at);
+    place
+}
+
+/// I3: does a client that weighs three times as much get three times as much of a sweep group's
+/// turns, although sectors decide the order?
+#[test]
+fn sweep_group_i3_weights_hold() {
+    let (mut world, alone, group) = beside_a_group();
+    let region = world.actors[alone].region + (1 << 22);
+    let [heavy, light] = [300, 100]
+        .map(|weight| join(&mut world, group, (weight, 4), region, u64::from(weight) * 1_001 * 8));
     world.run(ms(12_000));
     world.count_anew();
     world.run(ms(42_000));
@@ -110,19 +125,12 @@ fn sweep_group_sweeps_upwards_and_begins_again() {
 /// eight after 10.8 s.
 #[test]
 fn sweep_group_i4_no_request_is_passed_over_for_ever() {
-    let mut world = World::new(1, DISK);
-    world.travel = TRAVEL;
-    let alone = world.weighing(100, deep(4, 8));
-    let group =
-        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
-    let mut join = |weight: u32, depth: u32, region: u64| {
-        let patterns = Patterns { skip: 20_011 + 80 * u64::from(weight), ..deep(depth, 8) };
-        let place = world.join(ClientSpec::new().group(group).weight(weight), patterns);
-        let region = world.actors[alone].region + (region << 22);
-        (world.actors[place].region, world.actors[place].at) = (region, region + 8_008);
-        place
-    };
-    let (_, light) = (join(2000, 1, 1), join(100, 8, 2));
+    let (mut world, alone, group) = beside_a_group();
+    let region = world.actors[alone].region;
+    let [_, light] =
+        [(2000, 1, 1), (100, 8, 2)].map(|(weight, depth, further): (u32, u32, u64)| {
+            join(&mut world, group, (weight, depth), region + (further << 22), 8_008)
+        });
     world.run(ms(12_000));
     assert_eq!(world.attribute("seats"), 1, "turns were accepted");
     world.count_anew();
