@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Request   what was asked for is wrong        2
-//! Job it was done, and failed 1
+//! Job       it was done, and failed            1
 //! Status    the reason was printed already     what it says
 //! ```
 //!

@@ -50,7 +50,7 @@ pub enum ClientError {
         /// Path of the socket.
         path: PathBuf,
     },
-    /// Only the socket's owner may connect.
+    /// The socket admits its owner, root, and what `control-mode` says.
     #[error("{}: permission denied: only its owner and root may give orders", path.display())]
     Forbidden {
         /// Path of the socket.
