@@ -188,6 +188,8 @@ fn pairs<'a>(detector: &'a Detector, run: &'a str) -> impl Iterator<Item = Figur
             let label = format!("{run}: {who} of 4K+{size}");
             Figure::new(label, "kB/s", of(run, format!("{job} kB/s")))
                 .published(published, detector.source)
+                // Each table judges one run; beside the others it only stands.
+                .judged(Judge::Shown)
         })
     })
 }

@@ -93,7 +93,7 @@ pub(crate) fn experiment() -> Experiment {
             "A start that takes longer than 60 s (on flash 10 s) is given up. `others` is what the \
              device reads and writes for them meanwhile.",
             "The published figures are for a device that is not named; ssd-870evo stands beside \
-             them because its recording alone was fitted to it. Nothing is judged.",
+             them because its recording alone was fitted to it.",
         ],
         runs: runs(),
         figures: figures(),

@@ -209,10 +209,20 @@ impl Figure {
         }
     }
 
-    /// With the published value, and where it was published.
+    /// With the published value, and where it was published. Judged within 15 % of it, unless
+    /// something else is said.
     pub(crate) fn published(mut self, number: f64, source: &'static str) -> Figure {
         (self.published, self.source) = (Some(Reading::Number(number)), source);
+        if self.judge == Judge::Shown {
+            self.judge = Judge::Within(15.0);
+        }
         self
+    }
+
+    /// Like [`Figure::published`], but judged within a factor of 2: the longest of many calls is a
+    /// single event.
+    pub(crate) fn longest(self, number: f64, source: &'static str) -> Figure {
+        self.published(number, source).judged(Judge::Between(number / 2.0, number * 2.0))
     }
 
     /// With a published line, which must be the same.

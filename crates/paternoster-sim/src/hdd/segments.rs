@@ -28,6 +28,10 @@
 //! I2  Only one segment is streaming, and its end is the stream's next sector.
 //! I3  Segments with written data that are not on the medium are never more than allowed.
 //!
+//! Where one segment ends at the very sector that another has, the first in the table counts, and
+//! the read is a miss if that is the one that ends. What a disk's firmware does is not published.
+//! With the other order the RMS figures of the Barracuda and the 4LP are .002 and .001 ms higher.
+//!
 //! # Not here
 //! Segments that change size, or that are split when there are many streams. A segment that reads
 //! on into what another holds.

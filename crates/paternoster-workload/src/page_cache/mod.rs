@@ -388,7 +388,7 @@ impl PageCache {
         let mut rest = Ok(());
         loop {
             // Of a long run no more than one bio takes.
-            let most = end.saturating_sub(first).clamp(1, most_pages(queue));
+            let most = end.saturating_sub(first).clamp(1, most_pages(queue, Op::Write));
             let (dirty, passed_over) = self.pages.next_dirty(file, first, most);
             passed |= passed_over;
             let Some(dirty) = dirty.filter(|dirty| dirty.first < end) else { break };
@@ -420,14 +420,17 @@ impl PageCache {
         let extent = self.files[file as usize];
         let wanted = (run.pages * PAGE).min(extent.bytes - run.first * PAGE);
         let (at, room) = extent.locate(run.first * PAGE);
-        let bytes = wanted.min(room).min(most_pages(queue) * PAGE);
+        let bytes = wanted.min(room).min(most_pages(queue, op) * PAGE);
         let sent = Run { first: run.first, pages: bytes.div_ceil(PAGE) };
         let sectors = u32::try_from(bytes.div_ceil(512)).unwrap_or(u32::MAX);
         let write = op == Op::Write;
         let (number, under_way) = (self.numbered, true);
         let slot = self.new_transfer(Transfer { file, run: sent, write, number, under_way });
         let cookie = COOKIE | u64::from(slot);
-        let bio = Bio::new(client, op, at / 512, sectors).flags(flags).cookie(cookie);
+        let mut bio = Bio::new(client, op, at / 512, sectors).flags(flags).cookie(cookie);
+        if !write {
+            bio.segments = u16::try_from(sent.pages).unwrap_or(u16::MAX);
+        }
         match queue.submit(now, bio) {
             Ok(_) => {
                 self.begin(now, file, sent, write);
@@ -518,7 +521,11 @@ impl PageCache {
     }
 }
 
-/// Pages of the largest bio.
-fn most_pages<O: Observer>(queue: &RequestQueue<O>) -> u64 {
-    (u64::from(queue.max_sectors()) * 512 / PAGE).max(1)
+/// Pages of the largest bio. A page that is read is a segment of its own: pages of read-ahead are
+/// taken one by one and lie anywhere in memory.
+fn most_pages<O: Observer>(queue: &RequestQueue<O>, op: Op) -> u64 {
+    let by_sectors = u64::from(queue.max_sectors()) * 512 / PAGE;
+    let by_segments = u64::from(queue.facts().max_segments);
+    let most = if op == Op::Read { by_sectors.min(by_segments) } else { by_sectors };
+    most.max(1)
 }

@@ -44,6 +44,19 @@ fn read_ahead_kb_is_the_largest_window() {
     assert_eq!(device_ios(&run("lab-disk", &options)), (6, 0));
 }
 
+/// Is a page that is read a segment, so that a long window is several bios? The array takes 64
+/// segments: 4 + 16 + 32 + 64 + (64 + 64) + 12 pages are 7 reads of 1 MiB. The disk takes 128, and
+/// 2 MiB with windows of 256 pages are 4 + 16 + 32 + 64 + 128 + (128 + 128) + 12: 8 reads.
+#[test]
+fn a_page_is_a_segment() {
+    let reads = |device: &str, window: &str, size: &str| {
+        let options = ["--set", window, "--name=a", "--rw=read", "--bs=4k", size];
+        device_ios(&run(device, &options))
+    };
+    assert_eq!(reads("array-eva", "read_ahead_kb=512", "--size=1m"), (7, 0));
+    assert_eq!(reads("lab-disk", "read_ahead_kb=1024", "--size=2m"), (8, 0));
+}
+
 /// Does reading from memory cost only CPU time? The second of two passes is 256 copies of 2 us.
 #[test]
 fn cached_reads_cost_cpu_only() {

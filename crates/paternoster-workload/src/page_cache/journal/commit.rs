@@ -182,7 +182,7 @@ impl PageCache {
     }
 
     fn write_log<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
-        let most = most_pages(queue);
+        let most = most_pages(queue, Op::Write);
         let Some(journal) = &mut self.journal else { return };
         let (client, area) = (journal.client, &mut journal.area);
         let Some(commit) = &mut journal.committing else { return };
