@@ -369,8 +369,7 @@ impl<E: Entrance> Negotiation<E> {
         let token = epoll::EventData::new_u64(index.into());
         let socket = self.in_handshake.at(index).wire.socket();
         tally::call();
-        let watched = socket.map(|socket| epoll::add(&self.poll, socket, token, flags));
-        if !matches!(watched, Some(Ok(()))) {
+        if epoll::add(&self.poll, socket, token, flags).is_err() {
             self.in_handshake.release(index);
             return;
         }
@@ -475,7 +474,7 @@ impl<E: Entrance> Negotiation<E> {
     fn show_to_device_loop(&mut self, index: u32, negotiated: Negotiated) {
         let in_handshake = self.in_handshake.release(index);
         tally::call();
-        let _watched = in_handshake.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
+        let _watched = epoll::delete(&self.poll, in_handshake.wire.socket());
         let Some((device_loop, place)) = self.export_table.enter(&negotiated.export) else {
             return;
         };
@@ -498,7 +497,7 @@ impl<E: Entrance> Negotiation<E> {
             tenant: String::new(),
             pid: identity.pid.unwrap_or(0),
             identity: Some(identity),
-            wire: in_handshake.wire,
+            link: in_handshake.wire.into(),
             id: next_id(&self.ids),
             peer: in_handshake.peer,
             input: in_handshake.input,

@@ -2,7 +2,8 @@
 //! Connection: a client of a loop, once it has chosen its volume.
 //!
 //! ```text
-//! wire ──▶ receiving (header, payload, cutting) ──▶ I/Os ──▶ … ──▶ outbox ──▶ wire
+//! wire  ──▶ receiving (header, payload, cutting) ─┬▶ I/Os ──▶ … ─┬▶ outbox ──▶ wire
+//! calls ──▶ receiving (payload, cutting) ─────────┘              └▶ answers ──▶ calls
 //! ```
 //!
 //! A connection whose receiving is blocked is not read from: what it sends stays in its socket, and
@@ -10,7 +11,7 @@
 //! it.
 //!
 //! Invariants: I1 `memory` is the bytes of the blocks that its fragments and answers hold; I2 `ios`
-//! counts its I/Os; I3 a closed connection stays, without a wire, until its last I/O has ended; I4
+//! counts its I/Os; I3 a closed connection stays, without a link, until its last I/O has ended; I4
 //! at most [`SAID`] bytes of answers wait to be sent, and one more answer for each I/O.
 
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 use paternoster_core::{ClientId, Nanos, Priority};
 
+use super::calls::Calls;
+use super::link::Link;
 use super::outbox::Outbox;
 use super::seats::Seat;
 use super::tenants::{BUCKETS, ROOT};
@@ -185,7 +188,7 @@ pub(super) struct Connection {
     /// The process, if it makes calls (FUSE).
     pub process: Option<Process>,
     /// Its socket, or calls; `None` once it is closed.
-    pub wire: Option<Wire>,
+    pub link: Option<Link>,
     /// The state of reading.
     pub receiving: Receiving,
     /// Why it is not read from.
@@ -243,11 +246,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A new connection: its number, what was agreed, its wire, the bytes read from it, and its
+    /// A new connection: its number, what was agreed, its link, the bytes read from it, and its
     /// seat. It is the root's, and of the first volume.
     pub(super) fn new(
         (id, peer, negotiated): (u64, Peer, Negotiated),
-        (wire, input, seat): (Wire, Vec<u8>, Seat),
+        (link, input, seat): (Link, Vec<u8>, Seat),
         client: ClientId,
         came: Nanos,
     ) -> Connection {
@@ -262,7 +265,7 @@ impl Connection {
             served_before: 0,
             client,
             process: None,
-            wire: Some(wire),
+            link: Some(link),
             receiving: Receiving::Header,
             blocked: Blocked::No,
             nap: None,
@@ -312,16 +315,52 @@ impl Connection {
                 block_sizes_known: false,
             };
             let seat = Seat::take(&Arc::default(), u32::MAX).expect("a seat");
-            let wire = (Wire::of_calls(), Vec::new(), seat);
+            let link = (Link::of_calls(), Vec::new(), seat);
             let who = (id, "a client".to_owned().into(), negotiated);
-            Connection { tenant, ..Connection::new(who, wire, client, Nanos::ZERO) }
+            Connection { tenant, ..Connection::new(who, link, client, Nanos::ZERO) }
         });
         some.collect()
     }
 
+    /// Whether it has not been closed.
+    #[inline]
+    pub(super) const fn is_open(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Its wire, if it is open and has one.
+    pub(super) fn wire(&self) -> Option<&Wire> {
+        self.link.as_ref().and_then(Link::wire)
+    }
+
+    /// Its wire, to read and write.
+    pub(super) fn wire_mut(&mut self) -> Option<&mut Wire> {
+        match &mut self.link {
+            Some(Link::Wire(wire)) => Some(wire),
+            _ => None,
+        }
+    }
+
+    /// Its calls, if it is open and makes some.
+    pub(super) fn calls_mut(&mut self) -> Option<&mut Calls> {
+        match &mut self.link {
+            Some(Link::Calls(calls)) => Some(calls),
+            _ => None,
+        }
+    }
+
+    /// Pieces of answers that can be sent now.
+    pub(super) fn to_send(&self) -> usize {
+        match &self.link {
+            Some(Link::Calls(calls)) => calls.to_answer(),
+            _ => self.out.to_send(),
+        }
+    }
+
     /// Whether none of its requests is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.ios == 0 && self.out.is_empty() && (!self.takes.is_owing() || self.wire.is_none())
+        let has_told_all = self.out.is_empty() && self.to_send() == 0;
+        self.ios == 0 && has_told_all && (!self.takes.is_owing() || !self.is_open())
     }
 
     /// Sends until the socket is full: only then will it report room again. Gives blocks back.
@@ -330,7 +369,14 @@ impl Connection {
     /// # Errors
     /// `WouldBlock`; any other error means that the wire is dead.
     pub(super) fn send(&mut self, arena: &mut Arena, now: Nanos) -> io::Result<bool> {
-        let Some(wire) = &mut self.wire else { return Ok(true) };
+        let wire = match &mut self.link {
+            None => return Ok(true),
+            Some(Link::Calls(calls)) => {
+                calls.answer(arena, &mut self.memory);
+                return Ok(true);
+            }
+            Some(Link::Wire(wire)) => wire,
+        };
         while self.out.to_send() != 0 {
             let taken = self.out.send(wire, arena, &mut self.memory)?;
             self.takes.moved(now, taken, self.memory);
@@ -344,7 +390,9 @@ impl Connection {
 
     /// Drops what was to be sent.
     pub(super) fn hang_up(&mut self, arena: &mut Arena) {
-        self.wire = None;
+        if let Some(Link::Calls(calls)) = self.link.take() {
+            calls.clear(arena, &mut self.memory);
+        }
         self.receiving = Receiving::Over;
         self.rest = Vec::new();
         self.takes.paid();

@@ -100,7 +100,7 @@ impl Connections {
     /// Puts one into the list of those to be read from.
     pub(super) fn make_ready(&mut self, index: u32) {
         let connection = self.table.at_mut(index);
-        if !connection.is_ready && connection.wire.is_some() {
+        if !connection.is_ready && connection.is_open() {
             connection.is_ready = true;
             self.turns.put(connection.tenant, index);
         }
@@ -109,7 +109,7 @@ impl Connections {
     /// Puts one into the list of those to be sent to.
     pub(super) fn make_sending(&mut self, index: u32) {
         let connection = self.table.at_mut(index);
-        if !connection.is_sending && connection.wire.is_some() {
+        if !connection.is_sending && connection.is_open() {
             connection.is_sending = true;
             self.sending.push(index);
         }
@@ -219,7 +219,7 @@ impl Connections {
     pub(super) fn read_has_ended(&mut self, index: u32) {
         let connection = self.table.at_mut(index);
         connection.reads -= 1;
-        if connection.reads == 1 && connection.wire.is_some() && connection.out.open() {
+        if connection.reads == 1 && connection.is_open() && connection.out.open() {
             self.unblock_if(index, |why| why == Blocked::Own);
             self.make_sending(index);
         }
@@ -294,7 +294,7 @@ impl Connections {
         self.movers.retain(|&index| {
             let connection = Some(index).filter(|&index| table.is_live(index));
             let Some(connection) = connection.map(|index| table.at(index)) else { return false };
-            let is_over = connection.wire.is_none() || connection.receiving == Receiving::Over;
+            let is_over = !connection.is_open() || connection.receiving == Receiving::Over;
             let Some(name) = connection.moves_to.as_ref().filter(|_| !is_over) else {
                 return false;
             };
@@ -362,7 +362,7 @@ mod tests {
         }
         assert_eq!((read(&mut connections), connections.take_sending()), (vec![1], vec![0]));
         assert_eq!(connections.told(), Some(0), "it was the only one");
-        connections.at_mut(1).wire = None;
+        connections.at_mut(1).link = None;
         connections.make_ready(1);
         connections.make_sending(1);
         assert!(connections.turns.is_empty() && !connections.has_sending());

@@ -7,8 +7,6 @@
 //!
 //! Invariant: no connection ever waits for anything that another does or leaves behind.
 
-use std::sync::Arc;
-
 use paternoster_core::{ClientSpec, Priority};
 
 use super::connection::{Blocked, Connection, Process, Receiving};
@@ -17,11 +15,9 @@ use super::io_fragment::Step;
 use super::journal::Names;
 #[cfg(test)]
 use super::planted::{self, Bug};
-use super::processes::{self, Lookup, Standing, idle_since};
+use super::processes::Standing;
 use super::{DeviceLoop, Newcomer};
 use crate::config::Level;
-use crate::fuse::call::Call;
-use crate::fuse::callers::Caller;
 use crate::wire::Wire;
 
 const EIO: i32 = 5;
@@ -79,19 +75,19 @@ impl DeviceLoop {
         self.recorded_queue.observer_mut().name(client.index(), newcomer.pid, &name);
         self.divide();
         let who = (newcomer.id, newcomer.peer, newcomer.negotiated);
-        let wire = (newcomer.wire, newcomer.input, newcomer.seat);
+        let link = (newcomer.link, newcomer.input, newcomer.seat);
         let connection = Connection {
             place,
             tenant,
             identity: newcomer.identity,
             process,
-            ..Connection::new(who, wire, client, self.time.now)
+            ..Connection::new(who, link, client, self.time.now)
         };
         let (id, output) = (connection.id, newcomer.output);
         let index = self.connections.add(connection)?;
         self.shared.keeps(&self.connections.at(index).rest);
         let connection = self.connections.at_mut(index);
-        if let Some(socket) = connection.wire.as_ref().and_then(Wire::socket)
+        if let Some(socket) = connection.wire().map(Wire::socket)
             && let Err(error) = self.poller.add_socket(socket, id << 32 | u64::from(index))
         {
             self.close(index, &error.to_string());
@@ -105,85 +101,6 @@ impl DeviceLoop {
         self.connections.make_sending(index);
         self.connections.make_ready(index);
         Some(index)
-    }
-
-    /// A process makes a call.
-    pub(super) fn take_call(&mut self, call: Call) {
-        if self.stop.is_on() {
-            return call.answer.bad(libc::ESHUTDOWN);
-        }
-        let Some(index) = self.connection_of(&call) else { return call.answer.bad(libc::ENOMEM) };
-        let now = self.time.now;
-        let connection = self.connections.at_mut(index);
-        if let Some(process) = &mut connection.process {
-            process.used = now;
-        }
-        // A connection that is known has its wire (I2 of `processes`).
-        if let Some(calls) = processes::calls_of(connection) {
-            calls.push(call);
-        }
-        connection.readable = true;
-        self.connections.make_ready(index);
-    }
-
-    /// The connection that a call belongs to.
-    fn connection_of(&mut self, call: &Call) -> Option<u32> {
-        let place = call.place;
-        if let Some(caller) = &call.caller {
-            let name = &self.volumes.at(place).name;
-            match self.processes.look_up(place, name, caller) {
-                Lookup::Known(index) => return Some(index),
-                Lookup::Weighs(index) => {
-                    let (now, queue) = (self.time.now, &mut self.recorded_queue);
-                    self.tenants.weigh(now, queue, &caller.cgroup, &caller.weights);
-                    self.divide();
-                    return Some(index);
-                }
-                Lookup::New(standing) => {
-                    let made = self.make_process(place, Some(caller), standing, caller.priority);
-                    if let Some(index) = made {
-                        self.processes.is_of(place, caller, index);
-                        return made;
-                    }
-                }
-                Lookup::TooMany => {
-                    // The one that has been idle longest makes room.
-                    let idle = self.connections.iter();
-                    let idle = idle.filter_map(|(index, it)| Some((idle_since(it)?, index)));
-                    if let Some((_, index)) = idle.min_by_key(|(since, _)| *since) {
-                        self.send_away(index);
-                    }
-                }
-            }
-        }
-        if let Some(index) = self.processes.common(place) {
-            return Some(index);
-        }
-        let index = self.make_process(place, None, Standing::Root, Priority::default())?;
-        self.processes.is_common(place, index);
-        Some(index)
-    }
-
-    fn make_process(
-        &mut self,
-        place: u32,
-        caller: Option<&Arc<Caller>>,
-        standing: Standing,
-        priority: Priority,
-    ) -> Option<u32> {
-        let (newcomer, process) = self.processes.newcomer(self.time.now, place, caller)?;
-        self.take_in(newcomer, standing, Some(priority), Some(process))
-    }
-
-    /// Removes a process: its wire ends after the calls that it has made.
-    pub(super) fn send_away(&mut self, index: u32) {
-        self.processes.forget(index);
-        let connection = self.connections.at_mut(index);
-        if let Some(calls) = processes::calls_of(connection) {
-            calls.leave();
-        }
-        connection.readable = true;
-        self.connections.make_ready(index);
     }
 
     /// The volumes and tenants by which connections are named.
@@ -231,7 +148,7 @@ impl DeviceLoop {
     /// client hung up.
     pub(super) fn close(&mut self, index: u32, reason: &str) {
         let connection = self.connections.at_mut(index);
-        if connection.wire.is_none() {
+        if !connection.is_open() {
             return;
         }
         let (reason, level) = match reason {
@@ -338,7 +255,7 @@ impl DeviceLoop {
             connection.rest.clear();
         }
         self.shared.drops(&connection.rest);
-        if connection.wire.is_some() {
+        if connection.is_open() {
             let reason = match connection.receiving {
                 Receiving::Over => "it said good-bye",
                 _ if self.stop.is_on() => "the server stops",
@@ -346,7 +263,7 @@ impl DeviceLoop {
             };
             self.names().tell_of_departure(self.time.now, &connection, reason, Level::Info);
         }
-        if let Some(wire) = &mut connection.wire {
+        if let Some(wire) = connection.wire_mut() {
             wire.say_goodbye();
         }
         if connection.process.is_some() {

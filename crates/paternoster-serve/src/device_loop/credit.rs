@@ -14,7 +14,8 @@
 //!
 //! A connection that has to wait is looked at again when its socket has an event, and when memory
 //! of its tenant comes back. Only half of the free buffer counts, since the kernel counts its own
-//! overhead. Under TLS a payload is always trusted: the socket holds records, not payload bytes.
+//! overhead. Under TLS a payload is always trusted: the socket holds records, not payload bytes. A
+//! process's payload is there with its call, and its kernel takes every answer.
 //!
 //! Invariant: a tenant that is short holds memory, so that some comes back or a client is
 //! disconnected for keeping it (`stall-timeout`).
@@ -27,7 +28,7 @@ use crate::nbd::transmission::{Kind, Request};
 /// For how many bytes the next fragment of a request need not wait for the client of a short
 /// tenant. `there`: bytes of its payload that were read already.
 pub(super) fn sure(connection: &Connection, request: &Request, there: usize) -> u64 {
-    let sure = match (request.kind, &connection.wire) {
+    let sure = match (request.kind, connection.wire()) {
         (Kind::Write, Some(wire)) => wire.arrived().map(|bytes| there as u64 + bytes),
         (Kind::Read, Some(wire)) => wire.room().map(|room| room.saturating_sub(connection.memory)),
         _ => None,

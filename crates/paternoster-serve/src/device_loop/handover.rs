@@ -186,7 +186,7 @@ pub(super) fn is_quiet(
         return true;
     }
     let changes = |connection: &Connection| match connection.receiving {
-        Receiving::Splitting { io } if connection.wire.is_some() && !is_given(connection) => {
+        Receiving::Splitting { io } if connection.is_open() && !is_given(connection) => {
             requests.io(io).request.kind != Kind::Read
         }
         _ => false,
@@ -200,10 +200,12 @@ pub(super) fn is_quiet(
 pub(super) fn leaving(requests: &Requests, connections: &Connections) -> Result<Leaving, String> {
     let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
     for (_, connection) in connections.iter() {
-        let Some(wire) = &connection.wire else { continue };
+        if !connection.is_open() {
+            continue;
+        }
         match leaving_connection(requests, connection)? {
             Some(given) => leaving.connections.push(given),
-            None => leaving.stay[usize::from(!wire.is_secure())] += 1,
+            None => leaving.stay[usize::from(!connection.wire().is_some_and(Wire::is_secure))] += 1,
         }
     }
     Ok(leaving)
@@ -252,7 +254,7 @@ fn leaving_connection(
     requests: &Requests,
     connection: &Connection,
 ) -> Result<Option<LeavingConnection>, String> {
-    let socket = connection.wire.as_ref().and_then(Wire::to_hand_over);
+    let socket = connection.wire().and_then(Wire::to_hand_over);
     let (Some(socket), Some(identity)) = (socket, &connection.identity) else {
         return Ok(None);
     };
@@ -302,5 +304,5 @@ fn leaving_connection(
 
 /// Whether the connection can be given to another process.
 pub(super) fn is_given(connection: &Connection) -> bool {
-    connection.identity.is_some() && connection.wire.as_ref().and_then(Wire::to_hand_over).is_some()
+    connection.identity.is_some() && connection.wire().and_then(Wire::to_hand_over).is_some()
 }

@@ -92,7 +92,7 @@ impl DeviceLoop {
         let given = self.connections.iter().filter(|(_, connection)| is_given(connection));
         let given: Vec<u32> = given.map(|(index, _)| index).collect();
         for index in given {
-            let socket = self.connections.at(index).wire.as_ref().and_then(Wire::socket);
+            let socket = self.connections.at(index).wire().map(Wire::socket);
             // The other process has it open: its events would still arrive here.
             if let Some(socket) = socket {
                 self.poller.forget(socket);

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::handover::{self, Resumed};
+use super::link::Link;
 use super::reload::Reload;
 use super::seats::Seat;
 use crate::config::Identity;
@@ -14,7 +15,6 @@ use crate::control::order::Asked;
 use crate::fuse::call::Call;
 use crate::host::peer::Peer;
 use crate::nbd::Negotiated;
-use crate::wire::Wire;
 
 /// What other threads send to a loop.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub enum Message {
 /// A client that has chosen its volume.
 #[derive(Debug)]
 pub struct Newcomer {
-    /// Its socket, which does not block.
-    pub wire: Wire,
+    /// Its socket, which does not block; or its calls.
+    pub link: Link,
     /// What client and server agreed on.
     pub negotiated: Negotiated,
     /// Numbers connections since the start of the server, below 2^32.

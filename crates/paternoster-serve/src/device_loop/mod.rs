@@ -16,14 +16,15 @@
 //! read from.
 //!
 //! The loop wires parts: each has its own state, is given what it needs from others, and answers
-//! with values. The wiring is in nine files: this one (rounds, sleep, the end), `open`,
-//! `connections` (they come and go), `receive` (reading from them), `split` (requests into
-//! fragments for the queue), `dispatch` (between queue and backend), `reply`, `orders`, `leave` (a
-//! hand-over). The parts:
+//! with values. The wiring is in ten files: this one (rounds, sleep, the end), `open`,
+//! `connections` (they come and go), `receive` (reading from them), `receive_calls` (the same of
+//! processes, through FUSE), `split` (requests into fragments for the queue), `dispatch` (between
+//! queue and backend), `reply`, `orders`, `leave` (a hand-over). The parts:
 //!
-//! * Connections: `connection`, `connection_table`; `waiting` and `naps`, those that wait for room
-//!   or for a cap; `turns`, which tenant's requests are read next; `seats`, how many there may be;
-//!   `processes`, which connection a FUSE call uses; `messages`, `inbox`: how they and orders come.
+//! * Connections: `connection`, its `link` (a wire, or `calls`), `connection_table`; `waiting` and
+//!   `naps`, those that wait for room or for a cap; `turns`, which tenant's requests are read next;
+//!   `seats`, how many there may be; `processes`, which connection a FUSE call uses; `messages`,
+//!   `inbox`: how they and orders come.
 //! * Requests: `requests` (I/Os and fragments), `io_fragment`, `cut` (how large a fragment is),
 //!   `range_lock` (which changes of the same blocks may be under way at a time), `surveys` (block
 //!   status), `commands` (those in the backend), `replies`, `outbox` (answers and their order).
@@ -39,6 +40,7 @@
 //! connection has gone; I3 memory is bounded by the configuration.
 
 mod busy_poll;
+mod calls;
 mod caps;
 mod cgroups;
 mod commands;
@@ -59,6 +61,7 @@ mod journal;
 #[cfg(test)]
 mod judge;
 mod leave;
+mod link;
 mod messages;
 mod naps;
 mod open;
@@ -73,6 +76,7 @@ mod processes;
 mod queue_limit;
 mod range_lock;
 mod receive;
+mod receive_calls;
 pub(crate) mod reload;
 mod replies;
 mod reply;
@@ -99,6 +103,7 @@ use paternoster_core::Nanos;
 use rustix::event::{Timespec, epoll};
 
 pub use handle::DeviceLoopHandle;
+pub use link::Link;
 pub use messages::{Message, Newcomer, next_id};
 pub use open::Opened;
 pub(crate) use open::attributes;
@@ -333,7 +338,7 @@ impl DeviceLoop {
     /// A connection's socket became full, or no longer is.
     fn watch_connection(&mut self, index: u32) {
         let connection = self.connections.at(index);
-        let Some(socket) = connection.wire.as_ref().and_then(Wire::socket) else { return };
+        let Some(socket) = connection.wire().map(Wire::socket) else { return };
         let token = connection.id << 32 | u64::from(index);
         if let Err(error) = self.poller.watch(socket, token, connection.writable) {
             self.close(index, &error.to_string());

@@ -45,6 +45,19 @@ pub(super) struct Data {
     pub length: usize,
 }
 
+impl Data {
+    /// The bytes to send.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.block.bytes()[self.first..self.first + self.length]
+    }
+
+    /// They were sent, or never will be: their block goes back, its bytes taken off `memory`.
+    pub(super) fn give_back(self, arena: &mut Arena, memory: &mut u64) {
+        *memory -= self.block.size() as u64;
+        arena.give_back(self.block);
+    }
+}
+
 /// Something to send.
 #[derive(Debug)]
 enum Segment {
@@ -71,7 +84,7 @@ impl Segment {
         match self {
             Segment::Head(bytes, length) => &bytes[..usize::from(*length)],
             Segment::Text(text) => text,
-            Segment::Data(Data { block, first, length }) => &block.bytes()[*first..first + length],
+            Segment::Data(data) => data.bytes(),
         }
     }
 }
@@ -256,7 +269,7 @@ impl Outbox {
             }
             self.sent -= length;
             match self.queue.pop_front() {
-                Some(Segment::Data(data)) => give_back(data, arena, memory),
+                Some(Segment::Data(data)) => data.give_back(arena, memory),
                 #[cfg(test)]
                 Some(_) if planted::has(Bug::KeepsHeads) => self.said -= length,
                 Some(_) => self.said -= length + size_of::<Segment>(),
@@ -272,12 +285,7 @@ impl Outbox {
         let data = |segment| if let Segment::Data(data) = segment { Some(data) } else { None };
         let all = queue.into_iter().chain(behind).filter_map(data);
         for data in all.chain(held.map(|held| held.data)) {
-            give_back(data, arena, memory);
+            data.give_back(arena, memory);
         }
     }
-}
-
-fn give_back(data: Data, arena: &mut Arena, memory: &mut u64) {
-    *memory -= data.block.size() as u64;
-    arena.give_back(data.block);
 }

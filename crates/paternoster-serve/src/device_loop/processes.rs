@@ -2,7 +2,7 @@
 //! Processes: connections that make calls, through FUSE.
 //!
 //! ```text
-//! Call ── known caller ──────────────▶ its connection ──▶ wire of calls ──▶ read as from a socket
+//! Call ── known caller ──────────────▶ its connection ──▶ `calls` ──▶ I/Os, as from a socket
 //!      ── new caller ── rule, cgroups ──▶ a connection is made
 //!      ── unknown caller, or too many ──▶ the volume's common connection
 //! ```
@@ -12,7 +12,7 @@
 //! Weights of cgroups change in place.
 //!
 //! Invariants: I1 an entry of `known` keeps its caller, so that no other has its address; I2 its
-//! connection is there and has a wire of calls; I3 there are at most `most` connections besides
+//! connection is there and takes calls; I3 there are at most `most` connections besides
 //! common ones.
 
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ use std::sync::atomic::AtomicU32;
 use paternoster_core::Nanos;
 
 use super::connection::{Connection, Process};
+use super::link::Link;
 use super::messages::Newcomer;
 use super::seats::Seat;
 use crate::config::{Config, Identity, Rule, rules};
 use crate::fuse::callers::Caller;
 use crate::host::peer::{Origin, Peer};
 use crate::nbd::{ExportFacts, Negotiated};
-use crate::wire::{Calls, Wire};
 
 /// A process may be idle this long before its connection goes.
 const LINGER: Nanos = Nanos::from_secs(10);
@@ -198,7 +198,7 @@ impl Processes {
         };
         let newcomer = Newcomer {
             handed: None,
-            wire: Wire::of_calls(),
+            link: Link::of_calls(),
             negotiated: Negotiated {
                 export: facts.name.clone(),
                 facts,
@@ -229,14 +229,6 @@ pub(super) fn idle_since(connection: &Connection) -> Option<Nanos> {
 pub(super) fn is_idle_for_long(connection: &Connection, now: Nanos) -> bool {
     let since = now.0.checked_sub(LINGER.0);
     since.is_some_and(|since| idle_since(connection).is_some_and(|used| used.0 < since))
-}
-
-/// The calls of a connection, if it comes by them.
-pub(super) const fn calls_of(connection: &mut Connection) -> Option<&mut Calls> {
-    match &mut connection.wire {
-        Some(wire) => wire.calls(),
-        None => None,
-    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use crate::device::arena::{LARGEST, PAGE};
 use crate::log::Entry;
 use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 use crate::tally;
+use crate::wire::Wire;
 
 /// Bytes of the loop's reading buffer.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -44,7 +45,7 @@ const ESHUTDOWN: u32 = 108;
 const EOVERFLOW: u32 = 75;
 
 /// What a connection needs to be read further.
-enum Need {
+pub(super) enum Need {
     /// More bytes.
     Bytes,
     /// Something else must happen first.
@@ -56,6 +57,9 @@ enum Need {
 impl DeviceLoop {
     /// Reads from a connection and executes its requests, for a turn.
     pub(super) fn serve(&mut self, index: u32) {
+        if self.connections.at_mut(index).calls_mut().is_some() {
+            return self.serve_calls(index);
+        }
         let mut buffer = std::mem::take(&mut self.buffer);
         let done = self.serve_with(index, &mut buffer);
         self.buffer = buffer;
@@ -66,7 +70,7 @@ impl DeviceLoop {
 
     fn serve_with(&mut self, index: u32, buffer: &mut [u8]) -> Result<(), String> {
         let connection = self.connections.at_mut(index);
-        if connection.blocked != Blocked::No || connection.wire.is_none() {
+        if connection.blocked != Blocked::No || !connection.is_open() {
             return Ok(());
         }
         let rest = std::mem::take(&mut connection.rest);
@@ -136,19 +140,17 @@ impl DeviceLoop {
         // It may have ended.
         self.connections.turns.heard() != before
             || !self.connections.is_live(index)
-            || self.connections.at(index).wire.is_none()
+            || !self.connections.at(index).is_open()
     }
 
     /// Parses `input` from `from` on, as far as possible.
     fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
         loop {
-            let it = self.connections.at(index);
-            let is_held_back = self.handover.is_asked() && handover::holds_back(it);
-            let is_over = self.connections.turns.is_over();
-            let connection = self.connections.at_mut(index);
-            if connection.blocked != Blocked::No || connection.wire.is_none() || is_held_back {
+            if self.is_held(index) {
                 return Ok(Need::Patience);
             }
+            let is_over = self.connections.turns.is_over();
+            let connection = self.connections.at_mut(index);
             match connection.receiving {
                 Receiving::Over => return Ok(Need::Patience),
                 Receiving::Skipping { left } => {
@@ -167,14 +169,8 @@ impl DeviceLoop {
                     return Ok(Need::Turn);
                 }
                 Receiving::Splitting { io } => {
-                    if !self.split(io) {
-                        let is_blocked = self.connections.at(index).blocked != Blocked::No;
-                        return Ok(if is_blocked { Need::Patience } else { Need::Turn });
-                    }
-                    let connection = self.connections.at_mut(index);
-                    // Its end may have closed the connection.
-                    if connection.wire.is_some() {
-                        connection.receiving = Receiving::Header;
+                    if let Some(need) = self.go_on_splitting(index, io) {
+                        return Ok(need);
                     }
                 }
                 Receiving::Payload { io, fragment } => {
@@ -187,23 +183,44 @@ impl DeviceLoop {
                         return Ok(Need::Bytes);
                     };
                     let request = transmission::parse(header).map_err(|wrong| wrong.to_string())?;
-                    if connection.moves_to.is_some() {
-                        self.connections.block(index, Blocked::Moving);
-                        return Ok(Need::Patience);
-                    }
-                    if !self.admit(index) {
+                    if !self.may_begin(index) {
                         return Ok(Need::Patience);
                     }
                     *from += HEADER;
                     self.connections.turns.take(1);
-                    self.begin(index, request);
+                    if let Some(refusal) = self.begin(index, request) {
+                        self.refuse_behind_payload(index, request, refusal);
+                    }
                 }
             }
         }
     }
 
+    /// Whether a connection must not be read from now.
+    pub(super) fn is_held(&self, index: u32) -> bool {
+        let it = self.connections.at(index);
+        it.blocked != Blocked::No
+            || !it.is_open()
+            || (self.handover.is_asked() && handover::holds_back(it))
+    }
+
+    /// Makes further fragments of an I/O without payload; what is needed if not all of it is
+    /// fragments then.
+    pub(super) fn go_on_splitting(&mut self, index: u32, io: u32) -> Option<Need> {
+        if !self.split(io) {
+            let is_blocked = self.connections.at(index).blocked != Blocked::No;
+            return Some(if is_blocked { Need::Patience } else { Need::Turn });
+        }
+        let connection = self.connections.at_mut(index);
+        // Its end may have closed the connection.
+        if connection.is_open() {
+            connection.receiving = Receiving::Header;
+        }
+        None
+    }
+
     /// Moves payload to its fragment; `None` when there is more to parse.
-    fn fill(
+    pub(super) fn fill(
         &mut self,
         index: u32,
         io: u32,
@@ -246,8 +263,12 @@ impl DeviceLoop {
     }
 
     /// Whether a request may come now; otherwise the connection is blocked.
-    fn admit(&mut self, index: u32) -> bool {
+    pub(super) fn may_begin(&mut self, index: u32) -> bool {
         let connection = self.connections.at_mut(index);
+        if connection.moves_to.is_some() {
+            self.connections.block(index, Blocked::Moving);
+            return false;
+        }
         if connection.out.said() >= SAID {
             self.connections.block(index, Blocked::Unsent);
             return false;
@@ -286,8 +307,8 @@ impl DeviceLoop {
         }
     }
 
-    /// Begins an I/O, or refuses it.
-    fn begin(&mut self, index: u32, request: Request) {
+    /// Begins an I/O; returns why not, if it is to be refused.
+    pub(super) fn begin(&mut self, index: u32, request: Request) -> Option<Refusal> {
         let connection = self.connections.at_mut(index);
         let place = self.volumes.at(connection.place);
         if self.settings.verbose {
@@ -305,7 +326,8 @@ impl DeviceLoop {
         // reconnects sends the rest again. A refusal would be a disk error for it.
         if request.kind == Kind::Disconnect || self.stop.is_on() {
             connection.receiving = Receiving::Over;
-            return self.leave_when_idle(index);
+            self.leave_when_idle(index);
+            return None;
         }
         let refusal = if self.volumes.is_drained(connection.place) {
             let text = "the volume is being drained".to_owned();
@@ -324,19 +346,24 @@ impl DeviceLoop {
                 let data = Passing::Data(u64::from(request.length));
                 self.naps.charge(&mut self.tenants, connection.tenant, self.time.now, data);
             }
-            let connection = self.connections.at_mut(index);
-            let left = u64::from(request.payload());
-            if left == 0 {
-                return self.refuse(index, &request, refusal.errno, &refusal.text);
-            }
-            connection.receiving = Receiving::Skipping { left };
-            connection.refusal = Some((request, refusal));
-            return;
+            return Some(refusal);
         }
         let (now, tenant) = (self.time.now, self.connections.at(index).tenant);
         self.naps.charge(&mut self.tenants, tenant, now, Passing::Request);
         // There is room: that was checked before.
         let _begun = self.begin_io(Io::new(index, request, now));
+        None
+    }
+
+    /// Refuses a request once its payload, which comes in any case, has been skipped.
+    fn refuse_behind_payload(&mut self, index: u32, request: Request, refusal: Refusal) {
+        let left = u64::from(request.payload());
+        if left == 0 {
+            return self.refuse(index, &request, refusal.errno, &refusal.text);
+        }
+        let connection = self.connections.at_mut(index);
+        connection.receiving = Receiving::Skipping { left };
+        connection.refusal = Some((request, refusal));
     }
 
     /// An I/O of a connection begins; false if there is no room for it.
@@ -373,7 +400,7 @@ fn reads_on(
         Need::Bytes if understood != 0 => connection.ahead = (2 * connection.ahead).min(BUFFER),
         Need::Bytes | Need::Patience | Need::Turn => {}
     }
-    let has_more = connection.readable && connection.wire.is_some();
+    let has_more = connection.readable && connection.is_open();
     let is_over = connections.turns.is_over();
     if matches!(need, Need::Turn) || (matches!(need, Need::Bytes) && has_more && is_over) {
         connections.make_ready(index);
@@ -384,7 +411,7 @@ fn reads_on(
 
 /// Keeps what was read from a connection and is not parsed yet: `rest` from `from` on.
 fn keep_rest(shared: &mut Shared, connection: &mut Connection, mut rest: Vec<u8>, from: usize) {
-    if connection.wire.is_none() {
+    if !connection.is_open() {
         return;
     }
     if from > 0 {
@@ -412,8 +439,7 @@ fn read_more(
         return Ok(read);
     }
     let room = shared.ahead();
-    let Some(wire) = &mut connection.wire else { return Ok(0) };
-    let straight = wire.reads_straight();
+    let Some(straight) = connection.wire().map(Wire::reads_straight) else { return Ok(0) };
     let skipped = match connection.receiving {
         Receiving::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
         _ => 0,
@@ -427,6 +453,7 @@ fn read_more(
     if *end == most {
         return Ok(0);
     }
+    let Some(wire) = connection.wire_mut() else { return Ok(0) };
     let read = wire.read(&mut buffer[*end..most]);
     let read = took(read, &mut connection.readable)?;
     // A short read means that the socket is empty; its next bytes cause another event.
@@ -446,7 +473,7 @@ fn read_straight(
     let Receiving::Payload { fragment: Some(fragment), .. } = connection.receiving else {
         return Ok(None);
     };
-    let Some(wire) = connection.wire.as_mut().filter(|wire| wire.reads_straight()) else {
+    let Some(wire) = connection.wire_mut().filter(|wire| wire.reads_straight()) else {
         return Ok(None);
     };
     let fragment = requests.fragment_mut(fragment);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replies: what a connection is told of its requests, in the words of NBD.
+//! Replies: what a connection is told of its requests: in the words of NBD, or as answers to calls.
 //!
 //! With structured replies each fragment of a read goes out as it ends, with its offset; the last
 //! one says so. Without them, data go out in order after one header; an error after it can only be
@@ -45,7 +45,7 @@ impl Replies {
         self.unsent = 0;
     }
 
-    /// Data of a fragment that has ended.
+    /// Data of a fragment that has ended. Returns their memory, unless they are sent from it.
     ///
     /// # Errors
     /// They are out of place; the read fails, and its connection is closed at its end.
@@ -55,28 +55,31 @@ impl Replies {
         io: &mut Io,
         fragment: &Fragment,
         block: Block,
-    ) -> Result<(), OutOfPlace> {
+    ) -> Result<Option<Block>, OutOfPlace> {
         let (cookie, whole) = (io.request.cookie, u64::from(io.request.length));
         let data = Data { block, first: fragment.skew(), length: fragment.length as usize };
         io.answered += 1;
         self.unsent += fragment.length / 4096;
+        if let Some(calls) = connection.calls_mut() {
+            return Ok(calls.data(cookie, fragment.offset, data));
+        }
         self.head.clear();
         if connection.negotiated.structured {
             let is_last = io.cut == whole && io.left == 0 && io.error == 0;
             io.silent = is_last;
             reply::data(&mut self.head, cookie, fragment.offset, fragment.length, is_last);
             connection.out.whole(&self.head, Some(data));
-            return Ok(());
+            return Ok(None);
         }
         if io.answered != 1 {
-            return connection.out.go_on(data);
+            return connection.out.go_on(data).map(|()| None);
         }
         reply::simple(&mut self.head, cookie, 0);
         if u64::from(fragment.length) == whole {
             connection.out.whole(&self.head, Some(data));
-            return Ok(());
+            return Ok(None);
         }
-        connection.out.begin(&self.head, data, whole, connection.reads == 1)
+        connection.out.begin(&self.head, data, whole, connection.reads == 1).map(|()| None)
     }
 
     /// The end of an I/O; returns whether it could be told.
@@ -84,6 +87,10 @@ impl Replies {
     pub(super) fn end(&mut self, connection: &mut Connection, io: &Io) -> bool {
         let (cookie, errno) = (io.request.cookie, reply::errno(io.error));
         self.unsent += 1;
+        if let Some(calls) = connection.calls_mut() {
+            calls.end(cookie, errno);
+            return true;
+        }
         self.head.clear();
         if connection.negotiated.structured && io.error != 0 {
             let text = std::io::Error::from_raw_os_error(io.error).to_string();
@@ -110,6 +117,10 @@ impl Replies {
         errno: u32,
         text: &str,
     ) {
+        connection.figures.errors += 1;
+        if let Some(calls) = connection.calls_mut() {
+            return calls.end(request.cookie, errno);
+        }
         self.head.clear();
         if connection.negotiated.structured {
             reply::error(&mut self.head, request.cookie, errno, text, true);
@@ -117,7 +128,6 @@ impl Replies {
             reply::simple(&mut self.head, request.cookie, errno);
         }
         connection.out.whole(&self.head, None);
-        connection.figures.errors += 1;
     }
 
     /// Block status: where the volume has data and where holes.

@@ -32,21 +32,27 @@ impl DeviceLoop {
             let io = self.requests.io_mut(fragment.io);
             if fragment.work != Work::Read || error != 0 || !wants_data(owner, io) {
                 self.shared.give_back(&mut self.connections, connection, block);
-            } else if let Err(OutOfPlace(block)) = self.replies.data(owner, io, &fragment, block) {
-                debug_assert!(
-                    false,
-                    "a read has its turn before it begins, and its fragments one by one"
-                );
-                // It is answered in part and has failed: its connection will be closed.
-                io.error = libc::EIO;
-                self.shared.give_back(&mut self.connections, connection, block);
             } else {
-                self.connections.make_sending(connection);
+                match self.replies.data(owner, io, &fragment, block) {
+                    Ok(None) => self.connections.make_sending(connection),
+                    Ok(Some(block)) => {
+                        self.shared.give_back(&mut self.connections, connection, block);
+                    }
+                    Err(OutOfPlace(block)) => {
+                        debug_assert!(
+                            false,
+                            "a read has its turn before it begins, and its fragments one by one"
+                        );
+                        // It is answered in part and has failed: its connection will be closed.
+                        io.error = libc::EIO;
+                        self.shared.give_back(&mut self.connections, connection, block);
+                    }
+                }
             }
         }
         let owner = self.connections.at_mut(connection);
         let io = self.requests.io_mut(fragment.io);
-        if io.request.kind == Kind::BlockStatus && error == 0 && owner.wire.is_some() {
+        if io.request.kind == Kind::BlockStatus && error == 0 && owner.is_open() {
             let block = self.volumes.at(owner.place).facts.block;
             self.replies.extents(owner, io, &fragment, block);
             self.connections.make_sending(connection);
@@ -80,7 +86,7 @@ impl DeviceLoop {
     pub(super) fn end_io(&mut self, index: u32) {
         let io = self.requests.io_mut(index);
         let connection = io.connection;
-        if io.then_flush && io.error == 0 && self.connections.at(connection).wire.is_some() {
+        if io.then_flush && io.error == 0 && self.connections.at(connection).is_open() {
             io.then_flush = false;
             if self.flush_behind(index) {
                 return;
@@ -95,7 +101,7 @@ impl DeviceLoop {
         add(&mut now.figures, &io, passed);
         add(&mut self.tenants.at_mut(tenant).figures, &io, passed);
         now.ios -= 1;
-        if now.wire.is_some() && !io.silent {
+        if now.is_open() && !io.silent {
             if self.replies.end(now, &io) {
                 self.connections.make_sending(connection);
             } else {
@@ -150,7 +156,7 @@ impl DeviceLoop {
             let now = self.time.now;
             let connection = self.connections.at_mut(index);
             connection.is_sending = false;
-            if !connection.writable || connection.wire.is_none() {
+            if !connection.writable || !connection.is_open() {
                 continue;
             }
             let before = connection.out.to_send();
@@ -184,7 +190,7 @@ impl DeviceLoop {
 
 /// Whether data of an I/O are sent. Without structured replies none are once it has failed.
 fn wants_data(connection: &Connection, io: &Io) -> bool {
-    connection.wire.is_some() && (connection.negotiated.structured || io.error == 0)
+    connection.is_open() && (connection.negotiated.structured || io.error == 0)
 }
 
 /// An I/O has ended after so many nanoseconds.

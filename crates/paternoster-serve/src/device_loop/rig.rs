@@ -183,7 +183,7 @@ impl Rig {
         self.number += 1;
         self.device_loop.welcome(Newcomer {
             handed: None,
-            wire: Wire::plain(OwnedFd::from(theirs)),
+            link: Wire::plain(OwnedFd::from(theirs)).into(),
             negotiated: Negotiated {
                 export: "disk".to_owned(),
                 facts: self.exports[0].clone(),

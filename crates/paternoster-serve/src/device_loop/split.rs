@@ -233,7 +233,7 @@ impl DeviceLoop {
         let fragment = self.requests.fragment(index);
         let Io { connection: connection_index, ref request, .. } = *self.requests.io(fragment.io);
         let connection = self.connections.at(connection_index);
-        if connection.wire.is_none() {
+        if !connection.is_open() {
             return self.end_fragment(index, EIO);
         }
         let (place, at_once) =

@@ -7,7 +7,7 @@
 //! turn:
 //!
 //! ```text
-//! a step       a look at a connection, a request, a fragment of one, 8 KiB that were read
+//! a step       a look at a connection, a request or call, a fragment of one, 8 KiB that were read
 //! a turn       64 steps by weight, among tenants with input: two equal ones have 32 each
 //! a: 16 connections with 64 refused requests each, b: a read
 //! turn 1       a: some 30 requests    b: its read
@@ -57,7 +57,7 @@ pub(super) struct Turns {
     in_turn: VecDeque<u32>,
     /// Steps left to the tenant whose turn it is.
     left: i64,
-    /// Bytes that were read from connections.
+    /// Bytes that were read from connections, and calls that were taken.
     heard: u64,
 }
 
@@ -106,7 +106,14 @@ impl Turns {
         self.take(steps_of(bytes));
     }
 
-    /// Number of bytes read.
+    /// Counts a call that was taken, and the bytes that it brings: the first 8 KiB of them, however
+    /// few they are, are a step, and so are each further 8 KiB.
+    pub(super) fn hear_call(&mut self, payload: u32) {
+        self.heard += 1;
+        self.take(1 + steps_of(payload as usize + BYTES - 1));
+    }
+
+    /// Number of bytes read, and of calls taken.
     pub(super) const fn heard(&self) -> u64 {
         self.heard
     }
@@ -237,6 +244,17 @@ mod tests {
         // Alone it has all 64 steps.
         assert_eq!(round(&mut turns, 8), [4, 5, 6, 7, 8]);
         assert!(turns.is_empty() && round(&mut turns, 8).is_empty());
+    }
+
+    /// Does a call cost a step, and its payload as many as 8 KiB have begun in it?
+    #[test]
+    fn a_call_and_its_payload_cost_steps() {
+        for (payload, steps) in [(0, 1), (1, 2), (8192, 2), (8193, 3), (256 << 10, 33)] {
+            let mut turns = of_equals(1);
+            turns.left = 64;
+            turns.hear_call(payload);
+            assert_eq!((turns.left, turns.heard()), (64 - steps, 1), "{payload}");
+        }
     }
 
     /// Does a tenant that has exceeded its turn have fewer steps in the next, if others want some?

@@ -2,7 +2,7 @@
 //! Calls: what a process asked of a file, and where the answer goes.
 //!
 //! ```text
-//! front ──Call──▶ loop: the connection of its caller ──▶ wire of calls ──▶ … ──▶ answer
+//! front ──Call──▶ loop: the connection of its caller ──▶ I/O ──▶ … ──▶ answer
 //! ```
 //!
 //! Invariant: every answer is given once; one that is dropped is an error to its process, which
@@ -52,8 +52,6 @@ pub enum Answer {
     Done(ReplyEmpty),
     /// A part of a request: several calls share its answer.
     Share(Arc<Shares>),
-    /// None: no process waits.
-    Nobody,
     /// A test waits for the answer.
     #[cfg(test)]
     Test(std::sync::mpsc::Sender<Result<Vec<u8>, i32>>),
@@ -67,7 +65,6 @@ impl Answer {
             Answer::Written(reply, bytes) => reply.written(bytes),
             Answer::Done(reply) => reply.ok(),
             Answer::Share(shares) => shares.ended(0),
-            Answer::Nobody => {}
             #[cfg(test)]
             Answer::Test(to) => to.send(Ok(data.to_vec())).unwrap_or(()),
         }
@@ -81,7 +78,6 @@ impl Answer {
             Answer::Written(reply, _) => reply.error(error),
             Answer::Done(reply) => reply.error(error),
             Answer::Share(shares) => shares.ended(errno),
-            Answer::Nobody => {}
             #[cfg(test)]
             Answer::Test(to) => to.send(Err(errno)).unwrap_or(()),
         }

@@ -7,7 +7,7 @@
 //!    └────────────────────── kernel ◀── answer ── its ionice, its cgroups ◀──┘
 //! ```
 //!
-//! To a loop a process is a connection: its calls are a wire (`wire/calls.rs`) and its requests are
+//! To a loop a process is a connection: its calls (`device_loop/calls.rs`) become I/Os, which are
 //! scheduled as those of any connection. Its share comes from its cgroups, its class and level from
 //! its ionice; the configuration's rules take precedence over both.
 //!

@@ -151,7 +151,7 @@ impl<E: Entrance> Negotiation<E> {
             tenant: String::new(),
             pid: identity.pid.unwrap_or(0),
             identity: Some(identity),
-            wire: Wire::plain(socket),
+            link: Wire::plain(socket).into(),
             id: next_id(&self.ids),
             peer,
             input,

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wires: a client's socket, plain or under TLS, without blocking; or a process's calls.
+//! Wires: a client's socket, plain or under TLS, without blocking.
 //!
 //! ```text
 //! plain   socket ◀──▶ bytes
 //! TLS     socket ◀──▶ records ◀──▶ rustls ◀──▶ bytes
-//! calls   FUSE   ◀──▶ calls, answers      ◀──▶ bytes
 //! ```
 //!
-//! All are asked in the same way: `read` and `write` move what can be moved now, `WouldBlock` says
+//! Both are asked in the same way: `read` and `write` move what can be moved now, `WouldBlock` says
 //! that nothing can. A TLS wire may still have records to send after a `write`; `flush` sends them.
 
-mod calls;
 mod certificates;
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -20,7 +18,6 @@ use std::sync::Arc;
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::tally;
-pub(crate) use calls::Calls;
 pub(crate) use certificates::server_config;
 
 /// Plain text that a TLS wire takes before it wants its records sent.
@@ -29,75 +26,49 @@ const TLS_BUFFER: usize = 256 << 10;
 /// record comes in several; a client that sends nothing else wants to keep us busy.
 const RECORDS: u32 = 4096;
 
-/// A client's socket, or its substitute.
+/// A client's socket.
 #[derive(Debug)]
-pub struct Wire(Line);
-
-#[derive(Debug)]
-enum Line {
-    /// Under TLS, or not.
-    Socket(Arc<OwnedFd>, Option<Box<ServerConnection>>),
-    Calls(Box<Calls>),
+pub struct Wire {
+    socket: Arc<OwnedFd>,
+    tls: Option<Box<ServerConnection>>,
 }
 
 impl Wire {
     /// A plain wire over a socket that does not block.
     pub fn plain(socket: OwnedFd) -> Wire {
-        Wire(Line::Socket(Arc::new(socket), None))
+        Wire { socket: Arc::new(socket), tls: None }
     }
 
     /// Its socket, to be handed to another process: not under TLS, whose state stays here.
     pub(crate) fn to_hand_over(&self) -> Option<Arc<OwnedFd>> {
-        match &self.0 {
-            Line::Socket(socket, None) => Some(Arc::clone(socket)),
-            _ => None,
-        }
+        self.tls.is_none().then(|| Arc::clone(&self.socket))
     }
 
-    /// A wire of calls.
-    pub(crate) fn of_calls() -> Wire {
-        Wire(Line::Calls(Box::new(Calls::new())))
-    }
-
-    /// The calls, if the wire carries calls.
-    pub(crate) const fn calls(&mut self) -> Option<&mut Calls> {
-        match &mut self.0 {
-            Line::Calls(calls) => Some(calls),
-            Line::Socket(..) => None,
-        }
-    }
-
-    /// From now on everything is under TLS; calls stay as they are.
+    /// From now on everything is under TLS.
     ///
     /// # Errors
     /// rustls's.
     pub fn secure(&mut self, config: Arc<ServerConfig>) -> io::Result<()> {
         let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(TLS_BUFFER));
-        if let Line::Socket(_, tls) = &mut self.0 {
-            *tls = Some(Box::new(connection));
-        }
+        self.tls = Some(Box::new(connection));
         Ok(())
     }
 
     /// Whether TLS is on.
     pub const fn is_secure(&self) -> bool {
-        matches!(self.0, Line::Socket(_, Some(_)))
+        self.tls.is_some()
     }
 
     /// The name in the client's certificate, if it showed one.
     pub fn certificate_name(&self) -> Option<String> {
-        let Line::Socket(_, Some(tls)) = &self.0 else { return None };
-        let shown = tls.peer_certificates()?.first()?;
+        let shown = self.tls.as_ref()?.peer_certificates()?.first()?;
         certificates::name_of(shown)
     }
 
-    /// The socket; calls have none.
-    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        match &self.0 {
-            Line::Socket(socket, _) => Some(socket.as_fd()),
-            Line::Calls(_) => None,
-        }
+    /// The socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        OwnedFd::as_fd(&self.socket)
     }
 
     /// Reads what there is: 0 bytes at the end of the stream.
@@ -105,12 +76,9 @@ impl Wire {
     /// # Errors
     /// `WouldBlock` when there is nothing now; others are the end of the wire.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (socket, tls) = match &mut self.0 {
-            Line::Socket(socket, None) => {
-                return retry(|| Ok(rustix::io::read(&*socket, &mut *into)?));
-            }
-            Line::Calls(calls) => return calls.read(into),
-            Line::Socket(socket, Some(tls)) => (OwnedFd::as_fd(socket), tls),
+        let socket = OwnedFd::as_fd(&self.socket);
+        let Some(tls) = &mut self.tls else {
+            return retry(|| Ok(rustix::io::read(socket, &mut *into)?));
         };
         for _ in 0..RECORDS {
             match tls.reader().read(into) {
@@ -130,10 +98,10 @@ impl Wire {
 
     /// The last word under TLS; whether it arrives is not waited for.
     pub fn say_goodbye(&mut self) {
-        if let Line::Socket(socket, Some(tls)) = &mut self.0 {
+        if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             // It is closed in any case.
-            let _unheard = send_records(tls, socket.as_fd());
+            let _unheard = send_records(tls, OwnedFd::as_fd(&self.socket));
         }
     }
 
@@ -144,16 +112,17 @@ impl Wire {
 
     /// Bytes that have come and were not read; `None`: that is not known.
     pub(crate) fn arrived(&self) -> Option<u64> {
-        let Line::Socket(socket, None) = &self.0 else { return None };
-        number(socket, libc::FIONREAD)
+        if self.is_secure() {
+            return None;
+        }
+        number(&self.socket, libc::FIONREAD)
     }
 
-    /// Bytes that the socket surely takes at once; `None`: all, or that is not known.
+    /// Bytes that the socket surely takes at once; `None`: that is not known.
     pub(crate) fn room(&self) -> Option<u64> {
-        let Line::Socket(socket, _) = &self.0 else { return None };
         tally::call();
-        let all = rustix::net::sockopt::socket_send_buffer_size(socket).ok()?;
-        let waiting = number(socket, libc::TIOCOUTQ)?;
+        let all = rustix::net::sockopt::socket_send_buffer_size(&self.socket).ok()?;
+        let waiting = number(&self.socket, libc::TIOCOUTQ)?;
         // The system counts what it spends on each piece, too.
         Some((all as u64).saturating_sub(waiting) / 2)
     }
@@ -163,12 +132,9 @@ impl Wire {
     /// # Errors
     /// `WouldBlock` when nothing can be taken now; others are the end of the wire.
     pub fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let (socket, tls) = match &mut self.0 {
-            Line::Socket(socket, None) => {
-                return retry(|| Ok(rustix::io::writev(&*socket, slices)?));
-            }
-            Line::Calls(calls) => return calls.write(slices),
-            Line::Socket(socket, Some(tls)) => (OwnedFd::as_fd(socket), tls),
+        let socket = OwnedFd::as_fd(&self.socket);
+        let Some(tls) = &mut self.tls else {
+            return retry(|| Ok(rustix::io::writev(socket, slices)?));
         };
         send_records(tls, socket)?;
         let taken = tls.writer().write_vectored(slices)?;
@@ -181,8 +147,8 @@ impl Wire {
     /// # Errors
     /// The end of the wire.
     pub fn flush(&mut self) -> io::Result<bool> {
-        let Line::Socket(socket, Some(tls)) = &mut self.0 else { return Ok(true) };
-        send_records(tls, socket.as_fd())?;
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        send_records(tls, OwnedFd::as_fd(&self.socket))?;
         Ok(!tls.wants_write())
     }
 }

@@ -158,8 +158,7 @@ fn weigh_as_told(it: &DeviceLoop) -> Result<(), String> {
         }
     }
     for (_, connection) in it.connections.iter() {
-        let Some(identity) = connection.identity.as_ref().filter(|_| connection.wire.is_some())
-        else {
+        let Some(identity) = connection.identity.as_ref().filter(|_| connection.is_open()) else {
             continue;
         };
         let (due, node) = (it.settings.tenant_of(identity), it.tenants.at(connection.tenant));

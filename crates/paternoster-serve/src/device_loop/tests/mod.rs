@@ -4,6 +4,7 @@
 mod ahead;
 mod attacks;
 mod awake;
+mod calls;
 mod caps;
 mod ending;
 mod memory;
