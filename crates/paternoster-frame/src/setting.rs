@@ -172,6 +172,12 @@ impl Setting {
         Setting { settings: Settings { seed, ..self.settings }, ..self.clone() }
     }
 
+    /// The same with latencies as fio tells them, which end when it reaps the I/O.
+    pub fn reaping(mut self) -> Setting {
+        self.settings.reaps = true;
+        self
+    }
+
     /// The seed of what is left to chance.
     pub const fn seed(&self) -> u64 {
         self.settings.seed

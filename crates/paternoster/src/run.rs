@@ -211,7 +211,7 @@ impl<'a> Plan<'a> {
             },
         };
         let real = Real::Allowed { writes: target::writes(&jobs.jobs), force: options.force };
-        let setting = Setting::with(&options.setting, runtime, real)?;
+        let setting = Setting::with(&options.setting, runtime, real)?.reaping();
         let plan = Plan { options, jobs, setting };
         plan.check()?;
         Ok(plan)

@@ -69,7 +69,7 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>,
     let model = Behind::new(description.model(), same.costs, (tags, peeks), seed);
     let submit_cost = same.costs.submit.max(Nanos(1));
     let start_jitter = time("start jitter", START_JITTER, Nanos::from_micros(1))?;
-    let settings = Settings { seed, submit_cost, start_jitter, ..Settings::default() };
+    let settings = Settings { seed, submit_cost, start_jitter, reaps: true, ..Settings::default() };
     let prepare = |queue: &mut Queue| choice.prepare(queue, &mapped.set);
     let mut device = Simulated::new(model);
     let (result, ..) = paternoster_workload::run(

@@ -63,6 +63,7 @@ impl Process {
                 Step::EndLoop => {
                     self.end_batch(now, queue);
                     self.reap(now);
+                    self.reap_held(now);
                     self.end_loop(now, shared);
                     continue;
                 }
@@ -76,6 +77,7 @@ impl Process {
                 Step::Until(at) => {
                     self.end_batch(now, queue);
                     self.reap(now);
+                    self.reap_held(now);
                     self.think.waits();
                     at
                 }
@@ -84,6 +86,7 @@ impl Process {
                     if self.reap_if_due(now) {
                         continue;
                     }
+                    self.reap_held(now);
                     // A completion or a wake will call.
                     Nanos::MAX
                 }
@@ -107,6 +110,7 @@ impl Process {
             // The remaining I/Os are reaped together.
             self.reap(now);
         }
+        self.reap_held(now);
         // A thought that the last I/O brought is thought to its end.
         let until = self.think.until.min(self.deadline);
         if self.phase == Phase::Draining && self.in_flight() == 0 && now < until {

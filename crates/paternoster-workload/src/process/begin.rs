@@ -99,7 +99,8 @@ impl Process {
         };
         let Some(slot) = self.slots.begin(from, request) else { return };
         self.filling = self.in_flight() < self.depth;
-        self.statistics.issued(self.in_flight());
+        let known = self.known_to_fio();
+        self.statistics.issued(u32::try_from(known).unwrap_or(u32::MAX));
         self.ready_at = now + self.submit_cost;
         self.statistics.cpu(self.submit_cost);
         if self.batch > 1 && self.gathered == 0 {
@@ -111,6 +112,7 @@ impl Process {
         if self.gathered >= self.batch || self.slots.is_full() {
             self.end_batch(now, queue);
         }
+        self.reap_rounds(now);
     }
 
     /// How an I/O orders the device's cache: its flags, and what follows its data.
@@ -164,6 +166,7 @@ impl Process {
         if let Some(slot) = self.slots.take_blocked() {
             self.ready_at = self.ready_at.max(now + self.submit_cost);
             self.push(now, slot, queue);
+            self.reap_rounds(now);
         }
     }
 

@@ -18,12 +18,14 @@ use crate::page_cache::PageCache;
 use crate::page_cache::pages::Run;
 
 /// One I/O that has ended.
-struct Ended {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
     direction: Direction,
     offset: u64,
     bytes: u64,
     slat: Nanos,
-    clat: Nanos,
+    /// Its completion latency counts from then on.
+    submitted: Nanos,
     error: i32,
     priority: Option<IoPriority>,
 }
@@ -54,10 +56,16 @@ impl Process {
         if count == 0 {
             return;
         }
-        self.statistics.reaped(count);
+        let held = self.reaping.is_some() && self.is_amid_submission(now);
+        if self.reaping.is_none() {
+            self.statistics.reaped(count);
+        }
         self.statistics.waited();
         while let Some(io) = self.finished.pop_front() {
             self.take(now, &io);
+        }
+        if !held {
+            self.reap_held(now);
         }
         self.filling |= self.in_flight() <= self.low;
     }
@@ -65,10 +73,10 @@ impl Process {
     fn take(&mut self, now: Nanos, io: &Io) {
         let accepted = io.accepted.max(io.began);
         // An open loop's I/O is late from when it should have come.
-        let (slat, clat) = if self.engine == Engine::Async && !self.offload {
-            (accepted - io.began, now - accepted)
+        let (slat, submitted) = if self.engine == Engine::Async && !self.offload {
+            (accepted - io.began, accepted)
         } else {
-            (Nanos::ZERO, now - io.began)
+            (Nanos::ZERO, io.began)
         };
         // A process that blocks computes again from here on; another may be amid a submission.
         if self.engine != Engine::Async || self.ready_at <= now {
@@ -84,7 +92,10 @@ impl Process {
             return;
         }
         let (error, priority) = (io.error, io.drawn);
-        self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority });
+        let io = Ended { direction, offset, bytes, slat, submitted, error, priority };
+        self.count(now, &io);
+        self.hold(now, io);
+        self.pause_if_due(now);
     }
 
     pub(super) fn end_call(&mut self, now: Nanos, cache: &PageCache) {
@@ -111,34 +122,49 @@ impl Process {
         let took = now - call.began;
         // An asynchronous engine does buffered I/O while it submits.
         let asynchronous = self.engine == Engine::Async;
-        let (slat, clat) = if asynchronous { (took, Nanos::ZERO) } else { (Nanos::ZERO, took) };
+        let (slat, submitted) = if asynchronous { (took, now) } else { (Nanos::ZERO, call.began) };
         (0..call.waits).for_each(|_| self.statistics.waited());
         self.statistics.cpu_in_kernel(call.copying);
         self.statistics.reaped(1);
         // Only a direct write that went on as an fsync has to compute before the next.
         self.ready_at = if self.buffered { now } else { now + self.submit_cost };
         let (direction, offset, bytes) = (call.direction, call.offset, call.bytes);
-        self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority: None });
+        let io = Ended { direction, offset, bytes, slat, submitted, error, priority: None };
+        self.count(now, &io);
+        self.tell(now, &io);
+        self.pause_if_due(now);
     }
 
     /// Counts an I/O that has ended.
-    fn count(&mut self, now: Nanos, io: Ended) {
+    fn count(&mut self, now: Nanos, io: &Ended) {
         self.begin_measuring(now);
         self.untold += 1;
-        let asynchronous = self.engine == Engine::Async;
-        let latency = io.slat + io.clat;
         if io.error == 0 {
-            let Ended { direction, bytes, slat, clat, .. } = io;
-            self.statistics.completed(now, direction, bytes, slat, clat, asynchronous);
-            self.watch(now, direction, bytes, latency);
-            self.play(|player| player.completed(now, bytes));
+            self.statistics.ended(now, io.direction, io.bytes);
+            if let Some(minimum) = &mut self.minimum {
+                minimum.completed(now, io.direction, io.bytes);
+            }
+            self.play(|player| player.completed(now, io.bytes));
         } else {
             self.fail(io.error);
         }
+        self.ended = now;
+        self.think.completed(now);
+    }
+
+    /// Tells the latency of an I/O that has ended, and is reaped now.
+    pub(super) fn tell(&mut self, now: Nanos, io: &Ended) {
+        self.begin_measuring(now);
+        let asynchronous = self.engine == Engine::Async;
+        let Ended { direction, offset, bytes, slat, submitted, priority, .. } = *io;
+        let clat = now - submitted;
+        if io.error == 0 {
+            self.statistics.latency(direction, slat, clat, asynchronous);
+            self.watch(now, direction, slat + clat);
+        }
         if !self.record.is_empty() {
-            let Ended { direction, offset, bytes, clat, priority, .. } = io;
             let (at, completion) = (now - self.began, clat);
-            let submission = asynchronous.then_some(io.slat);
+            let submission = asynchronous.then_some(slat);
             self.record.completed(&LoggedIo {
                 at,
                 direction,
@@ -149,8 +175,10 @@ impl Process {
                 priority,
             });
         }
-        self.ended = now;
-        self.think.completed(now);
+    }
+
+    /// Thinks, if it has to and nothing is in flight any more.
+    fn pause_if_due(&mut self, now: Nanos) {
         if self.think.is_due() && self.in_flight() == 0 {
             let rest = self.ready_at.max(now) - now;
             let pause = self.think.begin(now);
@@ -172,11 +200,8 @@ impl Process {
         self.play(Player::source_ended);
     }
 
-    /// Checks each I/O: a minimum rate, a largest latency, a latency target.
-    fn watch(&mut self, now: Nanos, direction: Direction, bytes: u64, latency: Nanos) {
-        if let Some(minimum) = &mut self.minimum {
-            minimum.completed(now, direction, bytes);
-        }
+    /// Checks the latency of each I/O: is it too long, and what does the search say?
+    fn watch(&mut self, now: Nanos, direction: Direction, latency: Nanos) {
         if self.max_latency[direction as usize].is_some_and(|most| latency > most) {
             self.fail(ETIMEDOUT);
         }

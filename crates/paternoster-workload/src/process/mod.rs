@@ -17,7 +17,7 @@
 //!
 //! # Invariants
 //! I1  At most `depth` direct I/Os are in flight; at most one call and one sync.
-//! I2  Statistics count what ends after the ramp.
+//! I2  Statistics count what ends after the ramp; latencies end as `reaping.rs` says.
 //!
 //! Source: FIO-52 to FIO-54, FIO-57, FIO-61, FIO-62; the submit cost is ours.
 
@@ -28,6 +28,7 @@ mod direct;
 mod durable;
 mod end;
 mod next;
+mod reaping;
 pub mod record;
 mod source;
 mod sync;
@@ -56,6 +57,7 @@ use crate::statistics::JobStatistics;
 
 use buffered::Call;
 use direct::{Io, Slots};
+use reaping::Reaping;
 use record::Record;
 use source::{Planned, Source};
 pub use source::{SharedGenerator, SharedPosition, Together};
@@ -150,6 +152,8 @@ pub struct ProcessSetup {
     pub submit_cost: Nanos,
     /// Ends it after this time, whatever the job says.
     pub runtime: Option<Nanos>,
+    /// Whether its latencies end when fio would reap the I/O.
+    pub reaps: bool,
 }
 
 /// The state of an operation.
@@ -213,6 +217,8 @@ pub struct Process {
     gathered: u32,
     /// I/Os that have ended and were not yet taken, for batches.
     finished: VecDeque<Io>,
+    /// What has ended and fio would not have reaped; if latencies end by that.
+    reaping: Option<Reaping>,
     /// Completed I/Os that its relay does not know about yet.
     untold: u64,
     writes: u64,
@@ -306,6 +312,7 @@ impl Process {
             filling: true,
             gathered: 0,
             finished: VecDeque::with_capacity(depth as usize),
+            reaping: if setup.reaps { Reaping::new(job) } else { None },
             untold: 0,
             writes: 0,
             written: vec![false; files],
@@ -447,6 +454,11 @@ impl Process {
     #[must_use]
     pub const fn error(&self) -> i32 {
         self.error
+    }
+
+    /// How many I/Os it may have in flight now.
+    fn depth_now(&self) -> u32 {
+        self.search.as_ref().map_or(self.depth, LatencySearch::depth)
     }
 
     /// The depth that its search has found, or is trying.

@@ -19,7 +19,6 @@ use super::source::Planned;
 use super::{Process, Shared};
 use crate::fio::frames::{Player, Turn};
 use crate::fio::job::Engine;
-use crate::fio::latency_target::LatencySearch;
 use crate::fio::recorded::Link;
 use crate::fio::relay::Baton;
 use crate::fio::syncs::SyncKind;
@@ -46,8 +45,7 @@ impl Process {
         if self.engine == Engine::Cpu {
             return self.burn(now);
         }
-        let depth = self.search.as_ref().map_or(self.depth, LatencySearch::depth);
-        let full = self.slots.is_full() || self.in_flight() >= depth;
+        let full = self.slots.is_full() || self.in_flight() >= self.depth_now();
         if self.slots.is_blocked() || full || !self.filling || self.think.is_due() {
             return Step::Nothing;
         }

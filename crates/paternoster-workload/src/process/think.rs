@@ -26,7 +26,8 @@
 
 use paternoster_core::Nanos;
 
-use crate::fio::job::{Engine, Job};
+use super::reaping::Rounds;
+use crate::fio::job::Job;
 
 /// When a process thinks, and for how long.
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ pub(super) struct Think {
     blocks: Option<u64>,
     at_issue: bool,
     io_time: Nanos,
-    taking: Taking,
+    rounds: Rounds,
     issued: u64,
     ended: u64,
     /// How many of the ended I/Os fio would have reaped.
@@ -52,38 +53,6 @@ pub(super) struct Think {
     pub(super) until: Nanos,
 }
 
-/// How completed I/Os are reaped.
-#[derive(Debug, Clone, Copy)]
-struct Taking {
-    depth: u64,
-    low: u64,
-    least: u64,
-    most: u64,
-    /// After each issue, without waiting.
-    polls: bool,
-}
-
-impl Taking {
-    fn new(job: &Job) -> Taking {
-        let polls = job.queue.iodepth_batch_complete_min == 0;
-        // A buffered I/O has ended when its submission has: to poll then finds it at once.
-        let at_once = polls && job.cache.direct != Some(true);
-        let depth = if job.queue.engine == Engine::Async && !at_once {
-            job.queue.iodepth.max(1)
-        } else {
-            1
-        };
-        let least = job.queue.iodepth_batch_complete_min.clamp(1, depth);
-        Taking {
-            depth: u64::from(depth),
-            low: u64::from(job.queue.iodepth_low.clamp(1, depth)),
-            least: u64::from(least),
-            most: u64::from(job.queue.iodepth_batch_complete_max.max(least)),
-            polls,
-        }
-    }
-}
-
 impl Think {
     pub(super) fn new(job: &Job) -> Think {
         let blocks =
@@ -94,7 +63,7 @@ impl Think {
             blocks: blocks.map(u64::from),
             at_issue: job.think.think_at_issue,
             io_time: job.think.think_io_time,
-            taking: Taking::new(job),
+            rounds: Rounds::new(job),
             issued: 0,
             ended: 0,
             taken: 0,
@@ -116,10 +85,10 @@ impl Think {
 
     pub(super) fn issued(&mut self, now: Nanos) {
         self.issued += 1;
-        if self.taking.polls {
+        if self.rounds.polls {
             self.taken = self.ended;
         }
-        self.full = self.issued - self.taken >= self.taking.depth;
+        self.full = self.issued - self.taken >= self.rounds.depth;
         self.go_on(now);
     }
 
@@ -139,11 +108,11 @@ impl Think {
     fn go_on(&mut self, now: Nanos) {
         while self.full {
             let there = self.ended - self.taken;
-            if there < self.taking.least.min(self.issued - self.taken) {
+            if there < self.rounds.least.min(self.issued - self.taken) {
                 return;
             }
-            self.taken += there.min(self.taking.most);
-            self.full = self.issued - self.taken > self.taking.low;
+            self.taken += there.min(self.rounds.most);
+            self.full = self.issued - self.taken > self.rounds.low;
         }
         let count = if self.at_issue { self.issued } else { self.taken };
         let enough = self.blocks.is_some_and(|blocks| count - self.counted >= blocks);

@@ -79,6 +79,9 @@ pub struct Settings {
     pub host: HostSettings,
     /// How files lie to each other.
     pub placement: Placement,
+    /// Whether latencies end when fio would reap the I/O, as its reports tell them; else when the
+    /// I/O ends.
+    pub reaps: bool,
     /// How often the watcher gets interim results.
     pub status_interval: Option<Nanos>,
 }
@@ -93,6 +96,7 @@ impl Default for Settings {
             runtime: None,
             host: HostSettings::default(),
             placement: Placement::Near,
+            reaps: false,
             status_interval: None,
         }
     }

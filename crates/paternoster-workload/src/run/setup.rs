@@ -174,6 +174,7 @@ impl Seats<'_> {
             runner,
             submit_cost: self.settings.submit_cost.max(Nanos(1)),
             runtime: self.settings.runtime,
+            reaps: self.settings.reaps,
         };
         let after = job.clones.ending.waits_for(&self.jobs[..place]);
         let after = after.map_err(|message| RunError::Job(job.problem(message)))?;

@@ -253,10 +253,24 @@ impl JobStatistics {
         clat: Nanos,
         asynchronous: bool,
     ) {
-        let lat = slat + clat;
+        self.ended(now, direction, bytes);
+        self.latency(direction, slat, clat, asynchronous);
+    }
+
+    /// The first half of `completed`: an I/O of `bytes` ended at `now`.
+    #[inline]
+    pub fn ended(&mut self, now: Nanos, direction: Direction, bytes: u64) {
         let statistics = &mut self.directions[direction as usize];
         statistics.bytes += bytes;
         statistics.ios += 1;
+        statistics.samples.record(now, bytes);
+    }
+
+    /// The other half, perhaps later: its latencies.
+    #[inline]
+    pub fn latency(&mut self, direction: Direction, slat: Nanos, clat: Nanos, asynchronous: bool) {
+        let lat = slat + clat;
+        let statistics = &mut self.directions[direction as usize];
         if asynchronous {
             statistics.submission.record(slat);
         }
@@ -264,7 +278,6 @@ impl JobStatistics {
         statistics.total.record(lat);
         statistics.completion_histogram.record(clat);
         statistics.total_histogram.record(lat);
-        statistics.samples.record(now, bytes);
         self.distribution.record(clat);
     }
 

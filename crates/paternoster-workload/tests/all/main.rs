@@ -15,3 +15,4 @@ mod flush_owners;
 mod iolog_real;
 mod levels;
 mod report_forms;
+mod sleeping;
