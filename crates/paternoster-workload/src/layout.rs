@@ -320,7 +320,9 @@ fn region(
         // On several files that are too small fio runs and does nothing; a note says so.
         let divided =
             needs.len() > 1 && job.files.filesize.is_none() && job.files.filesize_range.is_none();
-        if *bytes < block && job.recorded.is_empty() && !divided {
+        // A region that begins where a file of given size ends is empty, there as here.
+        let empty = job.files.filesize.is_some() && *bytes == 0 && *start == need.own_bytes;
+        if *bytes < block && job.recorded.is_empty() && !divided && !empty {
             return Err(too_small(job, *bytes, block));
         }
         let file = u32::try_from(number).unwrap_or(u32::MAX);

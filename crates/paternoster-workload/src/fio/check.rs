@@ -51,7 +51,24 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     whole_sectors(job)?;
     sizes(job)?;
     small_files(job, notes);
+    empty_regions(job, notes);
     Ok(())
+}
+
+/// Clones whose region begins where their file of given size ends, for which fio makes no I/O.
+fn empty_regions(job: &Job, notes: &mut Vec<String>) {
+    let (Some(size), Amount::Bytes(offset), Amount::Bytes(step)) =
+        (job.files.filesize, job.region.offset, job.region.offset_increment)
+    else {
+        return;
+    };
+    let begins = |clone: u32| offset.saturating_add(step.saturating_mul(clone.into()));
+    if let Some(clone) = (0..job.clones.numjobs).find(|&clone| begins(clone) == size) {
+        notes.push(format!(
+            "job `{}`: clone {clone} begins where its file of {size} bytes ends: it does no I/O",
+            job.name
+        ));
+    }
 }
 
 /// Several files with less than a block each, for which fio makes no I/O either.
@@ -164,15 +181,21 @@ fn sizes(job: &Job) -> Result<(), String> {
             job.name
         ));
     }
-    if let (Some(Amount::Bytes(size)), Some(io_size @ Amount::Percent(_))) =
-        (job.region.size, job.region.io_size)
-        && io_size.of(size) < least
+    // A percentage of files of given size is one of all of them, whatever the size of the job.
+    let files = u64::try_from(job.file_names(0).len()).unwrap_or(u64::MAX);
+    let whole = match (job.files.filesize, job.region.size) {
+        (Some(each), _) => Some(each.saturating_mul(files)),
+        (None, Some(Amount::Bytes(size))) => Some(size),
+        _ => None,
+    };
+    if let (Some(whole), Some(io_size @ Amount::Percent(_))) = (whole, job.region.io_size)
+        && io_size.of(whole) < least
         && !job.on_devices()
     {
         return Err(format!(
             "job `{}` has an io_size of {} bytes, less than its smallest block of {least}",
             job.name,
-            io_size.of(size)
+            io_size.of(whole)
         ));
     }
     if job.on_devices() || job.files.filesize.is_some() {

@@ -67,6 +67,10 @@ use super::value::Amount;
 use file::{FileOffsets, Shared};
 use mix::Mix;
 
+/// How often files start over for one I/O. A skewed draw of a place may well be beyond its file a
+/// few times in a row.
+const RESTARTS_MAX: u32 = 4096;
+
 /// One I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -330,9 +334,9 @@ impl Offsets {
             }
             self.choice.at_end(file);
             if self.choice.reuses_files() {
-                self.files[file].clear();
+                self.files[file].start_over();
                 begun_anew += 1;
-                if begun_anew > 2 * self.files.len() {
+                if begun_anew > RESTARTS_MAX {
                     return None;
                 }
             }

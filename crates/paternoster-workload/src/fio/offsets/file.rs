@@ -44,13 +44,11 @@ pub(super) struct Shared {
     zones: Option<ZoneDraw>,
     random: [Taus88; 3],
     sizes: Sizes,
-    /// The last I/O was drawn, or was to be: no continuation.
-    drew: bool,
+    /// The last draw found every block used.
+    exhausted: bool,
     /// The next I/O, if it is drawn, does not mark the map, as the one before it, a continuation
     /// for which there was no room, would not have (measured).
     pub(super) unmarked: bool,
-    /// An lfsr scatters the offsets.
-    scattered: bool,
     /// I/Os until the next random offset.
     pub(super) until_random: i64,
     /// Bytes of I/O since a zone was left.
@@ -70,17 +68,16 @@ impl Shared {
             zones: ZoneDraw::new(&job.random.random_distribution, seeds),
             random: random_generators(seeds),
             sizes: Sizes::new(job, seeds),
-            drew: false,
+            exhausted: false,
             unmarked: false,
-            scattered: job.random.random_generator == Generator::Lfsr,
             until_random: 0,
             zone_done: 0,
         }
     }
 
-    /// All generators begin again; that of zones only beside an lfsr.
+    /// All generators begin again.
     pub(super) fn replay(&mut self, seeds: &Seeds) {
-        if let Some(zones) = self.zones.as_mut().filter(|_| self.scattered) {
+        if let Some(zones) = &mut self.zones {
             zones.replay(seeds);
         }
         self.blocks = self.blocks.again(seeds, Choice::Offset);
@@ -192,14 +189,19 @@ impl FileOffsets {
 
     /// Begins a pass: positions and map are cleared. Skewed draws go on, as measured.
     pub(super) fn clear(&mut self) {
+        if let Some(zone) = &mut self.zone {
+            zone.restart();
+        }
+        self.start_over();
+    }
+
+    /// A file at its end starts over where a skewed choice draws it again: in the zone where it is.
+    pub(super) fn start_over(&mut self) {
         if let Some(map) = &mut self.map {
             map.clear();
         }
         if let Some(lfsr) = &mut self.lfsr {
             lfsr.restart();
-        }
-        if let Some(zone) = &mut self.zone {
-            zone.restart();
         }
         self.last = [None; 3];
         self.unwritten = false;
@@ -230,12 +232,12 @@ impl FileOffsets {
                 }
             }
         }
-        shared.drew = false;
+        shared.exhausted = false;
         let found = self.within(shared, direction);
         let each_once = self.map.is_some() || self.lfsr.is_some();
-        let again = found.is_none() && shared.reuses && each_once && shared.drew;
+        let again = found.is_none() && shared.reuses && each_once && shared.exhausted;
         let (at, bytes) = if again {
-            self.clear();
+            self.start_over();
             self.random(shared, direction, true)?
         } else {
             found?
@@ -285,7 +287,7 @@ impl FileOffsets {
         direction: Direction,
         marks: bool,
     ) -> Option<(u64, u64)> {
-        shared.drew = true;
+        shared.exhausted = true;
         let way = direction as usize;
         let place = place(shared.bs_is_seq_rand, direction, true);
         let align = self.aligns[way];
@@ -314,7 +316,11 @@ impl FileOffsets {
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?
         };
+        shared.exhausted = false;
         let at = at(block)?;
+        if self.zone.is_none() && at >= self.region {
+            return None;
+        }
         let bytes = size(&mut shared.sizes, place, at, end, fits)?;
         if !marks || shared.unmarked {
             return Some((at, bytes));
@@ -362,7 +368,9 @@ impl FileOffsets {
         let leaves = zone.is_some_and(|(at_zone, bytes)| at.saturating_sub(at_zone) >= bytes);
         let at = if leaves { start } else { at };
         if at >= self.end(start) {
-            return self.random(shared, direction, false);
+            // Within the room beyond the region nothing begins, which ends the pass.
+            let room = zone.is_none() && at < self.room && !shared.endless;
+            return if room { None } else { self.random(shared, direction, false) };
         }
         self.sized(shared, direction, at)
     }
@@ -374,9 +382,12 @@ impl FileOffsets {
         let leaves = |end: u64| zone.is_some_and(|(at, bytes)| end.saturating_sub(at) >= bytes);
         // A zone that has not had its I/O starts again at its end.
         let Some((_, end)) = self.last[direction as usize].filter(|(_, end)| !leaves(*end)) else {
-            return self.sized(shared, direction, self.first(shared, start));
+            let first = self.first(shared, start)?;
+            return self.sized(shared, direction, first);
         };
-        if end >= self.end(start) {
+        // Where there is room beyond the region a step back goes on from its end.
+        let back = shared.pattern.skip < 0 && zone.is_none();
+        if end >= if back { self.room } else { self.end(start) } {
             // An I/O up to the very end is the last one, whatever the step would be.
             return if shared.endless { self.sized(shared, direction, start) } else { None };
         }
@@ -384,7 +395,12 @@ impl FileOffsets {
             step if step < 0 => {
                 let step = step.unsigned_abs();
                 let back = end.checked_sub(step).filter(|at| *at >= start);
-                let at = back.unwrap_or(start.saturating_add(self.region.saturating_sub(step)));
+                let wraps = || Some(start.saturating_add(self.region.checked_sub(step)?));
+                // A step longer than the region ends the pass.
+                let at = back.or_else(wraps)?;
+                if zone.is_none() && at >= self.region {
+                    return None;
+                }
                 return self.sized(shared, direction, at);
             }
             step => end.saturating_add(step.unsigned_abs()),
@@ -404,13 +420,15 @@ impl FileOffsets {
 
     /// Where a sequential job begins: at the start of its region or zone. But with a step back from
     /// a start that is not the file's own, as many bytes before as many bytes of the file as the
-    /// region has (measured: `read:-8k` of 64k has 0 56 52 at offset 0, and 56 52 48 at 8k or 32k).
-    fn first(&self, shared: &Shared, start: u64) -> u64 {
+    /// region has; or, where that is before the start, of the region (measured: `read:-8k` of 64k
+    /// has 0 56 52 at offset 0, 56 52 48 at 8k or 32k, and 116 112 at 60k).
+    fn first(&self, shared: &Shared, start: u64) -> Option<u64> {
         if shared.pattern.skip >= 0 || self.start.saturating_add(start) == 0 {
-            return start;
+            return Some(start);
         }
-        let place = self.region.saturating_sub(shared.pattern.skip.unsigned_abs());
-        place.checked_sub(self.start).filter(|at| *at >= start).unwrap_or(start)
+        let place = self.region.checked_sub(shared.pattern.skip.unsigned_abs())?;
+        let of_file = place.checked_sub(self.start).filter(|at| *at >= start);
+        Some(of_file.unwrap_or(start.saturating_add(place)))
     }
 
     /// The position after which no I/O begins, in a zone that starts there: each has as much as the
@@ -430,8 +448,7 @@ impl FileOffsets {
     /// Where a drawn size has to end, of an I/O that may reach to `end`: sizes that vary have no
     /// room beyond the region.
     fn fits(&self, shared: &Shared, place: usize, end: u64) -> u64 {
-        let within = self.zone.is_none() && shared.sizes.varies(place);
-        if within { self.region } else { end }.saturating_add(self.seeming)
+        if shared.sizes.varies(place) { self.region } else { end }.saturating_add(self.seeming)
     }
 }
 

@@ -204,6 +204,58 @@ const MINIMAL: &[Minimal] = &[
         39,
         (15, "a.0.0 read 28672+4096"),
     ),
+    // So do sizes that vary, but they end within filesize: after 72k even 8k would end at 80k of
+    // 78k.
+    (
+        "bsrange=8k-16k size=90k filesize=78k zonemode=strided zonesize=16k zoneskip=16k",
+        4,
+        (3, "a.0.0 read 65536+8192"),
+    ),
+    // 40k is not the end of what null reads, and still no place for an I/O that continues; where it
+    // is the end, a random one is made.
+    ("rw=randread:4 size=48k filesize=40k", 7, (6, "a.0.0 read 36864+4096")),
+    ("rw=randread:4 size=40k filesize=40k", 10, (7, "a.0.0 read 32768+4096")),
+    // A step back from the end of filesize, 32k, goes to 28k, where an I/O begins; from 36k to 32k,
+    // where none does.
+    ("rw=read:-4k bs=8k size=64k filesize=32k io_size=80k", 10, (7, "a.0.0 read 28672+8192")),
+    // 48k of the file are before a start at 52k: of the region, 100k. A step longer than the region
+    // ends the pass.
+    ("rw=read:-16k size=64k offset=52k", 16, (0, "a.0.0 read 102400+4096")),
+    ("rw=trim:-32k size=28k", 1, (0, "a.0.0 trim 0+4096")),
+    ("rw=read:-32k size=28k offset=4k", 0, (0, "")),
+    // 31 % of 40k are 12697.
+    ("bs=12k size=8m filesize=40k io_size=31%", 2, (1, "a.0.0 read 12288+12288")),
+    ("bs=12k size=30k filesize=400k io_size=11%", 3, (2, "a.0.0 read 24576+12288")),
+    // A file of a skewed choice starts over in its zone, the third, which lacks a block of its two.
+    (
+        "size=20k zonemode=strided zonesize=8k loops=3 file_service_type=normal:20",
+        15,
+        (5, "a.0.0 read 16384+4096"),
+    ),
+    // Block 5 of the map of 4k is 40k in blocks of 8k, beyond filesize.
+    ("rw=randrw bs=8k,4k size=312k filesize=39429", 5, (4, "a.0.0 read 8192+8192")),
+    // The ninth place of 33333 bytes has no room for a block, and zipf draws it seven times in a
+    // row.
+    (
+        "rw=randread random_distribution=zipf size=100000 nrfiles=3 file_service_type=normal:20",
+        25,
+        (8, "a.0.1 read 4096+4096"),
+    ),
+    // A zone that reaches beyond the file ends each pass at its fourth draw, of zones as of blocks.
+    (
+        "rw=randread size=24k io_size=64k random_distribution=zoned_abs:60/20k:40/44k",
+        16,
+        (4, "a.0.0 read 12288+4096"),
+    ),
+    // A write finds block 8 of the map of 2k, which is 32k in blocks of 4k: beyond the end, though
+    // other blocks are free. A file of a skewed choice starts over then, and all is drawn again.
+    ("rw=randrw bs=2k,4k size=32k file_service_type=zipf", 12, (10, "a.0.0 read 20480+2048")),
+    // The third clone begins at the end of its file, and the last sync is all that it does.
+    (
+        "rw=write size=4k filesize=104k numjobs=3 offset_increment=52k end_fsync=1",
+        5,
+        (4, "a.2.0 sync 0+0"),
+    ),
     // With one file open a drawn file stays to its end.
     ("size=60k nrfiles=3 file_service_type=zipf openfiles=1", 15, (6, "a.0.1 read 4096+4096")),
     // tausworthe64 draws sizes and files, too.
