@@ -28,6 +28,8 @@
 //! four, alone 260/s, together 640/s  one at 80/s has an eighth
 //! ```
 //!
+//! On a device without a volatile cache a sync is no command, and such a job is a plain one.
+//!
 //! A job that syncs now and then is neither, and its section is not judged.
 //!
 //! Source: `paternoster_workload::entitlement`.
@@ -259,9 +261,12 @@ pub fn full(alone: &Job, syncing: usize, facts: &DeviceFacts) -> Job {
     let depth = full_depth(facts);
     let mut full = alone.clone();
     unpace(&mut full);
-    if alone.syncs.of_each_write() {
+    if alone.syncs.of_each_write() && facts.write_cache {
         full.clones.numjobs = u32::try_from(syncing).unwrap_or(u32::MAX);
         return full;
+    }
+    if alone.syncs.of_each_write() {
+        full.syncs = Syncs::default();
     }
     full.queue = Queueing {
         engine: Engine::Async,

@@ -70,15 +70,15 @@ pub(crate) fn experiment() -> Experiment {
         notes: &[
             "The read part of tiobench with 8 threads: 1746 MB each (28 614 984 sectors in all), 4 \
              KiB a call; read_ahead_kb=512 and low_latency=0, his settings; hz=250.",
-            "The files lie in pieces of 289 MiB by turns: so far apart are the arrivals of 2.6.16's \
-             report on average, which is the one figure that something was fitted to.",
+            "The files lie in pieces of 289 MiB by turns: so far apart are the arrivals of \
+             2.6.16's report on average, the one figure that something was fitted to.",
             "The CFQ of 2.6.16 is not specified: `slice_idle=0` is the nearest stand-in. What else \
              changed between the two kernels is not in it.",
             "Counts, sizes, seeks and requests at Q are judged within 30 %, times and their parts \
              within a factor of 2, I2D's part of Q2C within 15 %.",
-            "Readers have at most 40 requests of 512 KiB outstanding here: a window is asked for when \
-             the one before is begun. In 2.6.32's report 152 bios were (Q2C by Q2Q, Little's law), \
-             so that its times in the scheduler cannot come out.",
+            "Eight readers have at most 40 bios of 256 KiB outstanding: a window is requested when \
+             the one before is begun. In 2.6.32's report 152 were (Q2C divided by Q2Q, Little's \
+             law), so its times in the scheduler cannot come out.",
         ],
         runs: vec![run(NEWER, "cfq:low_latency=0"), run(OLDER, "cfq:low_latency=0,slice_idle=0")],
         figures: figures(),

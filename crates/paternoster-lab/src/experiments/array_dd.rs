@@ -24,8 +24,8 @@ pub(crate) fn experiment() -> Experiment {
         notes: &[
             "8 files of 640 MB, the seed's 5 GB, all read at a time with 4 KiB a call; hz=250, \
              low_latency=0 and read_ahead_kb=512, his settings. MB are 10^6 bytes.",
-            "Of dd no rate was published; the ratio beside it is that of tiobench, and how his files \
-             lay is not known.",
+            "Of dd no rate was published; the ratio beside it is that of tiobench, and where the \
+             files lay is not known.",
         ],
         runs: runs(),
         figures: figures(),

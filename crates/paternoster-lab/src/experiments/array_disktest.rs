@@ -22,8 +22,8 @@ pub(crate) fn experiment() -> Experiment {
         notes: &[
             "10 s instead of 300: the rate does not change. The original's array and kernel (Red \
              Hat's of April 2010) are not known; the device here is array-eva, the kernel 2.6.34.",
-            "Another array, another CFQ. That of 2.6.34 knows cooperators: queues that read near each \
-             other share one. The original's presumably did not.",
+            "Another array, another CFQ. That of 2.6.34 knows cooperators: queues that read near \
+             each other share one. The original's presumably did not.",
         ],
         runs: ["noop", "cfq", "cfq:slice_idle=0"].map(run).into(),
         figures: figures(),

@@ -55,8 +55,12 @@ fn the_document_has_both_measures() {
 /// A reader of depth 32 together with logs on an SSD, for two seconds under `scheduler`: what each
 /// process got and is entitled to; nothing if that is not known.
 fn beside_logs(scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>> {
+    beside_logs_on("ssd-870evo", scheduler, logs, sync)
+}
+
+fn beside_logs_on(device: &str, scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
-    command.args(["run", "--device", "ssd-870evo", "-q", "--format", "json", "--scheduler"]);
+    command.args(["run", "--device", device, "-q", "--format", "json", "--scheduler"]);
     command.args([scheduler, "--direct=1", "--time_based=1", "--runtime=2", "--size=1g"]);
     command.args(["--name=reader", "--rw=randread", "--ioengine=libaio", "--iodepth=32"]);
     command.args(["--name=log", "--rw=write", "--ioengine=psync", sync]);
@@ -83,6 +87,18 @@ fn a_write_and_its_sync_are_one_request() {
             let owed = used / f64::from(logs + 1);
             assert!((entitled - owed).abs() < 0.01, "{scheduler}, {logs} logs: {found:?}");
         }
+    }
+}
+
+/// Is a log's part that of a plain writer where the device has no volatile cache? There a sync is
+/// no command, so that two logs of one request at a time are as far from a full device with syncs
+/// as without.
+#[test]
+fn without_a_cache_a_sync_is_nothing() {
+    for device in ["array-eva", "raid0-4-hdd"] {
+        let with = beside_logs_on(device, "noop", 2, "--fdatasync=1").expect("it is known");
+        let plain = beside_logs_on(device, "noop", 2, "--invalidate=1").expect("it is known");
+        assert_eq!(with, plain, "{device}");
     }
 }
 

@@ -156,6 +156,11 @@ fn users() -> Vec<Option<&'static str>> {
         skipped("no right to mount, or no /dev/fuse");
         return Vec::new();
     }
+    let mode = fs::metadata("/dev/fuse").map_or(0, |device| device.permissions().mode());
+    if mode & 0o006 != 0o006 {
+        skipped("as another user than root: /dev/fuse is not open to all");
+        return vec![None];
+    }
     let house = House::new(Some(USER));
     let runs = house.program().arg("--version").stdout(Stdio::null()).status();
     let has_helper =

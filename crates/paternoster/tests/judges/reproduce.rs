@@ -163,7 +163,7 @@ fn merge_cost_holds() {
 /// median; and with the window, does the longest take at most a twentieth longer? With the window
 /// none should be merged, but one is, in its first 100 ms: a known shortfall. And does the table
 /// of starts under all schedulers hold, except that bfq's is a quarter shorter here? And under
-/// paternoster on NVMe a start takes at most 1.25 times as long as alone, while the others keep 90 %.
+/// paternoster on NVMe a start takes at most 1.25 times as long as alone; the others keep 90 %.
 #[test]
 fn starts_hold_but_for_merges_at_the_beginning() {
     if too_slow() {
