@@ -68,7 +68,7 @@ impl Rig {
 
     /// Whether no call and no memory is left.
     fn is_idle(&self) -> bool {
-        self.calls.begun.len() == 0 && self.calls.ended.is_empty() && self.memory == 0
+        self.calls.begun.is_empty() && self.calls.ended.is_empty() && self.memory == 0
     }
 }
 
