@@ -140,7 +140,7 @@ mod tests {
     fn figures_are_counted_by_their_distance() {
         let published = |value: f64, figure: Figure| figure.published(value, "table 1");
         let judged = |figure: Figure| figure.judged(Judge::Within(15.0));
-        let plain = |figure: Figure| figure;
+        let plain = |figure: Figure| figure.judged(Judge::Shown);
         let cases: [Case; 8] = [
             (103.0, Some(100.0), judged),
             (112.0, Some(100.0), |figure| figure.judged(Judge::Within(15.0)).fitted(true)),

@@ -117,10 +117,24 @@ mod tests {
         }
     }
 
+    /// Is a published figure judged within 15 % if nothing else is said, and a longest call within a
+    /// factor of 2, whatever stood before?
+    #[test]
+    fn published_figures_are_judged() {
+        let published = |figure: Figure| figure.published(100.0, "table 1");
+        assert_eq!(verdict_of(115.0, published), "ok");
+        assert_eq!(verdict_of(116.0, published), "outside");
+        let narrower = |figure: Figure| published(figure.judged(Judge::Within(4.0)));
+        assert_eq!(verdict_of(105.0, narrower), "outside");
+        let longest = |figure: Figure| figure.longest(100.0, "table 1");
+        assert_eq!([50.0, 200.0].map(|found| verdict_of(found, longest)), ["ok"; 2]);
+        assert_eq!([49.0, 201.0].map(|found| verdict_of(found, longest)), ["outside"; 2]);
+    }
+
     /// Does a fitted figure say so, judged or not?
     #[test]
     fn fitted_figures_say_so() {
-        let published = |figure: Figure| figure.published(100.0, "table 1");
+        let published = |figure: Figure| figure.published(100.0, "table 1").judged(Judge::Shown);
         assert_eq!(verdict_of(120.0, published), "shown");
         assert_eq!(verdict_of(120.0, |figure| published(figure).fitted(true)), "fitted");
         let both = |figure| published(figure).fitted(true).judged(Judge::Within(15.0));
