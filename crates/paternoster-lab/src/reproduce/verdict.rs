@@ -117,8 +117,8 @@ mod tests {
         }
     }
 
-    /// Is a published figure judged within 15 % if nothing else is said, and a longest call within a
-    /// factor of 2, whatever stood before?
+    /// Is a published figure judged within 15 % if nothing else is said, and a longest call within
+    /// a factor of 2?
     #[test]
     fn published_figures_are_judged() {
         let published = |figure: Figure| figure.published(100.0, "table 1");
