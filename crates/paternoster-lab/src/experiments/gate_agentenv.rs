@@ -90,7 +90,6 @@ fn figures() -> Vec<Figure> {
     let before = vec![
         Figure::new("one of 200", "", ratio(all("1: buckets"), all("1: capped")))
             .published(111.0 / 200.0, "pull request 49: 111 MB/s of 200")
-            .judged(Judge::Within(15.0))
             .fitted(true),
         Figure::new("two of 200", "", ratio(all("2: buckets"), all("2: capped")))
             .published(152.0 / 200.0, "pull request 49: 152 MB/s of 200"),

@@ -110,12 +110,11 @@ fn figures() -> Vec<Figure> {
             median(without),
             figure(without, "longest of those merged", "s", "max s merged").published(7.5, SOURCE),
             by_median(without, "longest of those merged", "max s merged")
-                .published(7.5 / 6.5, SOURCE)
-                .judged(Judge::Within(15.0)),
+                .published(7.5 / 6.5, SOURCE),
         ],
         vec![
             starts(with, STARTS).published(0.0, ELIMINATED).judged(Judge::Between(0.0, 0.0)),
-            median(with).published(6.5, SOURCE).judged(Judge::Within(15.0)).fitted(true),
+            median(with).published(6.5, SOURCE).fitted(true),
             figure(with, "alone", "s", "alone s"),
             figure(with, "longest", "s", "max s"),
             by_median(with, "longest", "max s").judged(Judge::Between(1.0, 1.05)),
