@@ -99,8 +99,7 @@ impl Process {
         };
         let Some(slot) = self.slots.begin(from, request) else { return };
         self.filling = self.in_flight() < self.depth;
-        let known = self.known_to_fio();
-        self.statistics.issued(u32::try_from(known).unwrap_or(u32::MAX));
+        self.statistics.issued(self.known_to_fio());
         self.ready_at = now + self.submit_cost;
         self.statistics.cpu(self.submit_cost);
         if self.batch > 1 && self.gathered == 0 {

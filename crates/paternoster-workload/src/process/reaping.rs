@@ -62,6 +62,12 @@ impl Rounds {
             polls,
         }
     }
+
+    /// How many I/Os a round takes: `ended` of the `known` ones have ended; 0 while it waits for
+    /// more of them.
+    pub(super) fn takes(&self, ended: u64, known: u64) -> u64 {
+        if ended < self.least.min(known) { 0 } else { ended.min(self.most) }
+    }
 }
 
 /// I/Os that have ended and that fio would not have reaped yet.
@@ -97,8 +103,7 @@ impl Reaping {
             return held;
         }
         let wanted = if more { known > self.rounds.low.min(depth) } else { known >= depth };
-        let enough = held > 0 && held >= self.rounds.least.min(known);
-        if wanted && enough { held.min(self.rounds.most) } else { 0 }
+        if wanted { self.rounds.takes(held, known) } else { 0 }
     }
 }
 
@@ -106,13 +111,13 @@ impl Process {
     /// Whether it could reap nothing that ends now: it is in a submission, or in a sync.
     pub(super) fn is_amid_submission(&self, now: Nanos) -> bool {
         let thinks = now < self.think.until;
-        let full = self.known_to_fio() >= u64::from(self.depth_now());
+        let full = self.known_to_fio() >= self.depth_now();
         self.slots.is_blocked() || self.sync.is_some() || now < self.ready_at && !thinks && !full
     }
 
     /// I/Os in flight as fio knows them.
-    pub(super) fn known_to_fio(&self) -> u64 {
-        u64::from(self.in_flight()) + self.reaping.as_ref().map_or(0, |it| u64::from(it.held()))
+    pub(super) fn known_to_fio(&self) -> u32 {
+        self.in_flight() + self.reaping.as_ref().map_or(0, Reaping::held)
     }
 
     /// Holds an I/O that has ended, until it is reaped.

@@ -107,11 +107,11 @@ impl Think {
     /// Reaps, if it is full, and checks whether a pause is due.
     fn go_on(&mut self, now: Nanos) {
         while self.full {
-            let there = self.ended - self.taken;
-            if there < self.rounds.least.min(self.issued - self.taken) {
+            let takes = self.rounds.takes(self.ended - self.taken, self.issued - self.taken);
+            if takes == 0 {
                 return;
             }
-            self.taken += there.min(self.rounds.most);
+            self.taken += takes;
             self.full = self.issued - self.taken > self.rounds.low;
         }
         let count = if self.at_issue { self.issued } else { self.taken };

@@ -322,7 +322,8 @@ fn terse_versions_have_their_fields() {
 fn directions_as_one() {
     let mut job = small_job("a", 0, false);
     let clat = Nanos::from_micros(40);
-    job.statistics.completed(Nanos(30), Direction::Read, 4096, Nanos::ZERO, clat, false);
+    job.statistics.ended(Nanos(30), Direction::Read, 4096);
+    job.statistics.latency(Direction::Read, Nanos::ZERO, clat, false);
     job.statistics.end(Nanos::from_millis(10));
     let told = |unified| {
         let jobs = vec![JobReport { unified, ..job.clone() }];
@@ -352,7 +353,8 @@ fn small_job(name: &str, group: u32, group_reporting: bool) -> JobReport {
     let mut statistics = JobStatistics::new(Nanos::from_millis(500));
     statistics.issued(1);
     let clat = Nanos::from_micros(20);
-    statistics.completed(Nanos(20), Direction::Write, 4096, Nanos::ZERO, clat, false);
+    statistics.ended(Nanos(20), Direction::Write, 4096);
+    statistics.latency(Direction::Write, Nanos::ZERO, clat, false);
     statistics.end(Nanos::from_millis(10));
     JobReport {
         name: name.to_owned(),

@@ -241,23 +241,7 @@ impl JobStatistics {
         self.reaps.record(batch);
     }
 
-    /// An I/O of `bytes` completed at `now`. The slat of an engine that blocks (not `asynchronous`)
-    /// counts in lat only.
-    #[inline]
-    pub fn completed(
-        &mut self,
-        now: Nanos,
-        direction: Direction,
-        bytes: u64,
-        slat: Nanos,
-        clat: Nanos,
-        asynchronous: bool,
-    ) {
-        self.ended(now, direction, bytes);
-        self.latency(direction, slat, clat, asynchronous);
-    }
-
-    /// The first half of `completed`: an I/O of `bytes` ended at `now`.
+    /// An I/O of `bytes` ended at `now`.
     #[inline]
     pub fn ended(&mut self, now: Nanos, direction: Direction, bytes: u64) {
         let statistics = &mut self.directions[direction as usize];
@@ -266,7 +250,8 @@ impl JobStatistics {
         statistics.samples.record(now, bytes);
     }
 
-    /// The other half, perhaps later: its latencies.
+    /// The latencies of an I/O that has ended, perhaps some time ago. The slat of an engine that
+    /// blocks (not `asynchronous`) counts in lat only.
     #[inline]
     pub fn latency(&mut self, direction: Direction, slat: Nanos, clat: Nanos, asynchronous: bool) {
         let lat = slat + clat;

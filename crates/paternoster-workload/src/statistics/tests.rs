@@ -21,7 +21,8 @@ fn read_at(statistics: &mut JobStatistics, now: Nanos, asynchronous: bool) {
     let (slat, clat) = (Nanos::from_micros(10), Nanos::from_micros(90));
     statistics.issued(1);
     statistics.submitted(1);
-    statistics.completed(now, Direction::Read, 4096, slat, clat, asynchronous);
+    statistics.ended(now, Direction::Read, 4096);
+    statistics.latency(Direction::Read, slat, clat, asynchronous);
     statistics.reaped(1);
     statistics.waited();
 }

@@ -30,14 +30,8 @@ fn job(name: &str, group: u32, direction: Direction, kib: u64, ms: u64) -> JobRe
         let now = Nanos(Nanos::from_millis(ms).0 * n / ios);
         statistics.issued(1);
         statistics.submitted(1);
-        statistics.completed(
-            now,
-            direction,
-            4096,
-            Nanos(500),
-            Nanos::from_micros(80 + n % 40),
-            false,
-        );
+        statistics.ended(now, direction, 4096);
+        statistics.latency(direction, Nanos(500), Nanos::from_micros(80 + n % 40), false);
         statistics.reaped(1);
         statistics.waited();
     }
@@ -174,7 +168,8 @@ fn lines_of_that_age() {
     reader.statistics.start(Nanos::ZERO);
     for _ in 0..911 {
         let clat = Nanos::from_millis(2);
-        reader.statistics.completed(Nanos(1), Direction::Read, 8192, Nanos::ZERO, clat, false);
+        reader.statistics.ended(Nanos(1), Direction::Read, 8192);
+        reader.statistics.latency(Direction::Read, Nanos::ZERO, clat, false);
     }
     reader.statistics.end(Nanos::from_millis(5003));
     let text = normal1(&run(vec![reader]));
