@@ -261,11 +261,11 @@ pub fn full(alone: &Job, syncing: usize, facts: &DeviceFacts) -> Job {
     let depth = full_depth(facts);
     let mut full = alone.clone();
     unpace(&mut full);
-    if alone.syncs.of_each_write() && facts.write_cache {
-        full.clones.numjobs = u32::try_from(syncing).unwrap_or(u32::MAX);
-        return full;
-    }
     if alone.syncs.of_each_write() {
+        if facts.write_cache {
+            full.clones.numjobs = u32::try_from(syncing).unwrap_or(u32::MAX);
+            return full;
+        }
         full.syncs = Syncs::default();
     }
     full.queue = Queueing {
