@@ -67,6 +67,12 @@ impl<C: Slots> Contexts<C> {
         rather_sync(*self.at(client).slots())
     }
 
+    /// How many processes there may be.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.of.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &C> {
         self.of.iter()
     }

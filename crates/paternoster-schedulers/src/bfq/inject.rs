@@ -110,6 +110,12 @@ impl Injection {
         Injection { limits, measuring: Measuring::default(), sectors: 0 }
     }
 
+    /// A word of its cache line (`prefetch`).
+    #[inline]
+    pub(super) fn touch(&self, queue: u32) -> u64 {
+        self.limits[queue as usize].lowered.0
+    }
+
     /// How much others may do in a queue's time, as far as known.
     pub(super) fn limit(&self, queue: u32) -> Limit {
         self.limits[queue as usize]

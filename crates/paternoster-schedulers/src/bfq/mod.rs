@@ -58,6 +58,7 @@ mod knobs;
 mod members;
 mod pattern;
 mod preempt;
+mod prefetch;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
 #[cfg_attr(
@@ -234,6 +235,7 @@ impl Elevator for Bfq {
     }
 
     fn bio_comes(&mut self, view: &mut QueueView, bio: &Bio) {
+        self.prefetch(bio);
         let slot = self.contexts.slot(bio.client, true);
         if let (true, Some(queue)) = (bio.is_sync(), slot) {
             self.merge_if_due(view, bio.client, queue, bio.sector);

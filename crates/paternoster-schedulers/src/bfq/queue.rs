@@ -138,6 +138,14 @@ impl Queue {
         }
     }
 
+    /// A word of each of its cache lines (`prefetch`).
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        let times = self.backlog_began.0 ^ self.created.0 ^ self.raising.since.0;
+        let counts = self.refs ^ self.in_flight ^ self.lane.len() ^ self.pattern.seek.marks();
+        times ^ self.max_budget ^ self.raising.service ^ u64::from(counts)
+    }
+
     /// Its backlog begins now.
     #[inline]
     pub(super) fn begin_backlog(&mut self, now: Nanos) {

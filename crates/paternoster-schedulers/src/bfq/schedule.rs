@@ -114,6 +114,16 @@ impl Schedule {
         }
     }
 
+    /// A word of each of a queue's cache lines (`prefetch`).
+    #[inline]
+    pub(super) fn touch(&self, queue: u32) -> u64 {
+        let own = &self.entities[queue as usize];
+        let is_in =
+            u64::from(self.nodes.contains(queue)) + u64::from(self.idle_nodes.contains(queue));
+        let listed = u64::from(self.active_links.contains(queue)) + self.symmetry.touch(queue);
+        own.finish ^ u64::from(own.weight) ^ is_in ^ listed
+    }
+
     /// A group begins to exist, as a member of `parent` with this weight; the root has none.
     pub(super) fn add_group(&mut self, group: u32, parent: Option<u32>, weight: u32) {
         let entity = parent.map(|_| self.queues + group);

@@ -121,6 +121,12 @@ impl Symmetry {
         self.weights.of(queue)
     }
 
+    /// A word of its cache line (`prefetch`).
+    #[inline]
+    pub(super) fn touch(&self, queue: u32) -> u64 {
+        u64::from(self.is_pending(queue))
+    }
+
     /// Whether its group counts a queue as having requests.
     pub(super) fn is_pending(&self, queue: u32) -> bool {
         self.pending_in[queue as usize].is_some()

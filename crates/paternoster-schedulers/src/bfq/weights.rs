@@ -2,69 +2,129 @@
 //! Weights: whether all queues with work have the same weight.
 //!
 //! If all do, a device that queues commands may serve them side by side; if one weighs more, the
-//! device has to wait for its next request, or it would not get its share. So the weights of all
-//! queues that are not raised and have something waiting or in flight are kept in order:
+//! device has to wait for its next request, or it would not get its share. So the queues that are
+//! not raised and have something waiting or in flight are counted by weight, and a bit for each
+//! weight says whether there are any:
 //!
 //! ```text
-//! 10   40   40   40   80      two distinct weights or more; the least is 10
+//! weight      10   40   80
+//! queues       1    3    1        more than one weight; the least is 10
 //! ```
 //!
+//! A queue that asks for one request at a time comes and goes with each. Counting it takes a few
+//! steps, however many others there are.
+//!
 //! # Invariants
-//! I1  It holds exactly the queues that are not raised and are busy or have requests in flight,
+//! I1  It counts exactly the queues that are not raised and are busy or have requests in flight,
 //!     each under its present weight.
+//! I2  A weight's bit is set exactly while its count is not zero; `distinct` counts such weights.
 //!
 //! Source: BFQ-73, BFQ-74, BFQ-90, BFQ-199.
 
-use paternoster_core::tree::{Nodes, Root};
+use alloc::vec::Vec;
+
+use crate::bfq::entity::WEIGHTS;
+
+/// Weights, 0 among them, and the words that have a bit for each.
+const ALL: usize = *WEIGHTS.end() as usize + 1;
+const WORDS: usize = ALL.div_ceil(64);
 
 /// Queues by weight.
 #[derive(Debug)]
 pub(super) struct Weights {
-    nodes: Nodes<u64>,
-    root: Root,
+    /// The weight under which each queue counts; 0 if it does not.
+    of: Vec<u32>,
+    counts: Vec<u32>,
+    /// Weights that count any.
+    distinct: u32,
+    /// A bit for each weight that counts any queue, and one for each word of these that has any.
+    present: [u64; WORDS],
+    words: u16,
 }
 
 impl Weights {
     pub(super) fn with_capacity(queues: u32) -> Weights {
-        Weights { nodes: Nodes::with_capacity(queues), root: Root::new() }
+        Weights {
+            of: (0..queues).map(|_| 0).collect(),
+            counts: (0..ALL).map(|_| 0).collect(),
+            distinct: 0,
+            present: [0; WORDS],
+            words: 0,
+        }
     }
 
     /// A queue counts from now on, unless it does already.
     pub(super) fn add(&mut self, queue: u32, weight: u32) {
-        if !self.nodes.contains(queue) {
-            self.root.insert(&mut self.nodes, queue, weight.into());
+        let weight = weight.clamp(*WEIGHTS.start(), *WEIGHTS.end());
+        let own = &mut self.of[queue as usize];
+        if *own != 0 {
+            return;
+        }
+        *own = weight;
+        let count = &mut self.counts[weight as usize];
+        *count += 1;
+        if *count == 1 {
+            let word = weight as usize / 64;
+            self.distinct += 1;
+            self.present[word] |= 1 << (weight % 64);
+            self.words |= 1 << word;
         }
     }
 
     /// A queue counts no longer.
     pub(super) fn remove(&mut self, queue: u32) {
-        if self.nodes.contains(queue) {
-            self.root.remove(&mut self.nodes, queue);
+        let weight = core::mem::take(&mut self.of[queue as usize]) as usize;
+        if weight == 0 {
+            return;
+        }
+        self.counts[weight] -= 1;
+        if self.counts[weight] == 0 {
+            self.distinct -= 1;
+            let bits = &mut self.present[weight / 64];
+            *bits &= !(1 << (weight % 64));
+            if *bits == 0 {
+                self.words &= !(1 << (weight / 64));
+            }
         }
     }
 
-    fn end(&self, queue: Option<u32>) -> Option<u64> {
-        self.nodes.key(queue?)
-    }
-
     /// Whether there are two weights that differ.
-    pub(super) fn differ(&self) -> bool {
-        self.end(self.root.first()) != self.end(self.root.last())
+    pub(super) const fn differ(&self) -> bool {
+        self.distinct > 1
     }
 
     /// Whether a queue counts, and no counted queue weighs less.
     pub(super) fn is_least(&self, queue: u32) -> bool {
-        self.nodes.contains(queue) && self.nodes.key(queue) == self.end(self.root.first())
+        let word = self.words.trailing_zeros();
+        let least = self.present.get(word as usize).map(|bits| 64 * word + bits.trailing_zeros());
+        least == Some(self.of[queue as usize])
     }
 
     /// The weight under which a queue counts.
     pub(super) fn of(&self, queue: u32) -> Option<u64> {
-        self.nodes.contains(queue).then(|| self.nodes.key(queue)).flatten()
+        let own = self.of[queue as usize];
+        (own != 0).then(|| own.into())
     }
 
-    /// Verifies the order. O(n).
+    /// Verifies counts and bits. O(n).
     pub(super) fn check(&self) -> Result<(), &'static str> {
-        self.root.check(&self.nodes)
+        let mut counted: Vec<u32> = (0..ALL).map(|_| 0).collect();
+        for &weight in self.of.iter().filter(|&&weight| weight != 0) {
+            counted[weight as usize] += 1;
+        }
+        if counted != self.counts {
+            return Err("weights I1: other queues than counted");
+        }
+        let is_set = |weight: usize| self.present[weight / 64] >> (weight % 64) & 1 == 1;
+        if self.counts.iter().filter(|&&count| count > 0).count() != self.distinct as usize {
+            return Err("weights I2: another number of distinct weights");
+        }
+        let words = (0..WORDS).filter(|&word| self.present[word] != 0);
+        let words = words.fold(0, |all, word| all | 1 << word);
+        if words != self.words || (0..ALL).any(|weight| is_set(weight) != (counted[weight] > 0)) {
+            return Err("weights I2: bits are not those of the counts");
+        }
+        Ok(())
     }
 }
 
@@ -88,5 +148,34 @@ mod tests {
         weights.remove(0);
         assert!(!weights.differ() && weights.is_least(1));
         weights.check().unwrap();
+    }
+
+    /// After each of 20,000 steps, are the least weight and whether two differ those of a list that
+    /// is looked through, also with weights at the borders of words?
+    #[test]
+    fn as_a_list_that_is_looked_through() {
+        const SOME: [u32; 8] = [1, 63, 64, 65, 127, 128, 999, 1000];
+        let mut weights = Weights::with_capacity(16);
+        let mut list = [0; 16];
+        let mut state = 1u64;
+        for step in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (queue, weight) = ((state >> 60) as u32, SOME[(state >> 57) as usize % 8]);
+            let own = &mut list[queue as usize];
+            // Mostly few queues count, so that they often have the same weight.
+            if (state >> 32).is_multiple_of(4) {
+                weights.add(queue, weight);
+                *own = if *own == 0 { weight } else { *own };
+            } else {
+                weights.remove(queue);
+                *own = 0;
+            }
+            let own = *own;
+            let least = list.iter().copied().filter(|&weight| weight != 0).min();
+            let most = list.iter().copied().max().filter(|&weight| weight != 0);
+            assert_eq!(weights.differ(), least != most, "step {step}");
+            assert_eq!(weights.is_least(queue), least == Some(own), "step {step}");
+            weights.check().unwrap();
+        }
     }
 }
