@@ -122,16 +122,19 @@ mod tests {
         assert!(error("rw", "randread:0").contains("from 1"));
     }
 
-    /// Are splits shared out, sorted and checked? 4k/60:16k/40 for reads, 8k alone is 100 %.
+    /// Are splits shared out, sorted and checked? 4k/60:16k/40 for reads; 8k alone has no share.
     #[test]
     fn splits_are_sorted_by_share() {
         let split = job(&[("bssplit", "4k/60:16k/40,8k")]);
         assert_eq!(split.blocks.bssplit[0], [(16_384, 40), (4096, 60)]);
-        assert_eq!(split.blocks.bssplit[1], [(8192, 100)]);
+        assert_eq!(split.blocks.bssplit[1], [(8192, 0)]);
         assert_eq!(split.blocks.block_size, [(4096, 16_384), (8192, 8192), (8192, 8192)]);
         // 70 % are left for two sizes: 35 each.
         let blank = job(&[("bssplit", "4k/30:8k:16k/")]);
         assert_eq!(blank.blocks.bssplit[0], [(4096, 30), (8192, 35), (16_384, 35)]);
+        // A share of 0 is a blank one.
+        let none = job(&[("bssplit", "4k/0:8k/:16k/40")]);
+        assert_eq!(none.blocks.bssplit[0], [(4096, 30), (8192, 30), (16_384, 40)]);
         assert!(error("bssplit", "4k/60:8k/41").contains("101 %"));
         // A `bs` after it changes nothing, as in fio, except for a direction that it leaves out.
         let both = job(&[("bssplit", "4k/30:8k,"), ("bs", "2k")]);

@@ -4,6 +4,7 @@
 //! Depths that were not given are filled in here, so that the public fields need no second look.
 
 use super::job::{Engine, Job};
+use super::strides::{Strides, ZoneMode};
 use super::value::Amount;
 
 /// Fills in what depends on several options, and finds what cannot be run.
@@ -27,6 +28,7 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     }
     buffered_engine(job, notes);
     job.region.strides.complete()?;
+    zones_of_open_files(job, notes);
     job.pacing.latency_goal.check()?;
     job.ours.frames.check(job, notes)?;
     job.ours.changes.check(job, notes)?;
@@ -85,6 +87,17 @@ fn small_files(job: &Job, notes: &mut Vec<String>) {
              does no I/O",
             job.name,
             size / files
+        ));
+    }
+}
+
+/// Zones are of one open file: with more of them allowed fio has no zones at all.
+fn zones_of_open_files(job: &mut Job, notes: &mut Vec<String>) {
+    if job.region.strides.mode == ZoneMode::Strided && job.files.open_files > Some(1) {
+        job.region.strides = Strides::default();
+        notes.push(format!(
+            "job `{}` has openfiles above 1: beside it zonemode=strided has no effect, as in fio",
+            job.name
         ));
     }
 }
@@ -196,6 +209,21 @@ fn sizes(job: &Job) -> Result<(), String> {
             "job `{}` has an io_size of {} bytes, less than its smallest block of {least}",
             job.name,
             io_size.of(whole)
+        ));
+    }
+    let of_size = match job.region.size {
+        Some(Amount::Bytes(size)) if size > 0 => Some(size / files.max(1)),
+        _ => None,
+    };
+    if let Some(each) = job.files.filesize.or(of_size)
+        && job.files.filesize_range.is_none()
+        && each.saturating_mul(files) < least
+        && !job.on_devices()
+    {
+        return Err(format!(
+            "job `{}` has {files} files of {each} bytes, together less than its smallest block of \
+             {least}",
+            job.name
         ));
     }
     if job.on_devices() || job.files.filesize.is_some() {

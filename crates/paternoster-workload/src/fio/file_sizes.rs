@@ -9,12 +9,13 @@
 //!
 //! Under fio's engine null a range is not drawn from where each file's part of the size is in it.
 //!
-//! The draws are of generator 7; a block is the least of all directions.
+//! The draws are of generator 7, with `tausworthe64` of that kind; a block is the least of all
+//! directions.
 //!
 //! Source: FIO-41; the sizes equal those of files that fio 3.33 laid out.
 
 use super::job::{Engine, Job};
-use super::random::{Choice, Seeds};
+use super::random::{Choice, Draw, Seeds};
 use super::value::Amount;
 
 /// The sizes of a clone's files in bytes, in the job's order; `None` if no option says one and a
@@ -31,10 +32,9 @@ pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Optio
             return vec![part; count];
         }
         let block = job.blocks.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
-        let mut generator = seeds.generator(Choice::FileSize);
+        let mut generator = Draw::of(job, seeds, Choice::FileSize);
         let mut draw = || {
-            let part = (u128::from(generator.next_u32()) * u128::from(high - low)) >> 32;
-            let size = low + u64::try_from(part).unwrap_or(0);
+            let size = low + generator.below(high - low);
             Some(size - size % block)
         };
         return (0..count).map(|_| draw()).collect();
@@ -46,6 +46,7 @@ pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Optio
 
 #[cfg(test)]
 mod tests {
+    use super::super::job::Generator;
     use super::*;
 
     fn sizes(thread: u32, files: u32, change: impl Fn(&mut Job)) -> Vec<u64> {
@@ -66,6 +67,12 @@ mod tests {
             job.files.filesize_range = Some((100 << 10, 640 << 10));
         };
         assert_eq!(sizes(1, 4, fine), [181_248, 273_408, 266_240, 596_992]);
+        let wide = |job: &mut Job| {
+            job.blocks.block_size = [(1024, 1024); 3];
+            job.files.filesize_range = Some((20 << 10, 200 << 10));
+            job.random.random_generator = Generator::Tausworthe64;
+        };
+        assert_eq!(sizes(1, 6, wide), [88_064, 80_896, 156_672, 104_448, 64_512, 94_208]);
         let divided = |job: &mut Job| job.region.size = Some(Amount::Bytes(50 << 10));
         assert_eq!(sizes(1, 3, divided), [17_066; 3]);
         assert_eq!(

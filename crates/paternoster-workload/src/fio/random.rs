@@ -18,6 +18,7 @@
 //! | `randseed=S`, `randrepeat=0` | s * T + 6, s from S | s * T + i, s from S |
 //! | `randrepeat=0` | s * T + 6, s from the run's entropy | likewise |
 //! | `allrandrepeat=1` | 0xb1899bed * T | 0xb1899bed * T + i |
+//! | and `randrepeat=0`, or `randseed=S` and a later clone | 0xb1899bed * T + 6 | likewise |
 //!
 //! A fraction r / 2^32 of n is taken in double precision by fio; [`Taus88::below`] rounds as a
 //! double would, in integers.
@@ -112,7 +113,7 @@ impl Seeds {
                 state = state.wrapping_mul(SEED_STEP);
             }
         }
-        if allrandrepeat || randrepeat {
+        if randrepeat {
             seeds[Choice::Offset as usize] = repeatable;
         }
         Seeds { seeds }
@@ -318,6 +319,8 @@ mod tests {
         assert_ne!(Seeds::new(Some(7), false, false, 1, 1).seeds[6], REPEATABLE_SEED);
         let all = Seeds::new(None, true, true, 3, 1);
         assert_eq!(all.seeds[4], 3 * REPEATABLE_SEED + 4);
+        let only_all = Seeds::new(None, false, true, 3, 1);
+        assert_eq!(only_all.seeds[6], 3 * REPEATABLE_SEED + 6);
         let (one, two) =
             (Seeds::new(None, false, false, 1, 1), Seeds::new(None, false, false, 1, 2));
         assert_ne!(one.seeds, two.seeds);

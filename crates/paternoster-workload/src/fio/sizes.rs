@@ -9,7 +9,8 @@
 //!                  draws 4k..20k: 1/4 each for 4k, 8k, 12k ... and the rest, 16k and above, is 16k
 //! bssplit          the smallest share first; r picks by cumulative percent, otherwise the last;
 //!                  12k of 8k:12k is not a multiple of the least size and becomes 8k
-//!                  with bsrange=4k-12k after it 16k is 12k, and 2k ends the pass
+//!                  with bsrange=4k-12k after it 16k is 12k, and 2k ends the pass, as does a size
+//!                  alone that has no share (`8k/`)
 //! ```
 //!
 //! Source: FIO-36 to FIO-39.
@@ -97,7 +98,8 @@ fn choices(kind: Kind) -> [Choice; 3] {
     [Choice::BlockSizeRead, Choice::BlockSizeWrite, trims]
 }
 
-/// The first size whose cumulative percentage reaches `draw` and which fits, otherwise the last.
+/// The first size whose cumulative percentage reaches `draw` and which fits, otherwise the last;
+/// 0 for a size alone without a share.
 fn pick(split: &[(u64, u8)], (draw, most): (u64, u64), room: u64) -> u64 {
     let mut cumulative = 0_u64;
     for (size, percent) in split.iter().filter(|(_, percent)| *percent > 0) {
@@ -106,7 +108,7 @@ fn pick(split: &[(u64, u8)], (draw, most): (u64, u64), room: u64) -> u64 {
             return *size;
         }
     }
-    split.last().map_or(0, |(size, _)| *size)
+    split.last().filter(|(_, percent)| *percent > 0).map_or(0, |(size, _)| *size)
 }
 
 #[cfg(test)]

@@ -142,7 +142,8 @@ fn splits(job: &mut Job, text: &str, read: &mut Reader<'_>) -> Result<(), String
     Ok(())
 }
 
-/// `size/percent:size/percent`; sizes without a percent share what is left evenly.
+/// `size/percent:size/percent`; sizes without a percent, and with one of 0, share what is left
+/// evenly. A size alone needs none, and without one has no share at all: see `Sizes`.
 fn split(text: &str, read: &mut Reader<'_>) -> Result<Vec<(u64, u8)>, String> {
     let mut entries = Vec::new();
     for part in text.split(':') {
@@ -150,7 +151,7 @@ fn split(text: &str, read: &mut Reader<'_>) -> Result<Vec<(u64, u8)>, String> {
         let size = read.integer(size, 1, BLOCK_SIZE_MAX)?;
         let percent = match percent {
             "" => None,
-            percent => Some(read.small::<u8>(percent, 0, 100)?),
+            percent => Some(read.small::<u8>(percent, 0, 100)?).filter(|percent| *percent > 0),
         };
         entries.push((size, percent));
     }
@@ -164,6 +165,7 @@ fn split(text: &str, read: &mut Reader<'_>) -> Result<Vec<(u64, u8)>, String> {
     let blank = u64::try_from(entries.iter().filter(|(_, p)| p.is_none()).count()).unwrap_or(1);
     // At most 100, so it fits.
     let share = u8::try_from(left / blank.max(1)).unwrap_or(100);
+    let share = if entries.len() > 1 { share } else { 0 };
     let mut split: Vec<(u64, u8)> =
         entries.into_iter().map(|(size, percent)| (size, percent.unwrap_or(share))).collect();
     split.sort_by_key(|(_, percent)| *percent);

@@ -280,7 +280,7 @@ impl FileOffsets {
     }
 
     /// A random I/O. Only one that was meant to be random marks its blocks in the map; one that
-    /// replaces a continuation beyond the region does not.
+    /// replaces a continuation beyond the region does not, and has the size of a continuation.
     fn random(
         &mut self,
         shared: &mut Shared,
@@ -289,10 +289,12 @@ impl FileOffsets {
     ) -> Option<(u64, u64)> {
         shared.exhausted = true;
         let way = direction as usize;
-        let place = place(shared.bs_is_seq_rand, direction, true);
+        let place = place(shared.bs_is_seq_rand, direction, marks);
         let align = self.aligns[way];
+        // A smallest block has to end where the blocks do.
+        let less = shared.least(direction).saturating_sub(align);
         let (zone_at, blocks) = match &self.zone {
-            Some(zone) => (zone.zone().0, zone.zone().1 / align),
+            Some(zone) => (zone.zone().0, zone.zone().1.saturating_sub(less) / align),
             None => (0, self.blocks[way]),
         };
         if blocks == 0 {

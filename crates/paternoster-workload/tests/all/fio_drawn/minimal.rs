@@ -258,6 +258,23 @@ const MINIMAL: &[Minimal] = &[
     ),
     // With one file open a drawn file stays to its end.
     ("size=60k nrfiles=3 file_service_type=zipf openfiles=1", 15, (6, "a.0.1 read 4096+4096")),
+    // A share of 0 is a blank one: 8k has 50 %. A size alone without a share has none, which a
+    // range after it shows.
+    ("bssplit=8k/0:4k/ size=64k", 10, (0, "a.0.0 read 0+8192")),
+    ("bssplit=8k/ bsrange=4k-16k size=64k", 0, (0, "")),
+    // With openfiles above 1 there are no zones: 8k of I/O do not restart file 1.
+    ("size=20k nrfiles=2 openfiles=3 zonemode=strided zonesize=8k", 4, (2, "a.0.0 read 4096+4096")),
+    // (32k - 2k) / 2k = 15 places of a zone, of which 12 is drawn; of 16 it would be 13.
+    (
+        "rw=randread ba=2k size=64k zonemode=strided zonesize=32k zoneskip=8k",
+        8,
+        (2, "a.0.0 read 24576+4096"),
+    ),
+    // The seed of a clone after the first is 0xb1899bed * T + 6 with both.
+    ("rw=randread size=32k numjobs=2 randseed=7 allrandrepeat=1", 16, (8, "a.1.0 read 12288+4096")),
+    ("rw=randread size=32k randrepeat=0 allrandrepeat=1", 8, (0, "a.0.0 read 20480+4096")),
+    // A random I/O instead of a continuation at the end is as long as a continuation.
+    ("rw=randwrite:3 bs=8k,4k bs_is_seq_rand=1 size=64k", 10, (8, "a.0.0 write 28672+8192")),
     // tausworthe64 draws sizes and files, too.
     ("bsrange=1k-5k size=4k random_generator=tausworthe64", 2, (0, "a.0.0 read 0+2048")),
     (
