@@ -14,5 +14,6 @@ mod fio_real;
 mod flush_owners;
 mod iolog_real;
 mod levels;
+mod mutants;
 mod report_forms;
 mod sleeping;

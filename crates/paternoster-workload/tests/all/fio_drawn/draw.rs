@@ -23,7 +23,7 @@ impl Chance {
     }
 
     /// A number from `least` to `most`.
-    fn number(&mut self, least: u64, most: u64) -> u64 {
+    pub(crate) fn number(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
 
@@ -32,7 +32,7 @@ impl Chance {
         self.next() % 100 < percent
     }
 
-    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+    pub(crate) fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
         let count = u64::try_from(words.len()).expect("few");
         words[usize::try_from(self.number(0, count - 1)).expect("few")]
     }

@@ -12,7 +12,7 @@
 //! says so and passes.
 
 mod both;
-mod draw;
+pub(crate) mod draw;
 mod minimal;
 mod shrink;
 
