@@ -297,7 +297,8 @@ impl FileOffsets {
             Some(zone) => (zone.zone().0, zone.zone().1.saturating_sub(less) / align),
             None => (0, self.blocks[way]),
         };
-        if blocks == 0 {
+        // A skewed draw is one of the whole file's places.
+        if blocks == 0 && self.skew.is_none() {
             return None;
         }
         let end = match &self.zone {
@@ -314,6 +315,8 @@ impl FileOffsets {
         // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
         // of one direction hides the block of the same number of the other, as in fio.
         let block = if let Some(zone) = &self.zone {
+            // In a zone neither a full map nor a draw beyond the region is drawn once more.
+            shared.exhausted = false;
             free_in_zone(map, drawn, zone.zone().1 / self.unit)?
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?

@@ -275,6 +275,20 @@ const MINIMAL: &[Minimal] = &[
     ("rw=randread size=32k randrepeat=0 allrandrepeat=1", 8, (0, "a.0.0 read 20480+4096")),
     // A random I/O instead of a continuation at the end is as long as a continuation.
     ("rw=randwrite:3 bs=8k,4k bs_is_seq_rand=1 size=64k", 10, (8, "a.0.0 write 28672+8192")),
+    // Zones longer than a file: where a block was drawn beyond it, or none is free, a skewed choice
+    // draws a file anew instead of another block.
+    (
+        "rw=randread size=24k nrfiles=3 file_service_type=pareto:0.4 zonemode=strided zonesize=16k \
+         loops=2",
+        12,
+        (10, "a.0.1 read 4096+4096"),
+    ),
+    // A zone of less than a block has no place, but a skewed draw is one of the file's.
+    (
+        "rw=randwrite bs=32k size=296k random_distribution=zipf zonemode=strided zonesize=4k",
+        3,
+        (0, "a.0.0 write 229376+32768"),
+    ),
     // tausworthe64 draws sizes and files, too.
     ("bsrange=1k-5k size=4k random_generator=tausworthe64", 2, (0, "a.0.0 read 0+2048")),
     (
