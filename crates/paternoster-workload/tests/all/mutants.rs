@@ -6,9 +6,9 @@
 //!      bytes changed, cut out, doubled; numbers at their edges; lines of another file
 //! ```
 //!
-//! A refusal has a file, a line and a message; an accepted job makes I/Os within its region. Every
-//! ninth text is bytes without any sense. `PATERNOSTER_FIO_MUTANTS` says how many, and
-//! `PATERNOSTER_FIO_SEED` the first seed.
+//! A refusal has a file, a line, a text and a message; an accepted job makes I/Os within its
+//! region. Every ninth text is bytes without any sense. `PATERNOSTER_FIO_MUTANTS` says how many,
+//! and `PATERNOSTER_FIO_SEED` the first seed.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -163,7 +163,8 @@ fn read(text: &str) -> bool {
                 assert!(!problems.is_empty(), "a refusal has a reason");
                 for problem in problems {
                     assert!(!problem.file.is_empty() && problem.line > 0, "{problem}");
-                    assert!(!problem.message.is_empty(), "{problem}");
+                    let quotes = !problem.text.is_empty() || words.is_empty();
+                    assert!(quotes && !problem.message.is_empty(), "{problem}");
                 }
                 continue;
             }
