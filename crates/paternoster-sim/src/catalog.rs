@@ -3,6 +3,8 @@
 
 use crate::description::{Description, DeviceFileError};
 
+/// `devices/array-eva.toml`, for experiments that change a line of it.
+pub const ARRAY_EVA: &str = include_str!("../devices/array-eva.toml");
 /// `devices/hdd-7200.toml`, for experiments that change a line of it.
 pub const HDD_7200: &str = include_str!("../devices/hdd-7200.toml");
 /// `devices/hdd-mhx2300bt.toml`, for experiments that change a line of it.
@@ -12,7 +14,7 @@ pub const SSD_870EVO: &str = include_str!("../devices/ssd-870evo.toml");
 
 /// Name and text of each device file in `devices/`.
 pub const FILES: &[(&str, &str)] = &[
-    ("array-eva", include_str!("../devices/array-eva.toml")),
+    ("array-eva", ARRAY_EVA),
     ("flash-card-2010", include_str!("../devices/flash-card-2010.toml")),
     ("hdd-7200", HDD_7200),
     ("hdd-7200-enterprise", include_str!("../devices/hdd-7200-enterprise.toml")),

@@ -26,6 +26,7 @@ pub mod linear;
 pub mod model;
 pub mod null;
 pub mod power;
+mod quantiles;
 mod quantity;
 pub mod sections;
 pub mod ssd;

@@ -15,6 +15,10 @@
 //! read waits for the controller and the link; several together can, though they make the members
 //! seek between their streams. And a flush costs nothing, because the write buffer has a battery.
 //!
+//! Some arrays answer a few commands late for reasons that no request shows (retries of a path or a
+//! disk, work of the controller's own). `late_quantiles` says by how much: a time is drawn for each
+//! command, which is 0 for nearly all. Only its answer is late; the link is free meanwhile.
+//!
 //! # Invariants
 //! I1  Every command ends once; the link carries one at a time.
 //! I2  A read ends after every sector of it has come from a member or the cache.
@@ -38,8 +42,10 @@ use std::sync::Arc;
 use paternoster_core::device::ServiceClock;
 use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
 
+use crate::chance::Chance;
 use crate::hdd::{self, DriveParameters};
 use crate::model::{Blueprint, Model};
+use crate::quantiles::Quantiles;
 use crate::sections::{DeviceFileError, Sections};
 use crate::transfer::Transfer;
 use members::{Members, Part};
@@ -48,6 +54,8 @@ use stripe::Stripe;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
+/// The place of an array among the users of a run's seed.
+const DRAWS: u64 = 0xa44;
 
 /// What an array is made of.
 #[derive(Debug, Clone)]
@@ -68,6 +76,8 @@ pub struct ArrayParameters {
     pub cache: usize,
     /// Sectors that the write buffer holds; 0: writes end when the members have them.
     pub write_buffer: u64,
+    /// By how much answers are late, if any is.
+    late: Option<Quantiles>,
 }
 
 /// A command inside the array.
@@ -100,6 +110,7 @@ pub struct Array {
     ends: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     order: u64,
     clock: ServiceClock,
+    chance: Chance,
 }
 
 impl Array {
@@ -117,6 +128,7 @@ impl Array {
             ends: BinaryHeap::with_capacity(facts.depth as usize),
             order: 0,
             clock: ServiceClock::default(),
+            chance: Chance::new(0, DRAWS),
             facts,
             parameters,
         }
@@ -146,6 +158,7 @@ impl Array {
         let cache = usize::try_from(cache).ok().filter(|&cache| cache <= 1 << 20);
         let cache = cache.ok_or_else(|| fields.wrong("cache", "at most a million chunks"))?;
         let write_buffer = fields.size("write_buffer", Some(0))? / SECTOR;
+        let late = Quantiles::read(&mut fields, "late_quantiles")?;
         let depth = fields.number("member_depth", Some(8), 1..=256)?;
         fields.finish()?;
         let stripe = Stripe { members, chunk: chunk / SECTOR, scatter };
@@ -168,6 +181,7 @@ impl Array {
             streams,
             cache,
             write_buffer,
+            late,
         };
         Ok(Arc::new(Plan(Arc::new(parameters))))
     }
@@ -218,7 +232,8 @@ impl Array {
         let bytes = u64::from(active.command.sectors) * SECTOR;
         let begin = now.max(active.ready).max(self.link_free);
         self.link_free = begin + self.parameters.link.time(bytes);
-        self.end_at(self.link_free, slot);
+        let late = self.parameters.late.as_ref().map(|late| late.draw(&mut self.chance));
+        self.end_at(self.link_free + late.unwrap_or_default(), slot);
     }
 
     fn end_at(&mut self, at: Nanos, slot: u32) {
@@ -318,7 +333,13 @@ struct Plan(Arc<ArrayParameters>);
 
 impl Blueprint for Plan {
     fn build(&self, facts: DeviceFacts) -> Box<dyn Model> {
-        Box::new(Array::new(facts, Arc::clone(&self.0)))
+        self.build_seeded(facts, 0)
+    }
+
+    fn build_seeded(&self, facts: DeviceFacts, seed: u64) -> Box<dyn Model> {
+        let mut array = Array::new(facts, Arc::clone(&self.0));
+        array.chance = Chance::new(seed, DRAWS);
+        Box::new(array)
     }
 }
 

@@ -21,7 +21,7 @@
 //! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels and
 //! link), `ahead` (streams), `buffer` (write buffer, amplification), `collection` (where pages lie,
 //! what collecting them costs), `slc` (a cache of fast cells), `durable` (what flushes wait for),
-//! `calendar` (events), `quantiles` (times that are drawn), `tally` (what is reported at the end),
+//! `calendar` (events), `tally` (what is reported at the end),
 //! `numbers` (the section of a device file). This file leads a command through them.
 //!
 //! # Flush
@@ -54,7 +54,6 @@ mod die;
 mod durable;
 mod layout;
 mod numbers;
-mod quantiles;
 mod slc;
 mod tally;
 #[cfg(test)]

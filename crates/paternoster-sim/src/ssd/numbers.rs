@@ -34,6 +34,7 @@ use toml::Value;
 
 use crate::chance::Chance;
 use crate::model::{Blueprint, Model};
+use crate::quantiles::Quantiles;
 use crate::quantity;
 use crate::sections::{DeviceFileError, Fields, Sections};
 use crate::transfer::Transfer;
@@ -42,7 +43,6 @@ use super::Ssd;
 use super::buffer::ONE_PROGRAM;
 use super::collection::{Collection, CollectionNumbers};
 use super::die::DieTimes;
-use super::quantiles::Quantiles;
 use super::slc::SlcNumbers;
 use super::wire::LinkCosts;
 

@@ -44,7 +44,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let device = Description::parse("small.toml", ARRAY).expect("a sound file");
+        Bench::of(ARRAY)
+    }
+
+    fn of(file: &str) -> Bench {
+        let device = Description::parse("small.toml", file).expect("a sound file");
         let elevator = paternoster_schedulers::by_name("noop").expect("noop");
         let mut queue =
             RequestQueue::builder(device.facts, elevator).build().expect("its limits work");
@@ -95,6 +99,17 @@ fn writes_end_in_the_buffer() {
     bench.submit(Op::Write, 0, 128, 0);
     bench.submit(Op::Write, 1000, 128, 1);
     assert_eq!(bench.ends(), [(0, 1655), (1, 2310)]);
+}
+
+/// Is an answer late by what is drawn, and only the answer? With 5 ms for all, both of
+/// `writes_end_in_the_buffer` end 5 ms later than there: the link was free meanwhile.
+#[test]
+fn late_answers_leave_the_link_free() {
+    let late = "[array]\nlate_quantiles = { value = [\"0 % 5 ms\"], source = \"assumed\" }";
+    let mut bench = Bench::of(&ARRAY.replacen("[array]", late, 1));
+    bench.submit(Op::Write, 0, 128, 0);
+    bench.submit(Op::Write, 1000, 128, 1);
+    assert_eq!(bench.ends(), [(0, 6655), (1, 7310)]);
 }
 
 /// Must a write wait when the buffer is full? Sixteen writes of 64 KiB fill 1 MiB; the seventeenth

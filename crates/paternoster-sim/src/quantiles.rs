@@ -29,14 +29,14 @@ const POINTS_MAX: usize = 64;
 
 /// Points of a distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Quantiles {
+pub(crate) struct Quantiles {
     /// Part and time, growing; at least one.
     points: Vec<(u64, Nanos)>,
 }
 
 impl Quantiles {
     /// The field `name`, if it is there.
-    pub(super) fn read(
+    pub(crate) fn read(
         fields: &mut Fields<'_>,
         name: &'static str,
     ) -> Result<Option<Quantiles>, DeviceFileError> {
@@ -52,12 +52,12 @@ impl Quantiles {
     }
 
     /// A time.
-    pub(super) fn draw(&self, chance: &mut Chance) -> Nanos {
+    pub(crate) fn draw(&self, chance: &mut Chance) -> Nanos {
         self.at(chance.below(WHOLE))
     }
 
     /// The median.
-    pub(super) fn median(&self) -> Nanos {
+    pub(crate) fn median(&self) -> Nanos {
         self.at(WHOLE / 2)
     }
 
@@ -82,7 +82,7 @@ fn point(text: &str) -> Result<(u64, Nanos), String> {
     let part = quantity::decimal(part, WHOLE / 100).filter(|part| *part <= WHOLE);
     let time = quantity::time(time)?;
     if time > Nanos::from_secs(60) {
-        return Err("no part of a die's work takes more than a minute".to_owned());
+        return Err("no such time is more than a minute".to_owned());
     }
     Ok((part.ok_or_else(wrong)?, time))
 }
