@@ -25,9 +25,8 @@
 
 use paternoster_workload::builtin::tiotest::Tiotest;
 
-use crate::reproduce::experiment::{
-    Device, Experiment, Figure, Judge, Results, Run, Workload, of, parts,
-};
+use super::arrays;
+use crate::reproduce::experiment::{Experiment, Figure, Judge, Results, Run, Workload, of, parts};
 
 const NEWER: &str = "cfq";
 const OLDER: &str = "slice_idle=0";
@@ -96,7 +95,7 @@ fn run(name: &str, scheduler: &str) -> Run {
         drop_caches: true,
         ..Tiotest::default()
     };
-    let run = Run::new(name, Workload::Tiotest(tiotest), Device::Named("array-eva"), scheduler);
+    let run = Run::new(name, Workload::Tiotest(tiotest), arrays::szeredi(), scheduler);
     run.set(&["hz=250", "read_ahead_kb=512"]).placement(PLACEMENT).btt()
 }
 

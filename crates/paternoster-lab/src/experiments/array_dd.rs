@@ -8,7 +8,8 @@
 
 use paternoster_workload::builtin::dd::Dd;
 
-use crate::reproduce::experiment::{Device, Experiment, Figure, Results, Run, Workload, of, ratio};
+use super::arrays;
+use crate::reproduce::experiment::{Experiment, Figure, Results, Run, Workload, of, ratio};
 
 const PLACEMENTS: [&str; 3] = ["near", "far", "interleaved:1m"];
 const SCHEDULERS: [&str; 3] = ["noop", "cfq:low_latency=0", "cfq:low_latency=0,slice_idle=0"];
@@ -49,7 +50,7 @@ fn runs() -> Vec<Run> {
                 direct: false,
                 together: true,
             };
-            let array = Device::Named("array-eva");
+            let array = arrays::szeredi();
             let run = Run::new(name(scheduler, placement), Workload::Dd(dd), array, scheduler);
             runs.push(run.placement(placement).set(&["hz=250", "read_ahead_kb=512"]));
         }

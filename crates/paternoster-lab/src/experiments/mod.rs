@@ -10,6 +10,7 @@ mod array_disktest;
 mod array_readers;
 mod array_sysfs;
 mod array_tiotest;
+mod arrays;
 mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;

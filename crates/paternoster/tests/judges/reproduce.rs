@@ -7,39 +7,30 @@ use serde_json::Value;
 use crate::common::reproduce::document;
 use crate::common::too_slow;
 
-/// Of `array-readers`: sixteen readers under cfq are 18.5 % low where 15 are allowed; merged queues
-/// get less than published with two and four readers and more with eight and sixteen; rates of
-/// another array; and the array has no tail, so that noop's longest calls are too short.
-const READERS_OUTSIDE: [&str; 25] = [
+/// Of `array-readers`: under cfq eight readers are 15.3 % low and sixteen 19.7, where 15 are
+/// allowed; merged queues get less than published with one and two readers and more with eight and
+/// sixteen; and how noop's longest calls compare with cfq's.
+const READERS_OUTSIDE: [&str; 16] = [
+    "cfq, 8 readers",
     "cfq, 16 readers",
     "merge plain, 8 readers",
     "merge plain, 16 readers",
+    "merge, 1 reader",
     "merge, 2 readers",
     "merge, 8 readers",
     "merge, 16 readers",
     "merge from cfq (0) to noop (1), 4 readers",
     "merge from cfq (0) to noop (1), 8 readers",
     "merge from cfq (0) to noop (1), 16 readers",
-    "Miklos: noop",
-    "Miklos: cfq",
-    "noop, 1 reader: longest call",
-    "noop, 2 readers: longest call",
-    "noop, 4 readers: longest call",
-    "noop, 8 readers: longest call",
-    "noop, 16 readers: longest call",
-    "cfq, 1 reader: longest call",
     "cfq, 16 readers: longest call",
-    "merge plain, 1 reader: longest call",
-    "merge plain, 2 readers: longest call",
-    "merge, 1 reader: longest call",
     "merge, 8 readers: longest call",
     "longest call, noop by cfq, 4 readers",
     "longest call, noop by cfq, 8 readers",
     "longest call, noop by cfq, 16 readers",
 ];
 
-/// Of `array-tiotest`: random writes, and longest calls.
-const TIOTEST_OUTSIDE: [&str; 9] = [
+/// Of `array-tiotest`: random writes, and longest calls of writes and of noop's random reads.
+const TIOTEST_OUTSIDE: [&str; 8] = [
     "noop: Random Write",
     "cfq: Random Write",
     "Random Write, cfq by noop",
@@ -47,7 +38,6 @@ const TIOTEST_OUTSIDE: [&str; 9] = [
     "cfq: Write, longest call",
     "noop: Random Write, longest call",
     "cfq: Random Write, longest call",
-    "noop: Read, longest call",
     "noop: Random Read, longest call",
 ];
 
