@@ -34,6 +34,8 @@ pub enum Values {
     },
     /// One of these words; the value is its index.
     Choice(&'static [&'static str]),
+    /// A text of several parts; this says which.
+    Text(&'static str),
     /// Cannot be set.
     ReadOnly,
 }
@@ -132,6 +134,13 @@ pub enum AttributeError {
         /// What would be valid.
         values: Values,
     },
+    /// A part of the text is not valid.
+    Part {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong, and what would be valid.
+        why: String,
+    },
     /// What it shows is not a single value.
     Text {
         /// Its name.
@@ -156,6 +165,7 @@ impl fmt::Display for AttributeError {
             AttributeError::Value { name, text, values } => {
                 write!(f, "attribute `{name}` cannot be `{text}`: it takes {values}")
             }
+            AttributeError::Part { name, why } => write!(f, "attribute `{name}`: {why}"),
             AttributeError::Text { name } => {
                 write!(f, "attribute `{name}` is not one value: it can only be shown")
             }
@@ -174,6 +184,7 @@ impl fmt::Display for Values {
             Values::Number { min, max: u64::MAX } => write!(f, "a whole number from {min} up"),
             Values::Number { min, max } => write!(f, "a whole number from {min} to {max}"),
             Values::ReadOnly => f.write_str("no value, it is read-only"),
+            Values::Text(form) => f.write_str(form),
             Values::Choice(words) => {
                 for (place, word) in words.iter().enumerate() {
                     let between = if place == 0 { "" } else { " or " };
@@ -186,7 +197,7 @@ impl fmt::Display for Values {
 }
 
 impl Attribute {
-    /// The value that `text` means for this attribute.
+    /// The value that `text` means for this attribute, if that is a number or a word.
     ///
     /// # Errors
     /// [`AttributeError::ReadOnly`], or [`AttributeError::Value`] when the text is not what it
@@ -207,6 +218,7 @@ impl Attribute {
                 let place = words.iter().position(|&word| word == text).ok_or_else(refused)?;
                 Ok(place as u64)
             }
+            Values::Text(_) => Err(refused()),
         }
     }
 
@@ -218,7 +230,7 @@ impl Attribute {
         let value = self.parse(text)?;
         let same = match self.values {
             Values::Number { .. } => text.trim().parse() == Ok(value),
-            Values::Choice(_) | Values::ReadOnly => true,
+            Values::Choice(_) | Values::Text(_) | Values::ReadOnly => true,
         };
         if same {
             return Ok(());
@@ -246,12 +258,13 @@ impl Attribute {
             (Values::Choice(words), Value::Word(word)) => {
                 words.iter().position(|&one| one == word).map(|place| place as u64)
             }
-            (Values::Number { .. }, Value::Word(_))
+            (Values::Text(_), _)
+            | (Values::Number { .. }, Value::Word(_))
             | (Values::Choice(_), Value::Number(_) | Value::Time(_)) => None,
         };
         let fits = |number: &u64| match self.values {
             Values::Number { min, max } => (min..=max).contains(number),
-            Values::Choice(_) | Values::ReadOnly => true,
+            Values::Choice(_) | Values::Text(_) | Values::ReadOnly => true,
         };
         number.filter(fits).ok_or_else(|| self.refused(&value.to_string()))
     }
@@ -276,7 +289,7 @@ impl Attribute {
     pub fn show(&self, value: u64, out: &mut dyn fmt::Write) -> fmt::Result {
         match self.values {
             Values::Choice(_) => write!(out, "{}", self.value(value)),
-            Values::Number { .. } | Values::ReadOnly => write!(out, "{value}"),
+            Values::Number { .. } | Values::Text(_) | Values::ReadOnly => write!(out, "{value}"),
         }
     }
 }

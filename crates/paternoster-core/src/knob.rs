@@ -21,6 +21,7 @@
 //!
 //! Source: `/sys/block/*/queue` and `iosched/` of Linux, where an attribute is one row as well.
 
+use alloc::string::String;
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError, Values};
@@ -37,13 +38,17 @@ const NUMBER_MAX: u64 = i32::MAX as u64;
 type Get<T, C, V> = fn(&T, &C) -> V;
 type Set<T, C, V> = fn(&mut T, &mut C, V);
 
+type Show<T, C> = fn(&T, &C, &mut dyn fmt::Write) -> fmt::Result;
+type Check = fn(&str) -> Result<(), String>;
+
 /// How the value is read and set.
 enum Access<T, C> {
     Number(Get<T, C, u64>, Set<T, C, u64>),
     Switch(Get<T, C, bool>, Set<T, C, bool>),
     Time(Unit, Get<T, C, Nanos>, Set<T, C, Nanos>),
     Figure(Get<T, C, u64>),
-    Text(fn(&T, &C, &mut dyn fmt::Write) -> fmt::Result),
+    Text(Show<T, C>),
+    Line(Show<T, C>, fn(&mut T, &mut C, &str) -> Result<(), String>, Check),
 }
 
 impl<T, C> Clone for Access<T, C> {
@@ -160,6 +165,19 @@ impl<T, C> Knob<T, C> {
         Knob::new(name, unit, Values::ReadOnly, help, Access::Text(show))
     }
 
+    /// A text of several parts; `form` says which. `check` and `set` say what is wrong with a text.
+    #[must_use]
+    pub const fn line(
+        name: &'static str,
+        form: &'static str,
+        help: &'static str,
+        show: fn(&T, &C, &mut dyn fmt::Write) -> fmt::Result,
+        set: fn(&mut T, &mut C, &str) -> Result<(), String>,
+        check: fn(&str) -> Result<(), String>,
+    ) -> Knob<T, C> {
+        Knob::new(name, "", Values::Text(form), help, Access::Line(show, set, check))
+    }
+
     /// Sets the least value.
     #[must_use]
     pub const fn at_least(mut self, least: u64) -> Knob<T, C> {
@@ -199,14 +217,15 @@ impl<T, C> Knob<T, C> {
             Access::Number(get, _) | Access::Figure(get) => Some(get(of, beside)),
             Access::Switch(get, _) => Some(get(of, beside).into()),
             Access::Time(unit, get, _) => Some(unit.number(get(of, beside))),
-            Access::Text(_) => None,
+            Access::Text(_) | Access::Line(..) => None,
         }
     }
 
     /// Sets it; `value` must be in its range.
     ///
     /// # Errors
-    /// [`AttributeError::ReadOnly`], or [`AttributeError::Capacity`]; nothing has changed then.
+    /// [`AttributeError::ReadOnly`], [`AttributeError::Capacity`], or [`AttributeError::Value`] if
+    /// it is a text; nothing has changed then.
     pub fn set(&self, of: &mut T, beside: &mut C, value: u64) -> Result<(), AttributeError> {
         let name = self.attribute.name;
         if let Some(most) = self.most.map(|most| most(of, beside)).filter(|&most| value > most) {
@@ -217,8 +236,33 @@ impl<T, C> Knob<T, C> {
             Access::Switch(_, set) => set(of, beside, value == 1),
             Access::Time(unit, _, set) => set(of, beside, unit.time(value)),
             Access::Figure(_) | Access::Text(_) => return Err(AttributeError::ReadOnly { name }),
+            Access::Line(..) => self.attribute.number(value.into()).map(|_| ())?,
         }
         Ok(())
+    }
+
+    /// Sets it to a text.
+    ///
+    /// # Errors
+    /// [`AttributeError::ReadOnly`], or [`AttributeError::Part`]; nothing has changed then.
+    pub fn set_text(&self, of: &mut T, beside: &mut C, text: &str) -> Result<(), AttributeError> {
+        let name = self.attribute.name;
+        let Access::Line(_, set, _) = self.access else {
+            return Err(AttributeError::ReadOnly { name });
+        };
+        set(of, beside, text.trim()).map_err(|why| AttributeError::Part { name, why })
+    }
+
+    /// Whether it takes this text.
+    ///
+    /// # Errors
+    /// As [`Knob::set_text`].
+    pub fn check_text(&self, text: &str) -> Result<(), AttributeError> {
+        let name = self.attribute.name;
+        let Access::Line(_, _, check) = self.access else {
+            return Err(AttributeError::ReadOnly { name });
+        };
+        check(text.trim()).map_err(|why| AttributeError::Part { name, why })
     }
 
     /// Writes its value as sysfs shows it.
@@ -227,7 +271,7 @@ impl<T, C> Knob<T, C> {
     /// Only what `out` reports.
     pub fn show(&self, of: &T, beside: &C, out: &mut dyn fmt::Write) -> fmt::Result {
         match self.access {
-            Access::Text(show) => show(of, beside, out),
+            Access::Text(show) | Access::Line(show, ..) => show(of, beside, out),
             _ => self.get(of, beside).map_or(Ok(()), |value| self.attribute.show(value, out)),
         }
     }
@@ -293,18 +337,24 @@ pub fn show_if_known(known: Option<bool>, out: &mut dyn fmt::Write) -> fmt::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::String;
+    use alloc::format;
+    use alloc::string::ToString;
 
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Part {
         batch: u64,
         on: bool,
         idle: Nanos,
+        name: String,
     }
 
     type Row = Knob<Part, ()>;
 
-    static KNOBS: [Row; 5] = [
+    fn word(text: &str) -> Result<(), String> {
+        if text.contains(' ') { Err(format!("`{text}` is not one word")) } else { Ok(()) }
+    }
+
+    static KNOBS: [Row; 6] = [
         Row::number("batch", "requests", "", |part, ()| part.batch, |part, (), n| part.batch = n)
             .at_least(1)
             .at_most(64)
@@ -313,6 +363,14 @@ mod tests {
         Row::time("idle", Unit::Us, "", |part, ()| part.idle, |part, (), idle| part.idle = idle),
         Row::figure("twice", "", "", |part, ()| 2 * part.batch),
         Row::text("both", "", "", |part, (), out| write!(out, "{}\t{}", part.batch, part.on)),
+        Row::line(
+            "name",
+            "one word",
+            "",
+            |part, (), out| out.write_str(&part.name),
+            |part, (), text| word(text).map(|()| part.name = text.into()),
+            word,
+        ),
     ];
 
     /// Does each row read what it sets, in its unit, and do read-only rows refuse?
@@ -323,7 +381,8 @@ mod tests {
             KNOBS[place].set(&mut part, &mut (), value).unwrap();
             assert_eq!(KNOBS[place].get(&part, &()), Some(value));
         }
-        assert_eq!(part, Part { batch: 7, on: true, idle: Nanos::from_micros(250) });
+        let idle = Nanos::from_micros(250);
+        assert_eq!(part, Part { batch: 7, on: true, idle, name: String::new() });
         // 2 * 7
         assert_eq!(KNOBS[3].get(&part, &()), Some(14));
         let refused = AttributeError::ReadOnly { name: "twice" };
@@ -332,6 +391,26 @@ mod tests {
         let mut shown = String::new();
         KNOBS[4].show(&part, &(), &mut shown).unwrap();
         assert_eq!(shown, "7\ttrue");
+    }
+
+    /// Is a text set as it is, without the blanks around it, and refused with its own reason? Is a
+    /// number no text, and a number's row none for texts?
+    #[test]
+    fn a_text_has_parts() {
+        let (mut part, row) = (Part::default(), KNOBS[5]);
+        row.set_text(&mut part, &mut (), " disk\n").unwrap();
+        for refused in [row.check_text("a disk"), row.set_text(&mut part, &mut (), "a disk")] {
+            let why = refused.unwrap_err().to_string();
+            assert_eq!(why, "attribute `name`: `a disk` is not one word");
+        }
+        let mut shown = String::new();
+        row.show(&part, &(), &mut shown).unwrap();
+        assert_eq!((shown.as_str(), row.get(&part, &())), ("disk", None));
+        let number = row.set(&mut part, &mut (), 7).unwrap_err().to_string();
+        assert_eq!(number, "attribute `name` cannot be `7`: it takes one word");
+        let refused = AttributeError::ReadOnly { name: "batch" };
+        assert_eq!(KNOBS[0].set_text(&mut part, &mut (), "x"), Err(refused.clone()));
+        assert_eq!(KNOBS[0].check_text("x"), Err(refused));
     }
 
     /// Is a number within its range but beyond its capacity refused, with the greatest possible
@@ -348,7 +427,7 @@ mod tests {
     #[test]
     fn the_listing_is_the_table() {
         let listed = attributes(&KNOBS);
-        assert_eq!(listed.map(|one| one.name), ["batch", "on", "idle", "twice", "both"]);
+        assert_eq!(listed.map(|one| one.name), ["batch", "on", "idle", "twice", "both", "name"]);
         assert_eq!(listed[0].values, Values::Number { min: 1, max: 64 });
         assert_eq!(listed[2].unit, "us");
     }

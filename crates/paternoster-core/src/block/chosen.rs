@@ -106,6 +106,26 @@ impl Chosen {
         set
     }
 
+    /// Sets one of them that is a text.
+    pub(crate) fn set_text(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        text: &str,
+    ) -> Result<(), AttributeError> {
+        let set = match self.elevator.knobs_mut() {
+            Some(knobs) => knobs.set_text(view, place, text),
+            None => self.refuse(place),
+        };
+        self.traits = self.elevator.traits();
+        set
+    }
+
+    /// Whether one of them that is a text can be this.
+    pub(crate) fn check_text(&self, place: usize, text: &str) -> Result<(), AttributeError> {
+        self.elevator.knobs().map_or(Ok(()), |knobs| knobs.check_text(place, text))
+    }
+
     /// For an elevator that shows attributes but lets none be set.
     fn refuse(&self, place: usize) -> Result<(), AttributeError> {
         match self.attributes().get(place) {

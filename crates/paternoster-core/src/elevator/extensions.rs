@@ -55,6 +55,27 @@ pub trait Knobs {
     fn set(&mut self, view: &mut QueueView, place: usize, value: u64)
     -> Result<(), AttributeError>;
 
+    /// Sets the attribute at `place` of `attributes`, which is a text.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing has changed then.
+    fn set_text(
+        &mut self,
+        _view: &mut QueueView,
+        place: usize,
+        _text: &str,
+    ) -> Result<(), AttributeError> {
+        Err(AttributeError::ReadOnly { name: self.attributes()[place].name })
+    }
+
+    /// Whether the attribute at `place` of `attributes`, which is a text, can be this.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check_text(&self, place: usize, _text: &str) -> Result<(), AttributeError> {
+        Err(AttributeError::ReadOnly { name: self.attributes()[place].name })
+    }
+
     /// Writes the attribute at `place` as sysfs shows it; for those that are not one number.
     ///
     /// # Errors
@@ -94,6 +115,21 @@ impl<T: KnobTable> Knobs for T {
         self.table().0[place].set(self, view, value)?;
         self.was_set(view);
         Ok(())
+    }
+
+    fn set_text(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        text: &str,
+    ) -> Result<(), AttributeError> {
+        self.table().0[place].set_text(self, view, text)?;
+        self.was_set(view);
+        Ok(())
+    }
+
+    fn check_text(&self, place: usize, text: &str) -> Result<(), AttributeError> {
+        self.table().0[place].check_text(text)
     }
 
     fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {

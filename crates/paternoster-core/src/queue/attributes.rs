@@ -23,7 +23,7 @@
 
 use core::fmt;
 
-use crate::attribute::{Attribute, AttributeError, Value};
+use crate::attribute::{Attribute, AttributeError, Value, Values};
 use crate::block::admission::{bounds, nr_requests_least};
 use crate::block::chosen::Chosen;
 use crate::elevator::Rules;
@@ -271,7 +271,7 @@ impl<O: Observer> RequestQueue<O> {
         name: &str,
         text: &str,
     ) -> Result<(), AttributeError> {
-        self.set_found(now, name, |attribute| attribute.parse(text))
+        self.set_found(now, name, Some(text), |attribute| attribute.parse(text))
     }
 
     /// Sets an attribute to a typed value: a number or `bool`, a [`Nanos`], a word. Nothing is
@@ -315,13 +315,15 @@ impl<O: Observer> RequestQueue<O> {
         value: impl Into<Value<'a>>,
     ) -> Result<(), AttributeError> {
         let value = value.into();
-        self.set_found(now, name, |attribute| attribute.number(value))
+        let text = if let Value::Word(word) = value { Some(word) } else { None };
+        self.set_found(now, name, text, |attribute| attribute.number(value))
     }
 
     fn set_found(
         &mut self,
         now: Nanos,
         name: &str,
+        text: Option<&str>,
         number: impl FnOnce(&Attribute) -> Result<u64, AttributeError>,
     ) -> Result<(), AttributeError> {
         self.advance(now);
@@ -331,8 +333,16 @@ impl<O: Observer> RequestQueue<O> {
                 Self::KNOBS[place].set(self, &mut (), value)
             }
             Found::Elevator(place) => {
-                let value = number(&self.common.elevator.attributes()[place])?;
-                let result = self.common.elevator.set(&mut self.common.view, place, value);
+                let attribute = &self.common.elevator.attributes()[place];
+                let result = match (attribute.values, text) {
+                    (Values::Text(_), Some(text)) => {
+                        self.common.elevator.set_text(&mut self.common.view, place, text)
+                    }
+                    _ => {
+                        let value = number(attribute)?;
+                        self.common.elevator.set(&mut self.common.view, place, value)
+                    }
+                };
                 // It may have been a limit that clients sleep for.
                 self.wake_all();
                 result
@@ -366,7 +376,12 @@ impl<O: Observer> RequestQueue<O> {
     pub fn check_attribute(&self, name: &str, text: &str) -> Result<(), AttributeError> {
         match find(&self.common.elevator, name)? {
             Found::Queue(place) => QUEUE_ATTRIBUTES[place].check(text),
-            Found::Elevator(place) => self.common.elevator.attributes()[place].check(text),
+            Found::Elevator(place) => match self.common.elevator.attributes()[place] {
+                Attribute { values: Values::Text(_), .. } => {
+                    self.common.elevator.check_text(place, text)
+                }
+                attribute => attribute.check(text),
+            },
         }
     }
 

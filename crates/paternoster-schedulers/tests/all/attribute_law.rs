@@ -114,10 +114,18 @@ fn numbers(values: Values) -> Vec<String> {
     let (min, max) = match values {
         Values::Number { min, max } => (min, max),
         Values::Choice(words) => return words.iter().map(|&word| word.to_owned()).collect(),
+        Values::Text(_) => return texts(),
         Values::ReadOnly => return Vec::new(),
     };
     let all = [0, min.saturating_sub(1), min, max, max.saturating_add(1), u64::MAX];
     all.iter().map(u64::to_string).chain(["-1".to_owned()]).collect()
+}
+
+/// Texts of several parts: what a cost model may say at its ends, and what is none.
+fn texts() -> Vec<String> {
+    let keys = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
+    let all = |number: u64| keys.map(|key| format!("{key}={number}")).join(" ");
+    vec!["".to_owned(), "none".to_owned(), "x=".to_owned(), all(0), all(1), all(u64::MAX)]
 }
 
 /// Is every number refused, or brought into its range, and does a load come to its end with it?

@@ -225,7 +225,7 @@ impl From<&AttributeError> for Refusal {
         match error {
             AttributeError::Unknown { .. } => Refusal::UnknownAttribute,
             AttributeError::ReadOnly { .. } => Refusal::ReadOnly,
-            AttributeError::Value { .. } => Refusal::Value,
+            AttributeError::Value { .. } | AttributeError::Part { .. } => Refusal::Value,
             AttributeError::Capacity { .. } => Refusal::Capacity,
             _ => Refusal::Other,
         }

@@ -419,6 +419,26 @@ impl Knobs for Watched {
         set
     }
 
+    fn set_text(
+        &mut self,
+        view: &mut QueueView,
+        place: usize,
+        text: &str,
+    ) -> Result<(), AttributeError> {
+        let set = |it: &mut (dyn Elevator + 'static)| {
+            let set = it.knobs_mut().map_or(Ok(()), |knobs| knobs.set_text(view, place, text));
+            (set, it.traits())
+        };
+        let Some((set, traits)) = self.ask(set) else { return Ok(()) };
+        self.traits = traits;
+        set
+    }
+
+    fn check_text(&self, place: usize, text: &str) -> Result<(), AttributeError> {
+        self.look(|it| it.knobs().map_or(Ok(()), |knobs| knobs.check_text(place, text)))
+            .unwrap_or(Ok(()))
+    }
+
     fn show(&self, view: &QueueView, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
         self.look(|it| it.knobs().map_or(Ok(()), |knobs| knobs.show(view, place, out)))
             .unwrap_or(Ok(()))

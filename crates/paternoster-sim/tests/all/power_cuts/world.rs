@@ -301,7 +301,7 @@ impl World {
                 NUMBERS[usize::from(value) % NUMBERS.len()].clamp(min, max).to_string()
             }
             Values::Choice(words) => words[usize::from(value) % words.len()].to_owned(),
-            Values::ReadOnly => return,
+            Values::Text(_) | Values::ReadOnly => return,
         };
         // The value may be more than this queue has room for; then nothing has changed.
         let set = self.queue.set_attribute(self.now, name, &text);
