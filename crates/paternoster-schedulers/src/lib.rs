@@ -95,6 +95,7 @@ mod cfq;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contexts;
+mod cost_model;
 mod deadline;
 mod kyber;
 mod mq_deadline;
@@ -106,6 +107,7 @@ use alloc::boxed::Box;
 pub use adaptive::Paternoster;
 pub use bfq::Bfq;
 pub use cfq::Cfq;
+pub use cost_model::{CostModel, Rates};
 pub use deadline::Deadline;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;

@@ -31,7 +31,7 @@
 //!     or sleep for one.
 //! I3  The floor of a group never falls, and no waiting node of it was below the floor when it
 //!     rose.
-//! I4  What an account was charged is what its requests took, or their kinds cost (C5, C6), to the
+//! I4  What an account was charged is what its requests took, or cost (C5 to C7), to the
 //!     nanosecond: the rest of each division is kept.
 //!
 //! `node.rs` has a single account, `order.rs` the orders of waiting nodes, `held.rs` the requests

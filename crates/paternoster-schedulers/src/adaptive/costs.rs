@@ -104,6 +104,9 @@ pub(super) struct Costs {
     least: u64,
     /// Costs are charged on this device (I1).
     fits: bool,
+    /// They are found by trials; otherwise they are told (C7), and all that is found out here is
+    /// whether the device is full.
+    learns: bool,
     /// Nothing is counted before this; it is never where costs are not charged.
     began: Nanos,
     until: Nanos,
@@ -141,6 +144,7 @@ impl Costs {
             latency: 0,
             least: 0,
             fits: depth > 1 && !rotational,
+            learns: true,
             began: Nanos::MAX,
             until: Nanos::ZERO,
             trial: None,
@@ -151,10 +155,11 @@ impl Costs {
         }
     }
 
-    /// From now on charges costs, where the rules allow it, or else device time.
-    pub(super) fn switch(&mut self, on: bool) {
+    /// From now on charges costs, where the rules allow it, or else device time. `learns`: they are
+    /// found by trials.
+    pub(super) fn switch(&mut self, on: bool, learns: bool) {
         self.give_up();
-        self.is_full = false;
+        (self.is_full, self.learns) = (false, learns);
         // The first epoch begins with the next completion.
         (self.began, self.until) =
             (if on && self.fits { Nanos::ZERO } else { Nanos::MAX }, Nanos::ZERO);
@@ -289,7 +294,7 @@ impl Costs {
         let time = (now - self.began).0;
         let from = if self.is_full { EMPTY } else { FULL };
         self.is_full = self.latency.saturating_mul(100) > self.least.saturating_mul(from);
-        let all = if self.is_full { self.cost_of_all() } else { 0 };
+        let all = if self.is_full && self.learns { self.cost_of_all() } else { 0 };
         if all > 0 {
             for (seen, &sectors) in self.seen.iter_mut().zip(&self.sectors) {
                 *seen |= sectors > 0;

@@ -35,7 +35,7 @@
 
 use alloc::vec::Vec;
 
-use crate::adaptive::throughput_gain::{Access, SIZES, SORTS};
+use crate::adaptive::throughput_gain::SORTS;
 
 /// The time of one is charged to this many of its kind, as a power of two.
 const SPREAD: u32 = 6;
@@ -117,17 +117,14 @@ impl Even {
         }
     }
 
-    /// The charge to a client for a request of this sort that took `served` ns.
+    /// Whether anything is charged so.
     #[inline(always)]
-    pub(super) fn charge(&mut self, client: u32, sort: u8, served: u64) -> u64 {
-        if self.rotates { self.charge_kind(client, sort, served) } else { served }
+    pub(super) const fn rotates(&self) -> bool {
+        self.rotates
     }
 
-    #[inline(never)]
-    fn charge_kind(&mut self, client: u32, sort: u8, served: u64) -> u64 {
-        if usize::from(sort) / SIZES % 3 != Access::Random as usize {
-            return served;
-        }
+    /// The charge to a client for a random request of this sort that took `served` ns.
+    pub(super) fn charge(&mut self, client: u32, sort: u8, served: u64) -> u64 {
         let reach = self.jumps[client as usize].mean.max(1).ilog2() / REACH_BITS;
         let place = usize::from(sort) * REACHES + (reach as usize).min(REACHES - 1);
         let charge = self.means[place].charge(i64::try_from(served).unwrap_or(i64::MAX));
@@ -139,10 +136,9 @@ impl Even {
 mod tests {
     use super::*;
 
-    /// A random read of 4 KiB, such a write, and such a read of a stream.
+    /// A random read of 4 KiB, and such a write.
     const READ: u8 = 3;
     const WRITE: u8 = 48 + 3;
-    const STREAM: u8 = 16 + 3;
 
     fn jumps(even: &mut Even, client: u32, far: u64) {
         for nth in 0..100 {
@@ -174,8 +170,7 @@ mod tests {
         }
     }
 
-    /// C6: does a client that stays near pay for short seeks, a write what writes take, a stream
-    /// what it took, and does each pay what it took where nothing rotates?
+    /// C6: does a client that stays near pay for short seeks, and a write what writes take?
     #[test]
     fn c6_kinds_are_told_apart() {
         let mut even = Even::new(2, true);
@@ -192,12 +187,6 @@ mod tests {
         {
             let paid = even.charge(client, sort, 5);
             assert!(paid.abs_diff(took - took / 128) < 100, "{paid} of {took}");
-        }
-        assert_eq!(even.charge(0, STREAM, 5), 5);
-        let mut flat = Even::new(2, false);
-        for _ in 0..100 {
-            flat.jump(0, 99);
-            assert_eq!(flat.charge(0, READ, 7), 7);
         }
     }
 

@@ -10,7 +10,10 @@
 //!
 //! Source: R4 of `docs/rules/adaptive.md` (sigma).
 
+use alloc::string::String;
+
 use crate::adaptive::Paternoster;
+use crate::cost_model::{CostModel, FORM};
 use paternoster_core::QueueView;
 use paternoster_core::attribute::Attribute;
 use paternoster_core::elevator::KnobTable;
@@ -18,10 +21,18 @@ use paternoster_core::event::Note;
 use paternoster_core::knob::{self, Knob};
 
 /// How many knobs there are.
-pub(super) const COUNT: usize = 17;
+pub(super) const COUNT: usize = 18;
 
 /// An attribute of this elevator.
 type Row = Knob<Paternoster>;
+
+/// What is shown where no model was told.
+const NONE: &str = "none";
+
+/// The model that a text means.
+fn model_of(text: &str) -> Result<Option<CostModel>, String> {
+    if text.is_empty() || text == NONE { Ok(None) } else { text.parse().map(Some) }
+}
 
 /// All knobs, in the order of the listing.
 pub(super) static KNOBS: [Row; COUNT] = [
@@ -75,8 +86,22 @@ pub(super) static KNOBS: [Row; COUNT] = [
         |own, _| own.tunables.prices,
         |own, _, on| {
             own.tunables.prices = on;
-            own.pricing.costs.switch(on);
+            own.pricing.tell(own.pricing.model(), on);
         },
+    ),
+    Row::line(
+        "cost_model",
+        FORM,
+        "what requests cost this device, as io.cost.model says it; charged instead of device time",
+        |own, _, out| match own.pricing.model() {
+            Some(model) => write!(out, "{model}"),
+            None => out.write_str(NONE),
+        },
+        |own, _, text| {
+            own.pricing.tell(model_of(text)?, own.tunables.prices);
+            Ok(())
+        },
+        |text| model_of(text).map(|_| ()),
     ),
     Row::switch(
         "fallback",

@@ -22,13 +22,13 @@
 //!
 //! Each concept is a part with a file of its own, to be read and tested alone. `account` knows what
 //! each client has had, `clients` what waits of it, with its `access_pattern`, `job` where each
-//! request is. `pricing` (with `costs` and `even`) says what a request is charged, `device_time`
-//! what the device did. `choose` says who goes next and for whom a slot is kept, on `credit`;
-//! `depth` and `gate` whether it may. `seats`, held by `parties` and paid for by `seat_time`, limit
-//! streams; `cooperate` (with `shared_stream`) and `sweep_group` find those that share one, and
-//! `kinds` sorts clients by that. `learn` (with `arms`, `workload_mix` and `throughput_gain`) tries
-//! numbers of seats. `watchdog` judges all that, with the `pause` of each wait; `explain` and
-//! `audit` look on. Settings are in `tunables` and `knobs`.
+//! request is. `pricing` (with `costs`, `even` and `told`) says what a request is charged,
+//! `device_time` what the device did. `choose` says who goes next and for whom a slot is kept, on
+//! `credit`; `depth` and `gate` whether it may. `seats`, held by `parties` and paid for by
+//! `seat_time`, limit streams; `cooperate` (with `shared_stream`) and `sweep_group` find those that
+//! share one, and `kinds` sorts clients by that. `learn` (with `arms`, `workload_mix` and
+//! `throughput_gain`) tries numbers of seats. `watchdog` judges all that, with the `pause` of each
+//! wait; `explain` and `audit` look on. Settings are in `tunables` and `knobs`.
 //!
 //! [`Paternoster`] is the wiring: parts answer, and it acts, in `arrive` and `members` (the first
 //! line above) and in `turn` (the others).
@@ -74,6 +74,7 @@ mod sweep_group;
 #[cfg(test)]
 mod tests;
 mod throughput_gain;
+mod told;
 mod tunables;
 mod turn;
 mod watchdog;
@@ -376,7 +377,7 @@ impl Elevator for Paternoster {
         let now = view.exact_now();
         // The charge that was set at dispatch, if that was final (C5); otherwise the time that it
         // took, or that its kind takes (C6).
-        let took = self.pricing.even.charge(client, sort, served.0);
+        let took = self.pricing.charge_at_end(view, request, (client, sort), served.0);
         let charge = if is_priced { estimate } else { i64::try_from(took).unwrap_or(i64::MAX) };
         let took = charge.unsigned_abs();
         #[cfg(test)]

@@ -2,20 +2,24 @@
 //! Pricing: what a request is charged when it goes to the device, and what when it has ended.
 //!
 //! ```text
-//! goes    the mean time of its sort (C1); where an SSD is full, its kind's cost, for good (C5)
-//! ends    what it took (C2); a random request on a disk, what its kind takes (C6)
+//! goes    the mean time of its sort (C1); where an SSD is full, its kind's cost, for good (C5), or
+//!         the cost that was told (C7)
+//! ends    what it took (C2); a random request on a disk, what its kind takes (C6); a random one or
+//!         a write there, the cost that was told (C7)
 //! ```
 //!
 //! # Invariants
 //! I1  A sort of which none has ended costs [`UNKNOWN_PRICE`]; no other costs nothing.
 //!
-//! Source: C1, C2, C5, C6 of `docs/rules/adaptive.md`.
+//! Source: C1, C2, C5 to C7 of `docs/rules/adaptive.md`.
 
 use crate::adaptive::access_pattern::blend;
 use crate::adaptive::costs::Costs;
 use crate::adaptive::even::Even;
-use crate::adaptive::throughput_gain::{Access, SORTS, sort_of};
-use paternoster_core::Request;
+use crate::adaptive::throughput_gain::{Access, SIZES, SORTS, sort_of};
+use crate::adaptive::told::Told;
+use crate::cost_model::CostModel;
+use paternoster_core::{Op, QueueView, Request, RequestId};
 
 /// C1: the assumed cost of a request of whose sort none has ended yet, in ns.
 const UNKNOWN_PRICE: u64 = 1000;
@@ -30,6 +34,13 @@ pub(super) struct Pricing {
     pub(super) costs: Costs,
     /// C6: what random requests cost on a disk.
     pub(super) even: Even,
+    /// C7: what requests cost by the model that was told.
+    told: Option<Told>,
+}
+
+/// Whether requests of this sort are of a client that jumps about.
+fn is_random(sort: u8) -> bool {
+    usize::from(sort) / SIZES % 3 == Access::Random as usize
 }
 
 impl Pricing {
@@ -40,7 +51,19 @@ impl Pricing {
             mean: 0,
             costs: Costs::new(depth, rotational),
             even: Even::new(clients, rotational),
+            told: None,
         }
+    }
+
+    /// From now on costs are those of `model`; if there is none they are learned, if `learns`.
+    pub(super) fn tell(&mut self, model: Option<CostModel>, learns: bool) {
+        self.told = model.map(Told::new);
+        self.costs.switch(self.told.is_some() || learns, self.told.is_none());
+    }
+
+    /// The model that was told.
+    pub(super) fn model(&self) -> Option<CostModel> {
+        self.told.map(|told| told.model)
     }
 
     /// The assumed cost of a request, in ns.
@@ -60,9 +83,49 @@ impl Pricing {
     #[inline(always)]
     pub(super) fn charge_of(&self, gone: &Request, sort: u8, has_seats: bool) -> (i64, bool) {
         if self.costs.is_full() && !has_seats {
-            return (self.costs.charge_for(gone, sort), true);
+            return self.cost_of(gone, sort);
         }
         (i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX), false)
+    }
+
+    /// What it costs where the device is full; what moves no data has no told cost, and is charged
+    /// what it takes.
+    #[inline(never)]
+    fn cost_of(&self, gone: &Request, sort: u8) -> (i64, bool) {
+        let Some(told) = &self.told else { return (self.costs.charge_for(gone, sort), true) };
+        match told.cost_of(gone, is_random(sort)) {
+            Some(cost) => (cost.cast_signed(), true),
+            None => (i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX), false),
+        }
+    }
+
+    /// What a request of this sort, of `client`, is charged when it has ended after `served` ns.
+    #[inline(always)]
+    pub(super) fn charge_at_end(
+        &mut self,
+        view: &QueueView,
+        request: RequestId,
+        (client, sort): (u32, u8),
+        served: u64,
+    ) -> u64 {
+        if !self.even.rotates() {
+            return served;
+        }
+        self.charge_on_disk(view.request(request), (client, sort), served)
+    }
+
+    /// C6, C7: on a disk.
+    #[inline(never)]
+    fn charge_on_disk(&mut self, ended: &Request, of: (u32, u8), served: u64) -> u64 {
+        let (client, sort) = of;
+        let is_random = is_random(sort);
+        if let Some(told) = &self.told
+            && (is_random || ended.op() != Op::Read)
+            && let Some(cost) = told.cost_of(ended, is_random)
+        {
+            return cost;
+        }
+        if is_random { self.even.charge(client, sort, served) } else { served }
     }
 
     /// A request of this sort took `served` ns.
@@ -98,5 +161,89 @@ mod tests {
         pricing.ended(sort, 32_000);
         assert_eq!(pricing.price_of(&read, Access::Random), 17_000);
         assert_eq!((pricing.price_of(&read, Access::Sequential), pricing.mean()), (1000, 17_000));
+    }
+
+    /// C6: does a stream on a disk pay what it took, while random reads pay what their kind takes:
+    /// after sixteen of 9 ms one of 1 ms 63 / 64 * 9 + 1 / 64 * (9 + 1) / 2 = 8.94 ms?
+    #[test]
+    fn c6_streams_pay_what_they_took() {
+        let mut pricing = Pricing::new(1, 32, true);
+        assert!(pricing.even.rotates() && !Pricing::new(1, 32, false).even.rotates());
+        let read = Request::of(&Bio::new(ClientId::NOBODY, Op::Read, 0, 8), Nanos::ZERO);
+        let [random, stream] =
+            [Access::Random, Access::Sequential].map(|access| sort_of(&read, access));
+        for _ in 0..16 {
+            assert_eq!(pricing.charge_on_disk(&read, (0, random), 9_000_000), 9_000_000);
+        }
+        let charge = pricing.charge_on_disk(&read, (0, random), 1_000_000);
+        assert!(charge.abs_diff(8_937_500) < 100_000, "{charge}");
+        assert_eq!(pricing.charge_on_disk(&read, (0, stream), 1_000_000), 1_000_000);
+    }
+
+    /// 4 KiB: reads 1 ms at random and 0.5 ms in sequence, writes 2 ms.
+    const LINE: &str = "rbps=1000000000 rseqiops=2000 rrandiops=1000 wbps=1000000000 \
+                        wseqiops=500 wrandiops=500";
+
+    /// 100 requests end that took twice their least time: the device is full.
+    fn fill(pricing: &mut Pricing, read: &Request, sort: u8) {
+        let mut is_over = false;
+        for _ in 0..100 {
+            is_over = pricing.costs.ended(read, sort, Nanos::ZERO, [2000, 1000]);
+        }
+        if is_over {
+            pricing.costs.end(Nanos::ZERO, true);
+        }
+    }
+
+    /// C7: is a told cost charged for good when a request goes, where nothing rotates, the device
+    /// is full and there are no seats, and does a discard cost what it takes? Are told costs not
+    /// tried? And is that over once no model is told?
+    #[test]
+    fn c7_told_costs_are_charged_on_a_full_flash() {
+        let mut pricing = Pricing::new(1, 32, false);
+        let request = |op| Request::of(&Bio::new(ClientId::NOBODY, op, 0, 8), Nanos::ZERO);
+        let (read, discard) = (request(Op::Read), request(Op::Discard));
+        let sort = sort_of(&read, Access::Random);
+        pricing.ended(sort, 16_000);
+        pricing.tell(LINE.parse().ok(), false);
+        assert_eq!(pricing.charge_of(&read, sort, false), (16_000, false), "not full");
+        fill(&mut pricing, &read, sort);
+        assert_eq!(pricing.charge_of(&read, sort, false), (1_000_000, true));
+        let own = sort_of(&read, Access::Sequential);
+        assert_eq!(pricing.charge_of(&read, own, false), (500_000, true));
+        assert_eq!(pricing.charge_of(&read, sort, true), (16_000, false), "seats");
+        let own = sort_of(&discard, Access::Random);
+        assert_eq!(pricing.charge_of(&discard, own, false), (1000, false));
+        assert_eq!(pricing.costs.trials, 0);
+        pricing.tell(None, false);
+        fill(&mut pricing, &read, sort);
+        assert_eq!(pricing.charge_of(&read, sort, false), (16_000, false));
+        // One command at a time: what each takes is known.
+        let mut card = Pricing::new(1, 1, false);
+        card.tell(LINE.parse().ok(), false);
+        fill(&mut card, &read, sort);
+        assert_eq!(card.charge_of(&read, sort, false), (1000, false));
+    }
+
+    /// C7: does a random read on a disk cost what it is told, and so a write of either sort, and a
+    /// sequential read the time that it took?
+    #[test]
+    fn c7_told_costs_are_charged_on_a_disk_at_the_end() {
+        let mut pricing = Pricing::new(1, 32, true);
+        pricing.tell(LINE.parse().ok(), false);
+        for (op, access, charged) in [
+            (Op::Read, Access::Random, 1_000_000),
+            (Op::Read, Access::Sequential, 7_000_000),
+            (Op::Read, Access::Together, 7_000_000),
+            (Op::Write, Access::Random, 2_000_000),
+            (Op::Write, Access::Sequential, 2_000_000),
+            (Op::Discard, Access::Sequential, 7_000_000),
+        ] {
+            let request = Request::of(&Bio::new(ClientId::NOBODY, op, 0, 8), Nanos::ZERO);
+            let sort = sort_of(&request, access);
+            assert!(!pricing.charge_of(&request, sort, false).1, "it is corrected at the end");
+            let charge = pricing.charge_on_disk(&request, (0, sort), 7_000_000);
+            assert_eq!(charge, charged, "{op:?} {access:?}");
+        }
     }
 }

@@ -9,7 +9,7 @@ const KIND: [usize; 3] = [3, SIZES + 3, 8];
 /// Costs of an SSD, with `prices=1`.
 fn charged() -> Costs {
     let mut costs = Costs::new(64, false);
-    costs.switch(true);
+    costs.switch(true, true);
     costs
 }
 
@@ -86,12 +86,12 @@ fn c5_is_off_unless_asked_for() {
     assert!(is_off(&Costs::new(64, false)));
     for (depth, rotational) in [(32, true), (1, false)] {
         let mut costs = Costs::new(depth, rotational);
-        costs.switch(true);
+        costs.switch(true, true);
         assert!(is_off(&costs));
     }
     let mut costs = charged();
     go_on(&mut costs, [200, 1600, 50], false, 0, 2);
     assert!(costs.is_full);
-    costs.switch(false);
+    costs.switch(false, true);
     assert!(is_off(&costs));
 }

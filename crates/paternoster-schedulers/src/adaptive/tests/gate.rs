@@ -246,3 +246,30 @@ fn c5_parts_are_by_cost_inside() {
         assert_eq!(world.attribute("trials") > 0, prices == "1");
     }
 }
+
+/// `cost_model`: does each client get its part by told costs, some epochs after the start? The
+/// device of the test above: four servers do 4 / 108 us = 37,037 small reads a second, and in a
+/// sector of 1 us 4 * 512 MB: 128 KiB cost 27 + 62 us of four servers, a quarter of 356. Also if it
+/// is told that all cost alike, per request: then as many of each are done, 116 of 1000.
+#[test]
+fn c7_parts_are_by_told_costs_inside() {
+    let right = "rbps=2048000000 rseqiops=37037 rrandiops=37037 wbps=1 wseqiops=1 wrandiops=1";
+    let alike = right.replace("rbps=2048000000", "rbps=1000000000000");
+    for (model, small) in [(right, 250), (&*alike, 116)] {
+        let mut world = queueing(4);
+        world.queue.set_attribute(Nanos::ZERO, "cost_model", model).expect("a model");
+        for sectors in [8, 8, 256, 256] {
+            world.weighing(100, Patterns { sectors, ..greedy(16) });
+        }
+        world.run(ms(200));
+        world.count_anew();
+        world.run(ms(600));
+        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
+        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let all: u64 = costs.iter().sum();
+        for (cost, right) in costs.iter().zip([small, small, 500 - small, 500 - small]) {
+            assert!((cost * 1000 / all).abs_diff(right) <= 20, "{model}: {costs:?} of {all}");
+        }
+        assert_eq!(world.attribute("trials"), 0);
+    }
+}
