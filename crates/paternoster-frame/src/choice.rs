@@ -55,6 +55,21 @@ impl SchedulerChoice {
         &self.attributes
     }
 
+    /// Whether an attribute of its own has this value.
+    pub fn asks(&self, name: &str, value: &str) -> bool {
+        self.attributes.iter().any(|(own, text)| short(own) == name && text == value)
+    }
+
+    /// The same, written the same, with another value for an attribute that it names.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> SchedulerChoice {
+        let mut other = self.clone();
+        for (_, text) in other.attributes.iter_mut().filter(|(own, _)| short(own) == name) {
+            value.clone_into(text);
+        }
+        other
+    }
+
     /// Sets the requested attributes: those for all schedulers first, then those for this one.
     pub fn prepare<O: Observer>(
         &self,

@@ -26,6 +26,8 @@ pub mod choice;
 pub mod columns;
 pub mod context;
 #[cfg(feature = "instruments")]
+pub mod cost_model;
+#[cfg(feature = "instruments")]
 pub mod entitled;
 mod failure;
 pub mod format;

@@ -16,6 +16,7 @@ use paternoster_workload::process::record::Output;
 use paternoster_workload::run::{Progress, RunResult, Settings, Watcher, limits};
 
 use crate::choice::{self, SchedulerChoice};
+use crate::cost_model;
 use crate::progress::{Display, Whole};
 use crate::target::{Real, Target};
 use crate::{Failure, host, interrupt};
@@ -127,6 +128,8 @@ pub struct Setting {
     settings: Settings,
     submit_cost: Option<Nanos>,
     quiet: bool,
+    /// By device, then by scheduler: with what was measured for it.
+    resolved: Vec<Vec<SchedulerChoice>>,
 }
 
 impl Setting {
@@ -148,9 +151,13 @@ impl Setting {
         let micros = |option, text: &Option<String>| {
             text.as_deref().map(|text| time(option, text, Nanos::from_micros(1))).transpose()
         };
+        let devices = devices.collect::<Result<Vec<_>, _>>()?;
+        let schedulers = schedulers.collect::<Result<Vec<_>, _>>()?;
+        let resolved = devices.iter().map(|device| cost_model::resolved(&schedulers, device));
         Ok(Setting {
-            devices: devices.collect::<Result<_, _>>()?,
-            schedulers: schedulers.collect::<Result<_, _>>()?,
+            resolved: resolved.collect::<Result<_, _>>()?,
+            devices,
+            schedulers,
             set: set.collect::<Result<_, _>>()?,
             faults: faults.collect::<Result<_, _>>()?,
             settings: Settings {
@@ -205,6 +212,18 @@ impl Setting {
         }
     }
 
+    /// The scheduler as it runs on a device: with the cost model that was measured there, if it
+    /// asks for that.
+    pub fn resolved<'a>(
+        &'a self,
+        device: &Target,
+        scheduler: &'a SchedulerChoice,
+    ) -> &'a SchedulerChoice {
+        let row = self.devices.iter().zip(&self.resolved).find(|(own, _)| own.name == device.name);
+        row.and_then(|(_, row)| row.iter().find(|own| own.text == scheduler.text))
+            .unwrap_or(scheduler)
+    }
+
     /// Checks the attributes for these jobs on `device`, before anything runs.
     pub fn check(
         &self,
@@ -221,7 +240,7 @@ impl Setting {
         let limits = limits(jobs, device.facts.depth);
         let mut queue =
             RequestQueue::builder(device.facts, scheduler.make()).limits(limits).build()?;
-        self.prepare(scheduler, &mut queue)
+        self.prepare(self.resolved(device, scheduler), &mut queue)
     }
 
     /// A fresh device, with its faults.
@@ -259,7 +278,7 @@ impl Setting {
         let mut onlooker = Onlooker { display, prefix, status };
         let status_interval = jobs.iter().filter_map(|job| job.report.status_interval).min();
         let settings = Settings { status_interval, ..self.on(device) };
-        let on = (jobs, &settings, scheduler);
+        let on = (jobs, &settings, self.resolved(device, scheduler));
         let done = match device.as_real() {
             Some(file) => self.drive(on, &mut file.open(self.seed())?, observer, &mut onlooker),
             None => {

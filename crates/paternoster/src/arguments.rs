@@ -27,6 +27,8 @@ use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 #[cfg(feature = "instruments")]
 use crate::capture::RecordOptions;
+#[cfg(feature = "instruments")]
+use crate::cost_model::CostModelOptions;
 #[cfg(feature = "serve")]
 use crate::ctl::CtlOptions;
 #[cfg(all(feature = "instruments", feature = "serve"))]
@@ -103,6 +105,8 @@ pub(crate) enum Command {
     Schedulers(SchedulersOptions),
     #[cfg(feature = "instruments")]
     Devices(DevicesOptions),
+    #[cfg(feature = "instruments")]
+    CostModel(CostModelOptions),
     #[cfg(feature = "instruments")]
     Examples(ExamplesOptions),
     /// Print a completion script for a shell: commands, options, devices, schedulers, experiments,

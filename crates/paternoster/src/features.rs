@@ -20,7 +20,7 @@ use paternoster_core::near;
 use paternoster_frame::Failure;
 
 /// Commands that need features.
-const NEEDS: [(&str, &str, bool); 24] = [
+const NEEDS: [(&str, &str, bool); 25] = [
     ("serve", "serve", cfg!(feature = "serve")),
     ("ctl", "serve", cfg!(feature = "serve")),
     ("top", "serve", cfg!(feature = "serve")),
@@ -44,6 +44,7 @@ const NEEDS: [(&str, &str, bool); 24] = [
     ("analyze", "instruments", cfg!(feature = "instruments")),
     ("record", "instruments", cfg!(feature = "instruments")),
     ("devices", "instruments", cfg!(feature = "instruments")),
+    ("cost-model", "instruments", cfg!(feature = "instruments")),
     ("examples", "instruments", cfg!(feature = "instruments")),
 ];
 

@@ -36,6 +36,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
             ("examples", "job files that are built in: list, print, write"),
             ("devices", "what can be simulated, each number with its source"),
             ("schedulers", "which there are, and their attributes"),
+            ("cost-model", "what requests cost a device, measured"),
             ("startup", "how long a program takes to start beside other I/O"),
             ("sysbench", "sysbench's fileio"),
             ("tiotest, tiobench, disktest, iostest, dd", "older benchmarks, as they print"),

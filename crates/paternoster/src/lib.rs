@@ -34,6 +34,8 @@ mod capture;
 #[cfg(feature = "instruments")]
 mod compare;
 mod complete;
+#[cfg(feature = "instruments")]
+mod cost_model;
 #[cfg(feature = "serve")]
 mod ctl;
 #[cfg(feature = "instruments")]
@@ -191,6 +193,8 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         Command::Schedulers(options) => schedulers::list(&options),
         #[cfg(feature = "instruments")]
         Command::Devices(options) => devices::list(&options),
+        #[cfg(feature = "instruments")]
+        Command::CostModel(options) => cost_model::cost_model(&options),
         #[cfg(feature = "instruments")]
         Command::Examples(options) => examples::examples(&options),
         Command::Completions { shell } => manual::completions(shell),

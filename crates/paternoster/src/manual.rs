@@ -74,7 +74,8 @@ fn with_values(mut command: Command) -> Command {
     let has = |id: &str| ids.iter().any(|one| one == id);
     // The device of a trace or a server is not one of ours.
     #[cfg(feature = "instruments")]
-    let models = has("scheduler") || ["emulate", "versus-kernel"].contains(&own.as_str());
+    let models =
+        has("scheduler") || ["emulate", "versus-kernel", "cost-model"].contains(&own.as_str());
     for id in &ids {
         let values = match (own.as_str(), id.as_str()) {
             ("schedulers", "name") | (_, "scheduler") => schedulers(),

@@ -41,6 +41,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use paternoster_core::Nanos;
 use paternoster_frame::choice::SchedulerChoice;
+use paternoster_frame::cost_model;
 use paternoster_frame::format::{Form, Format, emit};
 use paternoster_frame::progress::Steps;
 use paternoster_frame::setting::{self, Setting, time};
@@ -199,6 +200,8 @@ struct Plan {
     measure: Option<Nanos>,
     workloads: Vec<Workload>,
     schedulers: Vec<SchedulerChoice>,
+    /// By device: with the cost model measured there, if one asks for that.
+    resolved: Vec<Vec<SchedulerChoice>>,
     seeds: Vec<u64>,
     threads: usize,
 }
@@ -209,8 +212,11 @@ impl Plan {
         let schedulers = or_all(&options.scheduler, present);
         let schedulers: Vec<SchedulerChoice> =
             schedulers.iter().map(|text| SchedulerChoice::parse(text)).collect::<Result<_, _>>()?;
+        let devices = devices(options)?;
+        let resolved = devices.iter().map(|(_, target)| cost_model::resolved(&schedulers, target));
         let plan = Plan {
-            devices: devices(options)?,
+            resolved: resolved.collect::<Result<_, _>>()?,
+            devices,
             settle: own_time("--settle", options.settle.as_ref())?,
             measure: own_time("--runtime", options.runtime.as_ref())?,
             workloads: chosen(&options.workload)?,
@@ -219,8 +225,8 @@ impl Plan {
             threads: options.threads.map_or_else(parallel::threads, |threads| threads as usize),
         };
         let setting = cell::setting(REQUESTS_ALLOWED, 0)?;
-        for (_, target) in &plan.devices {
-            plan.schedulers.iter().try_for_each(|one| setting.check(&[], target, one))?;
+        for ((_, target), schedulers) in plan.devices.iter().zip(&plan.resolved) {
+            schedulers.iter().try_for_each(|one| setting.check(&[], target, one))?;
         }
         Ok(plan)
     }
@@ -239,7 +245,7 @@ impl Plan {
     fn runs(&self) -> Result<Runs, Failure> {
         let mut runs = Runs::default();
         for (place, (name, target)) in self.devices.iter().enumerate() {
-            let (schedulers, seeds) = (&self.schedulers, &self.seeds);
+            let (schedulers, seeds) = (&self.resolved[place], &self.seeds);
             let timed = |workload: &Workload| {
                 let own = Times::of(&target.facts, workload);
                 (*workload, steps::times(own, self.settle, self.measure))

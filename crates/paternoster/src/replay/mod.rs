@@ -202,7 +202,7 @@ impl Plan<'_> {
             &mut self.setting.fresh(device)?,
             scheduler.make(),
             run_observer,
-            |queue| self.setting.prepare(scheduler, queue),
+            |queue| self.setting.prepare(self.setting.resolved(device, scheduler), queue),
             &mut |progress| {
                 display.update(progress);
                 if interrupt::heard() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

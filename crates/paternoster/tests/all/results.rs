@@ -140,6 +140,7 @@ fn documents_keep_their_schema() {
         "devices flash-card-2010".to_owned(),
         "schedulers".to_owned(),
         "schedulers bfq".to_owned(),
+        "cost-model --device flash-card-2010".to_owned(),
         "scoreboard --device flash-card-2010 --workload W1-8 --scheduler none --seeds 1 \
          --settle 100ms --runtime 300ms -q"
             .to_owned(),
