@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster cost-model`: the numbers by which requests are charged, measured on its
-//! model; and the jobs that measure a real one.
+//! `paternoster cost-model`: what requests cost a device, measured on its model; and the jobs that
+//! measure a real one.
 //!
 //! ```text
 //! paternoster cost-model --device ssd-870evo    rbps=… rseqiops=… rrandiops=… wbps=… …   one line

@@ -27,7 +27,7 @@ enum Way {
 use Way::{Closed, Full, Gone, Read};
 
 /// The commands, split at spaces; `{…}` is a file of the test's.
-const RIGHT: [&str; 31] = [
+const RIGHT: [&str; 32] = [
     "run --name=a --rw=randread --size=64k --device=ssd-870evo --scheduler=bfq",
     "run {job} --scheduler none --scheduler bfq --runtime 20ms --explain",
     "run {job} --scheduler none --output-format json --runtime 20ms",
@@ -41,6 +41,7 @@ const RIGHT: [&str; 31] = [
     "devices ssd-870evo --format json",
     "schedulers",
     "schedulers bfq",
+    "cost-model --device flash-card-2010",
     "startup --profile xterm --repeat 1 --device ssd-870evo --scheduler noop",
     "sysbench fileio --file-test-mode=rndwr --file-total-size=4M --file-num=1 --time=1 run",
     "tiotest --device ssd-870evo -f 1 -t 1",
