@@ -9,9 +9,9 @@
 //! wbps, wseqiops, wrandiops, wrandbps        the same, written
 //! ```
 //!
-//! They are the sections of `jobs/cost-model.fio`, which fio runs on a real device as it is. Here
-//! each runs alone on a fresh model, with as many requests outstanding as fill it, for a time that
-//! depends on the kind of device; the first half does not count:
+//! They are the sections of `jobs/measure/cost-model.fio`, which fio runs on a real device as it
+//! is. Here each runs alone on a fresh model, with as many requests outstanding as fill it, for a
+//! time that depends on the kind of device; the first half does not count:
 //!
 //! | device | time |
 //! |---|---|
@@ -39,7 +39,7 @@ use crate::setting::{Setting, SettingOptions};
 use crate::target::Target;
 
 /// The loads, for fio.
-pub const JOBS: &str = include_str!("../jobs/cost-model.fio");
+pub const JOBS: &str = include_str!("../jobs/measure/cost-model.fio");
 /// The attribute that takes a cost model, and the value that stands for a measured one.
 pub const ATTRIBUTE: &str = "cost_model";
 const MEASURED: &str = "measured";
@@ -62,7 +62,7 @@ fn time(facts: &DeviceFacts) -> Nanos {
 /// many as the file says.
 fn loads(facts: &DeviceFacts, span: Option<u64>) -> Result<Vec<Job>, Failure> {
     let include = |_: &str, named: &str| Err(format!("{named}: a job file of the program's own"));
-    let source = Source { name: "jobs/cost-model.fio", text: JOBS };
+    let source = Source { name: "jobs/measure/cost-model.fio", text: JOBS };
     let whole = [("filename".to_owned(), WHOLE.to_owned())];
     let parsed = parse(&[source], &whole, &[], &|_| None, &include).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();

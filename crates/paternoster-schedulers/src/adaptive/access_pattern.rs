@@ -42,6 +42,7 @@ pub(super) struct AccessPattern {
     /// Mean time from a completion to the next arrival, and mean deviation from it, in ns.
     pub(super) think: u64,
     pub(super) deviation: u64,
+    /// How often it was seen, up to [`SAMPLES_LEAST`].
     samples: u8,
     /// Mean time that a request is in the device, and mean device time, in ns.
     pub(super) latency: u64,
@@ -51,7 +52,8 @@ pub(super) struct AccessPattern {
     /// crowded.
     least: u32,
     excess: u32,
-    /// How many of 256 requests continue their predecessors, and how many have been seen.
+    /// How many of 256 requests continue their predecessors, and how many have been seen, counted
+    /// until that is [known](AccessPattern::is_known).
     run: u32,
     seen: u8,
     pub(super) is_stream: bool,
@@ -82,7 +84,7 @@ impl AccessPattern {
         let hit = request.sector() == self.next_sector;
         self.next_sector = request.end();
         let shift = if self.is_known() { 3 } else { 2 };
-        self.seen = self.seen.saturating_add(1);
+        self.seen += u8::from(self.seen <= KNOWN_AFTER);
         self.run -= self.run >> shift;
         if hit {
             self.run += RUN_WHOLE >> shift;
@@ -98,7 +100,7 @@ impl AccessPattern {
             self.think = self.think - (self.think >> shift) + (think >> shift);
             self.deviation = self.deviation - (self.deviation >> shift) + (off >> shift);
         }
-        self.samples = self.samples.saturating_add(1);
+        self.samples += u8::from(self.samples < SAMPLES_LEAST);
     }
 
     /// A request has grown at its end: its continuation begins there.

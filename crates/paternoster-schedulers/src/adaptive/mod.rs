@@ -377,8 +377,12 @@ impl Elevator for Paternoster {
         let now = view.exact_now();
         // The charge that was set at dispatch, if that was final (C5); otherwise the time that it
         // took, or that its kind takes (C6).
-        let took = self.pricing.charge_at_end(view, request, (client, sort), served.0);
-        let charge = if is_priced { estimate } else { i64::try_from(took).unwrap_or(i64::MAX) };
+        let charge = if is_priced {
+            estimate
+        } else {
+            let took = self.pricing.charge_at_end(view, request, (client, sort), served.0);
+            i64::try_from(took).unwrap_or(i64::MAX)
+        };
         let took = charge.unsigned_abs();
         #[cfg(test)]
         let charge = self.watchdog.sabotaged_charge(client, charge);

@@ -20,7 +20,6 @@
 use crate::bfq::entity::{Entity, weight_of_level};
 use crate::bfq::queue::Queue;
 use crate::bfq::queues::Queues;
-use crate::bfq::saved_state::SavedState;
 use crate::bfq::schedule::Schedule;
 use crate::contexts::{self, Slots};
 use paternoster_core::QueueView;
@@ -34,8 +33,6 @@ pub(super) struct Context {
     pub(super) slots: [Option<u32>; 2],
     /// Its requests, waiting and in flight.
     pub(super) requests: u32,
-    /// The state of its queue before it was merged.
-    pub(super) saved: Option<SavedState>,
     /// Another process's queue that this one may be merged with later, when more is known of both.
     pub(super) stable_with: Option<u32>,
     /// It shares a queue because both processes' queues were created together.

@@ -111,8 +111,9 @@ pub(super) enum Standing {
     Extracted,
 }
 
-/// A queue or a group, as the scheduler sees it.
+/// A queue or a group, as the scheduler sees it: a cache line of its own.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(super) struct Entity {
     pub(super) start: u64,
     pub(super) finish: u64,

@@ -121,8 +121,8 @@ impl Bfq {
             self.forget_stable_merge(view, client);
             if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
                 // What it shared in the old group does not count in the new one.
-                let context = self.contexts.at_mut(client);
-                (context.is_stably_merged, context.saved) = (false, None);
+                self.contexts.at_mut(client).is_stably_merged = false;
+                *self.saved.of_mut(client) = None;
                 return self.leave_queue(view, client, queue);
             }
             self.move_queue(view, queue, group);
@@ -130,7 +130,7 @@ impl Bfq {
         let home = self.queues.at_mut(queue);
         if home.processes() == 1 {
             context::adopt_priority(view, &mut self.schedule, client, queue, home);
-        } else if let Some(saved) = &mut self.contexts.at_mut(client).saved {
+        } else if let Some(saved) = self.saved.of_mut(client) {
             // A shared queue keeps its weight; the process gets its own when it leaves.
             saved.weight = weight_of(view, client);
         }
@@ -150,6 +150,7 @@ impl Bfq {
             self.leave_queue(view, client, queue);
         }
         *self.contexts.at_mut(client) = Context::default();
+        *self.saved.of_mut(client) = None;
     }
 
     /// A process leaves its sync queue, and the queues that it was to move to.
@@ -346,13 +347,13 @@ impl Bfq {
         if home.is_new && !home.in_large_burst && wanted {
             saved.is_to_be_raised(view.now(), self.device.raise_duration(view));
         }
-        self.contexts.at_mut(owner).saved = Some(saved);
+        *self.saved.of_mut(owner) = Some(saved);
     }
 
     /// A process has a queue to itself again, which continues where its own had stopped (BFQ-136,
     /// BFQ-137).
     fn resume_state(&mut self, view: &mut QueueView, client: ClientId, queue: u32) {
-        let Some(saved) = self.contexts.at(client).saved else { return };
+        let Some(saved) = self.saved.of(client).copied() else { return };
         let with_all = self.version.measures_idleness;
         let home = self.queues.at_mut(queue);
         home.pattern.resume(&saved.pattern, with_all);
@@ -377,8 +378,7 @@ impl Bfq {
     /// and gets one of its own otherwise (BFQ-142).
     fn split(&mut self, view: &mut QueueView, client: ClientId, queue: u32) -> u32 {
         let home = self.queues.at_mut(queue);
-        if let (true, Some(saved)) = (home.in_large_burst, &mut self.contexts.at_mut(client).saved)
-        {
+        if let (true, Some(saved)) = (home.in_large_burst, self.saved.of_mut(client)) {
             saved.in_large_burst = true;
         }
         if home.processes() == 1 {
@@ -395,7 +395,7 @@ impl Bfq {
         }
         self.leave_queue(view, client, queue);
         self.contexts.at_mut(client).slots[1] = Some(own);
-        let saved = self.contexts.at(client).saved;
+        let saved = self.saved.of(client);
         let (listed, marked) =
             saved.map_or((false, false), |saved| (saved.was_listed, saved.in_large_burst));
         let home = self.queues.at_mut(own);

@@ -112,6 +112,7 @@ use inject::Injection;
 use probe_points::{ProbePoint, probe};
 use queues::Queues;
 use runs::Runs;
+use saved_state::SavedStates;
 use schedule::Schedule;
 use service::Service;
 use tunables::Tunables;
@@ -124,6 +125,7 @@ pub struct Bfq {
     version: Version,
     tunables: Tunables,
     contexts: Contexts,
+    saved: SavedStates,
     groups: Groups,
     queues: Queues,
     bypass: Bypass,
@@ -178,6 +180,7 @@ impl Bfq {
             version,
             tunables,
             contexts: Contexts::with_capacity(clients),
+            saved: SavedStates::with_capacity(clients),
             groups: Groups::with_capacity(groups),
             queues: Queues::with_capacity(queues, requests),
             bypass: Bypass::with_capacity(requests),
@@ -454,6 +457,7 @@ impl Elevator for Bfq {
 impl Members for Bfq {
     fn client_attached(&mut self, _: &mut QueueView, client: ClientId) {
         *self.contexts.at_mut(client) = Context::default();
+        *self.saved.of_mut(client) = None;
     }
 
     fn client_changed(&mut self, view: &mut QueueView, client: ClientId) {

@@ -82,6 +82,12 @@ impl Pattern {
         }
     }
 
+    /// A word of each of its cache lines (`prefetch`).
+    #[inline]
+    pub(super) const fn touch(&self) -> u64 {
+        self.intensity.since.0 ^ self.seek.marks() as u64
+    }
+
     /// Whether a queue is seeky: twenty of its last 32 requests were seeks (BFQ-85).
     #[inline]
     pub(super) const fn is_seeky(&self) -> bool {

@@ -142,8 +142,8 @@ impl Queue {
     #[inline]
     pub(super) fn touch(&self) -> u64 {
         let times = self.backlog_began.0 ^ self.created.0 ^ self.raising.since.0;
-        let counts = self.refs ^ self.in_flight ^ self.lane.len() ^ self.pattern.seek.marks();
-        times ^ self.max_budget ^ self.raising.service ^ u64::from(counts)
+        let counts = self.refs ^ self.in_flight ^ self.lane.len();
+        times ^ self.max_budget ^ self.raising.service ^ self.pattern.touch() ^ u64::from(counts)
     }
 
     /// Its backlog begins now.

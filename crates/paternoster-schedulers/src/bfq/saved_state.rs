@@ -15,10 +15,13 @@
 //!
 //! Source: BFQ-133 to BFQ-137, BFQ-143; seed 004.
 
+use alloc::vec::Vec;
+
 use crate::bfq::inject::Limit;
 use crate::bfq::pattern::Pattern;
 use crate::bfq::queue::Queue;
 use crate::bfq::weight_raising::{Kind, Raising};
+use paternoster_core::ClientId;
 use paternoster_core::time::Nanos;
 
 /// What a process's queue was like.
@@ -30,6 +33,29 @@ pub(super) struct SavedState {
     pub(super) raising: Raising,
     pub(super) limit: Limit,
     pub(super) weight: u32,
+}
+
+/// The saved states of all processes. They are apart from the contexts, which each request needs:
+/// most processes never share a queue.
+#[derive(Debug)]
+pub(super) struct SavedStates {
+    of: Vec<Option<SavedState>>,
+}
+
+impl SavedStates {
+    pub(super) fn with_capacity(clients: u32) -> SavedStates {
+        SavedStates { of: (0..clients).map(|_| None).collect() }
+    }
+
+    /// What the process's queue was like, if it was ever merged.
+    pub(super) fn of(&self, client: ClientId) -> Option<&SavedState> {
+        self.of[client.index() as usize].as_ref()
+    }
+
+    /// The same, to be changed or forgotten.
+    pub(super) fn of_mut(&mut self, client: ClientId) -> &mut Option<SavedState> {
+        &mut self.of[client.index() as usize]
+    }
 }
 
 impl SavedState {

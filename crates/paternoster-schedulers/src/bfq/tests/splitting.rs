@@ -37,10 +37,10 @@ fn both(test: impl Fn(Version)) {
 fn bfq_133_kept_of_the_owner() {
     both(|version| {
         let (mut bench, [a, b]) = shared(version, |_, _| {});
-        let kept = |bench: &Bench, client: ClientId| bench.bfq.contexts.at(client).saved.is_some();
+        let kept = |bench: &Bench, client: ClientId| bench.bfq.saved.of(client).is_some();
         assert!(kept(&bench, a) && kept(&bench, b));
         let queue = bench.number(a);
-        bench.bfq.contexts.at_mut(a).saved = None;
+        *bench.bfq.saved.of_mut(a) = None;
         bench.bfq.save_state(&bench.view, queue);
         assert!(!kept(&bench, a));
     });
