@@ -40,7 +40,8 @@ pub struct Rates {
     pub randbps: Option<u64>,
 }
 
-/// The numbers of both directions. See the [module](self).
+/// What requests cost a device: the numbers of both directions, by the keys of a cgroup's
+/// `io.cost.model` (Linux), and `rrandbps=` and `wrandbps=`, which may be left out.
 ///
 /// ```
 /// use paternoster_schedulers::CostModel;
