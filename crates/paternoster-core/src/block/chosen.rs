@@ -16,7 +16,7 @@ use core::mem;
 use core::ops::{Deref, DerefMut};
 
 use crate::attribute::{Attribute, AttributeError};
-use crate::elevator::{Elevator, Fault, Members, Traits};
+use crate::elevator::{Elevator, Fault, Knobs, Members, Traits};
 use crate::queue_view::QueueView;
 use crate::request::Request;
 
@@ -98,12 +98,7 @@ impl Chosen {
         place: usize,
         value: u64,
     ) -> Result<(), AttributeError> {
-        let set = match self.elevator.knobs_mut() {
-            Some(knobs) => knobs.set(view, place, value),
-            None => self.refuse(place),
-        };
-        self.traits = self.elevator.traits();
-        set
+        self.change(place, |knobs| knobs.set(view, place, value))
     }
 
     /// Sets one of them that is a text.
@@ -113,12 +108,20 @@ impl Chosen {
         place: usize,
         text: &str,
     ) -> Result<(), AttributeError> {
-        let set = match self.elevator.knobs_mut() {
-            Some(knobs) => knobs.set_text(view, place, text),
+        self.change(place, |knobs| knobs.set_text(view, place, text))
+    }
+
+    fn change(
+        &mut self,
+        place: usize,
+        set: impl FnOnce(&mut dyn Knobs) -> Result<(), AttributeError>,
+    ) -> Result<(), AttributeError> {
+        let result = match self.elevator.knobs_mut() {
+            Some(knobs) => set(knobs),
             None => self.refuse(place),
         };
         self.traits = self.elevator.traits();
-        set
+        result
     }
 
     /// Whether one of them that is a text can be this.

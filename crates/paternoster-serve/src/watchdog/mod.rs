@@ -133,6 +133,17 @@ impl Watched {
         caught(&self.verdict, || call(inner))
     }
 
+    /// Sets one of its attributes, if it has any: its traits may be others then.
+    fn change(
+        &mut self,
+        set: impl FnOnce(&mut dyn Knobs) -> Result<(), AttributeError>,
+    ) -> Result<(), AttributeError> {
+        let changed = self.ask(|it| (it.knobs_mut().map_or(Ok(()), set), it.traits()));
+        let Some((result, traits)) = changed else { return Ok(()) };
+        self.traits = traits;
+        result
+    }
+
     /// Tells the elevator of a client or a group, if it has `Members`.
     fn tell(&mut self, what: impl FnOnce(&mut dyn Members)) {
         self.ask(|it| it.members().map(what));
@@ -410,13 +421,7 @@ impl Knobs for Watched {
         place: usize,
         value: u64,
     ) -> Result<(), AttributeError> {
-        let set = |it: &mut (dyn Elevator + 'static)| {
-            let set = it.knobs_mut().map_or(Ok(()), |knobs| knobs.set(view, place, value));
-            (set, it.traits())
-        };
-        let Some((set, traits)) = self.ask(set) else { return Ok(()) };
-        self.traits = traits;
-        set
+        self.change(|knobs| knobs.set(view, place, value))
     }
 
     fn set_text(
@@ -425,13 +430,7 @@ impl Knobs for Watched {
         place: usize,
         text: &str,
     ) -> Result<(), AttributeError> {
-        let set = |it: &mut (dyn Elevator + 'static)| {
-            let set = it.knobs_mut().map_or(Ok(()), |knobs| knobs.set_text(view, place, text));
-            (set, it.traits())
-        };
-        let Some((set, traits)) = self.ask(set) else { return Ok(()) };
-        self.traits = traits;
-        set
+        self.change(|knobs| knobs.set_text(view, place, text))
     }
 
     fn check_text(&self, place: usize, text: &str) -> Result<(), AttributeError> {
