@@ -44,15 +44,18 @@ const FEWER: &str = "members = { value = 16, source = \"fitted: 260 MB/s under n
 
 /// The array of Goyal's tables.
 pub(super) fn goyal() -> Device {
-    let text = catalog::ARRAY_EVA.replacen(BEFORE, &format!("{LATE}{BEFORE}"), 1);
-    Device::File { name: "array-eva-late".to_owned(), text }
+    late("array-eva-late", catalog::ARRAY_EVA)
 }
 
 /// Szeredi's: the same kind with fewer disks.
 pub(super) fn szeredi() -> Device {
-    let text = catalog::ARRAY_EVA.replacen(MEMBERS, FEWER, 1);
-    let text = text.replacen(BEFORE, &format!("{LATE}{BEFORE}"), 1);
-    Device::File { name: "array-eva-16".to_owned(), text }
+    late("array-eva-16", &catalog::ARRAY_EVA.replacen(MEMBERS, FEWER, 1))
+}
+
+/// An array some of whose answers are late.
+fn late(name: &str, array: &str) -> Device {
+    let text = array.replacen(BEFORE, &format!("{LATE}{BEFORE}"), 1);
+    Device::File { name: name.to_owned(), text }
 }
 
 #[cfg(test)]
