@@ -80,6 +80,12 @@ pub(crate) const FORM: &str = "none, or whole numbers from 1 up: rbps= rseqiops=
                                wbps= wseqiops= wrandiops=, and if you like rrandbps= wrandbps=";
 
 impl CostModel {
+    /// The keys that are told, each with its number, in the order in which they are shown.
+    pub fn told(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let told = KEYS.iter().zip(self.numbers());
+        told.filter_map(|((key, _), number)| Some((*key, number?)))
+    }
+
     fn numbers(&self) -> Numbers {
         let of = |rates: Rates| {
             [Some(rates.bps), Some(rates.seqiops), Some(rates.randiops), rates.randbps]
@@ -92,8 +98,7 @@ impl CostModel {
 impl fmt::Display for CostModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
-        for ((key, _), number) in KEYS.iter().zip(self.numbers()) {
-            let Some(number) = number else { continue };
+        for (key, number) in self.told() {
             write!(f, "{between}{key}={number}")?;
             between = " ";
         }

@@ -9,12 +9,12 @@
 
 use clap::Args;
 use paternoster_frame::cost_model::{self, CostModel, JOBS};
-use paternoster_frame::results::{Format, Results, document, emit, field};
+use paternoster_frame::results::{Format, Results, document, emit};
 use paternoster_frame::sheet::Sheet;
 use paternoster_frame::target::{Real, Target};
 use paternoster_frame::{Failure, print};
 use paternoster_workload::fio::value::Reader;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Measure what requests cost a modelled device, for the attribute `cost_model` of the scheduler
 /// paternoster
@@ -73,15 +73,13 @@ fn results(device: &str, model: &CostModel) -> Results {
     let heads = ["number", "value", "unit"];
     let mut sheet = Sheet::new(heads.len(), heads);
     let mut csv = heads.join(",") + "\n";
-    let line = model.to_string();
-    let mut numbers = json!({ "device": device, "cost_model": line });
-    for part in line.split(' ') {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+    let mut numbers = json!({ "device": device, "cost_model": model.to_string() });
+    for (key, value) in model.told() {
         let unit = if key.ends_with("bps") { "bytes/s" } else { "1/s" };
-        let row = [key, value, unit];
-        csv += &(row.map(field).join(",") + "\n");
-        sheet.row(row.map(str::to_owned).to_vec());
-        numbers[key] = value.parse::<u64>().map_or(Value::Null, Value::from);
+        let row = [key.to_owned(), value.to_string(), unit.to_owned()];
+        csv += &(row.join(",") + "\n");
+        sheet.row(row.to_vec());
+        numbers[key] = value.into();
     }
     Results {
         title: format!("cost model of {device}"),
