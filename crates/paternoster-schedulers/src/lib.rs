@@ -100,6 +100,7 @@ mod deadline;
 mod kyber;
 mod mq_deadline;
 mod noop;
+mod prefetch;
 mod queue_table;
 
 use alloc::boxed::Box;

@@ -81,7 +81,6 @@ mod watchdog;
 mod workload_mix;
 
 use core::fmt;
-use core::hint::black_box;
 
 use paternoster_core::elevator::{
     Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
@@ -92,6 +91,7 @@ use paternoster_core::time::Nanos;
 use paternoster_core::{self as library, Bio, Flags, Op, RequestId};
 use paternoster_core::{ClientId, QueueView};
 
+use crate::prefetch::prefetch;
 use access_pattern::blend;
 use account::{Accounts, STREAM};
 use clients::Clients;
@@ -115,8 +115,6 @@ use workload_mix::Present;
 
 /// A flush charges its owner at most as much as a long turn.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
-/// With fewer clients than this, their data is in the cache anyway.
-const FEW: usize = 256;
 
 /// The paternoster scheduler.
 #[derive(Debug)]
@@ -249,15 +247,11 @@ impl Elevator for Paternoster {
         admission
     }
 
-    /// With thousands of clients, none of this client's data is in the processor's cache.
-    /// Everything that will be needed is prefetched together, while the bio is examined, not piece
-    /// by piece.
     fn bio_comes(&mut self, _: &mut QueueView, bio: &Bio) {
-        if self.clients.all().len() < FEW {
-            return;
-        }
         let client = bio.client.index();
-        black_box(self.clients.touch(client) + self.accounts.touch(client));
+        prefetch(self.clients.all().len(), || {
+            self.clients.touch(client) + self.accounts.touch(client)
+        });
     }
 
     /// By account, as for dispatch: where requests are few, a client that gets one is served next.
@@ -375,8 +369,8 @@ impl Elevator for Paternoster {
             return;
         }
         let now = view.exact_now();
-        // The charge that was set at dispatch, if that was final (C5); otherwise the time that it
-        // took, or that its kind takes (C6).
+        // The charge that was set at dispatch, if that was final (C5, C7); otherwise the time that
+        // it took, or that its kind takes (C6), or its told cost (C7).
         let charge = if is_priced {
             estimate
         } else {

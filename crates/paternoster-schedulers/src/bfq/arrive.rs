@@ -21,17 +21,26 @@ use crate::bfq::arrival;
 use crate::bfq::preempt;
 use crate::bfq::probe_points::{ProbePoint, probe};
 use crate::bfq::weight_raising::Kind;
-use paternoster_core::ClientId;
 use paternoster_core::QueueView;
 use paternoster_core::RequestId;
 use paternoster_core::event::{Expiry, Note};
 use paternoster_core::pick::home::{home, settle};
 use paternoster_core::time::Nanos;
+use paternoster_core::{Bio, ClientId};
 
 /// A single request smaller than this may be followed by more.
 const SMALL: u32 = 32;
 
 impl Bfq {
+    /// A word of each cache line of the queue that a bio's request will belong to (`prefetch`).
+    #[inline(never)]
+    pub(super) fn touch(&self, bio: &Bio) -> u64 {
+        let Some(queue) = self.contexts.slot(bio.client, bio.is_sync()) else { return 0 };
+        let own = self.queues.at(queue).touch() ^ self.schedule.touch(queue);
+        let known = self.injection.touch(queue) ^ self.wakers.touch(queue);
+        own ^ known ^ u64::from(self.bursts.lists(queue))
+    }
+
     /// A request finds its queue.
     pub(super) fn settle_request(&mut self, view: &mut QueueView, request: RequestId) {
         let (client, sync) = (view.request(request).client(), view.request(request).is_sync());

@@ -147,7 +147,7 @@ fn audit_entity(
     let weighs = !queue.is_at_rest() && entity.weight == entity.orig_weight;
     let counts = schedule.symmetry.weight_of(number);
     // An entity whose weight is about to change still counts with the old one.
-    if !entity.changed && counts != weighs.then_some(u64::from(entity.weight)) {
+    if !entity.changed && counts != weighs.then_some(entity.weight) {
         return Err(format!("BFQ-199: queue {number} counts with {counts:?}, {entity:?}"));
     }
     if schedule.symmetry.is_pending(number) == queue.is_at_rest() {

@@ -58,7 +58,6 @@ mod knobs;
 mod members;
 mod pattern;
 mod preempt;
-mod prefetch;
 #[cfg(feature = "conformance")]
 pub(crate) mod probe;
 #[cfg_attr(
@@ -102,6 +101,7 @@ use paternoster_core::{Bio, Flags, Op, RequestId, is_sync};
 use paternoster_core::{ClientId, GroupId};
 
 use crate::bypass::Bypass;
+use crate::prefetch::prefetch;
 use budgets::Budgets;
 use burst::Bursts;
 use context::{Context, Contexts};
@@ -238,7 +238,7 @@ impl Elevator for Bfq {
     }
 
     fn bio_comes(&mut self, view: &mut QueueView, bio: &Bio) {
-        self.prefetch(bio);
+        prefetch(self.contexts.len(), || self.touch(bio));
         let slot = self.contexts.slot(bio.client, true);
         if let (true, Some(queue)) = (bio.is_sync(), slot) {
             self.merge_if_due(view, bio.client, queue, bio.sector);

@@ -117,7 +117,7 @@ impl Symmetry {
     }
 
     /// The weight under which a queue counts.
-    pub(super) fn weight_of(&self, queue: u32) -> Option<u64> {
+    pub(super) fn weight_of(&self, queue: u32) -> Option<u32> {
         self.weights.of(queue)
     }
 

@@ -37,9 +37,8 @@ pub(super) struct Weights {
     counts: Vec<u32>,
     /// Weights that count any.
     distinct: u32,
-    /// A bit for each weight that counts any queue, and one for each word of these that has any.
+    /// A bit for each of these.
     present: [u64; WORDS],
-    words: u16,
 }
 
 impl Weights {
@@ -49,7 +48,6 @@ impl Weights {
             counts: (0..ALL).map(|_| 0).collect(),
             distinct: 0,
             present: [0; WORDS],
-            words: 0,
         }
     }
 
@@ -64,10 +62,8 @@ impl Weights {
         let count = &mut self.counts[weight as usize];
         *count += 1;
         if *count == 1 {
-            let word = weight as usize / 64;
             self.distinct += 1;
-            self.present[word] |= 1 << (weight % 64);
-            self.words |= 1 << word;
+            self.present[weight as usize / 64] |= 1 << (weight % 64);
         }
     }
 
@@ -80,11 +76,7 @@ impl Weights {
         self.counts[weight] -= 1;
         if self.counts[weight] == 0 {
             self.distinct -= 1;
-            let bits = &mut self.present[weight / 64];
-            *bits &= !(1 << (weight % 64));
-            if *bits == 0 {
-                self.words &= !(1 << (weight / 64));
-            }
+            self.present[weight / 64] &= !(1 << (weight % 64));
         }
     }
 
@@ -95,15 +87,14 @@ impl Weights {
 
     /// Whether a queue counts, and no counted queue weighs less.
     pub(super) fn is_least(&self, queue: u32) -> bool {
-        let word = self.words.trailing_zeros();
-        let least = self.present.get(word as usize).map(|bits| 64 * word + bits.trailing_zeros());
+        let word = (0..).zip(self.present).find(|(_, bits)| *bits != 0);
+        let least = word.map(|(word, bits)| 64 * word + bits.trailing_zeros());
         least == Some(self.of[queue as usize])
     }
 
     /// The weight under which a queue counts.
-    pub(super) fn of(&self, queue: u32) -> Option<u64> {
-        let own = self.of[queue as usize];
-        (own != 0).then(|| own.into())
+    pub(super) fn of(&self, queue: u32) -> Option<u32> {
+        Some(self.of[queue as usize]).filter(|&own| own != 0)
     }
 
     /// Verifies counts and bits. O(n).
@@ -116,12 +107,9 @@ impl Weights {
             return Err("weights I1: other queues than counted");
         }
         let is_set = |weight: usize| self.present[weight / 64] >> (weight % 64) & 1 == 1;
-        if self.counts.iter().filter(|&&count| count > 0).count() != self.distinct as usize {
-            return Err("weights I2: another number of distinct weights");
-        }
-        let words = (0..WORDS).filter(|&word| self.present[word] != 0);
-        let words = words.fold(0, |all, word| all | 1 << word);
-        if words != self.words || (0..ALL).any(|weight| is_set(weight) != (counted[weight] > 0)) {
+        let distinct = counted.iter().filter(|&&count| count > 0).count();
+        let is_wrong = (0..ALL).any(|weight| is_set(weight) != (counted[weight] > 0));
+        if is_wrong || distinct != self.distinct as usize {
             return Err("weights I2: bits are not those of the counts");
         }
         Ok(())
