@@ -82,10 +82,10 @@ fn bfq_184_groups_share_bytes() {
 }
 
 /// A victim with this many random reads at a time against a group of this many processes.
-fn crowd(victim: u32, aggressors: u32, (block, runtime): (&str, &str)) -> String {
+fn crowd(victim: u32, aggressors: u32, [block, ramp, runtime]: [&str; 3]) -> String {
     format!(
         "[global]\nrw=randread\nbs={block}\nsize=16m\nioengine=libaio\ndirect=1\ntime_based\n\
-         ramp_time=20s\nruntime={runtime}\niodepth=32\n\
+         ramp_time={ramp}\nruntime={runtime}\niodepth=32\n\
          [a]\ncgroup=a\ncgroup_weight=100\niodepth={victim}\n\
          [b]\ncgroup=b\ncgroup_weight=100\nnumjobs={aggressors}\n"
     )
@@ -107,7 +107,8 @@ fn bfq_scenario_13_a_crowd_has_one_share() {
         return;
     }
     let scheduler = "bfq:low_latency=0";
-    for (device, size) in [("lab-disk", ("16k", "40s")), ("ssd-px256m5s", ("4k", "6s"))] {
+    let sizes = [("lab-disk", ["16k", "20s", "40s"]), ("ssd-px256m5s", ["4k", "2s", "6s"])];
+    for (device, size) in sizes {
         for aggressors in [1, 4, 16, 256] {
             let backlogged = first_share(&report(device, scheduler, &crowd(32, aggressors, size)));
             let single = first_share(&report(device, scheduler, &crowd(1, aggressors, size)));
