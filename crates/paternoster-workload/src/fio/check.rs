@@ -3,7 +3,9 @@
 //!
 //! Depths that were not given are filled in here, so that the public fields need no second look.
 
-use super::job::{Engine, Job};
+use crate::direction::Direction;
+
+use super::job::{Engine, Job, Kind};
 use super::strides::{Strides, ZoneMode};
 use super::value::Amount;
 
@@ -34,6 +36,7 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     job.ours.changes.check(job, notes)?;
     job.priority.command_priority.check(job.queue.engine)?;
     rates(job)?;
+    poisson(job)?;
     if job.queue.engine == Engine::Cpu {
         return cpu_load(job);
     }
@@ -111,6 +114,34 @@ fn buffered_engine(job: &mut Job, notes: &mut Vec<String>) {
         notes.push(format!("engine `{}` is buffered; direct=1 is ignored", job.queue.engine_name));
     }
     job.cache.direct = Some(false);
+}
+
+/// With `rate_process=poisson` and a rate of any direction fio 3.33 divides by the rate of each I/O's
+/// own one: where that has none it is killed (signal 8). Without any rate there is no process.
+fn poisson(job: &Job) -> Result<(), String> {
+    let rated = |way: Direction| {
+        let rates = [job.pacing.rate[way as usize], job.pacing.rate_iops[way as usize]];
+        rates.into_iter().flatten().any(|rate| rate > 0)
+    };
+    if !job.pacing.rates.poisson || !Direction::ALL.into_iter().any(rated) {
+        return Ok(());
+    }
+    let used: &[Direction] = match job.order.rw.kind {
+        Kind::ReadOnly => &[Direction::Read],
+        Kind::WriteOnly => &[Direction::Write],
+        Kind::TrimOnly => &[Direction::Trim],
+        Kind::ReadWrite => &[Direction::Read, Direction::Write],
+        Kind::TrimWrite => &[Direction::Trim, Direction::Write],
+    };
+    match used.iter().find(|&&way| !rated(way)) {
+        Some(way) => Err(format!(
+            "job `{}` has rate_process=poisson, and a rate, but none for its {}s, with which \
+             fio is killed: give them one",
+            job.name,
+            way.name()
+        )),
+        None => Ok(()),
+    }
 }
 
 fn rates(job: &Job) -> Result<(), String> {
@@ -265,5 +296,32 @@ mod tests {
         assert_eq!(found, (16, 1, 1));
         complete(&mut saw, &mut Vec::new()).unwrap();
         assert_eq!((saw.queue.iodepth_low, saw.queue.iodepth_batch_submit), (4, 16));
+    }
+
+    /// Is a Poisson process refused where fio 3.33 is killed by it, and nowhere else? (Seven jobs
+    /// were run with fio: those without a rate for a direction that they use were killed.)
+    #[test]
+    fn a_poisson_process_needs_a_rate_for_each_direction() {
+        let refused = |kind: Kind, rate_iops: [Option<u64>; 3]| {
+            let mut job = Job::default();
+            job.order.rw.kind = kind;
+            (job.pacing.rate_iops, job.pacing.rates.poisson) = (rate_iops, true);
+            poisson(&job).err()
+        };
+        let (reads, writes) = ([Some(100), None, None], [None, Some(100), None]);
+        assert_eq!(refused(Kind::ReadOnly, reads), None);
+        assert_eq!(refused(Kind::ReadWrite, [Some(100); 3]), None);
+        assert_eq!(refused(Kind::ReadWrite, [None; 3]), None);
+        let message = refused(Kind::ReadWrite, reads).unwrap();
+        assert!(message.contains("none for its writes"), "{message}");
+        for (kind, rates) in [
+            (Kind::ReadOnly, writes),
+            (Kind::ReadWrite, writes),
+            (Kind::TrimOnly, writes),
+            (Kind::TrimWrite, writes),
+            (Kind::TrimWrite, [None, None, Some(100)]),
+        ] {
+            assert!(refused(kind, rates).is_some(), "{kind:?} {rates:?}");
+        }
     }
 }
