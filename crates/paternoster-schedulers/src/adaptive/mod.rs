@@ -62,6 +62,7 @@ mod gate;
 mod job;
 mod kinds;
 mod knobs;
+mod lap;
 mod learn;
 mod members;
 mod parties;
@@ -69,6 +70,7 @@ mod pause;
 mod pricing;
 mod seat_time;
 mod seats;
+mod shared_changes;
 mod shared_stream;
 mod sweep_group;
 #[cfg(test)]
@@ -102,6 +104,7 @@ use device_time::DeviceTime;
 use explain::Obstacle;
 use gate::Gate;
 use job::{Job, Jobs, Stage};
+use lap::Lap;
 use learn::{Learn, Phase};
 use parties::Holder;
 use pricing::Pricing;
@@ -184,7 +187,7 @@ impl Paternoster {
             pricing: Pricing::new(clients, depth, rotational),
             credit: Credit::default(),
             device_time: DeviceTime::default(),
-            seats: Seats::default(),
+            seats: Seats::with_lap(Lap::new(clients + groups)),
             seat_time: SeatTime::default(),
             learn: Learn::default(),
             watchdog: Watchdog::default(),
@@ -519,7 +522,7 @@ impl Elevator for Paternoster {
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         let Paternoster { accounts, clients, jobs, present, .. } = self;
         let (departed, served) = (self.device_time.departed(), self.device_time.served());
-        let sums = (departed, served + self.seat_time.time);
+        let sums = (departed, served + self.seat_time.time + self.seats.shared.charged);
         audit::audit_clients(view, accounts, clients, jobs, present, sums)?;
         let has_seats = self.seats.most.is_some();
         if self.watchdog.has_fallen() && (has_seats || self.credit.keeps()) {

@@ -18,24 +18,29 @@
 //! the device: from then on, a request's measured cost is its own.
 //!
 //! The quantum is sixteen times the cost of a change, so that changes take 6 % of the time. That
-//! cost is the device time of the first half of a turn, less that of the second. A client of low
-//! weight has shorter turns, since it waits longer for the next one:
+//! cost is the device time of the first half of a turn, less that of the second. All turns together
+//! take at most 0.8 s (S5): with many parties turns are shorter, down to six changes. A client of
+//! low weight has shorter turns, since it waits longer for the next one:
 //!
 //! ```text
 //! weights 100 and 1500, 160 ms    turns 160 and 160 ms: the light one waits for 2.4 s
 //!                                 turns  50 and 160 ms: for 0.75 s        800 ms / 16 = 50
 //! ```
 //!
+//! Which party is next says `lap.rs`; what changes cost is shared, see `shared_changes.rs`.
+//!
 //! # Invariants
 //! I1  At most `most` seats are taken, none of them twice by the same holder.
 //! I2  With a limit, all requests in the device are the holders' (except those that went ahead of
 //!     all others).
 //!
-//! Source: S1 to S5 of `docs/rules/adaptive.md`.
+//! Source: S1 to S5, S7, S8 of `docs/rules/adaptive.md`.
 
 use crate::adaptive::access_pattern::blend;
 use crate::adaptive::account::{Accounts, STREAM};
+use crate::adaptive::lap::{Lap, Next};
 use crate::adaptive::parties::{Holder, Parties};
+use crate::adaptive::shared_changes::{SharedChanges, Turn};
 use paternoster_core::QueueView;
 use paternoster_core::event::Note;
 use paternoster_core::slab::NIL;
@@ -47,10 +52,11 @@ pub(super) const SEATS_MOST: usize = 8;
 const QUANTUM_CHANGES: u64 = 16;
 /// S5: with n clients waiting, the last waits n times as long.
 const QUANTUM_MOST: u64 = 160_000_000;
-/// S5: the same with 8 to 16 clients waiting, unless changes would take more than a 9th of the
-/// time.
-const QUANTUM_MANY: u64 = 100_000_000;
-/// All turns of up to 8 parties together; of 16 and more it is twice as much.
+/// S5: with many clients waiting a turn is at least so many changes, of which it has one. Without
+/// turns each waits for a change of each other for every request, and so six times that here.
+const CHANGES_MANY: u64 = 6;
+/// S5: all turns together. A second is what a client may have to wait at most, and a fifth of that
+/// is left for turns that are too long: by a request, or because they are tried.
 const ROUND_MOST: u64 = 800_000_000;
 /// The turn of a client of low weight is at least a quantum divided by this.
 const LIGHT_MOST: u64 = 8;
@@ -88,8 +94,12 @@ impl Setting {
 #[derive(Debug, Clone, Copy)]
 struct Seat {
     holder: Holder,
+    /// The client for which the turn began.
+    first: u32,
     /// Device time in this turn, estimates included.
     served: i64,
+    /// What its holder was ahead when it began (lap I2), in ns of device time.
+    ahead: u64,
     /// It dispatches nothing more (S4).
     leaving: bool,
     /// What the requests of the first half of the quantum took, and the later ones: in ns of device
@@ -99,14 +109,26 @@ struct Seat {
 }
 
 impl Seat {
-    const fn of(holder: Holder) -> Seat {
-        Seat { holder, served: 0, leaving: false, early: (0, 0), late: (0, 0) }
+    const fn of(holder: Holder, first: u32, ahead: u64) -> Seat {
+        Seat { holder, first, served: 0, ahead, leaving: false, early: (0, 0), late: (0, 0) }
+    }
+}
+
+impl Seat {
+    /// How much more the first half of the turn took than the second.
+    fn change(&self) -> Option<u64> {
+        let ((early, begin), (late, rest)) = (self.early, self.late);
+        if begin == 0 || rest == 0 {
+            return None;
+        }
+        let usual = u128::from(late) * u128::from(begin) / u128::from(rest);
+        Some(early.saturating_sub(u64::try_from(usual).unwrap_or(u64::MAX)))
     }
 }
 
 impl Default for Seat {
     fn default() -> Seat {
-        Seat::of(Holder::One(NIL))
+        Seat::of(Holder::One(NIL), NIL, 0)
     }
 }
 
@@ -130,11 +152,18 @@ pub(super) struct Seats {
     /// How many take turns; and whether none of them is a stream.
     pub(super) parties: u32,
     pub(super) all_random: bool,
-    /// Turns that have ended.
+    /// Turns that have ended, and when each party had its last.
     pub(super) turns: u64,
+    pub(super) lap: Lap,
+    /// What changes cost, shared.
+    pub(super) shared: SharedChanges,
 }
 
 impl Seats {
+    pub(super) fn with_lap(lap: Lap) -> Seats {
+        Seats { lap, ..Seats::default() }
+    }
+
     /// S5: the least device time of a turn.
     pub(super) fn quantum(&self) -> u64 {
         let floor = if self.tries { FLOOR_TRIED * self.floor() } else { self.floor() };
@@ -155,13 +184,7 @@ impl Seats {
         if parties <= PARTIES_FEW {
             return QUANTUM_MOST;
         }
-        (self.round() / parties).max(QUANTUM_CHANGES / 2 * self.change)
-    }
-
-    /// All turns together: the more clients there are, the longer they wait for each other without
-    /// turns, too.
-    fn round(&self) -> u64 {
-        (u64::from(self.parties) * QUANTUM_MANY).clamp(ROUND_MOST, 2 * ROUND_MOST)
+        (ROUND_MOST / parties).max(CHANGES_MANY * self.change)
     }
 
     /// The least quantum (qf).
@@ -243,15 +266,19 @@ impl Seats {
         }
     }
 
-    /// A turn of a stream is over: learns how much more its first half took than its second.
-    fn learn_change(&mut self, seat: &Seat) {
-        let ((early, begin), (late, rest)) = (seat.early, seat.late);
-        if !matches!(seat.holder, Holder::One(_)) || begin == 0 || rest == 0 {
+    /// A turn of a stream is over: learns how much more its first half took than its second, and
+    /// shares that.
+    fn learn_change(&mut self, seat: &Seat, quantum: u64) {
+        if !matches!(seat.holder, Holder::One(_)) {
             return;
         }
-        let usual = u128::from(late) * u128::from(begin) / u128::from(rest);
-        let usual = u64::try_from(usual).unwrap_or(u64::MAX);
-        self.change = blend(self.change, early.saturating_sub(usual), 3);
+        let own = seat.change();
+        if let Some(own) = own {
+            self.change = blend(self.change, own, 3);
+        }
+        let (client, usual) = (seat.first, self.change);
+        let served = u64::try_from(seat.served).unwrap_or(0);
+        self.shared.ended(Turn { client, served, way: own, usual, quantum });
     }
 
     /// Verifies I1.
@@ -279,19 +306,22 @@ impl Seats {
             if leaving
                 && (parties.flying_of(seat.holder) == 0 || self.may_overlap(parties, &seat, next))
             {
-                self.end_turn(view, place);
+                self.end_turn(view, parties.accounts, place);
             } else {
                 place += 1;
             }
         }
         while self.taken < most as usize {
             let Some(client) = self.rightful(parties) else { return };
+            let has = |holder: Holder| self.has(holder);
+            let turn_of = |client: u32| self.turn_of(parties.accounts, client);
+            let Next { client, ahead, .. } = self.lap.next(parties, client, &has, &turn_of);
             let own = parties.clients.at(client);
             if self.strangers(parties, own.reads_on()) > 0 {
                 return;
             }
             let holder = parties.holder_of(client);
-            self.seats[self.taken] = Seat::of(holder);
+            self.seats[self.taken] = Seat::of(holder, client, ahead);
             self.taken += 1;
             if let Some(client) = view.client_id(client) {
                 let slice = Nanos(self.quantum());
@@ -300,12 +330,14 @@ impl Seats {
         }
     }
 
-    fn end_turn(&mut self, view: &mut QueueView, place: usize) {
+    fn end_turn(&mut self, view: &mut QueueView, accounts: &Accounts, place: usize) {
         let gone = self.seats[place];
-        self.learn_change(&gone);
+        let quantum = self.quantum();
+        self.learn_change(&gone, quantum);
         self.seats.copy_within(place + 1..self.taken, place);
         self.taken -= 1;
         self.turns += 1;
+        self.lap.had(accounts, gone.holder, self.turns);
         let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
         if let Holder::One(client) = gone.holder
             && let Some(client) = view.client_id(client)
@@ -338,8 +370,8 @@ impl Seats {
         };
         let (Some(next), Some(own)) = (next, own) else { return false };
         let served = u64::try_from(seat.served).unwrap_or(0);
-        let had =
-            served >= self.quantum() / LIGHT_MOST && served >= self.turn_of(parties.accounts, own);
+        let had = served >= self.quantum() / LIGHT_MOST
+            && served + seat.ahead >= self.turn_of(parties.accounts, own);
         let Parties { accounts, now, .. } = *parties;
         // An idle class that is due comes before all others, whatever else waits.
         let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
@@ -350,7 +382,7 @@ impl Seats {
     /// of low weight waits for its next turn until all others have had as much for their weight.
     fn turn_of(&self, accounts: &Accounts, client: u32) -> u64 {
         let quantum = self.quantum();
-        let all_turns = self.round().max(u64::from(self.parties) * quantum);
+        let all_turns = ROUND_MOST.max(u64::from(self.parties) * quantum);
         let (mut share, mut at) = (all_turns, client);
         while let Some((own, all, parent)) = accounts.among_busy(at) {
             (share, at) = (share * own / all, parent);
@@ -439,31 +471,28 @@ mod tests {
             late: (20_000_000, 20 * 256),
             ..Seat::default()
         };
-        seats.learn_change(&turn);
+        seats.learn_change(&turn, 0);
         assert_eq!(seats.change, 40_000_000);
         // 16 * 40 ms are more than a turn may last.
         assert_eq!(seats.quantum(), QUANTUM_MOST);
         // A sweep group has no position of its own: nothing is learned from its turns.
-        seats.learn_change(&Seat {
-            holder: Holder::SweepGroup(0),
-            early: (1, 1),
-            late: (1, 1),
-            ..turn
-        });
+        seats.learn_change(
+            &Seat { holder: Holder::SweepGroup(0), early: (1, 1), late: (1, 1), ..turn },
+            0,
+        );
         assert_eq!(seats.change, 40_000_000);
     }
 
-    /// S5: are turns shorter with many parties, as far as changes allow? 0.8 s / 8 are 100 ms, as
-    /// are 1.6 s / 16, where 16 changes of 10 ms are 160; with changes of 15 ms the quantum is at
-    /// least eight of them, 120 ms. 1.6 s / 20 are 80 ms.
+    /// S5: are turns shorter with many parties, as far as changes allow? 0.8 s / 8 are 100 ms,
+    /// where 16 changes of 10 ms are 160. 0.8 s / 16 are 50; of changes of 10 and 15 ms the quantum is at
+    /// least six, 60 and 90.
     #[test]
     fn s5_many_have_short_turns() {
         let quantum = |parties, change| Seats { parties, change, ..Seats::default() }.quantum();
-        for parties in [8, 11, 16] {
-            assert_eq!(quantum(parties, 10_000_000), 100_000_000);
-            assert_eq!(quantum(parties, 15_000_000), 120_000_000);
-        }
-        assert_eq!(quantum(20, 10_000_000), 80_000_000);
+        assert_eq!([10_000_000, 15_000_000].map(|change| quantum(8, change)), [100_000_000; 2]);
+        assert_eq!(quantum(16, 5_000_000), 50_000_000);
+        assert_eq!(quantum(16, 10_000_000), 60_000_000);
+        assert_eq!(quantum(20, 15_000_000), 90_000_000);
         assert_eq!(quantum(2, 15_000_000), 160_000_000);
     }
 }

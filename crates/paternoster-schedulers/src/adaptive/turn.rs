@@ -108,6 +108,13 @@ impl Paternoster {
             now,
         };
         self.seats.tend(view, &parties);
+        while let Some((client, ns)) = self.seats.shared.pop_due() {
+            // A client that has gone is owed nothing.
+            if self.accounts.is_open(client) {
+                self.accounts.charge_time(client, ns);
+                self.seats.shared.charged += ns;
+            }
+        }
         let candidate = self.choice(view, now).candidate();
         #[cfg(test)]
         let candidate = self.watchdog.sabotaged_choice(&self.accounts, true, candidate, now);

@@ -227,6 +227,21 @@ impl Accounts {
         one.class == other.class && one.vt < other.vt
     }
 
+    /// How far `one` is ahead of `other` where their paths meet, in ns of its own device time; 0 if
+    /// it is not.
+    pub(in super::super) fn ahead_of(&self, one: u32, other: u32) -> u64 {
+        let (one, other) = self.siblings(one, other);
+        let (one, other) = (self.at(one), self.at(other));
+        let ahead = one.vt.saturating_sub(other.vt).max(0);
+        (ahead.saturating_mul(i64::from(one.weight)) / UNIT).unsigned_abs()
+    }
+
+    /// Whether two are of one class where their paths meet.
+    pub(in super::super) fn are_of_one_class(&self, one: u32, other: u32) -> bool {
+        let (one, other) = self.siblings(one, other);
+        self.at(one).class == self.at(other).class
+    }
+
     /// Whether `one` is of a better class than `other` where their paths meet.
     pub(in super::super) fn outranks(&self, one: u32, other: u32) -> bool {
         let (one, other) = self.siblings(one, other);

@@ -32,6 +32,42 @@ fn s1_l3_a_disk_gets_one_seat() {
     assert!((120_000..=160_000).contains(&quantum), "{quantum} us");
 }
 
+/// S7: does no reader wait longer than for a turn of each other, although their turns end
+/// unevenly? Eight that read 100 to 128 KiB at a time: turns of 0.8 s / 8 = 100 ms and a request,
+/// 1 ms. Seven of them, and its own way of 11 ms, are 718 ms; a reader that is passed over waits
+/// for 1.4 s.
+#[test]
+fn s7_no_reader_is_passed_over_in_a_lap() {
+    let mut world = World::new(1, DISK);
+    let all: Vec<usize> = (0..8).map(|n| world.add(stream(200 + 8 * n))).collect();
+    world.run(ms(5_000));
+    assert_eq!(world.attribute("changes"), 1);
+    world.count_anew();
+    world.run(ms(20_000));
+    for &place in &all {
+        let longest = world.actors[place].longest;
+        assert!(longest <= 800_000_000, "{longest}");
+        assert!((120..=130).contains(&world.share(place)), "{}", world.share(place));
+    }
+}
+
+/// S8: do readers of weights 1 to 4 read by weight, although the turns of the lightest are short?
+/// A tenth of 0.8 s are 80 ms, 10 of them for the way; the others have 160 and 10, so that it would
+/// read 70 / 80 of its time, and they 150 / 160: 94 % of its part.
+#[test]
+fn s8_the_light_read_by_weight() {
+    let mut world = World::new(1, DISK);
+    let all: Vec<usize> = (1..=4).map(|n| world.weighing(100 * n, stream(256))).collect();
+    world.run(ms(5_000));
+    world.count_anew();
+    world.run(ms(65_000));
+    let sum = world.ended();
+    for (n, &place) in (1..).zip(&all) {
+        let (ended, right) = (world.actors[place].ended, sum * n / 10);
+        assert!(ended.abs_diff(right) * 100 <= 3 * right, "weight {n}: {ended}, not {right}");
+    }
+}
+
 /// Are two streams enough? After turns one is owed a quantum, and without seats, too, has the disk
 /// to itself until they are even: that is not the merit of having no seats.
 #[test]
