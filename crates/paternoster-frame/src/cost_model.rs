@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost models of devices, measured: eight short loads that each fill the device with one kind.
+//! Cost models of devices, measured: twelve short loads that each fill the device with one kind.
 //!
 //! ```text
 //! rbps       1 MiB, one behind the other     read       bytes a second
 //! rseqiops   4 KiB, one behind the other     read       requests a second
 //! rrandiops  4 KiB, anywhere in a tenth      randread   requests a second
 //! rrandbps   1 MiB, the same                 randread   bytes a second
-//! wbps, wseqiops, wrandiops, wrandbps        the same, written
+//! rneariops  4 KiB, anywhere in a hundredth  randread   requests a second, on a disk
+//! rendbps    1 MiB, in sequence, at the end  read       bytes a second, on a disk
+//! wbps, wseqiops, wrandiops, …               the same, written
 //! ```
 //!
 //! They are the sections of `jobs/measure/cost-model.fio`, which fio runs on a real device as it
@@ -27,7 +29,6 @@
 
 use paternoster_core::{DeviceFacts, Nanos, NoObserver};
 pub use paternoster_schedulers::CostModel;
-use paternoster_schedulers::Rates;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::fio::value::Amount;
@@ -43,6 +44,10 @@ pub const JOBS: &str = include_str!("../jobs/measure/cost-model.fio");
 /// The attribute that takes a cost model, and the value that stands for a measured one.
 pub const ATTRIBUTE: &str = "cost_model";
 const MEASURED: &str = "measured";
+/// What the loads of a hundredth of the device, and of its end, are named by: they are for what
+/// rotates.
+const NEAR: &str = "neariops";
+const END: &str = "endbps";
 /// The device itself.
 const WHOLE: &str = "/dev/whole";
 /// First come, first served, and each request is a command.
@@ -70,6 +75,12 @@ fn loads(facts: &DeviceFacts, span: Option<u64>) -> Result<Vec<Job>, Failure> {
     })?;
     let half = Nanos(time(facts).0 / 2);
     let mut jobs = parsed.jobs;
+    // Of a span that is given nothing nearer is known.
+    jobs.retain(|job| match job.name.get(1..) {
+        Some(NEAR) => facts.rotational && span.is_none(),
+        Some(END) => facts.rotational,
+        _ => true,
+    });
     for job in &mut jobs {
         job.clones.stonewall = false;
         (job.time.ramp_time, job.time.runtime) = (half, Some(half));
@@ -89,7 +100,7 @@ fn loads(facts: &DeviceFacts, span: Option<u64>) -> Result<Vec<Job>, Failure> {
 pub fn measure(target: &Target, span: Option<u64>) -> Result<CostModel, Failure> {
     let setting = Setting::new(&SettingOptions::plain(), None)?;
     let scheduler = SchedulerChoice::parse(SCHEDULER)?;
-    let mut numbers = Vec::new();
+    let mut line = String::new();
     for job in loads(&target.facts, span)? {
         let name = job.name.clone();
         let run = setting.run(&[job], target, &scheduler, NoObserver, &mut |_| ());
@@ -97,16 +108,9 @@ pub fn measure(target: &Target, span: Option<u64>) -> Result<CostModel, Failure>
         let done = result.processes[0].statistics.mixed();
         let all = if name.ends_with("bps") { done.bytes() } else { done.ios() };
         let each = u128::from(all) * 1000 / u128::from(done.runtime_ms().max(1));
-        numbers.push(u64::try_from(each).unwrap_or(u64::MAX));
+        line += &format!("{name}={each} ");
     }
-    let rates = |all: &[u64]| match all {
-        &[bps, seqiops, randiops, randbps] if all.iter().all(|&number| number > 0) => {
-            Ok(Rates { bps, seqiops, randiops, randbps: Some(randbps) })
-        }
-        _ => Err(Failure::Request(format!("{}: nothing is done of a load", target.name))),
-    };
-    let (read, write) = numbers.split_at(numbers.len() / 2);
-    Ok(CostModel { read: rates(read)?, write: rates(write)? })
+    line.parse().map_err(|error| Failure::Request(format!("{}: {error}", target.name)))
 }
 
 /// The schedulers for `target`: with the measured model where one asks for that.

@@ -6,6 +6,10 @@
 //! rseqiops=  wseqiops=   requests of 4 KiB a second, each where the one before it ended
 //! rrandiops= wrandiops=  the same, each somewhere else
 //! rrandbps=  wrandbps=   bytes a second of requests of 1 MiB, each somewhere else; may be left out
+//! rendbps=   wendbps=    as bps, which is then of the middle of the device, of its end; may be
+//!                        left out
+//! rneariops= wneariops=  as randiops, which is then of a tenth of the device, of a hundredth;
+//!                        may be left out
 //!
 //! a request costs        what 4 KiB cost, 1 / iops, and the bytes beyond them, each 1 / bps;
 //!                        where randbps is told, random ones what lies between 4 KiB and 1 MiB
@@ -13,8 +17,10 @@
 //!
 //! The first six are the keys of `io.cost.model` in a cgroup of Linux, so that a line that was
 //! measured for that can be used here; `ctrl=` and `model=linear` of such a line are ignored. The
-//! other two are ours: a flash drive that writes 559 MB/s in sequence may write 49 MB/s at random,
-//! in pieces of any size up to a megabyte, and six numbers do not say so.
+//! others are ours. A flash drive that writes 559 MB/s in sequence may write 49 MB/s at random, in
+//! pieces of any size up to a megabyte. And a disk that reads 225 times a second within a tenth of
+//! itself reads 426 times within a gigabyte, and 155 MB/s in its middle and 97 at its end. Six
+//! numbers do not say so.
 //!
 //! # Invariants
 //! I1  No number is 0, and each is given once; the six are all given.
@@ -38,10 +44,17 @@ pub struct Rates {
     pub randiops: u64,
     /// Bytes of random requests of 1 MiB; without it a byte costs as much as in sequence.
     pub randbps: Option<u64>,
+    /// Random requests of 4 KiB within a hundredth of the device, where `randiops` are within a
+    /// tenth of it; without it a request costs as much, however far it goes.
+    pub neariops: Option<u64>,
+    /// Bytes of large sequential requests at the end of the device, where `bps` are those of its
+    /// middle; without it a byte costs as much wherever it lies.
+    pub endbps: Option<u64>,
 }
 
 /// What requests cost a device: the numbers of both directions, by the keys of a cgroup's
-/// `io.cost.model` (Linux), and `rrandbps=` and `wrandbps=`, which may be left out.
+/// `io.cost.model` (Linux), and `rrandbps=`, `rneariops=` and those of writes, which may be left
+/// out.
 ///
 /// ```
 /// use paternoster_schedulers::CostModel;
@@ -59,15 +72,19 @@ pub struct CostModel {
 }
 
 /// The keys, in the order in which they are shown, and whether each may be left out.
-const KEYS: [(&str, bool); 8] = [
+const KEYS: [(&str, bool); 12] = [
     ("rbps", false),
     ("rseqiops", false),
     ("rrandiops", false),
     ("rrandbps", true),
+    ("rneariops", true),
+    ("rendbps", true),
     ("wbps", false),
     ("wseqiops", false),
     ("wrandiops", false),
     ("wrandbps", true),
+    ("wneariops", true),
+    ("wendbps", true),
 ];
 /// A number for each of them.
 type Numbers = [Option<u64>; KEYS.len()];
@@ -77,7 +94,9 @@ const IGNORED: [(&str, Option<&str>); 2] = [("ctrl", None), ("model", Some("line
 
 /// What a text has to be.
 pub(crate) const FORM: &str = "none, or whole numbers from 1 up: rbps= rseqiops= rrandiops= \
-                               wbps= wseqiops= wrandiops=, and if you like rrandbps= wrandbps=";
+                               wbps= wseqiops= wrandiops=, and if you like rrandbps= wrandbps= \
+                               rneariops= wneariops= \
+                               rendbps= wendbps=";
 
 impl CostModel {
     /// The keys that are told, each with its number, in the order in which they are shown.
@@ -87,11 +106,20 @@ impl CostModel {
     }
 
     fn numbers(&self) -> Numbers {
-        let of = |rates: Rates| {
-            [Some(rates.bps), Some(rates.seqiops), Some(rates.randiops), rates.randbps]
-        };
-        let ([a, b, c, d], [e, f, g, h]) = (of(self.read), of(self.write));
-        [a, b, c, d, e, f, g, h]
+        let mut numbers = [None; KEYS.len()];
+        let (read, write) = numbers.split_at_mut(KEYS.len() / 2);
+        for (own, rates) in [(read, self.read), (write, self.write)] {
+            let [bps, seqiops, randiops] = [rates.bps, rates.seqiops, rates.randiops].map(Some);
+            own.copy_from_slice(&[
+                bps,
+                seqiops,
+                randiops,
+                rates.randbps,
+                rates.neariops,
+                rates.endbps,
+            ]);
+        }
+        numbers
     }
 }
 
@@ -120,7 +148,8 @@ impl FromStr for CostModel {
         }
         let rates = |own: &[Option<u64>]| {
             let known = |place: usize| own[place].unwrap_or(1);
-            Rates { bps: known(0), seqiops: known(1), randiops: known(2), randbps: own[3] }
+            let [bps, seqiops, randiops] = [0, 1, 2].map(known);
+            Rates { bps, seqiops, randiops, randbps: own[3], neariops: own[4], endbps: own[5] }
         };
         let (read, write) = numbers.split_at(KEYS.len() / 2);
         Ok(CostModel { read: rates(read), write: rates(write) })
@@ -176,6 +205,9 @@ mod tests {
             shown(&more.replace("rrand", "wrand").replacen("wrandiops", "rrandiops", 1)),
             Ok(alloc::format!("{LINE} wrandbps=7"))
         );
+        let near = "rbps=1 rseqiops=2 rrandiops=3 rneariops=8 rendbps=10 wbps=4 wseqiops=5 \
+                    wrandiops=6 wrandbps=7 wneariops=9";
+        assert_eq!(shown(near), Ok(near.into()));
     }
 
     /// I1: does a refusal name the part, and what would be right?

@@ -110,6 +110,12 @@ impl Even {
         }
     }
 
+    /// How far this client jumps in the mean, in sectors, if it has.
+    pub(super) fn mean_jump(&self, client: u32) -> Option<u64> {
+        let jumps = self.jumps.get(client as usize)?;
+        (jumps.mean > 0).then_some(jumps.mean)
+    }
+
     /// This number belongs to another client now.
     pub(super) fn forget(&mut self, client: u32) {
         if let Some(jumps) = self.jumps.get_mut(client as usize) {

@@ -163,19 +163,27 @@ struct Room {
     root: u32,
     depth: u32,
     rotational: bool,
+    capacity: u64,
 }
 
 impl Paternoster {
     /// A paternoster without a queue.
     #[must_use]
     pub fn new() -> Paternoster {
-        let none =
-            Room { requests: 0, clients: 0, groups: 0, root: 0, depth: 1, rotational: false };
+        let none = Room {
+            requests: 0,
+            clients: 0,
+            groups: 0,
+            root: 0,
+            depth: 1,
+            rotational: false,
+            capacity: 0,
+        };
         Paternoster::with_room(Tunables::default(), none)
     }
 
     fn with_room(tunables: Tunables, room: Room) -> Paternoster {
-        let Room { requests, clients, groups, root, depth, rotational } = room;
+        let Room { requests, clients, groups, root, depth, rotational, capacity } = room;
         Paternoster {
             tunables,
             accounts: Accounts::new(clients, groups, root),
@@ -184,7 +192,7 @@ impl Paternoster {
             present: Present::new(clients),
             depth: Depth::new(depth),
             gate: Gate::new(groups),
-            pricing: Pricing::new(clients, depth, rotational),
+            pricing: Pricing::new(clients, depth, rotational, capacity),
             credit: Credit::default(),
             device_time: DeviceTime::default(),
             seats: Seats::with_lap(Lap::new(clients + groups)),
@@ -217,6 +225,7 @@ impl Elevator for Paternoster {
             root: view.root().index(),
             depth: facts.depth,
             rotational: facts.rotational,
+            capacity: facts.capacity,
         };
         #[cfg(test)]
         let sabotage = self.watchdog.sabotage;
@@ -391,8 +400,8 @@ impl Elevator for Paternoster {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
             self.seats.latency = blend(self.seats.latency, latency, 4);
         } else {
-            // A turn is measured in time, whatever its requests cost.
-            let time = i64::try_from(served.0).unwrap_or(i64::MAX);
+            let time = self.pricing.turn_time(gone.op(), served.0, took);
+            let time = i64::try_from(time).unwrap_or(i64::MAX);
             let off = if is_priced { 0 } else { time - job.estimate };
             let did = (served.0, u64::from(sectors));
             let (accounts, kind) = (&self.accounts, usize::from(job.kind));
