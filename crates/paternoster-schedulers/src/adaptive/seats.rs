@@ -58,6 +58,9 @@ const CHANGES_MANY: u64 = 6;
 /// S5: all turns together. A second is what a client may have to wait at most, and a fifth of that
 /// is left for turns that are too long: by a request, or because they are tried.
 const ROUND_MOST: u64 = 800_000_000;
+/// S5: where no stream takes turns one of 8 to 16 parties may have so much, and all up to twice
+/// [`ROUND_MOST`].
+const QUANTUM_RANDOM: u64 = 100_000_000;
 /// The turn of a client of low weight is at least a quantum divided by this.
 const LIGHT_MOST: u64 = 8;
 /// Up to this many parties may all have the longest turns.
@@ -184,7 +187,18 @@ impl Seats {
         if parties <= PARTIES_FEW {
             return QUANTUM_MOST;
         }
-        (ROUND_MOST / parties).max(CHANGES_MANY * self.change)
+        let changes = if self.all_random { QUANTUM_CHANGES / 2 } else { CHANGES_MANY };
+        (self.round() / parties).max(changes * self.change)
+    }
+
+    /// All turns together. Random clients ask for several things at a time, of which the next one
+    /// goes in their next turn, and so wait for several laps in any case; and the fewer of one
+    /// client's go together, the less there is to order.
+    fn round(&self) -> u64 {
+        if !self.all_random {
+            return ROUND_MOST;
+        }
+        (u64::from(self.parties) * QUANTUM_RANDOM).clamp(ROUND_MOST, 2 * ROUND_MOST)
     }
 
     /// The least quantum (qf).
@@ -313,9 +327,7 @@ impl Seats {
         }
         while self.taken < most as usize {
             let Some(client) = self.rightful(parties) else { return };
-            let has = |holder: Holder| self.has(holder);
-            let turn_of = |client: u32| self.turn_of(parties.accounts, client);
-            let Next { client, ahead, .. } = self.lap.next(parties, client, &has, &turn_of);
+            let (client, ahead) = self.next(parties, client);
             let own = parties.clients.at(client);
             if self.strangers(parties, own.reads_on()) > 0 {
                 return;
@@ -328,6 +340,18 @@ impl Seats {
                 view.note(Note::SliceBegins { client, slice });
             }
         }
+    }
+
+    /// The client of the next turn, and how far it is ahead, if `least` has had least. Where no
+    /// stream takes turns that one goes (S7).
+    fn next(&self, parties: &Parties, least: u32) -> (u32, u64) {
+        if self.all_random {
+            return (least, 0);
+        }
+        let has = |holder: Holder| self.has(holder);
+        let turn_of = |client: u32| self.turn_of(parties.accounts, client);
+        let Next { client, ahead, .. } = self.lap.next(parties, least, &has, &turn_of);
+        (client, ahead)
     }
 
     fn end_turn(&mut self, view: &mut QueueView, accounts: &Accounts, place: usize) {
@@ -382,7 +406,7 @@ impl Seats {
     /// of low weight waits for its next turn until all others have had as much for their weight.
     fn turn_of(&self, accounts: &Accounts, client: u32) -> u64 {
         let quantum = self.quantum();
-        let all_turns = ROUND_MOST.max(u64::from(self.parties) * quantum);
+        let all_turns = self.round().max(u64::from(self.parties) * quantum);
         let (mut share, mut at) = (all_turns, client);
         while let Some((own, all, parent)) = accounts.among_busy(at) {
             (share, at) = (share * own / all, parent);
