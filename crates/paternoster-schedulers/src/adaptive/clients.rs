@@ -14,7 +14,7 @@
 //!     `total_expected` is the number of their requests that a slot may be kept for.
 //! I2  A client is in the list of interactive clients exactly while it is marked as one.
 //!
-//! Source: R1 to R3, S3 of `docs/rules/adaptive.md`.
+//! Source: R1 to R3, S3, S9 of `docs/rules/adaptive.md`.
 
 use alloc::vec::Vec;
 use core::mem::{offset_of, replace};
@@ -27,8 +27,14 @@ use paternoster_core::pick::lane::{Lane, LaneSpace};
 use paternoster_core::time::Nanos;
 use paternoster_core::{QueueView, RequestId};
 
-/// After this time a request is its client's next one, whatever its sector.
+/// After this time a request is its client's next one, whatever its sector; on a disk if it was
+/// passed over by [`PASSED_MOST`] times as many of its client as wait, too.
 const AGE_MOST: Nanos = Nanos::from_millis(500);
+/// A sweep passes over a request for one lap at most, in which about twice as many go as wait, as
+/// others come meanwhile. So a client of which D wait and that gets r a second has each after 2 D /
+/// r, where 3 D / r are allowed (the scoreboard's law on waits); four times as many, as in a sweep
+/// group, would be 4 D / r.
+const PASSED_MOST: u32 = 2;
 /// At most this many expected clients are examined.
 pub(super) const LOOKS_MOST: usize = 64;
 
@@ -51,6 +57,9 @@ pub(super) struct Client {
     is_interactive: bool,
     /// It is in the list of expected clients, and `owed_soon` of its requests may have a slot kept.
     is_missed: bool,
+    /// How many of its requests have gone, modulo 2^16; `scratch[1]` of one that waits is how many
+    /// had when it came.
+    gone: u16,
 }
 
 const _: () = assert!(offset_of!(Client, lane) >= 64 && size_of::<Client>() == 128);
@@ -75,6 +84,20 @@ impl Client {
 
     pub(super) const fn is_interactive(&self) -> bool {
         self.is_interactive
+    }
+
+    /// How many of its requests have gone since this one came.
+    fn passed(&self, view: &QueueView, request: RequestId) -> u16 {
+        let came = u16::try_from(view.request(request).scratch()[1]).unwrap_or(0);
+        self.gone.wrapping_sub(came)
+    }
+
+    /// S9: whether more than twice as many have gone since its oldest request came as wait.
+    #[inline(never)]
+    fn has_passed_over(&self, view: &QueueView) -> bool {
+        let passed = self.lane.oldest().map_or(0, |oldest| self.passed(view, oldest));
+        let most = self.lane.len().saturating_mul(PASSED_MOST);
+        u32::from(passed) > most.min(u32::from(u16::MAX / 2))
     }
 
     /// For how many of its requests a slot may be kept.
@@ -160,6 +183,7 @@ impl Clients {
         let expected = own.pattern.is_expected(now);
         own.pattern.arrived(now, view.request(request), busy);
         own.lane.insert(&mut self.lanes, view, request, now + AGE_MOST);
+        view.scratch_mut(request)[1] = u64::from(own.gone);
         (own, expected)
     }
 
@@ -182,6 +206,7 @@ impl Clients {
         let own = &mut self.all[client as usize];
         own.lane.remove(&mut self.lanes, request);
         own.head = end;
+        own.gone = own.gone.wrapping_add(1);
         let comes = own.lane.is_empty() && own.pattern.expected > 0;
         (own, comes)
     }
@@ -199,7 +224,11 @@ impl Clients {
         survivor: RequestId,
         gone: RequestId,
     ) {
-        self.all[client as usize].lane.absorb(&mut self.lanes, view, survivor, gone);
+        let own = &mut self.all[client as usize];
+        if own.passed(view, gone) > own.passed(view, survivor) {
+            view.scratch_mut(survivor)[1] = view.request(gone).scratch()[1];
+        }
+        own.lane.absorb(&mut self.lanes, view, survivor, gone);
     }
 
     /// A client's waiting requests with their sectors, in this order.
@@ -209,7 +238,7 @@ impl Clients {
         all.map(|request| (request, self.lanes.sector(request)))
     }
 
-    /// The client's next request: the first from its last position on, unless one is too old.
+    /// The client's next request: the first from its last position on, unless one is too old (S9).
     #[inline]
     pub(super) fn next_of(&self, view: &QueueView, client: u32, now: Nanos) -> RequestId {
         self.next_from(view, client, self.at(client).head, now)
@@ -229,7 +258,8 @@ impl Clients {
             // Whether or not it is late, ahead or behind.
             return own.lane.first().unwrap_or(RequestId::from_index(0));
         }
-        let late = own.lane.deadline(view).is_some_and(|deadline| deadline <= now);
+        let late = own.lane.deadline(view).is_some_and(|deadline| deadline <= now)
+            && (!view.facts().rotational || own.has_passed_over(view));
         let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
         let found = onwards.or_else(|| if late { own.lane.oldest() } else { own.lane.first() });
         // A client in an order has a request waiting (account I1).

@@ -36,7 +36,7 @@ use paternoster_core::{Op, Request};
 pub(super) const SORTS: usize = 96;
 pub(super) const SIZES: usize = 16;
 /// From here on the sorts are not reads.
-const READS: usize = 48;
+pub(super) const READS: usize = 48;
 /// Reads with at least one part in this many of the device time are enough to compare.
 const READS_LEAST: u64 = 4;
 

@@ -21,6 +21,7 @@ mod cooperating;
 mod depth;
 mod gate;
 mod guarantees;
+mod lateness;
 mod learning;
 mod sharing;
 mod sweep_groups;
