@@ -92,12 +92,15 @@ impl Client {
         self.gone.wrapping_sub(came)
     }
 
-    /// S9: whether more than twice as many have gone since its oldest request came as wait.
+    /// S9: its oldest request, which is late, if it goes by age: on a disk once more than twice as
+    /// many have gone since it came as wait.
+    #[cold]
     #[inline(never)]
-    fn has_passed_over(&self, view: &QueueView) -> bool {
-        let passed = self.lane.oldest().map_or(0, |oldest| self.passed(view, oldest));
-        let most = self.lane.len().saturating_mul(PASSED_MOST);
-        u32::from(passed) > most.min(u32::from(u16::MAX / 2))
+    fn aged(&self, view: &QueueView) -> Option<RequestId> {
+        let oldest = self.lane.oldest()?;
+        let most = self.lane.len().saturating_mul(PASSED_MOST).min(u32::from(u16::MAX / 2));
+        let goes = !view.facts().rotational || u32::from(self.passed(view, oldest)) > most;
+        goes.then_some(oldest)
     }
 
     /// For how many of its requests a slot may be kept.
@@ -181,9 +184,9 @@ impl Clients {
     ) -> (&Client, bool) {
         let own = &mut self.all[client as usize];
         let expected = own.pattern.is_expected(now);
+        view.scratch_mut(request)[1] = u64::from(own.gone);
         own.pattern.arrived(now, view.request(request), busy);
         own.lane.insert(&mut self.lanes, view, request, now + AGE_MOST);
-        view.scratch_mut(request)[1] = u64::from(own.gone);
         (own, expected)
     }
 
@@ -258,10 +261,11 @@ impl Clients {
             // Whether or not it is late, ahead or behind.
             return own.lane.first().unwrap_or(RequestId::from_index(0));
         }
-        let late = own.lane.deadline(view).is_some_and(|deadline| deadline <= now)
-            && (!view.facts().rotational || own.has_passed_over(view));
-        let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
-        let found = onwards.or_else(|| if late { own.lane.oldest() } else { own.lane.first() });
+        let late = own.lane.deadline(view).is_some_and(|deadline| deadline <= now);
+        if late && let Some(aged) = own.aged(view) {
+            return aged;
+        }
+        let found = own.lane.from_sector(&self.lanes, head).or_else(|| own.lane.first());
         // A client in an order has a request waiting (account I1).
         found.unwrap_or(RequestId::from_index(0))
     }

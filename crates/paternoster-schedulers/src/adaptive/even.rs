@@ -52,7 +52,7 @@ use crate::adaptive::throughput_gain::{READS, SORTS};
 
 /// The time of one is charged to this many of its kind, as a power of two: of reads, and of others.
 const SPREAD_READS: u32 = 8;
-const SPREAD: u32 = 6;
+const SPREAD_OTHERS: u32 = 6;
 /// This many of a kind are seen before others are charged for them, as a power of two.
 const KNOWN_BITS: u32 = 4;
 const KNOWN_AFTER: u16 = 1 << KNOWN_BITS;
@@ -72,13 +72,14 @@ struct Mean {
 impl Mean {
     /// One took `served` ns; returns its charge. All that goes into the pot is charged: half of it
     /// before the charge is computed and half after, so that the charge leans to neither side.
-    fn charge(&mut self, served: i64, spread: u32) -> i64 {
+    #[inline(always)]
+    fn charge<const SPREAD: u32>(&mut self, served: i64) -> i64 {
         if self.count < KNOWN_AFTER {
             self.count += 1;
-            self.pot += served << (spread - KNOWN_BITS);
+            self.pot += served << (SPREAD - KNOWN_BITS);
             return served;
         }
-        let charge = (self.pot + served / 2) >> spread;
+        let charge = (self.pot + (served >> 1)) >> SPREAD;
         self.pot += served - charge;
         charge
     }
@@ -147,8 +148,13 @@ impl Even {
     pub(super) fn charge(&mut self, client: u32, sort: u8, served: u64) -> u64 {
         let reach = self.jumps[client as usize].mean.max(1).ilog2() / REACH_BITS;
         let place = usize::from(sort) * REACHES + (reach as usize).min(REACHES - 1);
-        let spread = if usize::from(sort) < READS { SPREAD_READS } else { SPREAD };
-        let charge = self.means[place].charge(i64::try_from(served).unwrap_or(i64::MAX), spread);
+        let served = i64::try_from(served).unwrap_or(i64::MAX);
+        let mean = &mut self.means[place];
+        let charge = if usize::from(sort) < READS {
+            mean.charge::<SPREAD_READS>(served)
+        } else {
+            mean.charge::<SPREAD_OTHERS>(served)
+        };
         charge.unsigned_abs()
     }
 }

@@ -508,8 +508,9 @@ mod tests {
     }
 
     /// S5: are turns shorter with many parties, as far as changes allow? 0.8 s / 8 are 100 ms,
-    /// where 16 changes of 10 ms are 160. 0.8 s / 16 are 50; of changes of 10 and 15 ms the quantum is at
-    /// least six, 60 and 90.
+    /// where 16 changes of 10 ms are 160. 0.8 s / 16 are 50; of changes of 10 and 15 ms the quantum
+    /// is at least six, 60 and 90. Where none is a stream it is 1.6 s / 16 = 100, and eight changes
+    /// of 15 ms are 120; 1.6 s / 20 are 80.
     #[test]
     fn s5_many_have_short_turns() {
         let quantum = |parties, change| Seats { parties, change, ..Seats::default() }.quantum();
@@ -518,5 +519,10 @@ mod tests {
         assert_eq!(quantum(16, 10_000_000), 60_000_000);
         assert_eq!(quantum(20, 15_000_000), 90_000_000);
         assert_eq!(quantum(2, 15_000_000), 160_000_000);
+        let random = |parties, change| {
+            Seats { parties, change, all_random: true, ..Seats::default() }.quantum()
+        };
+        assert_eq!([16, 20].map(|parties| random(parties, 10_000_000)), [100_000_000, 80_000_000]);
+        assert_eq!(random(16, 15_000_000), 120_000_000);
     }
 }

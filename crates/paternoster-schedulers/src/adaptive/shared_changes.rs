@@ -110,8 +110,8 @@ mod tests {
     }
 
     /// Is what a turn gets back bounded, by twice the usual way and half of the turn? A way of 50
-    /// ms where 10 are usual gives 20, and the 30 ms read of a quantum of 100 pay 20 * 30 / 800 = 0.75
-    /// of that; one of 20 in a turn of 30 gives 15, and the other 15 pay 15 * 15 / 800.
+    /// ms where 10 are usual gives 20, and the 30 ms read of a quantum of 100 pay 20 * 30 / 800 =
+    /// 0.75 of that; one of 20 in a turn of 30 gives 15, and the other 15 pay 15 * 15 / 800.
     #[test]
     fn s8_what_is_given_back_is_bounded() {
         let ms = 1_000_000;
