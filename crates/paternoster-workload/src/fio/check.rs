@@ -117,7 +117,8 @@ fn buffered_engine(job: &mut Job, notes: &mut Vec<String>) {
 }
 
 /// With `rate_process=poisson` and a rate of any direction fio 3.33 divides by the rate of each
-/// I/O's own one: where that has none it is killed (signal 8). Without any rate there is no process.
+/// I/O's own one: where that has none it is killed (signal 8). Without any rate there is no
+/// process.
 fn poisson(job: &Job) -> Result<(), String> {
     let rated = |way: Direction| {
         let rates = [job.pacing.rate[way as usize], job.pacing.rate_iops[way as usize]];
