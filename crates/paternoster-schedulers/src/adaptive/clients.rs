@@ -35,6 +35,9 @@ const AGE_MOST: Nanos = Nanos::from_millis(500);
 /// r, where 3 D / r are allowed (the scoreboard's law on waits); four times as many, as in a sweep
 /// group, would be 4 D / r.
 const PASSED_MOST: u32 = 2;
+/// With at most so many there is little to order, and age decides: of two at random places the
+/// second is as far from the first, whichever that is.
+const FEW: u32 = 4;
 /// At most this many expected clients are examined.
 pub(super) const LOOKS_MOST: usize = 64;
 
@@ -93,13 +96,14 @@ impl Client {
     }
 
     /// S9: its oldest request, which is late, if it goes by age: on a disk once more than twice as
-    /// many have gone since it came as wait.
+    /// many have gone since it came as wait, or if few wait.
     #[cold]
     #[inline(never)]
     fn aged(&self, view: &QueueView) -> Option<RequestId> {
         let oldest = self.lane.oldest()?;
         let most = self.lane.len().saturating_mul(PASSED_MOST).min(u32::from(u16::MAX / 2));
-        let goes = !view.facts().rotational || u32::from(self.passed(view, oldest)) > most;
+        let by_age = !view.facts().rotational || self.lane.len() <= FEW;
+        let goes = by_age || u32::from(self.passed(view, oldest)) > most;
         goes.then_some(oldest)
     }
 
