@@ -28,7 +28,8 @@ use paternoster_core::time::Nanos;
 use paternoster_core::{QueueView, RequestId};
 
 /// After this time a request is its client's next one, whatever its sector; on a disk if it was
-/// passed over by [`PASSED_MOST`] times as many of its client as wait, too.
+/// passed over by [`PASSED_MOST`] times as many of its client as wait, too, or at most [`FEW`]
+/// wait.
 const AGE_MOST: Nanos = Nanos::from_millis(500);
 /// A sweep passes over a request for one lap at most, in which about twice as many go as wait, as
 /// others come meanwhile. So a client of which D wait and that gets r a second has each after 2 D /
