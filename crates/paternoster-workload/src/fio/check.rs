@@ -5,7 +5,7 @@
 
 use crate::direction::Direction;
 
-use super::job::{Engine, Job, Kind};
+use super::job::{Engine, Job};
 use super::strides::{Strides, ZoneMode};
 use super::value::Amount;
 
@@ -127,14 +127,8 @@ fn poisson(job: &Job) -> Result<(), String> {
     if !job.pacing.rates.poisson || !Direction::ALL.into_iter().any(rated) {
         return Ok(());
     }
-    let used: &[Direction] = match job.order.rw.kind {
-        Kind::ReadOnly => &[Direction::Read],
-        Kind::WriteOnly => &[Direction::Write],
-        Kind::TrimOnly => &[Direction::Trim],
-        Kind::ReadWrite => &[Direction::Read, Direction::Write],
-        Kind::TrimWrite => &[Direction::Trim, Direction::Write],
-    };
-    match used.iter().find(|&&way| !rated(way)) {
+    let uses = job.order.rw.kind.uses();
+    match Direction::ALL.into_iter().find(|&way| uses[way as usize] && !rated(way)) {
         Some(way) => Err(format!(
             "job `{}` has rate_process=poisson, and a rate, but none for its {}s, with which \
              fio is killed: give them one",
@@ -279,6 +273,7 @@ fn sizes(job: &Job) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fio::job::Kind;
 
     /// Are depths that were not given those of FIO-53? Saw-tooth 16 -> 4 is kept.
     #[test]

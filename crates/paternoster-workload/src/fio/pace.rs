@@ -83,14 +83,7 @@ impl RateRules {
     /// minimum rate may be given for a direction that the job lacks.
     #[must_use]
     pub fn of_used(mut self, kind: Kind) -> RateRules {
-        let used = match kind {
-            Kind::ReadOnly => [true, false, false],
-            Kind::WriteOnly => [false, true, false],
-            Kind::TrimOnly => [false, false, true],
-            Kind::ReadWrite => [true, true, false],
-            Kind::TrimWrite => [false, true, true],
-        };
-        for (way, used) in used.into_iter().enumerate() {
+        for (way, used) in kind.uses().into_iter().enumerate() {
             if !used {
                 (self.min[way], self.iops_min[way]) = (None, None);
             }

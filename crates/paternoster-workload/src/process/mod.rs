@@ -39,6 +39,7 @@ use std::sync::Arc;
 
 use paternoster_core::{ClientId, Nanos};
 
+use crate::Direction;
 use crate::fio::cmdprio::PriorityDraw;
 use crate::fio::flow::{FlowMember, Flows};
 use crate::fio::frames::Player;
@@ -266,8 +267,7 @@ impl Process {
         let several = |count: u32| if depth > 1 { count.clamp(1, depth) } else { 1 };
         let files = setup.files.len();
         let of_pattern = setup.log.is_none() && setup.together.generator.is_none();
-        let writes =
-            matches!(job.order.rw.kind, Kind::WriteOnly | Kind::ReadWrite | Kind::TrimWrite);
+        let writes = job.order.rw.kind.uses()[Direction::Write as usize];
         let may_write = of_pattern && writes;
         Process {
             engine: job.queue.engine,

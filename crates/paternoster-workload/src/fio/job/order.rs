@@ -22,6 +22,19 @@ pub enum Kind {
     TrimWrite,
 }
 
+impl Kind {
+    /// Whether there are reads, writes and trims.
+    pub(crate) const fn uses(self) -> [bool; 3] {
+        match self {
+            Kind::ReadOnly => [true, false, false],
+            Kind::WriteOnly => [false, true, false],
+            Kind::TrimOnly => [false, false, true],
+            Kind::ReadWrite => [true, true, false],
+            Kind::TrimWrite => [false, true, true],
+        }
+    }
+}
+
 /// The option `rw`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
