@@ -53,8 +53,8 @@ pub struct Rates {
 }
 
 /// What requests cost a device: the numbers of both directions, by the keys of a cgroup's
-/// `io.cost.model` (Linux), and `rrandbps=`, `rneariops=` and those of writes, which may be left
-/// out.
+/// `io.cost.model` (Linux), and `rrandbps=`, `rneariops=`, `rendbps=` and those of writes, which
+/// may be left out.
 ///
 /// ```
 /// use paternoster_schedulers::CostModel;
@@ -95,8 +95,7 @@ const IGNORED: [(&str, Option<&str>); 2] = [("ctrl", None), ("model", Some("line
 /// What a text has to be.
 pub(crate) const FORM: &str = "none, or whole numbers from 1 up: rbps= rseqiops= rrandiops= \
                                wbps= wseqiops= wrandiops=, and if you like rrandbps= wrandbps= \
-                               rneariops= wneariops= \
-                               rendbps= wendbps=";
+                               rneariops= wneariops= rendbps= wendbps=";
 
 impl CostModel {
     /// The keys that are told, each with its number, in the order in which they are shown.

@@ -115,9 +115,7 @@ impl Seat {
     const fn of(holder: Holder, first: u32, ahead: u64) -> Seat {
         Seat { holder, first, served: 0, ahead, leaving: false, early: (0, 0), late: (0, 0) }
     }
-}
 
-impl Seat {
     /// How much more the first half of the turn took than the second.
     fn change(&self) -> Option<u64> {
         let ((early, begin), (late, rest)) = (self.early, self.late);
@@ -282,17 +280,19 @@ impl Seats {
 
     /// A turn of a stream is over: learns how much more its first half took than its second, and
     /// shares that.
-    fn learn_change(&mut self, seat: &Seat, quantum: u64) {
+    fn learn_change(&mut self, seat: &Seat) {
         if !matches!(seat.holder, Holder::One(_)) {
             return;
         }
-        let own = seat.change();
-        if let Some(own) = own {
-            self.change = blend(self.change, own, 3);
+        // That of the turn, before it changes what changes cost.
+        let quantum = self.quantum();
+        let way = seat.change();
+        if let Some(way) = way {
+            self.change = blend(self.change, way, 3);
         }
         let (client, usual) = (seat.first, self.change);
         let served = u64::try_from(seat.served).unwrap_or(0);
-        self.shared.ended(Turn { client, served, way: own, usual, quantum });
+        self.shared.ended(Turn { client, served, way, usual, quantum });
     }
 
     /// Verifies I1.
@@ -356,8 +356,7 @@ impl Seats {
 
     fn end_turn(&mut self, view: &mut QueueView, accounts: &Accounts, place: usize) {
         let gone = self.seats[place];
-        let quantum = self.quantum();
-        self.learn_change(&gone, quantum);
+        self.learn_change(&gone);
         self.seats.copy_within(place + 1..self.taken, place);
         self.taken -= 1;
         self.turns += 1;
@@ -495,15 +494,17 @@ mod tests {
             late: (20_000_000, 20 * 256),
             ..Seat::default()
         };
-        seats.learn_change(&turn, 0);
+        seats.learn_change(&turn);
         assert_eq!(seats.change, 40_000_000);
         // 16 * 40 ms are more than a turn may last.
         assert_eq!(seats.quantum(), QUANTUM_MOST);
         // A sweep group has no position of its own: nothing is learned from its turns.
-        seats.learn_change(
-            &Seat { holder: Holder::SweepGroup(0), early: (1, 1), late: (1, 1), ..turn },
-            0,
-        );
+        seats.learn_change(&Seat {
+            holder: Holder::SweepGroup(0),
+            early: (1, 1),
+            late: (1, 1),
+            ..turn
+        });
         assert_eq!(seats.change, 40_000_000);
     }
 

@@ -236,15 +236,16 @@ impl Told {
     ) -> Option<u64> {
         let direction = usize::from(request.op() == Op::Write);
         let tracks = self.tracks[direction];
+        let is_stream_read = !is_random && request.op() == Op::Read;
         // One number for the bytes of all tracks would be wrong for nearly all of them.
-        if !is_random && request.op() == Op::Read && tracks.fall == 0 {
+        if is_stream_read && tracks.fall == 0 {
             return None;
         }
         let more = tracks.more_at(request.sector());
         let mut line = self.line_of(request, is_random)?;
         // What small ones cost more, since the drive has not read as far ahead, says nothing of
         // larger ones: a stream costs what its tracks give.
-        if !is_random && request.op() == Op::Read {
+        if is_stream_read {
             line.base = 0;
         }
         let cost = line.cost(request.sectors(), more);
