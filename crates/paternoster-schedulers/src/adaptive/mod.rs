@@ -203,6 +203,28 @@ impl Paternoster {
             sweep_groups: SweepGroups::new(groups, requests),
         }
     }
+
+    /// With few requests left: a client that is refused, or finds no free request, will sleep for
+    /// one. It counts among those that share the requests, even if it holds none.
+    #[inline(never)]
+    fn admit_to_few(&mut self, view: &QueueView, client: ClientId) -> Admission {
+        let admission = self.admission(view, client);
+        if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
+            self.accounts.ask(client.index());
+        }
+        admission
+    }
+
+    /// No client may hold more than its share of the requests: otherwise one that comes later would
+    /// wait for a request, whatever its weight.
+    fn admission(&self, view: &QueueView, client: ClientId) -> Admission {
+        let (most, now) = (view.nr_requests(), view.exact_now());
+        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most, now) {
+            Admission::AtMost(1)
+        } else {
+            Admission::Normal
+        }
+    }
 }
 
 impl Elevator for Paternoster {
@@ -238,25 +260,16 @@ impl Elevator for Paternoster {
         self.depth.limit(takes, self.tunables.depth_max, view.exact_now());
     }
 
-    /// No client may hold more than its share of the requests: otherwise one that comes later would
-    /// wait for a request, whatever its weight.
     fn would_admit(&self, view: &QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
-        let (most, now) = (view.nr_requests(), view.exact_now());
-        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most, now) {
-            Admission::AtMost(1)
-        } else {
-            Admission::Normal
-        }
+        self.admission(view, client)
     }
 
-    /// A client that is refused, or finds no free request, will sleep for one: it counts among
-    /// those that share the requests, even if it holds none.
-    fn admit(&mut self, view: &mut QueueView, client: ClientId, op: Op, flags: Flags) -> Admission {
-        let admission = self.would_admit(view, client, op, flags);
-        if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
-            self.accounts.ask(client.index());
+    /// While enough requests are left no client is refused.
+    fn admit(&mut self, view: &mut QueueView, client: ClientId, _: Op, _: Flags) -> Admission {
+        if self.accounts.are_few_left(view.nr_requests()) {
+            return self.admit_to_few(view, client);
         }
-        admission
+        Admission::Normal
     }
 
     fn bio_comes(&mut self, _: &mut QueueView, bio: &Bio) {
@@ -291,8 +304,7 @@ impl Elevator for Paternoster {
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
         let client = view.request(request).client().index();
         self.jobs.bind(request, client);
-        self.accounts.hold(client, 1);
-        self.accounts.ask_no_more(client);
+        self.accounts.get(client);
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {

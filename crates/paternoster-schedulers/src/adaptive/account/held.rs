@@ -26,12 +26,43 @@ use paternoster_core::time::Nanos;
 const LEFT_FOR_OTHERS: u32 = 16;
 
 impl Accounts {
-    /// A client holds this many requests more, or fewer, wherever they are.
+    /// A client gets a request, and asks for none any more.
+    #[inline(always)]
+    pub(in super::super) fn get(&mut self, client: u32) {
+        if self.at(client).asks {
+            self.get_at_last(client);
+        } else {
+            self.hold(client, 1);
+        }
+    }
+
+    #[inline(never)]
+    fn get_at_last(&mut self, client: u32) {
+        self.hold_in_all(client, 1);
+        self.withdraw(client);
+    }
+
+    /// A client holds this many requests more, or fewer, wherever they are. In no group but the
+    /// root, and with others before and after, that changes two numbers.
     #[inline(always)]
     pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
-        let mut at = self.hold_one(client, by);
+        let root = self.root;
+        let node = self.at_mut(client);
+        let held = node.held.wrapping_add_signed(by);
+        if node.parent != root || node.held == 0 || held == 0 {
+            return self.hold_in_all(client, by);
+        }
+        node.held = held;
+        let all = &mut self.at_mut(root).held;
+        *all = all.wrapping_add_signed(by);
+    }
+
+    /// The same for any client, group by group.
+    #[inline(never)]
+    fn hold_in_all(&mut self, client: u32, by: i32) {
+        let mut at = client;
         while at != self.root && at != NIL {
-            at = self.hold_above(at, by);
+            at = self.hold_one(at, by);
         }
         // A client that left before its requests no longer has a parent.
         if at != NIL {
@@ -40,12 +71,6 @@ impl Accounts {
         }
     }
 
-    #[inline(never)]
-    fn hold_above(&mut self, at: u32, by: i32) -> u32 {
-        self.hold_one(at, by)
-    }
-
-    #[inline(always)]
     fn hold_one(&mut self, at: u32, by: i32) -> u32 {
         let node = &mut self.nodes[at as usize];
         let before = node.held;
@@ -104,21 +129,23 @@ impl Accounts {
     }
 
     /// Whether all of `most` requests are held.
-    #[inline]
     pub(in super::super) fn holds_all(&self, most: u32) -> bool {
         self.at(self.root).held >= most
     }
 
-    /// Whether a client, or a group above it, already holds its share of `most` requests, by weight
-    /// among those that hold some, ask for one, or are expected. While enough are left for a
-    /// newcomer, no client has too many.
+    /// Whether nearly all of `most` requests are held. While enough are left for a newcomer, no
+    /// client has too many.
     #[inline(always)]
-    pub(in super::super) fn has_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
-        let are_few_left = self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) >= most;
-        are_few_left && self.holds_its_share(client, most, now)
+    pub(in super::super) fn are_few_left(&self, most: u32) -> bool {
+        self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) >= most
     }
 
-    #[inline(never)]
+    /// Whether a client, or a group above it, already holds its share of `most` requests, of which
+    /// few are left: by weight among those that hold some, ask for one, or are expected.
+    pub(in super::super) fn has_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
+        self.are_few_left(most) && self.holds_its_share(client, most, now)
+    }
+
     fn holds_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
         let mut at = client;
         while at != self.root {
