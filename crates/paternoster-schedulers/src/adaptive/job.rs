@@ -171,21 +171,23 @@ impl Jobs {
         (job.estimate, job.is_priced) = (0, true);
     }
 
-    /// A request has left the device.
+    /// A request leaves the device, if it is there.
     #[inline(always)]
-    pub(super) fn end(&mut self, request: RequestId) -> Job {
+    pub(super) fn end(&mut self, request: RequestId) -> Option<Job> {
         let job = self.at_mut(request);
+        if job.stage != Stage::Flying {
+            return None;
+        }
         job.stage = Stage::Elsewhere;
-        *job
+        Some(*job)
     }
 
-    /// A request is no client's from now on. Returns the client that held it, and whether it was in
-    /// the device.
+    /// A request is no client's from now on. Returns the client that held it.
     #[inline(always)]
-    pub(super) fn release(&mut self, request: RequestId) -> (Option<u32>, bool) {
+    pub(super) fn release(&mut self, request: RequestId) -> Option<u32> {
         let job = self.at_mut(request);
-        let holder = take(&mut job.is_bound).then_some(job.client);
-        (holder, replace(&mut job.stage, Stage::Elsewhere) == Stage::Flying)
+        job.stage = Stage::Elsewhere;
+        take(&mut job.is_bound).then_some(job.client)
     }
 
     /// Verifies I2.
@@ -234,17 +236,16 @@ mod tests {
         assert!(jobs.waits(request) && jobs.client_of(request) == 7);
         jobs.begin(request, (3, CROWD), (500, false), 9);
         jobs.take_turn(request, true, 2);
-        let job = jobs.end(request);
+        let job = jobs.end(request).expect("it is in the device");
         assert_eq!((job.sort, job.estimate, job.epoch, job.first), (3, 500, 9, true));
         assert_eq!(job.sweep_group, 2);
-        assert_eq!(
-            [jobs.release(request), jobs.release(request)],
-            [(Some(7), false), (None, false)]
-        );
+        assert!(jobs.end(request).is_none());
+        assert_eq!([jobs.release(request), jobs.release(request)], [Some(7), None]);
         jobs.bind(request, 8);
         jobs.begin(request, (3, STREAM), (500, false), 9);
         jobs.is_paid(request);
         assert!(jobs.at(request).is_priced && jobs.at(request).estimate == 0);
-        assert_eq!(jobs.release(request), (Some(8), true));
+        assert_eq!(jobs.end(request).map(|job| job.client), Some(8));
+        assert_eq!(jobs.release(request), Some(8));
     }
 }

@@ -38,7 +38,6 @@ use crate::adaptive::arms::Arms;
 use crate::adaptive::seats::{Seats, Setting};
 use crate::adaptive::throughput_gain::{Did, Tally};
 use crate::adaptive::workload_mix::{Census, WorkloadMix};
-use paternoster_core::QueueView;
 use paternoster_core::time::Nanos;
 
 /// The interval between counts; a changed mix leads to a probe within this time.
@@ -101,8 +100,9 @@ pub(super) struct Moment {
     /// For how long the device has been busy, and the mean device time of a request, in ns.
     pub(super) busy: u64,
     pub(super) mean_cost: u64,
-    /// The device has seeks, and takes this many commands.
+    /// The device has seeks, has a cache for writes besides, and takes this many commands.
     pub(super) seeks: bool,
+    pub(super) caches_writes: bool,
     pub(super) depth: u32,
 }
 
@@ -217,10 +217,8 @@ impl Learn {
     }
 
     /// A request that was dispatched in `epoch` has ended.
-    pub(super) fn ended(&mut self, view: &QueueView, epoch: u32, did: Did) {
+    pub(super) fn ended(&mut self, epoch: u32, did: Did) {
         if epoch == self.epoch {
-            let facts = view.facts();
-            self.present.is_cached = facts.rotational && facts.write_cache;
             self.present.count_one(did);
         }
     }
@@ -249,6 +247,7 @@ impl Learn {
 
     fn learn_more(&mut self, seats: &mut Seats, moment: &Moment, census: &mut Census) {
         let now = moment.now;
+        self.present.is_cached = moment.caches_writes;
         if now >= self.next_count {
             self.update_workload_mix(seats, moment, census);
         }

@@ -378,20 +378,16 @@ impl Elevator for Paternoster {
     }
 
     fn requeued(&mut self, view: &mut QueueView, request: RequestId) {
-        let job = *self.jobs.at(request);
-        if job.stage == Stage::Flying {
-            self.drop_job(request, view.exact_now());
-            let (accounts, kind) = (&self.accounts, usize::from(job.kind));
-            let holder = Holder::of(accounts, &self.cooperation, job.client, kind);
-            self.seats.ended(holder, false, -job.estimate, (0, 0));
-        }
+        let Some(job) = self.jobs.end(request) else { return };
+        self.drop_job(&job, view.exact_now());
+        let (accounts, kind) = (&self.accounts, usize::from(job.kind));
+        let holder = Holder::of(accounts, &self.cooperation, job.client, kind);
+        self.seats.ended(holder, false, -job.estimate, (0, 0));
     }
 
     fn completed(&mut self, view: &mut QueueView, request: RequestId, served: Nanos) {
-        let Job { stage, is_priced, estimate, sort, client, .. } = *self.jobs.at(request);
-        if stage != Stage::Flying {
-            return;
-        }
+        let Some(job) = self.jobs.end(request) else { return };
+        let Job { is_priced, estimate, sort, client, .. } = job;
         let now = view.exact_now();
         // The charge that was set at dispatch, if that was final (C5, C7); otherwise the time that
         // it took, or that its kind takes (C6), or its told cost (C7).
@@ -404,7 +400,7 @@ impl Elevator for Paternoster {
         let took = charge.unsigned_abs();
         #[cfg(test)]
         let charge = self.watchdog.sabotaged_charge(client, charge);
-        let (job, ended) = self.end_job(request, charge, now);
+        let ended = self.end_job(&job, charge, now);
         let gone = view.request(request);
         let (latency, sectors) = ((now - gone.issued()).0, gone.sectors());
         self.pricing.ended(job.sort, served.0);
@@ -451,7 +447,7 @@ impl Elevator for Paternoster {
         }
         if !self.watchdog.has_fallen() {
             let did = Did { sort: job.sort, sectors, took: served.0 };
-            self.learn.ended(view, job.epoch, did);
+            self.learn.ended(job.epoch, did);
             if self.learn.is_due(&self.seats, self.pricing.mean(), now) {
                 self.learn_on(view);
             }
@@ -465,12 +461,11 @@ impl Elevator for Paternoster {
     }
 
     fn released(&mut self, view: &mut QueueView, request: RequestId) {
-        let (holder, was_flying) = self.jobs.release(request);
-        if was_flying {
+        if let Some(job) = self.jobs.end(request) {
             // It ends without a completion.
-            self.drop_job(request, view.exact_now());
+            self.drop_job(&job, view.exact_now());
         }
-        if let Some(client) = holder {
+        if let Some(client) = self.jobs.release(request) {
             self.accounts.hold(client, -1);
         }
     }

@@ -329,6 +329,7 @@ impl Paternoster {
             busy: self.device_time.busy_until(now),
             mean_cost: self.pricing.mean(),
             seeks: facts.rotational,
+            caches_writes: facts.rotational && facts.write_cache,
             depth: facts.depth,
         };
         let mut census = Census {
@@ -362,17 +363,16 @@ impl Paternoster {
 
     /// A request has left the device without a measurement.
     #[inline(never)]
-    pub(super) fn drop_job(&mut self, request: RequestId, now: Nanos) {
-        self.end_job(request, 0, now);
+    pub(super) fn drop_job(&mut self, job: &Job, now: Nanos) {
+        self.end_job(job, 0, now);
     }
 
     /// A request has left the device: its charge becomes what it took.
     #[inline(always)]
-    pub(super) fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> (Job, Ended) {
-        let job = self.jobs.end(request);
+    pub(super) fn end_job(&mut self, job: &Job, took: i64, now: Nanos) -> Ended {
         self.sweep_groups.count(job.sweep_group, -1);
         let ended = self.accounts.end(job.client, job.estimate, took);
         self.device_time.ends(took, ended.flying == 0, now);
-        (job, ended)
+        ended
     }
 }
