@@ -26,7 +26,9 @@ impl Paternoster {
     pub(super) fn arrive(&mut self, view: &mut QueueView, request: RequestId, client: u32) {
         let now = view.exact_now();
         let busy = self.accounts.is_busy(client);
-        self.present.add(client);
+        if !busy {
+            self.present.add(client);
+        }
         let (own, expected) = self.clients.arrive(view, client, request, busy, now);
         let is_another = own.is_stream != own.reads_on();
         let mut slack = 0;

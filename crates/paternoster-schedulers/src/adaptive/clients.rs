@@ -202,8 +202,8 @@ impl Clients {
         self.all[client as usize].lane.remove(&mut self.lanes, request);
     }
 
-    /// A waiting request, `gone`, goes to the device. Returns the client as it is then, and whether
-    /// it is missed: another request is expected, now that nothing waits.
+    /// A waiting request goes to the device. Returns the client as it is then, and whether that was
+    /// the last that waited.
     #[inline(always)]
     pub(super) fn dispatch(
         &mut self,
@@ -215,8 +215,7 @@ impl Clients {
         own.lane.remove(&mut self.lanes, request);
         own.head = end;
         own.gone = own.gone.wrapping_add(1);
-        let comes = own.lane.is_empty() && own.pattern.expected > 0;
-        (own, comes)
+        (own, own.lane.is_empty())
     }
 
     /// A waiting request has a new first sector.

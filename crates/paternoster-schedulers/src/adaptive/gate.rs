@@ -217,8 +217,9 @@ impl Gate {
         }
     }
 
-    /// A request of a client of this access pattern has gone to the device, and has been charged.
-    /// `weights_from`: in percent of their least time, what requests of an owed client take.
+    /// The last waiting request of a client of this access pattern has gone to the device, and has
+    /// been charged. `weights_from`: in percent of their least time, what requests of an owed
+    /// client take.
     #[inline(always)]
     pub(super) fn note_owed(
         &mut self,
@@ -228,9 +229,6 @@ impl Gate {
         weights_from: u64,
         now: Nanos,
     ) {
-        if accounts.at(client).waiting() > 0 {
-            return;
-        }
         // Exact parts at any price: also of one that sends small requests among much larger ones.
         let usual = if weights_from <= WEIGHTS_LEAST { 0 } else { self.usual };
         let (mut from, is_prompt) = (weights_from, pattern.is_prompt(usual));

@@ -240,7 +240,7 @@ impl Paternoster {
     fn dispatch(&mut self, view: &mut QueueView, client: u32, request: RequestId) {
         let now = view.exact_now();
         let (is_seated, gone) = (self.seats.most.is_some(), view.request(request));
-        let (own, comes) = self.clients.dispatch(client, request, gone.end());
+        let (own, is_last) = self.clients.dispatch(client, request, gone.end());
         let (kind, is_together, sort) = (own.kind(), own.is_together, sort_of(gone, own.access()));
         let was_interactive = own.is_interactive();
         let charge = self.pricing.charge_of(gone, sort, is_seated);
@@ -249,11 +249,8 @@ impl Paternoster {
             self.go_in_turn(client, request, gone.end());
         }
         self.accounts.dispatch(client, kind, charge.0, now);
-        let pattern = &self.clients.at(client).pattern;
-        let weights_from = self.tunables.weights_from;
-        self.gate.note_owed(&mut self.accounts, client, pattern, weights_from, now);
-        if comes {
-            self.clients.miss(client, true);
+        if is_last {
+            self.has_nothing_waiting(client, now);
         }
         self.device_time.begins(now);
         self.watchdog.goes();
@@ -265,6 +262,18 @@ impl Paternoster {
         }
         if was_interactive {
             self.clients.set_interactive(client, false);
+        }
+    }
+
+    /// A client's last waiting request has gone: it may be owed more, and may be about to ask.
+    #[inline(never)]
+    fn has_nothing_waiting(&mut self, client: u32, now: Nanos) {
+        let pattern = &self.clients.at(client).pattern;
+        let comes = pattern.expected > 0;
+        let weights_from = self.tunables.weights_from;
+        self.gate.note_owed(&mut self.accounts, client, pattern, weights_from, now);
+        if comes {
+            self.clients.miss(client, true);
         }
     }
 

@@ -201,7 +201,8 @@ impl Group {
     /// Remembers the most expensive request for longer than [`Group::dearest`] does.
     #[inline(always)]
     pub(super) const fn remember_dearest(&mut self, now: Nanos) {
-        if self.dearest >= self.faded(now) {
+        // At most all of the older one is left: mostly that is enough to know.
+        if self.dearest >= self.dearest_then || self.dearest >= self.faded(now) {
             (self.dearest_then, self.then) = (self.dearest, now);
         }
     }
@@ -225,6 +226,7 @@ impl Group {
 
     /// The first waiting child of a kind.
     pub(super) fn first(&self, kind: usize) -> Option<u32> {
-        self.ready[kind].iter().find_map(Root::first)
+        let [real_time, best_effort, idle] = &self.ready[kind];
+        real_time.first().or_else(|| best_effort.first()).or_else(|| idle.first())
     }
 }
