@@ -148,10 +148,13 @@ impl AccessPattern {
     /// Whether it loses next to no time between requests, even if it has the device to itself:
     /// within a quarter of the least time for its requests. And that is at least half of the
     /// `usual` time: one that sends small requests among much larger ones has its part only while
-    /// nearly none of those is inside, and what is saved for it is lost.
-    pub(super) fn is_prompt(&self, usual: u64) -> bool {
+    /// nearly none of those is inside, and what is saved for it is lost. On a device that
+    /// `rotates` the least may be that of a hit in the drive's own cache, which says nothing of
+    /// the others: there a quarter of the device time that its requests take will do.
+    pub(super) fn is_prompt(&self, usual: u64, rotates: bool) -> bool {
         let least = u64::from(self.least);
-        self.samples >= SAMPLES_LEAST && 4 * self.think <= least && 2 * least >= usual
+        let loses_little = 4 * self.think <= least || rotates && 4 * self.think <= self.cost;
+        self.samples >= SAMPLES_LEAST && loses_little && 2 * least >= usual
     }
 
     /// Whether its requests take more than this many percent of the least time for them.
@@ -230,6 +233,28 @@ mod tests {
         // The holder of a seat is waited for as long as leaving it would cost.
         pattern.ended(now, 200_000, 200_000, 10_000_000);
         assert!(pattern.is_expected(now));
+    }
+
+    /// L6: is a client prompt that thinks for 20 us where its requests take 5 ms of a disk's time,
+    /// although one of them was a hit of 30 us, which is less than four times 20? Not on flash,
+    /// where nothing else tells what it would lose with the device to itself; there it is with a
+    /// least time of 90 us.
+    #[test]
+    fn l6_a_hit_in_a_drives_cache_does_not_count() {
+        let is_prompt = |least: u64, rotates: bool| {
+            let mut pattern = AccessPattern::default();
+            let mut now = Nanos::from_micros(1000);
+            for round in 0..200u64 {
+                pattern.arrived(now, &at(1000 * round), false);
+                now += Nanos::from_millis(20);
+                pattern.ended(now, 20_000_000, 5_000_000, 0);
+                pattern.compare(20_000_000, least);
+                now += Nanos::from_micros(20);
+            }
+            pattern.is_prompt(0, rotates)
+        };
+        assert_eq!([true, false].map(|rotates| is_prompt(30_000, rotates)), [true, false]);
+        assert_eq!([true, false].map(|rotates| is_prompt(90_000, rotates)), [true, true]);
     }
 
     /// Is a client a stream after four requests that continue each other (256 * (1 - (3/4)^4) = 175

@@ -44,7 +44,8 @@
 //!
 //! # Invariants
 //! I1  While the device is empty a client is held only for one that is expected, and thinks for at
-//!     most a quarter of its requests' least time, until its window closes. None is held while
+//!     most a quarter of its requests' least time (if the device rotates, or of the device time
+//!     that they take), until its window closes. None is held while
 //!     there are seats, while a probe tries another setting, or in fallback. The other epochs of a
 //!     probe, with the accepted setting, are half of all time where probes follow each other: the
 //!     gate works in them too.
@@ -219,19 +220,19 @@ impl Gate {
 
     /// The last waiting request of a client of this access pattern has gone to the device, and has
     /// been charged. `weights_from`: in percent of their least time, what requests of an owed
-    /// client take.
+    /// client take; and whether the device rotates.
     #[inline(always)]
     pub(super) fn note_owed(
         &mut self,
         accounts: &mut Accounts,
         client: u32,
         pattern: &AccessPattern,
-        weights_from: u64,
+        (weights_from, rotates): (u64, bool),
         now: Nanos,
     ) {
         // Exact parts at any price: also of one that sends small requests among much larger ones.
         let usual = if weights_from <= WEIGHTS_LEAST { 0 } else { self.usual };
-        let (mut from, is_prompt) = (weights_from, pattern.is_prompt(usual));
+        let (mut from, is_prompt) = (weights_from, pattern.is_prompt(usual, rotates));
         if is_prompt && accounts.at(client).flying == 1 {
             // Half of the excess: no other request of its own makes up for one that takes longer.
             from -= (from - WEIGHTS_LEAST) / 2;

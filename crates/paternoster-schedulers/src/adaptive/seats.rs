@@ -278,9 +278,9 @@ impl Seats {
         }
     }
 
-    /// A turn of a stream is over: learns how much more its first half took than its second, and
-    /// shares that.
-    fn learn_change(&mut self, seat: &Seat) {
+    /// A turn is over: learns how much more its first half took than its second, and shares that
+    /// if the holder reads on. (A random client pays what such requests take, the ways included.)
+    fn learn_change(&mut self, seat: &Seat, reads_on: bool) {
         if !matches!(seat.holder, Holder::One(_)) {
             return;
         }
@@ -289,6 +289,9 @@ impl Seats {
         let way = seat.change();
         if let Some(way) = way {
             self.change = blend(self.change, way, 3);
+        }
+        if !reads_on {
+            return;
         }
         let (client, usual) = (seat.first, self.change);
         let served = u64::try_from(seat.served).unwrap_or(0);
@@ -320,7 +323,7 @@ impl Seats {
             if leaving
                 && (parties.flying_of(seat.holder) == 0 || self.may_overlap(parties, &seat, next))
             {
-                self.end_turn(view, parties.accounts, place);
+                self.end_turn(view, parties, place);
             } else {
                 place += 1;
             }
@@ -354,13 +357,14 @@ impl Seats {
         (client, ahead)
     }
 
-    fn end_turn(&mut self, view: &mut QueueView, accounts: &Accounts, place: usize) {
+    fn end_turn(&mut self, view: &mut QueueView, parties: &Parties, place: usize) {
         let gone = self.seats[place];
-        self.learn_change(&gone);
+        let reads_on = |client: u32| parties.clients.at(client).reads_on();
+        self.learn_change(&gone, reads_on(gone.first));
         self.seats.copy_within(place + 1..self.taken, place);
         self.taken -= 1;
         self.turns += 1;
-        self.lap.had(accounts, gone.holder, self.turns);
+        self.lap.had(parties.accounts, gone.holder, self.turns);
         let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
         if let Holder::One(client) = gone.holder
             && let Some(client) = view.client_id(client)
@@ -494,18 +498,36 @@ mod tests {
             late: (20_000_000, 20 * 256),
             ..Seat::default()
         };
-        seats.learn_change(&turn);
+        seats.learn_change(&turn, true);
         assert_eq!(seats.change, 40_000_000);
         // 16 * 40 ms are more than a turn may last.
         assert_eq!(seats.quantum(), QUANTUM_MOST);
         // A sweep group has no position of its own: nothing is learned from its turns.
-        seats.learn_change(&Seat {
-            holder: Holder::SweepGroup(0),
-            early: (1, 1),
-            late: (1, 1),
-            ..turn
-        });
+        let group = Seat { holder: Holder::SweepGroup(0), early: (1, 1), late: (1, 1), ..turn };
+        seats.learn_change(&group, false);
         assert_eq!(seats.change, 40_000_000);
+    }
+
+    /// S8: does a random client that has a turn of its own get nothing back? The first half of a
+    /// turn of 80 ms took 60, the second 20: a stream gets back half of the turn, and pays 40 * 40
+    /// of (8 * 160) ms, an eighth of a quarter of that. What random clients pay has the ways of all
+    /// in it (C6), and of turns of 80 and 160 ms the short ones would get back twice as much.
+    #[test]
+    fn s8_random_clients_get_nothing_back() {
+        for (reads_on, due) in [(false, None), (true, Some((3, 1_250_000 - 40_000_000)))] {
+            // Sixteen requests of 10 ms are a quantum.
+            let mut seats = Seats { latency: 10_000_000, ..Seats::default() };
+            seats.set(Setting::All);
+            let turn = Seat {
+                served: 80_000_000,
+                early: (60_000_000, 20 * 256),
+                late: (20_000_000, 20 * 256),
+                ..Seat::of(Holder::One(3), 3, 0)
+            };
+            // What changes usually cost: the first that is seen.
+            seats.learn_change(&turn, reads_on);
+            assert_eq!((seats.change, seats.shared.pop_due()), (40_000_000, due));
+        }
     }
 
     /// S5: are turns shorter with many parties, as far as changes allow? 0.8 s / 8 are 100 ms,

@@ -250,7 +250,7 @@ impl Paternoster {
         }
         self.accounts.dispatch(client, kind, charge.0, now);
         if is_last {
-            self.has_nothing_waiting(client, now);
+            self.has_nothing_waiting(client, view.facts().rotational, now);
         }
         self.device_time.begins(now);
         self.watchdog.goes();
@@ -267,11 +267,11 @@ impl Paternoster {
 
     /// A client's last waiting request has gone: it may be owed more, and may be about to ask.
     #[inline(never)]
-    fn has_nothing_waiting(&mut self, client: u32, now: Nanos) {
+    fn has_nothing_waiting(&mut self, client: u32, rotates: bool, now: Nanos) {
         let pattern = &self.clients.at(client).pattern;
         let comes = pattern.expected > 0;
-        let weights_from = self.tunables.weights_from;
-        self.gate.note_owed(&mut self.accounts, client, pattern, weights_from, now);
+        let from = (self.tunables.weights_from, rotates);
+        self.gate.note_owed(&mut self.accounts, client, pattern, from, now);
         if comes {
             self.clients.miss(client, true);
         }
