@@ -15,6 +15,10 @@
 //! nanosecond goes to the first of them. So the charges sum to the time, and the parts to the
 //! latency.
 //!
+//! A flush is one command for all that ask for one, of any client; where the cache is clean there is
+//! none, and its bio ends without an event. So those bios are not followed: a flush begins when the
+//! device gets it.
+//!
 //! A long run has more requests than anyone looks at. Kept are the longest one of each client and
 //! the [`KEPT`] around the longest of all:
 //!
@@ -145,6 +149,7 @@ impl Turns {
         let write = event.op != Op::Read;
         let place = (event.client.index(), write, event.sector);
         match event.action {
+            Action::Queue | Action::Get | Action::Insert if event.op == Op::Flush => {}
             Action::Queue => {
                 let waiting = Waiting { asked: event.at, got: None, inserted: None };
                 self.wait(place, waiting);
@@ -422,5 +427,27 @@ mod tests {
         let numbers: Vec<u64> = found.around.iter().map(|turn| turn.sector / 8).collect();
         assert_eq!((numbers.len(), numbers[0]), (KEPT, 3_000 - 511));
         assert_eq!(found.longest.iter().map(|turn| turn.latency().0).collect::<Vec<_>>(), [90]);
+    }
+
+    /// Does a flush count from when the device gets it? Of three askers one is told at once, since
+    /// the cache is clean; the other two share a command of 30, which the first of them stands for.
+    #[test]
+    fn a_flush_begins_in_the_device() {
+        use Action::{Complete, Insert, Issue, Queue};
+        let [a, b] = clients();
+        let flush = |at, action, client| Event { op: Op::Flush, ..event(at, action, client, 0) };
+        let found = found(&[
+            flush(0, Queue, a),
+            flush(0, Insert, a),
+            flush(100, Queue, b),
+            flush(100, Insert, b),
+            flush(110, Queue, a),
+            flush(110, Insert, a),
+            flush(120, Issue, a),
+            flush(150, Complete, a),
+        ]);
+        assert_eq!(found.longest.len(), 1);
+        let Turn { client, asked, issued, ended, .. } = found.longest[0];
+        assert_eq!((client, asked.0, issued.0, ended.0), (a.index(), 120, 120, 150));
     }
 }
