@@ -15,9 +15,9 @@
 //! nanosecond goes to the first of them. So the charges sum to the time, and the parts to the
 //! latency.
 //!
-//! A flush is one command for all that ask for one, of any client; where the cache is clean there is
-//! none, and its bio ends without an event. So those bios are not followed: a flush begins when the
-//! device gets it.
+//! A flush is one command for all that ask for one, of any client; where the cache is clean there
+//! is none, and its bio ends without an event. So those bios are not followed: a flush begins when
+//! the device gets it.
 //!
 //! A long run has more requests than anyone looks at. Kept are the longest one of each client and
 //! the [`KEPT`] around the longest of all:
