@@ -200,6 +200,13 @@ mod tests {
         Request::of(&Bio::new(ClientId::NOBODY, Op::Read, sector, 8), Nanos::ZERO)
     }
 
+    /// A request arrives, and ends after its latency, of which it took so much device time (ns).
+    fn serve(pattern: &mut AccessPattern, now: &mut Nanos, sector: u64, [latency, took]: [u64; 2]) {
+        pattern.arrived(*now, &at(sector), false);
+        *now += Nanos(latency);
+        pattern.ended(*now, latency, took, 0);
+    }
+
     /// Is a client expected once its think time of 20 us has been seen three times, for 2 x 20 + 4
     /// x deviation? The deviation starts at 10 us and falls by an eighth each time: 10, 8.75,
     /// 7.65..., so that the window after the third is about 71 us.
@@ -208,9 +215,7 @@ mod tests {
         let mut pattern = AccessPattern::default();
         let mut now = Nanos::from_micros(1000);
         for round in 0..4u64 {
-            pattern.arrived(now, &at(1000 * round), false);
-            now += Nanos::from_micros(200);
-            pattern.ended(now, 200_000, 200_000, 0);
+            serve(&mut pattern, &mut now, 1000 * round, [200_000; 2]);
             assert_eq!(pattern.is_expected(now), round == 3, "round {round}");
             assert!(round < 3 || pattern.is_expected(now + Nanos::from_micros(60)));
             assert!(!pattern.is_expected(now + Nanos::from_micros(80)));
@@ -224,9 +229,7 @@ mod tests {
         let mut pattern = AccessPattern::default();
         let mut now = Nanos::from_micros(1000);
         for round in 0..10u64 {
-            pattern.arrived(now, &at(1000 * round), false);
-            now += Nanos::from_micros(200);
-            pattern.ended(now, 200_000, 200_000, 0);
+            serve(&mut pattern, &mut now, 1000 * round, [200_000; 2]);
             assert!(!pattern.is_expected(now), "round {round}");
             now += Nanos::from_micros(300);
         }
@@ -245,9 +248,7 @@ mod tests {
             let mut pattern = AccessPattern::default();
             let mut now = Nanos::from_micros(1000);
             for round in 0..200u64 {
-                pattern.arrived(now, &at(1000 * round), false);
-                now += Nanos::from_millis(20);
-                pattern.ended(now, 20_000_000, 5_000_000, 0);
+                serve(&mut pattern, &mut now, 1000 * round, [20_000_000, 5_000_000]);
                 pattern.compare(20_000_000, least);
                 now += Nanos::from_micros(20);
             }

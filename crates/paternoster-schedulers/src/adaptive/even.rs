@@ -83,7 +83,8 @@ const JUMPS: u32 = 6;
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     pot: i64,
-    /// How many were seen, up to 2^16; since the pot doubled.
+    /// How many were seen: up to [`KNOWN_AFTER`], and of reads on from there, anew each time that
+    /// the pot is made larger or smaller.
     count: u16,
     /// The pot is for so many times more than the least, as a power of two.
     more: u8,
@@ -210,13 +211,19 @@ mod tests {
         }
     }
 
+    /// Two clients that jump as far.
+    fn two_alike() -> Even {
+        let mut even = Even::new(2, true);
+        jumps(&mut even, 0, 1 << 24);
+        jumps(&mut even, 1, 1 << 24);
+        even
+    }
+
     /// C6: do two clients that jump as far pay the same, although one is passed over? Of 9 requests
     /// 8 take 2 ms and one takes 11: a mean of 3 ms.
     #[test]
     fn c6_the_one_that_is_passed_over_pays_what_all_pay() {
-        let mut even = Even::new(2, true);
-        jumps(&mut even, 0, 1 << 24);
-        jumps(&mut even, 1, 1 << 24);
+        let mut even = two_alike();
         let mut paid = [0; 2];
         for nth in 0..9000_u32 {
             let (client, took) = if nth % 9 == 8 { (1, 11_000_000) } else { (0, 2_000_000) };
@@ -263,9 +270,7 @@ mod tests {
     /// for its own.) On one arm that takes 5 ms it is one of 256 again, which hold 1.28 s.
     #[test]
     fn c6_a_pot_lasts_for_a_round_of_turns() {
-        let mut even = Even::new(2, true);
-        jumps(&mut even, 0, 1 << 24);
-        jumps(&mut even, 1, 1 << 24);
+        let mut even = two_alike();
         let mut paid = [0; 2];
         for nth in 0..80_000_u32 {
             let client = nth / 400 % 2;

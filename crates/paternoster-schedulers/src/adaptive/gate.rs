@@ -45,10 +45,9 @@
 //! # Invariants
 //! I1  While the device is empty a client is held only for one that is expected, and thinks for at
 //!     most a quarter of its requests' least time (if the device rotates, or of the device time
-//!     that they take), until its window closes. None is held while
-//!     there are seats, while a probe tries another setting, or in fallback. The other epochs of a
-//!     probe, with the accepted setting, are half of all time where probes follow each other: the
-//!     gate works in them too.
+//!     that they take), until its window closes. None is held while there are seats, while a probe
+//!     tries another setting, or in fallback. The other epochs of a probe, with the accepted
+//!     setting, are half of all time where probes follow each other: the gate works in them too.
 //! I2  No client is held for one that has something waiting, or that is neither inside nor
 //!     expected, or that sleeps for a request outside; nor for longer after that one's last
 //!     dispatch than [`PATIENCE`] times as long as its requests take.

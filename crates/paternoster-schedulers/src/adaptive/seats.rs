@@ -359,8 +359,7 @@ impl Seats {
 
     fn end_turn(&mut self, view: &mut QueueView, parties: &Parties, place: usize) {
         let gone = self.seats[place];
-        let reads_on = |client: u32| parties.clients.at(client).reads_on();
-        self.learn_change(&gone, reads_on(gone.first));
+        self.learn_change(&gone, parties.clients.at(gone.first).reads_on());
         self.seats.copy_within(place + 1..self.taken, place);
         self.taken -= 1;
         self.turns += 1;

@@ -430,7 +430,7 @@ mod tests {
     }
 
     /// Does a flush count from when the device gets it? Of three askers one is told at once, since
-    /// the cache is clean; the other two share a command of 30, which the first of them stands for.
+    /// the cache is clean; the other two share a command of 30, which counts once.
     #[test]
     fn a_flush_begins_in_the_device() {
         use Action::{Complete, Insert, Issue, Queue};
