@@ -21,11 +21,11 @@ use paternoster_frame::progress::Steps;
 use paternoster_frame::results::{self, Format, Results, emit, field};
 use paternoster_frame::sheet::Sheet;
 use paternoster_frame::{Failure, interrupt};
-use paternoster_torture::bench::Bench;
+use paternoster_torture::bench::{Bench, MEMORY_MIB};
 use paternoster_torture::bounds::bounds;
 use paternoster_torture::draw::any;
 use paternoster_torture::excuses::excuse;
-use paternoster_torture::laws::LAWS;
+use paternoster_torture::laws::{Fault, LAWS};
 use paternoster_torture::load::Load;
 use paternoster_torture::{Case, judge, shrink};
 use serde_json::{Value, json};
@@ -40,7 +40,8 @@ const SCHEDULERS: [&str; 7] =
   paternoster torture
   paternoster torture --scheduler paternoster --cases 500 --seed 1000
   paternoster torture --scheduler bfq:low_latency=0 --save found/
-  paternoster run found/seed-7-waits.fio --device found/seed-7.toml --scheduler bfq
+  paternoster run found/seed-7-waits.fio --device found/seed-7.toml --scheduler bfq \
+    --host memory=64m
 
 Each seed is a load: a device, of the catalog or drawn within what drives are, and 2 to 64 clients.
 Every scheduler gets the loads of the same seeds.
@@ -88,6 +89,9 @@ struct Row {
 struct Found {
     case: Case,
     least: Load,
+    /// What is wrong with the smallest load, in a run of as many seconds.
+    still: Option<Fault>,
+    seconds: f64,
 }
 
 /// The judgement as JSON, for a call; a broken law is not a failure of it.
@@ -167,7 +171,10 @@ fn find(
                 continue;
             }
             let least = shrink(&mut bench, &load, &row.scheduler, fault.law());
-            found.push(Found { case, least });
+            let within = bounds(&mut bench, &least);
+            let Case { fault: still, seconds, .. } =
+                judge(&mut bench, &least, &row.scheduler, &within);
+            found.push(Found { case, least, still, seconds });
         }
         steps.done(&format!("seed {seed}"));
     }
@@ -198,7 +205,7 @@ fn results(
     for (rule, count) in excused {
         rules.push_str(&format!("\n{count:7}  {rule}"));
     }
-    let broken = found.iter().map(|Found { case, least }| {
+    let broken = found.iter().map(|Found { case, least, .. }| {
         let Case { scheduler, fault, seconds, load, .. } = case;
         let law = fault.as_ref().map_or("", |fault| fault.law());
         format!(
@@ -243,11 +250,11 @@ fn document(
         let counts: serde_json::Map<String, Value> = row.counts.iter().map(count).collect();
         json!({ "scheduler": row.scheduler, "laws": counts, "missed_of_entitled": row.missed })
     };
-    let one = |Found { case, least }: &Found| {
+    let one = |Found { case, least, .. }: &Found| {
         json!({
             "seed": case.load.seed,
             "scheduler": case.scheduler,
-            "law": case.fault.as_ref().map(paternoster_torture::laws::Fault::law),
+            "law": case.fault.as_ref().map(Fault::law),
             "fault": format!("{:?}", case.fault),
             "seconds": case.seconds,
             "shrunk": least.tell(),
@@ -262,13 +269,15 @@ fn document(
     })
 }
 
-/// Writes the smallest load of a case, and its device if that was drawn.
-fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
+/// Writes the smallest load of a case, and its device if that was drawn. Its first lines say what
+/// is wrong with that load, and the command that runs it as it was judged: as long, with the same
+/// seed and memory.
+fn save(folder: &Path, Found { case, least, still, seconds }: &Found) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let seed = case.load.seed;
     let law = case.fault.as_ref().map_or("", |fault| fault.law());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
-    let jobs = least.job_file((case.seconds * 1000.0) as u64);
+    let jobs = least.job_file((seconds * 1000.0) as u64);
     let device = match &least.device.file {
         Some(file) => {
             let name = format!("seed-{seed}.toml");
@@ -279,8 +288,8 @@ fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
     };
     let name = folder.join(format!("seed-{seed}-{law}.fio"));
     let again = format!(
-        "# {:?}\n# paternoster run {} --device {device} --scheduler {} --seed {seed}\n",
-        case.fault,
+        "# {still:?}\n# paternoster run {} --device {device} --scheduler {} --seed {seed} \
+         --host memory={MEMORY_MIB}m\n",
         name.display(),
         case.scheduler,
     );

@@ -37,6 +37,8 @@ const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
 /// This many I/Os are enough for a rate.
 const ENOUGH: u64 = 100;
+/// MiB of memory in front of the device: files do not fit, so reads go to the device.
+pub const MEMORY_MIB: u64 = 64;
 
 /// What one client got.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -135,8 +137,7 @@ impl Bench {
             seed: load.seed,
             submit_cost: device.submit_cost,
             status_interval: Some(Nanos(runtime_ms * 1_000_000 / LOOKS)),
-            // Files do not fit, so reads go to the device.
-            host: HostSettings { memory: 64 << 20, ..HostSettings::default() },
+            host: HostSettings { memory: MEMORY_MIB << 20, ..HostSettings::default() },
             ..Settings::default()
         };
         let clients = load.clients.len();

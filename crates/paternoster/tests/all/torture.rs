@@ -49,3 +49,35 @@ fn what_there_is_not_is_refused() {
         assert!(message.contains(right), "{message}");
     }
 }
+
+/// Does the command in a saved job file repeat what its first line says? The clients read and write
+/// through a page cache, so that the memory must be the same. Turns of four seconds, which no rule
+/// excuses, let one of them wait for as long as its longest write.
+#[test]
+fn the_command_in_a_saved_file_repeats_the_finding() {
+    let folder = std::env::temp_dir().join(format!("paternoster-found-{}", std::process::id()));
+    let path = folder.display().to_string();
+    let scheduler = "bfq:low_latency=0,timeout_sync=4000";
+    let asked = ["--cases", "1", "--seed", "115", "--scheduler", scheduler, "--save", &path];
+    let output = torture(&asked);
+    assert_eq!(output.status.code(), Some(1), "{}", text(output.stderr));
+    let file = std::fs::read_to_string(folder.join("seed-115-waits.fio")).expect("a saved file");
+    let mut lines = file.lines();
+    let finding = lines.next().unwrap_or_default();
+    let field = |name: &str| {
+        let (_, rest) = finding.split_once(name)?;
+        rest.split([',', ' ']).next()?.parse::<f64>().ok()
+    };
+    let (place, waited) = (field("place: ").expect("a place"), field("waited: ").expect("a wait"));
+    let command = lines.next().and_then(|line| line.strip_prefix("# paternoster "));
+    let command = command.expect("a command").split(' ').chain(["--format", "json"]);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    let output = program.args(command).stdin(Stdio::null()).output().expect("the program starts");
+    std::fs::remove_dir_all(&folder).expect("a folder to remove");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let jobs = document["runs"][0]["jobs"].as_array().expect("jobs");
+    let job = jobs.iter().find(|job| job["job"] == format!("c{place}")).expect("the client");
+    let longest = ["read", "write"].map(|one| job[one]["max_ns"].as_f64().unwrap_or(0.0) / 1e9);
+    let longest = longest[0].max(longest[1]);
+    assert!((longest - waited).abs() < 1e-6, "{finding}: {longest}");
+}
