@@ -12,11 +12,13 @@
 //!
 //! plus, for a client that thinks or paces itself, that time. The idle class as a whole has one
 //! request in 200 ms; and while there is a real-time client no other client is promised anything.
+//! The thread that writes the page cache back is such a client, of best effort; so neither is one
+//! that waits for it, whatever its own class, beside another of the real-time class.
 //!
 //! Source: the schedulers' review, "The measure".
 
 use crate::bench::{Bench, Given, Got};
-use crate::load::{Class, Client, Load};
+use crate::load::{Class, Client, Engine, Load};
 
 /// The bound is never less.
 const ONE_SECOND: f64 = 1.0;
@@ -74,11 +76,13 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
         if more <= seconds {
             let of = |class| load.clients.iter().filter(move |one| one.class == class);
             let idlers: u32 = of(Class::Idle).map(|one| one.kind.depth).sum();
-            let first = of(Class::RealTime).count() > 0;
+            let urgent = of(Class::RealTime).count();
+            let first = urgent > 0;
             for (wait, client) in waits.iter_mut().zip(&load.clients) {
                 // A client that begins later has waited for itself until then.
                 *wait += seconds * f64::from(client.begins) / 100.0;
                 match client.class {
+                    Class::RealTime if writes_back(client) && urgent > 1 => *wait = f64::INFINITY,
                     Class::RealTime => {}
                     _ if first => *wait = f64::INFINITY,
                     Class::Idle => *wait += IDLERS_TURN * f64::from(idlers),
@@ -91,6 +95,11 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
     }
 }
 
+/// Whether a client waits for the page cache's writeback when too much of it is dirty.
+fn writes_back(client: &Client) -> bool {
+    client.kind.engine == Engine::Buffered && !client.kind.rw.ends_with("read")
+}
+
 /// The least time to run a load: each client of a disk must get turns.
 fn least_seconds(load: &Load) -> f64 {
     let facts = &load.device.description.facts;
@@ -98,5 +107,31 @@ fn least_seconds(load: &Load) -> f64 {
         (true, _) | (false, ..=1) => 12.0,
         (false, ..=64) => 3.0,
         (false, _) => 1.25,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Device, Kind};
+
+    /// Is a real-time client that writes through the page cache promised anything beside another of
+    /// its class? The flusher has the device when that one does not ask. Alone it is: then the
+    /// flusher has the device whenever the client waits for it.
+    #[test]
+    fn writeback_is_not_of_the_real_time_class() {
+        let client = |engine, rw| {
+            let kind = Kind::greedy(engine, rw, 64, 1);
+            Client { class: Class::RealTime, ..Client::new(kind, None, 100) }
+        };
+        let waits = |clients: Vec<Client>| {
+            let device = Device::named("flash-card-2010");
+            let load = Load { seed: 1, device, clients };
+            bounds(&mut Bench::default(), &load).waits.iter().map(|wait| wait.is_finite()).collect()
+        };
+        let (writer, reader) =
+            (client(Engine::Buffered, "randrw"), client(Engine::Psync, "randread"));
+        let both: Vec<bool> = waits(vec![writer.clone(), reader]);
+        assert_eq!((both, waits(vec![writer])), (vec![false, true], vec![true]));
     }
 }
