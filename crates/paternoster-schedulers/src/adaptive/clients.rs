@@ -108,6 +108,11 @@ impl Client {
         goes.then_some(oldest)
     }
 
+    /// How many of its requests have gone, modulo 2^16.
+    pub(super) const fn gone(&self) -> u16 {
+        self.gone
+    }
+
     /// For how many of its requests a slot may be kept.
     pub(super) const fn owed_soon(&self) -> u32 {
         self.owed_soon

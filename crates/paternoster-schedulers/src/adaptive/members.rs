@@ -19,6 +19,7 @@ impl Members for Paternoster {
     fn client_attached(&mut self, view: &mut QueueView, client: ClientId) {
         let (parent, weight, class) = self.accounts.place_of(view, client);
         self.clients.reset(client.index());
+        self.overdue.reset(client.index());
         self.accounts.open(client.index(), parent, weight, class);
     }
 
@@ -44,6 +45,7 @@ impl Members for Paternoster {
         self.clients.set_interactive(client.index(), false);
         self.present.remove(client.index());
         self.clients.reset(client.index());
+        self.overdue.reset(client.index());
         self.pricing.even.forget(client.index());
         self.seat_time.forget(client.index());
         self.device_time.departs(self.accounts.at(client.index()).charged);

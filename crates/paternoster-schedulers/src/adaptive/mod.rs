@@ -65,6 +65,7 @@ mod knobs;
 mod lap;
 mod learn;
 mod members;
+mod overdue;
 mod parties;
 mod pause;
 mod pricing;
@@ -106,6 +107,7 @@ use gate::Gate;
 use job::{Job, Jobs, Stage};
 use lap::Lap;
 use learn::{Learn, Phase};
+use overdue::Overdue;
 use parties::Holder;
 use pricing::Pricing;
 use seat_time::SeatTime;
@@ -141,6 +143,8 @@ pub struct Paternoster {
     seat_time: SeatTime,
     learn: Learn,
     watchdog: Watchdog,
+    /// Which clients wait for longer than they are used to.
+    overdue: Overdue,
     /// Which clients go in step.
     cooperation: Cooperation,
     /// The clients that go in sector order together, where there are seats.
@@ -199,6 +203,7 @@ impl Paternoster {
             seat_time: SeatTime::default(),
             learn: Learn::default(),
             watchdog: Watchdog::default(),
+            overdue: Overdue::new(clients),
             cooperation: Cooperation::new(clients, groups),
             sweep_groups: SweepGroups::new(groups, requests),
         }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! pick ─▶ refused or let in? it goes
+//!      ─▶ overdue? it goes
 //!      ─▶ candidate ─▶ room? ─▶ gate? ─▶ a slot kept for another? ─▶ its request goes
 //!      ─▶ none may go: wait for a holder, or the hindmost of a shared stream
 //! ```
@@ -15,7 +16,7 @@
 //! I1  The device idles while requests wait only until the timer fires, and the timer is set.
 //! I2  A request dispatched where there are seats counts as part of a turn, or of a sweep group.
 //!
-//! Source: C1, C2, R1 to R5, S3 of `docs/rules/adaptive.md`.
+//! Source: C1, C2, R1 to R5, S3, S10 of `docs/rules/adaptive.md`.
 
 use crate::adaptive::Paternoster;
 use crate::adaptive::account::{CROWD, Ended};
@@ -51,6 +52,13 @@ impl Paternoster {
             self.fly_past(view, request);
             return Pick::Dispatch(request, Place::Tail);
         }
+        if self.overdue.is_time(now)
+            && let Some((client, request)) = self.overdue(view, now)
+        {
+            self.dispatch(view, client, request);
+            self.went_first(client, request, now);
+            return Pick::Dispatch(request, Place::Tail);
+        }
         let candidate = if self.seats.most.is_some() {
             self.whose_turn_in_seats(view, now)
         } else {
@@ -70,6 +78,31 @@ impl Paternoster {
             }
             None => self.wait_for_what_comes(view, now),
         }
+    }
+
+    /// S10: the client that is overdue, and its oldest request, if the device takes it.
+    #[inline(never)]
+    fn overdue(&mut self, view: &QueueView, now: Nanos) -> Option<(u32, RequestId)> {
+        let room = self.depth.room_for(|| true);
+        if view.in_device().requests >= room || self.watchdog.has_fallen() {
+            return None;
+        }
+        let parties = Parties {
+            accounts: &self.accounts,
+            clients: &self.clients,
+            cooperation: &self.cooperation,
+            sweep_groups: &self.sweep_groups,
+            now,
+        };
+        self.overdue.look(view, &parties, self.seats.most.is_some())
+    }
+
+    /// S10: this request of an overdue client has gone. Where there are seats it interrupts a turn,
+    /// and the arm goes there and back.
+    fn went_first(&mut self, client: u32, request: RequestId, now: Nanos) {
+        let takes = self.jobs.at(request).estimate.unsigned_abs();
+        let ways = if self.seats.most.is_some() { 2 * self.seats.change } else { 0 };
+        self.overdue.went(client, self.clients.at(client).gone(), takes + ways, now);
     }
 
     /// What a choice looks at.

@@ -145,7 +145,7 @@ fn rules_of_our_own_elevator_agree() {
             let is_rule = |word: &&str| {
                 let mut letters = word.chars();
                 letters.next().is_some_and(|letter| "CRSLG".contains(letter))
-                    && word.len() == 2
+                    && (2..=3).contains(&word.len())
                     && letters.all(|digit| digit.is_ascii_digit())
             };
             cited.extend(words.filter(is_rule).map(str::to_owned));
