@@ -50,18 +50,18 @@ fn what_there_is_not_is_refused() {
     }
 }
 
-/// Does the command in a saved job file repeat what its first line says? The clients read and write
-/// through a page cache, so that the memory must be the same. Turns of four seconds, which no rule
-/// excuses, let one of them wait for as long as its longest write.
+/// Does the command in a saved job file repeat what its first line says? A client writes through a
+/// page cache, so that the memory must be the same. Turns of four seconds, which no rule excuses,
+/// let it wait for as long as its longest write.
 #[test]
 fn the_command_in_a_saved_file_repeats_the_finding() {
     let folder = std::env::temp_dir().join(format!("paternoster-found-{}", std::process::id()));
     let path = folder.display().to_string();
     let scheduler = "bfq:low_latency=0,timeout_sync=4000";
-    let asked = ["--cases", "1", "--seed", "115", "--scheduler", scheduler, "--save", &path];
+    let asked = ["--cases", "1", "--seed", "183", "--scheduler", scheduler, "--save", &path];
     let output = torture(&asked);
     assert_eq!(output.status.code(), Some(1), "{}", text(output.stderr));
-    let file = std::fs::read_to_string(folder.join("seed-115-waits.fio")).expect("a saved file");
+    let file = std::fs::read_to_string(folder.join("seed-183-waits.fio")).expect("a saved file");
     let mut lines = file.lines();
     let finding = lines.next().unwrap_or_default();
     let field = |name: &str| {
