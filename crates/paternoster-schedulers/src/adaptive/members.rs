@@ -45,7 +45,6 @@ impl Members for Paternoster {
         self.clients.set_interactive(client.index(), false);
         self.present.remove(client.index());
         self.clients.reset(client.index());
-        self.overdue.reset(client.index());
         self.pricing.even.forget(client.index());
         self.seat_time.forget(client.index());
         self.device_time.departs(self.accounts.at(client.index()).charged);

@@ -35,7 +35,9 @@
 
 use alloc::vec::Vec;
 
-use crate::adaptive::parties::Parties;
+use crate::adaptive::access_pattern::blend;
+use crate::adaptive::account::Accounts;
+use crate::adaptive::clients::Clients;
 use paternoster_core::time::Nanos;
 use paternoster_core::{QueueView, RequestId};
 
@@ -57,9 +59,9 @@ const LAP_LEAST: Nanos = Nanos::from_millis(850);
 const USUAL_TIMES: u64 = 2;
 /// What is usual is learned from spans of this length and more.
 const SPAN: Nanos = Nanos::from_millis(500);
-/// A span changes it by one part of this many, and a request that goes first by one of that (I2).
-const BLEND: u64 = 4;
-const BLEND_FIRST: u64 = 64;
+/// I2: a span changes it by one part of 2^2, and a request that goes first by one of 2^6.
+const BLEND: u32 = 2;
+const BLEND_FIRST: u32 = 6;
 
 /// What a client is used to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,8 +76,7 @@ struct Usual {
 impl Usual {
     /// A client with something waiting or in the device has had so many.
     fn note(&mut self, gone: u16, now: Nanos) {
-        let begins = self.since == Nanos::ZERO;
-        if begins {
+        if self.since == Nanos::ZERO {
             (self.since, self.gone) = (now, gone);
         } else if now - self.since >= SPAN && gone != self.gone {
             self.learn(gone, now, BLEND);
@@ -83,12 +84,10 @@ impl Usual {
     }
 
     /// From what it has had since it is counted; it is counted anew.
-    fn learn(&mut self, gone: u16, now: Nanos, blend: u64) {
+    fn learn(&mut self, gone: u16, now: Nanos, shift: u32) {
         let (span, had) = ((now - self.since).0, u64::from(gone.wrapping_sub(self.gone)).max(1));
-        self.each = match self.each {
-            0 => span / had,
-            usual => (usual * (blend - 1) + (span / had).min(2 * usual)) / blend,
-        };
+        let most = if self.each == 0 { u64::MAX } else { 2 * self.each };
+        self.each = blend(self.each, most.min(span / had), shift);
         (self.since, self.gone) = (now, gone);
     }
 
@@ -122,7 +121,7 @@ impl Overdue {
         now >= self.next_look
     }
 
-    /// This number belongs to another client now, or to none.
+    /// This number belongs to another client now.
     pub(super) fn reset(&mut self, client: u32) {
         self.usual[client as usize] = Usual::default();
     }
@@ -132,20 +131,18 @@ impl Overdue {
     pub(super) fn look(
         &mut self,
         view: &QueueView,
-        parties: &Parties,
+        (accounts, clients): (&Accounts, &Clients),
         has_seats: bool,
+        now: Nanos,
     ) -> Option<(u32, RequestId)> {
-        let Parties { accounts, clients, now, .. } = *parties;
-
         self.next_look = now + LOOK_EVERY;
         let first = accounts.first_of_all(now)?;
         let mut most: Option<(u64, u32, RequestId)> = None;
         for _ in 0..LOOKS_MOST.min(self.usual.len()) {
             self.at = (self.at + 1) % self.usual.len();
-            let Some(own) = clients.all().get(self.at) else { continue };
-            let usual = &mut self.usual[self.at];
             let client = u32::try_from(self.at).unwrap_or(0);
-            let node = accounts.at(client);
+            let (own, node) = (clients.at(client), accounts.at(client));
+            let usual = &mut self.usual[self.at];
             let outstanding = node.waiting() + node.flying;
             if outstanding == 0 && own.pattern.expected == 0 {
                 usual.since = Nanos::ZERO;

@@ -53,10 +53,8 @@ impl Paternoster {
             return Pick::Dispatch(request, Place::Tail);
         }
         if self.overdue.is_time(now)
-            && let Some((client, request)) = self.overdue(view, now)
+            && let Some(request) = self.overdue_goes(view, now)
         {
-            self.dispatch(view, client, request);
-            self.went_first(client, request, now);
             return Pick::Dispatch(request, Place::Tail);
         }
         let candidate = if self.seats.most.is_some() {
@@ -80,29 +78,20 @@ impl Paternoster {
         }
     }
 
-    /// S10: the client that is overdue, and its oldest request, if the device takes it.
+    /// S10: dispatches the oldest request of the client that is overdue, if the device takes it.
+    /// Where there are seats it interrupts a turn, and the arm goes there and back.
     #[inline(never)]
-    fn overdue(&mut self, view: &QueueView, now: Nanos) -> Option<(u32, RequestId)> {
-        let room = self.depth.room_for(|| true);
-        if view.in_device().requests >= room || self.watchdog.has_fallen() {
+    fn overdue_goes(&mut self, view: &mut QueueView, now: Nanos) -> Option<RequestId> {
+        if view.in_device().requests >= self.depth.top() || self.watchdog.has_fallen() {
             return None;
         }
-        let parties = Parties {
-            accounts: &self.accounts,
-            clients: &self.clients,
-            cooperation: &self.cooperation,
-            sweep_groups: &self.sweep_groups,
-            now,
-        };
-        self.overdue.look(view, &parties, self.seats.most.is_some())
-    }
-
-    /// S10: this request of an overdue client has gone. Where there are seats it interrupts a turn,
-    /// and the arm goes there and back.
-    fn went_first(&mut self, client: u32, request: RequestId, now: Nanos) {
+        let (has_seats, parties) = (self.seats.most.is_some(), (&self.accounts, &self.clients));
+        let (client, request) = self.overdue.look(view, parties, has_seats, now)?;
+        self.dispatch(view, client, request);
         let takes = self.jobs.at(request).estimate.unsigned_abs();
-        let ways = if self.seats.most.is_some() { 2 * self.seats.change } else { 0 };
+        let ways = if has_seats { 2 * self.seats.change } else { 0 };
         self.overdue.went(client, self.clients.at(client).gone(), takes + ways, now);
+        Some(request)
     }
 
     /// What a choice looks at.
