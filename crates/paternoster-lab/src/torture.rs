@@ -26,7 +26,6 @@ use paternoster_torture::bounds::bounds;
 use paternoster_torture::draw::any;
 use paternoster_torture::excuses::excuse;
 use paternoster_torture::laws::{Fault, LAWS};
-use paternoster_torture::load::Load;
 use paternoster_torture::{Case, judge, shrink};
 use serde_json::{Value, json};
 
@@ -88,10 +87,8 @@ struct Row {
 /// A case that broke a law without an excuse.
 struct Found {
     case: Case,
-    least: Load,
-    /// What is wrong with the smallest load, in a run of as many seconds.
-    still: Option<Fault>,
-    seconds: f64,
+    /// The smallest load that still breaks the law, judged anew.
+    least: Case,
 }
 
 /// The judgement as JSON, for a call; a broken law is not a failure of it.
@@ -172,9 +169,8 @@ fn find(
             }
             let least = shrink(&mut bench, &load, &row.scheduler, fault.law());
             let within = bounds(&mut bench, &least);
-            let Case { fault: still, seconds, .. } =
-                judge(&mut bench, &least, &row.scheduler, &within);
-            found.push(Found { case, least, still, seconds });
+            let least = judge(&mut bench, &least, &row.scheduler, &within);
+            found.push(Found { case, least });
         }
         steps.done(&format!("seed {seed}"));
     }
@@ -205,13 +201,13 @@ fn results(
     for (rule, count) in excused {
         rules.push_str(&format!("\n{count:7}  {rule}"));
     }
-    let broken = found.iter().map(|Found { case, least, .. }| {
+    let broken = found.iter().map(|Found { case, least }| {
         let Case { scheduler, fault, seconds, load, .. } = case;
         let law = fault.as_ref().map_or("", |fault| fault.law());
         format!(
             "{scheduler}, law {law}, in {seconds:.1} s: {fault:?}\n  {}\n  shrunk: {}",
             load.tell(),
-            least.tell()
+            least.load.tell()
         )
     });
     Results {
@@ -250,14 +246,14 @@ fn document(
         let counts: serde_json::Map<String, Value> = row.counts.iter().map(count).collect();
         json!({ "scheduler": row.scheduler, "laws": counts, "missed_of_entitled": row.missed })
     };
-    let one = |Found { case, least, .. }: &Found| {
+    let one = |Found { case, least }: &Found| {
         json!({
             "seed": case.load.seed,
             "scheduler": case.scheduler,
             "law": case.fault.as_ref().map(Fault::law),
             "fault": format!("{:?}", case.fault),
             "seconds": case.seconds,
-            "shrunk": least.tell(),
+            "shrunk": least.load.tell(),
         })
     };
     json!({
@@ -272,24 +268,25 @@ fn document(
 /// Writes the smallest load of a case, and its device if that was drawn. Its first lines say what
 /// is wrong with that load, and the command that runs it as it was judged: as long, with the same
 /// seed and memory.
-fn save(folder: &Path, Found { case, least, still, seconds }: &Found) -> std::io::Result<()> {
+fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let seed = case.load.seed;
     let law = case.fault.as_ref().map_or("", |fault| fault.law());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
-    let jobs = least.job_file((seconds * 1000.0) as u64);
-    let device = match &least.device.file {
+    let jobs = least.load.job_file((least.seconds * 1000.0) as u64);
+    let device = match &least.load.device.file {
         Some(file) => {
             let name = format!("seed-{seed}.toml");
             fs::write(folder.join(&name), file)?;
             folder.join(name).display().to_string()
         }
-        None => least.device.name().to_owned(),
+        None => least.load.device.name().to_owned(),
     };
     let name = folder.join(format!("seed-{seed}-{law}.fio"));
     let again = format!(
-        "# {still:?}\n# paternoster run {} --device {device} --scheduler {} --seed {seed} \
+        "# {:?}\n# paternoster run {} --device {device} --scheduler {} --seed {seed} \
          --host memory={MEMORY_MIB}m\n",
+        least.fault,
         name.display(),
         case.scheduler,
     );

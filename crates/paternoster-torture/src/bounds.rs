@@ -77,14 +77,13 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
             let of = |class| load.clients.iter().filter(move |one| one.class == class);
             let idlers: u32 = of(Class::Idle).map(|one| one.kind.depth).sum();
             let urgent = of(Class::RealTime).count();
-            let first = urgent > 0;
             for (wait, client) in waits.iter_mut().zip(&load.clients) {
                 // A client that begins later has waited for itself until then.
                 *wait += seconds * f64::from(client.begins) / 100.0;
                 match client.class {
                     Class::RealTime if writes_back(client) && urgent > 1 => *wait = f64::INFINITY,
                     Class::RealTime => {}
-                    _ if first => *wait = f64::INFINITY,
+                    _ if urgent > 0 => *wait = f64::INFINITY,
                     Class::Idle => *wait += IDLERS_TURN * f64::from(idlers),
                     Class::BestEffort => {}
                 }
@@ -97,7 +96,7 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
 
 /// Whether a client waits for the page cache's writeback when too much of it is dirty.
 fn writes_back(client: &Client) -> bool {
-    client.kind.engine == Engine::Buffered && !client.kind.rw.ends_with("read")
+    client.kind.engine == Engine::Buffered && client.kind.writes()
 }
 
 /// The least time to run a load: each client of a disk must get turns.

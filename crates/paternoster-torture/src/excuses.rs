@@ -6,7 +6,7 @@
 //! has none.
 
 use crate::laws::Fault;
-use crate::load::{Class, Client, Engine, Load};
+use crate::load::{Class, Client, Engine, Kind, Load};
 
 /// A rule that explains why a law is broken.
 #[derive(Debug, Clone, Copy)]
@@ -31,17 +31,10 @@ fn has_classes(load: &Load, _: &str, _: &Fault) -> bool {
     load.clients.iter().any(|client| client.class != Class::BestEffort)
 }
 
-fn writes(client: &Client) -> bool {
-    client.kind.rw.contains("write") || client.kind.rw == "randrw"
-}
-
-fn reads(client: &Client) -> bool {
-    client.kind.rw.contains("read") || client.kind.rw == "randrw"
-}
-
 /// Readers that overtake writers.
 fn has_both(load: &Load, _: &str, _: &Fault) -> bool {
-    load.clients.iter().any(writes) && load.clients.iter().any(reads)
+    let has = |kind: fn(&Kind) -> bool| load.clients.iter().any(|client| kind(&client.kind));
+    has(Kind::writes) && has(Kind::reads)
 }
 
 /// Queues are raised unless `low_latency` is 0.
@@ -64,7 +57,7 @@ fn has_two_requests(load: &Load, _: &str, _: &Fault) -> bool {
 
 /// Several clients are sync (readers and direct writers): those preempt each other.
 fn has_syncs(load: &Load, _: &str, _: &Fault) -> bool {
-    let is_sync = |client: &&Client| reads(client) || client.kind.engine != Engine::Buffered;
+    let is_sync = |client: &&Client| client.kind.reads() || client.kind.engine != Engine::Buffered;
     load.clients.iter().filter(is_sync).count() > 1
 }
 

@@ -59,6 +59,18 @@ impl Kind {
         self.think_us == 0 && self.rate == 0 && self.fsync == 0
     }
 
+    /// Whether some of its I/Os are reads.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.rw.contains("read") || self.rw.ends_with("rw")
+    }
+
+    /// Whether some of its I/Os are writes.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.rw.contains("write") || self.rw.ends_with("rw")
+    }
+
     /// Whether its I/Os go to the device at once, each by itself.
     #[must_use]
     pub fn is_random_and_direct(&self) -> bool {
