@@ -333,7 +333,7 @@ impl Costs {
         now >= self.began && self.count(gone, sort, now, latency)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn count(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) -> bool {
         let [latency, least] = latency;
         self.sectors[kind_of(gone, sort)] += u64::from(gone.sectors());

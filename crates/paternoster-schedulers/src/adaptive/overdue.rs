@@ -12,24 +12,29 @@
 //! ```
 //!
 //! So every 20 ms some clients are looked at. One is *overdue* if its oldest request has waited for
-//! 0.7 s (0.85 where there are seats), and for twice as long as all that it has outstanding usually
-//! takes. The one that is overdue by most has one request, ahead of all of its class, and pays for
-//! it as usual. A client of little weight that has always waited for ten seconds is used to that,
-//! and is not overdue:
+//! 0.7 s (0.85 where there are seats), and for two and a half times as long as all that it has
+//! outstanding usually takes. The one that is overdue by most has one request, ahead of all of its
+//! class, and pays for it as usual. A client of little weight that has always waited for ten
+//! seconds is used to that, and is not overdue:
 //!
 //! ```text
-//! 1 outstanding, usually one in 75 ms     2 * 75 ms is less than 0.7 s, which counts
-//! 8 outstanding, usually one in 3.3 s     2 * 8 * 3.3 s = 53 s
+//! 1 outstanding, usually one in 75 ms     2.5 * 75 ms is less than 0.7 s, which counts
+//! 8 outstanding, usually one in 3.3 s     2.5 * 8 * 3.3 s = 66 s
 //! ```
 //!
+//! On a disk a request out of turn costs two ways of the arm. With twice the usual, and a ninth of
+//! the time, 256 clients of one request each took that ninth for ever, since in a sweep many wait
+//! for twice as long as usual: three disks did 83 to 96 % of what they do without this rule, and do
+//! 90 to 98 % now.
+//!
 //! # Invariants
-//! I1  After a request that goes first here and takes t, no other does for 8 t, or for 0.4 s if
+//! I1  After a request that goes first here and takes t, no other does for 16 t, or for 0.6 s if
 //!     that is less.
 //! I2  Requests that go first here change what is usual by a 64th, others by a quarter, and each
-//!     span counts as twice the usual at most. So for a client that only goes first each wait, of
-//!     twice the usual, makes the next one longer by a 64th of itself: after a time t it waits for
-//!     0.7 s and t / 64 at most. By a quarter it would soon be used to any wait; if they did not
-//!     count, a client whose weight is less than it was would go first for ever.
+//!     span counts as twice the usual at most. So for a client that only goes first each wait
+//!     makes the next one longer by a 64th of itself at most: after a time t it waits for 0.7 s and
+//!     t / 64 at most. By a quarter it would soon be used to any wait; if they did not count, a
+//!     client whose weight is less than it was would go first for ever.
 //!
 //! Source: S10 of `docs/rules/adaptive.md`.
 
@@ -47,16 +52,16 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(20);
 const LOOKS_MOST: usize = 64;
 /// I1: after a client has gone first, so many times what that takes, but no longer than this: what
 /// it takes is an estimate, and after a command of seconds that is much too high.
-const COST_TIMES: u64 = 8;
-const PAUSE_MOST: Nanos = Nanos::from_millis(400);
+const COST_TIMES: u64 = 16;
+const PAUSE_MOST: Nanos = Nanos::from_millis(600);
 /// A client is overdue after this time at the earliest: a second is what it may have to wait at
 /// most, and the device has to serve it yet.
 const WAIT_LEAST: Nanos = Nanos::from_millis(700);
 /// Where there are seats it is after this time: a lap of turns takes 0.8 s (S5).
 const LAP_LEAST: Nanos = Nanos::from_millis(850);
-/// And after this many times what its requests usually take; three times is what it may have to
+/// And after this many halves of what its requests usually take; three times is what it may have to
 /// wait.
-const USUAL_TIMES: u64 = 2;
+const USUAL_HALVES: u64 = 5;
 /// What is usual is learned from spans of this length and more.
 const SPAN: Nanos = Nanos::from_millis(500);
 /// I2: a span changes it by one part of 2^2, and a request that goes first by one of 2^6.
@@ -94,7 +99,7 @@ impl Usual {
     /// For how long a request may wait, of so many outstanding.
     fn limit(&self, outstanding: u32, has_seats: bool) -> u64 {
         let least = if has_seats { LAP_LEAST } else { WAIT_LEAST };
-        least.0.max(self.each.saturating_mul(USUAL_TIMES * u64::from(outstanding)))
+        least.0.max(self.each.saturating_mul(USUAL_HALVES * u64::from(outstanding)) / 2)
     }
 }
 
@@ -187,15 +192,15 @@ mod tests {
         usual
     }
 
-    /// S10: for how long may a request wait? Ten a second, one outstanding: twice 100 ms is less
-    /// than 0.7 s. Of eight outstanding, one in 3 s, a request may wait for 2 * 8 * 3 s.
+    /// S10: for how long may a request wait? Ten a second, one outstanding: 2.5 * 100 ms is less
+    /// than 0.7 s. Of eight outstanding, one in 3 s, a request may wait for 2.5 * 8 * 3 s.
     #[test]
-    fn s10_a_request_may_wait_for_twice_what_is_usual() {
+    fn s10_a_request_may_wait_for_more_than_twice_what_is_usual() {
         let often = used_to(&[(1000, 10)]);
         assert_eq!(often.each, 100_000_000);
-        assert_eq!([1, 4].map(|of| often.limit(of, false)), [700_000_000, 2 * 4 * 100_000_000]);
-        assert_eq!([1, 4].map(|of| often.limit(of, true)), [850_000_000; 2]);
-        assert_eq!(used_to(&[(3000, 1)]).limit(8, false), 48_000_000_000);
+        assert_eq!([1, 4].map(|of| often.limit(of, false)), [700_000_000, 1_000_000_000]);
+        assert_eq!([1, 4].map(|of| often.limit(of, true)), [850_000_000, 1_000_000_000]);
+        assert_eq!(used_to(&[(3000, 1)]).limit(8, false), 60_000_000_000);
         // Nothing went, or for too short a time: not known.
         assert_eq!(used_to(&[(3000, 0)]).limit(8, false), 700_000_000);
         assert_eq!(used_to(&[(499, 10)]).limit(8, false), 700_000_000);
@@ -213,10 +218,10 @@ mod tests {
         assert_eq!(used_to(&[(800, 2), (9000, 1)]).each, 500_000_000);
     }
 
-    /// I1: after one that takes 10 ms none goes first for 80 ms, after one of 100 ms for 400.
+    /// I1: after one that takes 10 ms none goes first for 160 ms, after one of 100 ms for 600.
     #[test]
-    fn i1_what_goes_first_has_a_ninth_of_the_time() {
-        for (takes, until) in [(1, 8), (10, 80), (100, 400)] {
+    fn i1_what_goes_first_has_a_17th_of_the_time() {
+        for (takes, until) in [(1, 16), (10, 160), (100, 600)] {
             let mut overdue = Overdue::new(2);
             overdue.went(1, 1, takes * 1_000_000, ms(500));
             assert!(!overdue.is_time(ms(499 + until)) && overdue.is_time(ms(500 + until)));
