@@ -16,7 +16,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ pub(crate) fn theirs(case: &Case, folder: &Path) -> Answer {
     let mut command = Command::new(PROGRAM);
     command.args(["emulate", "slow.toml", "--mount", "mount", "--size", "32m", "--run"]);
     command.arg(format!("{fio} --output-format=json --output=theirs.json"));
-    let answer = unless_killed(command.current_dir(folder), &folder.join("theirs.json"));
+    let answer = answer(command.current_dir(folder), &folder.join("theirs.json"));
     let _ended = noise.wait();
     let told = processes(&folder.join("noise.json"));
     // 2.5 s of 10 ms, 97 % of them.
@@ -82,30 +82,17 @@ fn write(case: &Case, folder: &Path) {
     fs::write(folder.join("case.fio"), case.jobs("mount/slow")).expect("a job file");
 }
 
+/// Also fio itself may say that a signal has killed one of its processes, and nothing of it in its
+/// results or exit status if there are others.
 fn answer(command: &mut Command, result: &Path) -> Answer {
-    answer_and_output(command, result).0
-}
-
-/// The same of fio, which says that a signal has killed one of its processes, and nothing of it in
-/// its results or exit status if there are others.
-fn unless_killed(command: &mut Command, result: &Path) -> Answer {
-    let (answer, output) = answer_and_output(command, result);
-    let text = said(&output);
-    match text.lines().find(|line| line.contains("got signal=")) {
-        Some(line) => Err(line.to_owned()),
-        None => answer,
-    }
-}
-
-fn answer_and_output(command: &mut Command, result: &Path) -> (Answer, Output) {
     let _absent = fs::remove_file(result);
     let output = command.stdin(Stdio::null()).output().expect("the program starts");
-    (processes(result).ok_or_else(|| why(&output)), output)
-}
-
-fn said(output: &Output) -> String {
     let text = [&output.stderr[..], &output.stdout[..]].concat();
-    String::from_utf8_lossy(&text).into_owned()
+    let text = String::from_utf8_lossy(&text);
+    match text.lines().find(|line| line.contains("got signal=")) {
+        Some(line) => Err(line.to_owned()),
+        None => processes(result).ok_or_else(|| why(&text)),
+    }
 }
 
 /// The processes of fio's JSON. What stands before it are notes.
@@ -124,8 +111,7 @@ fn processes(result: &Path) -> Option<Vec<Process>> {
     jobs.iter().map(process).collect()
 }
 
-fn why(output: &Output) -> String {
-    let text = said(output);
+fn why(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.is_empty());
     lines.take(3).collect::<Vec<_>>().join(" / ")
 }
