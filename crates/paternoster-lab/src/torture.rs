@@ -266,8 +266,8 @@ fn document(
 }
 
 /// Writes the smallest load of a case, and its device if that was drawn. Its first lines say what
-/// is wrong with that load, and the command that runs it as it was judged: as long, with the same
-/// seed and memory.
+/// is wrong with that load, and the command that runs it in that folder as it was judged: as long,
+/// with the same seed and memory.
 fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let seed = case.load.seed;
@@ -278,17 +278,15 @@ fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
         Some(file) => {
             let name = format!("seed-{seed}.toml");
             fs::write(folder.join(&name), file)?;
-            folder.join(name).display().to_string()
+            name
         }
         None => least.load.device.name().to_owned(),
     };
-    let name = folder.join(format!("seed-{seed}-{law}.fio"));
+    let name = format!("seed-{seed}-{law}.fio");
     let again = format!(
-        "# {:?}\n# paternoster run {} --device {device} --scheduler {} --seed {seed} \
-         --host memory={MEMORY_MIB}m\n",
-        least.fault,
-        name.display(),
-        case.scheduler,
+        "# {:?}\n# in this folder: paternoster run {name} --device {device} \\\n\
+         #   --scheduler {} --seed {seed} --host memory={MEMORY_MIB}m\n",
+        least.fault, case.scheduler,
     );
-    fs::write(&name, again + &jobs)
+    fs::write(folder.join(name), again + &jobs)
 }

@@ -69,10 +69,13 @@ fn the_command_in_a_saved_file_repeats_the_finding() {
         rest.split([',', ' ']).next()?.parse::<f64>().ok()
     };
     let (place, waited) = (field("place: ").expect("a place"), field("waited: ").expect("a wait"));
-    let command = lines.next().and_then(|line| line.strip_prefix("# paternoster "));
-    let command = command.expect("a command").split(' ').chain(["--format", "json"]);
+    let first = lines.next().and_then(|line| line.strip_prefix("# in this folder: paternoster "));
+    let first = first.and_then(|line| line.strip_suffix(" \\")).expect("a command");
+    let more = lines.next().and_then(|line| line.strip_prefix("#   ")).expect("the rest of it");
+    let command = first.split(' ').chain(more.split(' ')).chain(["--format", "json"]);
     let mut program = Command::new(env!("CARGO_BIN_EXE_paternoster"));
-    let output = program.args(command).stdin(Stdio::null()).output().expect("the program starts");
+    let program = program.args(command).current_dir(&folder).stdin(Stdio::null());
+    let output = program.output().expect("the program starts");
     std::fs::remove_dir_all(&folder).expect("a folder to remove");
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
     let jobs = document["runs"][0]["jobs"].as_array().expect("jobs");
