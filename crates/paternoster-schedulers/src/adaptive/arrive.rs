@@ -17,6 +17,7 @@ use crate::adaptive::Paternoster;
 use crate::adaptive::account::CROWD;
 use crate::adaptive::job::Stage;
 use crate::adaptive::kinds::Kinds;
+use crate::adaptive::ramp::Ramp;
 use paternoster_core::event::Note;
 use paternoster_core::{QueueView, RequestId};
 
@@ -137,6 +138,7 @@ impl Paternoster {
 
     /// There is another setting: all clients may wait as another kind.
     pub(super) fn seat(&mut self, view: &mut QueueView) {
+        self.ramp = Ramp::new();
         self.kinds().sort_all();
         view.note(Note::SeatsChanged { seats: self.seats.most.unwrap_or(0) });
     }

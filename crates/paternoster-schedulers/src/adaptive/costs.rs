@@ -58,8 +58,10 @@ const EPOCH_LATENCIES: u64 = 8;
 const EPOCH_REQUESTS: u64 = 64;
 /// A kind is tried if it has at least one part in this many of the time.
 const PARTS_LEAST: u64 = 16;
-/// A trial proves nothing if the kind lost less than one part in this many of the time.
+/// A trial proves nothing if the kind lost less than one part in this many of the time, or if all
+/// others had less than this: then it is the device that varies, as when it flushes.
 const TELLS_LEAST: i64 = 32;
+const OTHERS_LEAST: i64 = 16;
 /// This many trials of a kind follow each other soon, and have a wide range.
 const SOON: u8 = 4;
 /// At most this many epochs lie between trials.
@@ -172,7 +174,7 @@ impl Costs {
     }
 
     /// What a request of this sort is charged where the device is full, in ns.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn charge_for(&self, request: &Request, sort: u8) -> i64 {
         let cost = self.charged[kind_of(request, sort)];
         (cost.saturating_mul(u64::from(request.sectors())) >> POINT).cast_signed()
@@ -258,7 +260,8 @@ impl Costs {
         let lost = trial.cheap.own - trial.dear.own;
         let gained = trial.dear.others - trial.cheap.others;
         let mut is_off = false;
-        if lost >= WHOLE / TELLS_LEAST {
+        let others = trial.dear.others.max(trial.cheap.others);
+        if lost >= WHOLE / TELLS_LEAST && others >= WHOLE / OTHERS_LEAST {
             let tried = &mut self.tried[trial.kind];
             let (most, part) = match *tried {
                 0 => (4, 1),
@@ -330,11 +333,9 @@ impl Costs {
         now: Nanos,
         latency: [u64; 2],
     ) -> bool {
-        now >= self.began && self.count(gone, sort, now, latency)
-    }
-
-    #[inline(always)]
-    fn count(&mut self, gone: &Request, sort: u8, now: Nanos, latency: [u64; 2]) -> bool {
+        if now < self.began {
+            return false;
+        }
         let [latency, least] = latency;
         self.sectors[kind_of(gone, sort)] += u64::from(gone.sectors());
         self.ended += 1;

@@ -108,8 +108,8 @@ impl Credit {
         if self.credit == CREDIT_MOST {
             return;
         }
-        let part = i64::try_from(took / strictness).unwrap_or(CREDIT_MOST);
-        self.credit = (self.credit + part).min(CREDIT_MOST);
+        let part = (took / strictness).min(CREDIT_MOST.unsigned_abs());
+        self.credit = (self.credit + part.cast_signed()).min(CREDIT_MOST);
     }
 
     /// Whether anything may be idled away.

@@ -2,8 +2,8 @@
 //! Explain: says in words why a request still waits.
 //!
 //! The clause names the first obstacle between a request and the device: a seat that its client
-//! does not have, the gate, a kept slot, a client that has had less, or other requests of its own
-//! client.
+//! does not have, the gate or the ramp, a client that has had less, a kept slot, or other requests
+//! of its own client.
 
 use core::fmt;
 
@@ -18,6 +18,8 @@ pub(super) enum Obstacle {
     Seats { most: u32, is_stream: bool },
     /// The client that goes next, its own or another, is ahead of one that is owed.
     Gate { is_own: bool },
+    /// A client was owed until just now.
+    Ramp,
     /// Another client has had less; none if that one has gone.
     Account(Option<ClientId>),
     /// A slot is kept.
@@ -41,6 +43,9 @@ impl Obstacle {
                 let which = if is_own { "its client" } else { "the client before it" };
                 write!(out, "{which} is ahead of one that has all that it asks for in the device")
             }
+            Obstacle::Ramp => out.write_str(
+                "more go into the device only step by step, since a client was owed until just now",
+            ),
             Obstacle::Account(Some(first)) => {
                 write!(out, "{first} has had less of the device for its weight")
             }
@@ -67,6 +72,7 @@ mod tests {
             (Obstacle::Seats { most: 2, is_stream: true }, "2 streams at a time are served"),
             (Obstacle::Seats { most: 1, is_stream: false }, "another has its turn; 1 are served"),
             (Obstacle::Gate { is_own: true }, "its client is ahead of one"),
+            (Obstacle::Ramp, "more go into the device only step by step"),
             (Obstacle::Others(3), "its client goes next, with 3 others"),
         ] {
             let mut text = String::new();

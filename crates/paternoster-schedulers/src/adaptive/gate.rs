@@ -135,15 +135,22 @@ impl Gate {
 
     /// A client has sent a request, and nothing of it waits. `asks`: that it would take more;
     /// `None`: it has all it asks for. The same goes for the groups above it, up to the first
-    /// that has something waiting.
+    /// that has something waiting. Returns whether one of them was owed and is not any more.
     #[inline(never)]
-    fn note(&mut self, accounts: &mut Accounts, client: u32, asks: Option<Asks>, now: Nanos) {
+    fn note(
+        &mut self,
+        accounts: &mut Accounts,
+        client: u32,
+        asks: Option<Asks>,
+        now: Nanos,
+    ) -> bool {
         let (mut at, mut asks_until) = (client, asks.map(|asks| asks.until));
+        let mut was_owed = false;
         let is_prompt = asks.is_some_and(|asks| asks.is_prompt);
         loop {
             let node = accounts.at(at);
             if node.parent == NIL || node.waiting() > 0 {
-                return;
+                return was_owed;
             }
             if at != client {
                 asks_until = asks_until.or_else(|| self.owed_in(accounts, at, now));
@@ -154,7 +161,7 @@ impl Gate {
             let slot = &mut self.owed[place][usize::from(class)];
             let stands_lower = |other: Owed| vt < accounts.at(other.node).vt;
             match asks_until {
-                None if slot.node == at => *slot = NOBODY,
+                None if slot.node == at => (*slot, was_owed) = (NOBODY, true),
                 None => {}
                 Some(until) => {
                     let other =
@@ -219,7 +226,8 @@ impl Gate {
 
     /// The last waiting request of a client of this access pattern has gone to the device, and has
     /// been charged. `weights_from`: in percent of their least time, what requests of an owed
-    /// client take; and whether the device rotates.
+    /// client take; and whether the device rotates. Returns whether it was owed, and is not any
+    /// more only since its requests take so little now (see `ramp.rs`).
     #[inline(always)]
     pub(super) fn note_owed(
         &mut self,
@@ -228,7 +236,7 @@ impl Gate {
         pattern: &AccessPattern,
         (weights_from, rotates): (u64, bool),
         now: Nanos,
-    ) {
+    ) -> bool {
         // Exact parts at any price: also of one that sends small requests among much larger ones.
         let usual = if weights_from <= WEIGHTS_LEAST { 0 } else { self.usual };
         let (mut from, is_prompt) = (weights_from, pattern.is_prompt(usual, rotates));
@@ -236,9 +244,10 @@ impl Gate {
             // Half of the excess: no other request of its own makes up for one that takes longer.
             from -= (from - WEIGHTS_LEAST) / 2;
         }
-        let asks = pattern.is_greedy() && pattern.is_crowded(from);
+        let is_greedy = pattern.is_greedy();
+        let asks = is_greedy && pattern.is_crowded(from);
         let asks = asks.then(|| Asks { until: now + Nanos(PATIENCE * pattern.latency), is_prompt });
-        self.note(accounts, client, asks, now);
+        self.note(accounts, client, asks, now) && is_greedy
     }
 
     /// Until when `client` is held because it is ahead of one that is owed, unless the gate is open

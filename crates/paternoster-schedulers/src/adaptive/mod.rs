@@ -24,7 +24,7 @@
 //! each client has had, `clients` what waits of it, with its `access_pattern`, `job` where each
 //! request is. `pricing` (with `costs`, `even` and `told`) says what a request is charged,
 //! `device_time` what the device did. `choose` says who goes next and for whom a slot is kept, on
-//! `credit`; `depth` and `gate` whether it may. `seats`, held by `parties` and paid for by
+//! `credit`; `depth`, `gate` and `ramp` whether it may. `seats`, held by `parties` and paid for by
 //! `seat_time`, limit streams; `cooperate` (with `shared_stream`) and `sweep_group` find those that
 //! share one, and `kinds` sorts clients by that. `learn` (with `arms`, `workload_mix` and
 //! `throughput_gain`) tries numbers of seats. `watchdog` judges all that, with the `pause` of each
@@ -69,6 +69,7 @@ mod overdue;
 mod parties;
 mod pause;
 mod pricing;
+mod ramp;
 mod seat_time;
 mod seats;
 mod shared_changes;
@@ -110,6 +111,7 @@ use learn::{Learn, Phase};
 use overdue::Overdue;
 use parties::Holder;
 use pricing::Pricing;
+use ramp::Ramp;
 use seat_time::SeatTime;
 use seats::Seats;
 use sweep_group::SweepGroups;
@@ -134,6 +136,7 @@ pub struct Paternoster {
     depth: Depth,
     /// What is owed to clients that have nothing waiting.
     gate: Gate,
+    ramp: Ramp,
     /// What requests cost.
     pricing: Pricing,
     /// What may be idled away.
@@ -188,6 +191,8 @@ impl Paternoster {
 
     fn with_room(tunables: Tunables, room: Room) -> Paternoster {
         let Room { requests, clients, groups, root, depth, rotational, capacity } = room;
+        let mut pricing = Pricing::new(clients, depth, rotational, capacity);
+        pricing.tell(None, tunables.prices);
         Paternoster {
             tunables,
             accounts: Accounts::new(clients, groups, root),
@@ -196,7 +201,8 @@ impl Paternoster {
             present: Present::new(clients),
             depth: Depth::new(depth),
             gate: Gate::new(groups),
-            pricing: Pricing::new(clients, depth, rotational, capacity),
+            ramp: Ramp::new(),
+            pricing,
             credit: Credit::default(),
             device_time: DeviceTime::default(),
             seats: Seats::with_lap(Lap::new(clients + groups)),
@@ -440,17 +446,21 @@ impl Elevator for Paternoster {
         if let Some(is_missed) = missed {
             self.clients.miss(client, is_missed);
         }
-        if self.watchdog.has_fallen() {
+        let is_plain = if self.watchdog.has_fallen() {
             if self.watchdog.is_over(now) && self.watchdog.rearm(now) {
                 view.note(Note::TriesAgain);
             }
+            self.watchdog.has_fallen()
         } else if self.watchdog.ended(&self.accounts, &self.clients, &self.seats, &ended, took) {
             let (strictness, top) = (self.tunables.strictness, self.depth.top());
             if let Some(why) = self.watchdog.judge(&self.accounts, strictness, top) {
                 self.fall_back(view, Some(why));
             }
-        }
-        if !self.watchdog.has_fallen() {
+            self.watchdog.has_fallen()
+        } else {
+            false
+        };
+        if !is_plain {
             let did = Did { sort: job.sort, sectors, took: served.0 };
             self.learn.ended(job.epoch, did);
             if self.learn.is_due(&self.seats, self.pricing.mean(), now) {
@@ -528,6 +538,7 @@ impl Elevator for Paternoster {
                 Some(first) if self.held_by_gate(view, first, now).is_some() => {
                     Obstacle::Gate { is_own: first == client }
                 }
+                Some(_) if self.ramp.is_full(view.in_device().requests) => Obstacle::Ramp,
                 Some(first) if first != client => Obstacle::Account(view.client_id(first)),
                 _ if self.credit.keeps() => Obstacle::Slot,
                 _ => Obstacle::Others(others),

@@ -86,16 +86,18 @@ impl Pricing {
     #[inline(always)]
     pub(super) fn charge_of(&self, gone: &Request, sort: u8, has_seats: bool) -> (i64, bool) {
         if self.costs.is_full() && !has_seats {
-            return self.cost_of(gone, sort);
+            return match &self.told {
+                None => (self.costs.charge_for(gone, sort), true),
+                Some(told) => self.told_cost_of(told, gone, sort),
+            };
         }
         (i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX), false)
     }
 
-    /// What it costs where the device is full; what moves no data has no told cost, and is charged
-    /// what it takes.
+    /// What it costs where the device is full and costs were told; what moves no data has none, and
+    /// is charged what it takes.
     #[inline(never)]
-    fn cost_of(&self, gone: &Request, sort: u8) -> (i64, bool) {
-        let Some(told) = &self.told else { return (self.costs.charge_for(gone, sort), true) };
+    fn told_cost_of(&self, told: &Told, gone: &Request, sort: u8) -> (i64, bool) {
         match told.cost_of(gone, is_random(sort)) {
             Some(cost) => (cost.cast_signed(), true),
             None => (i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX), false),

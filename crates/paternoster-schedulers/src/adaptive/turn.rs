@@ -10,7 +10,7 @@
 //! ```
 //!
 //! This is wiring: who is next and for whom a slot is kept is asked of `choose`, what it costs of
-//! `pricing`, whether it may go of `depth` and `gate`; what follows is done here.
+//! `pricing`, whether it may go of `depth`, `ramp` and `gate`; what follows is done here.
 //!
 //! # Invariants
 //! I1  The device idles while requests wait only until the timer fires, and the timer is set.
@@ -27,6 +27,7 @@ use crate::adaptive::job::Job;
 use crate::adaptive::learn::{Moment, Phase};
 use crate::adaptive::parties::{Holder, Parties};
 use crate::adaptive::pause::Reason;
+use crate::adaptive::ramp::Ramp;
 use crate::adaptive::seats::Setting;
 use crate::adaptive::throughput_gain::sort_of;
 #[cfg(test)]
@@ -153,7 +154,10 @@ impl Paternoster {
         let client = member.map_or(least, |(client, _)| client);
         let taken = view.in_device().requests;
         let most = self.depth.room_for(|| self.accounts.is_shallow(client));
-        if taken >= most {
+        if taken >= most || self.ramp.is_full(taken) {
+            if taken < most {
+                self.ramp.refuses();
+            }
             // The next completion makes room.
             return self.pause(view, Nanos::MAX, Reason::Seats);
         }
@@ -293,7 +297,11 @@ impl Paternoster {
         let pattern = &self.clients.at(client).pattern;
         let comes = pattern.expected > 0;
         let from = (self.tunables.weights_from, rotates);
-        self.gate.note_owed(&mut self.accounts, client, pattern, from, now);
+        let was_owed = self.gate.note_owed(&mut self.accounts, client, pattern, from, now);
+        let may_ramp = || !rotates && self.seats.most.is_none() && !self.watchdog.has_fallen();
+        if was_owed && may_ramp() {
+            self.ramp.begins(self.accounts.totals().1);
+        }
         if comes {
             self.clients.miss(client, true);
         }
@@ -386,6 +394,7 @@ impl Paternoster {
         self.learn.stop();
         self.seats.tries = false;
         self.depth.use_all(now);
+        self.ramp = Ramp::new();
         if self.seats.setting() != Setting::Free {
             self.seats.set(Setting::Free);
             self.seat(view);

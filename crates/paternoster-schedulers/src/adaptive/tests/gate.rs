@@ -119,6 +119,28 @@ fn l6_of_clients_with_one_request_each() {
     assert!(world.ended() >= 2_777 * 97 / 100, "{}", world.ended());
 }
 
+/// Does a flood come back step by step when a client is not owed any more? 32 reads of 4 KiB,
+/// 108 us each, are owed 4 parts of 5 of 32 servers, beside 160 of 128 KiB (with `prices=1`). At
+/// 150 % of their least time they keep 32 * 108 / 162 = 21.3 servers busy, 667 of 1000; the flood's
+/// way in stops a little before. If it came back at once, that would be 178.
+#[test]
+fn l6_a_flood_comes_back_step_by_step() {
+    let mut world = queueing(32);
+    world.queue.set_attribute(Nanos::ZERO, "prices", "1").expect("a switch");
+    world.weighing(400, greedy(32));
+    world.weighing(100, Patterns { sectors: 256, ..greedy(160) });
+    world.run(ms(600));
+    world.count_anew();
+    world.run(ms(1000));
+    let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
+    let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+    let all: u64 = costs.iter().sum();
+    let part = costs[0] * 1000 / all;
+    assert!((640..=760).contains(&part), "{part} of 1000");
+    // 32 servers for 400 ms, in us.
+    assert!(all >= 32 * 400_000 * 97 / 100, "{all}");
+}
+
 /// Has a client that asks for one request at a time nearly all that it would have alone, beside the
 /// idle class? Alone it does one in 113 us; in 300 ms the idle class has one or two requests.
 #[test]
