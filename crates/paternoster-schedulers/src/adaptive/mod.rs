@@ -446,21 +446,17 @@ impl Elevator for Paternoster {
         if let Some(is_missed) = missed {
             self.clients.miss(client, is_missed);
         }
-        let is_plain = if self.watchdog.has_fallen() {
+        if self.watchdog.has_fallen() {
             if self.watchdog.is_over(now) && self.watchdog.rearm(now) {
                 view.note(Note::TriesAgain);
             }
-            self.watchdog.has_fallen()
         } else if self.watchdog.ended(&self.accounts, &self.clients, &self.seats, &ended, took) {
             let (strictness, top) = (self.tunables.strictness, self.depth.top());
             if let Some(why) = self.watchdog.judge(&self.accounts, strictness, top) {
                 self.fall_back(view, Some(why));
             }
-            self.watchdog.has_fallen()
-        } else {
-            false
-        };
-        if !is_plain {
+        }
+        if !self.watchdog.has_fallen() {
             let did = Did { sort: job.sort, sectors, took: served.0 };
             self.learn.ended(job.epoch, did);
             if self.learn.is_due(&self.seats, self.pricing.mean(), now) {

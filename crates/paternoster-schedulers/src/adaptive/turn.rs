@@ -298,8 +298,7 @@ impl Paternoster {
         let comes = pattern.expected > 0;
         let from = (self.tunables.weights_from, rotates);
         let was_owed = self.gate.note_owed(&mut self.accounts, client, pattern, from, now);
-        let may_ramp = || !rotates && self.seats.most.is_none() && !self.watchdog.has_fallen();
-        if was_owed && may_ramp() {
+        if was_owed && !rotates && self.seats.most.is_none() && !self.watchdog.has_fallen() {
             self.ramp.begins(self.accounts.totals().1);
         }
         if comes {

@@ -32,6 +32,12 @@ fn shares(world: &mut World) -> Vec<u64> {
     (0..world.actors.len()).map(|place| world.share(place)).collect()
 }
 
+/// What each client's requests cost, in us: 100 a request, and 1 a sector.
+fn costs(world: &World) -> Vec<u64> {
+    let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
+    world.actors.iter().map(cost).collect()
+}
+
 /// Each client's part of a thousand, by weight.
 fn entitled(weights: &[u32]) -> Vec<u64> {
     let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
@@ -132,8 +138,7 @@ fn l6_a_flood_comes_back_step_by_step() {
     world.run(ms(600));
     world.count_anew();
     world.run(ms(1000));
-    let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
-    let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+    let costs = costs(&world);
     let all: u64 = costs.iter().sum();
     let part = costs[0] * 1000 / all;
     assert!((640..=760).contains(&part), "{part} of 1000");
@@ -235,8 +240,7 @@ fn l6_exact_parts_are_kept_for_small_requests_too() {
         world.run(ms(300));
         world.count_anew();
         world.run(ms(600));
-        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
-        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let costs = costs(&world);
         let part = costs[0] * 1000 / costs.iter().sum::<u64>();
         assert!((least..=most).contains(&part), "{from}: {part} of 1000");
     }
@@ -257,8 +261,7 @@ fn c5_parts_are_by_cost_inside() {
         world.run(ms(600));
         world.count_anew();
         world.run(ms(1000));
-        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
-        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let costs = costs(&world);
         let all: u64 = costs.iter().sum();
         for (cost, right) in costs.iter().zip([small, small, 500 - small, 500 - small]) {
             assert!((cost * 1000 / all).abs_diff(right) <= 20, "{prices}: {costs:?} of {all}");
@@ -286,8 +289,7 @@ fn c7_parts_are_by_told_costs_inside() {
         world.run(ms(200));
         world.count_anew();
         world.run(ms(600));
-        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.patterns.sectors));
-        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let costs = costs(&world);
         let all: u64 = costs.iter().sum();
         for (cost, right) in costs.iter().zip([small, small, 500 - small, 500 - small]) {
             assert!((cost * 1000 / all).abs_diff(right) <= 20, "{model}: {costs:?} of {all}");
