@@ -37,8 +37,9 @@ const START: u32 = 8;
 /// A stretch has at least this many ends, and this multiple of the ceiling.
 const ENDS: u32 = 64;
 const DEPTHS: u32 = 4;
-/// And lasts at least this long.
-const LEAST: Nanos = Nanos::from_millis(5);
+/// And lasts at least this long, two of the elevator's epochs (its rule C5): with too few permits
+/// it charges costs in one and device time in the next, and other classes go.
+const LEAST: Nanos = Nanos::from_millis(20);
 /// A trial is repeated at most this often, and lasts at least this long.
 const TRIALS: u32 = 8;
 /// In thousandths: how little one rung less may do, how much one rung more must do; and twice as

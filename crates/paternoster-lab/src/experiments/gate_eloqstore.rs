@@ -58,10 +58,6 @@ pub(crate) fn experiment() -> Experiment {
             "Judged behind the gate (reads 400, writes 100; it is told nothing of the limit): the \
              tail at most 10 of 19.8 of what it is without, and not less than that alone; all \
              together 97 to 103 % of what they do without.",
-            "In bursts the gate's tail is outside, and known to be. Sixteen permits are out, each \
-             charged a sixteenth of the time; in the limit's line a write of 128 KiB takes as long \
-             as a read of 4 KiB that stands there with it. So reads get four permits of five, \
-             which is an eighth of the bytes and less than they ask for, until the burst is over.",
         ],
         runs: runs(),
         figures: figures(),

@@ -42,29 +42,37 @@ fn window(jobs: &[Job]) -> Option<(Nanos, Nanos)> {
     jobs.iter().all(alike).then_some((first.time.ramp_time, end))
 }
 
-/// The error, and the share of each cgroup.
+/// The error; and the share of each cgroup, of device time and of bytes.
 pub(super) fn tell(jobs: &[Job], result: &RunResult, tally: &mut Tally, measured: &mut Measured) {
     // After a stonewall others have gone before.
     if window(jobs).is_none() || result.sections.len() != 1 {
         return;
     }
     let (mut names, mut all): (Vec<Option<&str>>, Vec<Got>) = (Vec::new(), Vec::new());
+    let mut bytes: Vec<u64> = Vec::new();
     for (process, client) in result.processes.iter().zip(tally.close()) {
         let job = &jobs[process.job];
         let (group, own) = (job.priority.cgroup.as_deref(), got(job, client));
         match names.iter().position(|name| name.is_some() && *name == group) {
-            Some(place) => add(&mut all[place], own),
+            Some(place) => {
+                add(&mut all[place], own);
+                bytes[place] += client.bytes;
+            }
             None => {
                 names.push(group);
                 all.push(own);
+                bytes.push(client.bytes);
             }
         }
     }
     let found = fairness(&all);
     measured.numbers.insert("max-min error %".to_owned(), found.error * 100.0);
-    for (name, share) in names.iter().zip(&found.shares) {
-        let named = name.map(|name| (format!("group {name} share %"), share * 100.0));
-        measured.numbers.extend(named);
+    let all_bytes = as_f64(bytes.iter().sum());
+    for ((name, share), own) in names.iter().zip(&found.shares).zip(bytes) {
+        let Some(name) = name else { continue };
+        let numbers = &mut measured.numbers;
+        numbers.insert(format!("group {name} share %"), share * 100.0);
+        numbers.insert(format!("group {name} share of bytes %"), as_f64(own) / all_bytes * 100.0);
     }
 }
 
@@ -118,6 +126,9 @@ mod tests {
         assert!((error - 51.5).abs() < 1.0, "{error}");
         let share = measured(JOB, "group small share %").expect("a share");
         assert!((share - 24.2).abs() < 0.5, "{share}");
+        // As many requests, of 4 and of 64 KiB: 1 / 17.
+        let share = measured(JOB, "group small share of bytes %").expect("a share");
+        assert!((share - 5.9).abs() < 0.1, "{share}");
     }
 
     /// Is nothing reported for jobs that are measured one after the other, or for as long as they

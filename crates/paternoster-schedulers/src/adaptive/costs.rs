@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs: what a request is charged where the device is full (rule C5), with `prices=1`.
+//! Costs: what a request is charged where the device is full (rule C5).
 //!
 //! A device that works on k requests at once charges each of them 1/k of the time that passes. Once
 //! it is full most of that time is waiting, which is as long for a small request as for a large
@@ -25,10 +25,10 @@
 //! epoch all costs are scaled so that together they make up the time that passed, as 1/k does.
 //!
 //! # Invariants
-//! I1  Costs are charged only with `prices=1`, where nothing rotates, the device takes several
+//! I1  Costs are charged only where nothing rotates and `prices` is not 0, the device takes several
 //!     commands, there are no seats and requests took more than [`FULL`] percent of their least
-//!     time in the last epoch. Otherwise nothing is counted, and what is charged is what was
-//!     served.
+//!     time in the last epoch; learned ones only where an epoch is no longer than [`EPOCH_MOST`],
+//!     and after one without a flush. Otherwise what is charged is what was served.
 //! I2  The charge is set when a request goes to the device, and does not change.
 //! I3  A trial has as many dear epochs as cheap ones, and a cost changes by at most a factor of
 //!     four in the first trial of its kind, and by half of itself later.
@@ -56,6 +56,9 @@ const EMPTY: u64 = 120;
 const EPOCH_LEAST: Nanos = Nanos::from_millis(10);
 const EPOCH_LATENCIES: u64 = 8;
 const EPOCH_REQUESTS: u64 = 64;
+/// Where it would last longer a trial would keep a client waiting for too long. On flash it hardly
+/// ever does; on disks that do not say that they rotate it does.
+const EPOCH_MOST: Nanos = Nanos::from_millis(100);
 /// A kind is tried if it has at least one part in this many of the time.
 const PARTS_LEAST: u64 = 16;
 /// A trial proves nothing if the kind lost less than one part in this many of the time, or if all
@@ -104,6 +107,9 @@ pub(super) struct Costs {
     ended: u64,
     latency: u64,
     least: u64,
+    /// The device made its cache safe in this epoch: that time is charged to those who wrote, and
+    /// what the kinds did in the rest of it proves nothing.
+    has_flushed: bool,
     /// Costs are charged on this device (I1).
     fits: bool,
     /// They are found by trials; otherwise they are told (C7), and all that is found out here is
@@ -145,6 +151,7 @@ impl Costs {
             ended: 0,
             latency: 0,
             least: 0,
+            has_flushed: false,
             fits: depth > 1 && !rotational,
             learns: true,
             began: Nanos::MAX,
@@ -173,6 +180,11 @@ impl Costs {
         self.is_full
     }
 
+    /// The device has flushed its cache.
+    pub(super) const fn flushed(&mut self) {
+        self.has_flushed = true;
+    }
+
     /// What a request of this sort is charged where the device is full, in ns.
     #[inline(always)]
     pub(super) fn charge_for(&self, request: &Request, sort: u8) -> i64 {
@@ -180,13 +192,18 @@ impl Costs {
         (cost.saturating_mul(u64::from(request.sectors())) >> POINT).cast_signed()
     }
 
+    /// How long the next epoch lasts.
+    fn length(&self) -> Nanos {
+        let mean = self.latency / self.ended.max(1);
+        EPOCH_LEAST.max(Nanos(mean.saturating_mul(EPOCH_LATENCIES)))
+    }
+
     /// The next epoch begins.
     fn begin_epoch(&mut self, now: Nanos) {
-        let mean = self.latency / self.ended.max(1);
-        let length = EPOCH_LEAST.0.max(mean.saturating_mul(EPOCH_LATENCIES));
+        (self.began, self.until) = (now, now + self.length());
         self.sectors = [0; KINDS];
         (self.ended, self.latency, self.least) = (0, 0, 0);
-        (self.began, self.until) = (now, now + Nanos(length));
+        self.has_flushed = false;
     }
 
     /// The cost of what a kind did in this epoch, in ns.
@@ -296,7 +313,9 @@ impl Costs {
     fn end_epoch(&mut self, now: Nanos) {
         let time = (now - self.began).0;
         let from = if self.is_full { EMPTY } else { FULL };
-        self.is_full = self.latency.saturating_mul(100) > self.least.saturating_mul(from);
+        let is_crowded = self.latency.saturating_mul(100) > self.least.saturating_mul(from);
+        let tells = !self.has_flushed && self.length() <= EPOCH_MOST;
+        self.is_full = is_crowded && (tells || !self.learns);
         let all = if self.is_full && self.learns { self.cost_of_all() } else { 0 };
         if all > 0 {
             for (seen, &sectors) in self.seen.iter_mut().zip(&self.sectors) {

@@ -20,7 +20,8 @@
 //!
 //! While the device has room for more, no client is owed anything: a client with one request at a
 //! time gets a 30th of an NVMe drive because it asks for no more. The sign is how long requests
-//! take, compared with the least time that such requests ever took:
+//! take, compared with the least time that such requests ever took (or larger reads, if nothing
+//! rotates: a client that comes to a full device learns no other):
 //!
 //! ```text
 //! D      16   32   64   96  128  192     commands inside, of random reads on `nvme-pm9a3`
@@ -60,7 +61,7 @@ use alloc::vec::Vec;
 
 use crate::adaptive::access_pattern::{AccessPattern, blend};
 use crate::adaptive::account::{Accounts, CLASSES, Node};
-use crate::adaptive::throughput_gain::SORTS;
+use crate::adaptive::throughput_gain::{READS, SIZES, SORTS};
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 
@@ -95,6 +96,8 @@ pub(super) struct Gate {
     owed: Vec<[Owed; CLASSES]>,
     /// The least time that a request of a sort was in the device, in ns; 0: none was.
     least: [u64; SORTS],
+    /// The device rotates; if not, no read takes less than a smaller one would.
+    rotates: bool,
     /// The mean of these least times over recent requests of all clients, in ns.
     usual: u64,
     /// From then on nothing is owed, unless something is sent until then.
@@ -104,21 +107,33 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// A gate for this many groups, in which nothing is owed.
-    pub(super) fn new(groups: u32) -> Gate {
+    /// A gate for this many groups, in which nothing is owed, on a device that rotates or not.
+    pub(super) fn new(groups: u32, rotates: bool) -> Gate {
         let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
-        Gate { owed, least: [0; SORTS], usual: 0, until: Nanos::ZERO, holds: 0 }
+        Gate { owed, least: [0; SORTS], rotates, usual: 0, until: Nanos::ZERO, holds: 0 }
     }
 
     /// A request of this sort was in the device for `latency`. Returns the least time for the sort.
     #[inline(always)]
-    pub(super) const fn ended(&mut self, sort: u8, latency: u64) -> u64 {
-        let least = &mut self.least[sort as usize];
-        if *least == 0 || latency < *least {
-            *least = latency;
+    pub(super) fn ended(&mut self, sort: u8, latency: u64) -> u64 {
+        let sort = usize::from(sort);
+        if self.least[sort] == 0 || latency < self.least[sort] {
+            self.learn_least(sort, latency);
         }
-        self.usual = blend(self.usual, *least, 5);
-        *least
+        let least = self.least[sort];
+        self.usual = blend(self.usual, least, 5);
+        least
+    }
+
+    /// No request of this sort has taken as little. A client that comes while the device is full
+    /// never sees it with room; what larger reads took before bounds what its own would take.
+    #[inline(never)]
+    fn learn_least(&mut self, sort: usize, latency: u64) {
+        let is_bound = !self.rotates && sort < READS;
+        let first = if is_bound { sort / SIZES * SIZES } else { sort };
+        for least in &mut self.least[first..=sort] {
+            *least = if *least == 0 { latency } else { latency.min(*least) };
+        }
     }
 
     /// Whether a node that was remembered for a group and class is still owed (I2, I3).
@@ -293,12 +308,29 @@ mod tests {
         accounts
     }
 
+    /// L6: does a read bound what smaller ones take at the least, if nothing rotates, also of sizes
+    /// that come later; and no larger one, nor a write or another access pattern?
+    #[test]
+    fn l6_a_read_bounds_smaller_ones() {
+        let sizes = u8::try_from(SIZES).expect("it is 16");
+        let (four, sixty_four, writes) = (3, 7, 3 * sizes + 7);
+        for (rotates, bounded) in [(false, 130), (true, 1400)] {
+            let mut gate = Gate::new(1, rotates);
+            assert_eq!(gate.ended(sixty_four, 130), 130);
+            assert_eq!(gate.ended(four, 1400), bounded);
+            assert_eq!(gate.ended(sixty_four + 1, 1400), 1400);
+            assert_eq!(gate.ended(four + sizes, 1400), 1400);
+            assert_eq!((gate.ended(four, 90), gate.ended(sixty_four, 200)), (90, 130));
+            assert_eq!((gate.ended(writes, 20), gate.ended(writes - 1, 30)), (20, 30));
+        }
+    }
+
     /// L6: is a client held that is more than eight requests ahead of one that is owed, and only
     /// while that one has something in the device and time is left (I2)?
     #[test]
     fn l6_who_is_ahead_is_held() {
         let asks = |is_prompt| Some(Asks { until: UNTIL, is_prompt });
-        let mut gate = Gate::new(1);
+        let mut gate = Gate::new(1, false);
         for (inside, more, held) in [(1, 9, Some(UNTIL)), (1, 8, None), (0, 9, None)] {
             let mut accounts = two(inside, more);
             gate.note(&mut accounts, 0, asks(false), NOW);
@@ -324,7 +356,7 @@ mod tests {
             (false, false, Some(closes)),
             (false, true, None),
         ] {
-            let (mut gate, mut accounts) = (Gate::new(1), two(1, 9));
+            let (mut gate, mut accounts) = (Gate::new(1, false), two(1, 9));
             gate.note(&mut accounts, 0, Some(Asks { until: UNTIL, is_prompt }), NOW);
             accounts.end(0, 1000, 1000);
             accounts.expect(0, closes);

@@ -200,7 +200,7 @@ impl Paternoster {
             jobs: Jobs::with_capacity(requests),
             present: Present::new(clients),
             depth: Depth::new(depth),
-            gate: Gate::new(groups),
+            gate: Gate::new(groups, rotational),
             ramp: Ramp::new(),
             pricing,
             credit: Credit::default(),
@@ -490,6 +490,7 @@ impl Elevator for Paternoster {
         cost: Nanos,
         beside: Option<ClientId>,
     ) -> Nanos {
+        self.pricing.costs.flushed();
         let mut whole = ONE;
         let mut at = client.index();
         while let Some((own, all, parent)) = self.accounts.among_busy(at) {

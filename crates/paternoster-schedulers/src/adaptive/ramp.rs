@@ -7,7 +7,7 @@
 //! could tell:
 //!
 //! ```text
-//! 64 of 4 KiB, owed 4 of 6 parts, beside 32 of 4 KiB and 128 of 64 KiB (`nvme-pm9a3`, `prices=1`)
+//! 64 of 4 KiB, owed 4 of 6 parts, beside 32 of 4 KiB and 128 of 64 KiB (`nvme-pm9a3`)
 //!
 //! inside, all at once   96  224  200  160  120  96  75  224 …   4 KiB: 0.38 of what is owed
 //! step by step          91   90   89   75   75  85  88   87 …          0.85, and 3 % more in all

@@ -31,7 +31,7 @@ impl Default for Tunables {
             bulk_kept: 95,
             weights_from: 150,
             tag_shares: true,
-            prices: false,
+            prices: true,
             depth_max: 0,
         }
     }

@@ -6,7 +6,7 @@ use super::*;
 /// Reads and writes of 4 KiB, and reads of 128 KiB.
 const KIND: [usize; 3] = [3, SIZES + 3, 8];
 
-/// Costs of an SSD, with `prices=1`.
+/// Costs of an SSD.
 fn charged() -> Costs {
     let mut costs = Costs::new(64, false);
     costs.switch(true, true);
@@ -78,10 +78,10 @@ fn c5_trials_become_rare() {
     assert!(costs.trials - before <= 210, "{}", costs.trials - before);
 }
 
-/// Is device time charged, and nothing counted, by default, on a device that rotates or takes one
-/// command, and once `prices` is 0 again?
+/// Is device time charged, and nothing counted, before `prices` is 1, on a device that rotates or
+/// takes one command, and once `prices` is 0 again?
 #[test]
-fn c5_is_off_unless_asked_for() {
+fn c5_is_off_where_it_does_not_fit() {
     let is_off = |costs: &Costs| !costs.is_full && costs.began == Nanos::MAX;
     assert!(is_off(&Costs::new(64, false)));
     for (depth, rotational) in [(32, true), (1, false)] {
@@ -94,4 +94,25 @@ fn c5_is_off_unless_asked_for() {
     assert!(costs.is_full);
     costs.switch(false, true);
     assert!(is_off(&costs));
+}
+
+/// Are costs learned only where requests take at most 12.5 ms, 8 times which is an epoch of 100 ms,
+/// and in epochs without a flush? Told costs are charged in any case.
+#[test]
+fn c5_a_device_that_is_slow_or_flushes_is_charged_its_time() {
+    for (latency, flushes, is_full) in
+        [(12_500_000, false, true), (12_500_000, true, false), (12_500_001, false, false)]
+    {
+        for learns in [true, false] {
+            let mut costs = Costs::new(64, false);
+            costs.switch(true, learns);
+            (costs.ended, costs.latency, costs.least) = (100, 100 * latency, 100_000);
+            if flushes {
+                costs.flushed();
+            }
+            costs.end_epoch(Nanos(1 << 30));
+            assert_eq!(costs.is_full, is_full || !learns, "{latency}, a flush: {flushes}");
+            assert!(!costs.has_flushed);
+        }
+    }
 }

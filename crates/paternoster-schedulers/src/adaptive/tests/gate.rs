@@ -24,12 +24,14 @@ fn queueing(servers: usize) -> World {
     world
 }
 
-/// The shares of device time, in thousandths, between 50 ms and 350 ms from now.
+/// The shares of the requests done, in thousandths, between 50 ms and 350 ms from now: all are of
+/// one kind, and cost the same (C5).
 fn shares(world: &mut World) -> Vec<u64> {
     world.run(world.now + ms(50));
     world.count_anew();
     world.run(world.now + ms(300));
-    (0..world.actors.len()).map(|place| world.share(place)).collect()
+    let all = world.ended();
+    world.actors.iter().map(|actor| 1000 * actor.ended / all).collect()
 }
 
 /// What each client's requests cost, in us: 100 a request, and 1 a sector.
@@ -126,13 +128,12 @@ fn l6_of_clients_with_one_request_each() {
 }
 
 /// Does a flood come back step by step when a client is not owed any more? 32 reads of 4 KiB,
-/// 108 us each, are owed 4 parts of 5 of 32 servers, beside 160 of 128 KiB (with `prices=1`). At
-/// 150 % of their least time they keep 32 * 108 / 162 = 21.3 servers busy, 667 of 1000; the flood's
-/// way in stops a little before. If it came back at once, that would be 178.
+/// 108 us each, are owed 4 parts of 5 of 32 servers, beside 160 of 128 KiB. At 150 % of their least
+/// time they keep 32 * 108 / 162 = 21.3 servers busy, 667 of 1000; the flood's way in stops a
+/// little before. If it came back at once, that would be 178.
 #[test]
 fn l6_a_flood_comes_back_step_by_step() {
     let mut world = queueing(32);
-    world.queue.set_attribute(Nanos::ZERO, "prices", "1").expect("a switch");
     world.weighing(400, greedy(32));
     world.weighing(100, Patterns { sectors: 256, ..greedy(160) });
     world.run(ms(600));
@@ -224,17 +225,20 @@ fn l6_a_knob_says_from_where_on() {
 }
 
 /// `weights_from`: does 100 keep the part of a client that sends one small request at a time beside
-/// a flood of large ones? 4 KiB take 108 us, 128 KiB 356 us, one at a time. Weights are 3 and 1. A
-/// large one comes in beside a small one, and is inside with the next, for half of the time: 54, 5
-/// and 175 us are charged to it; 54, 175 and 108 for each further one to the small client. Three
-/// times 234 us are 5.4 small ones to a large one: 583 of 583 + 356 us, 62 %. The default keeps
-/// nothing for the small one between its requests, so that eight large ones (the slack) come in
-/// before each: 108 of 108 + 8 * 356 us, 3.7 %, and the server has nothing to wait for.
+/// a flood of large ones, where each is charged device time (`prices=0`)? 4 KiB take 108 us, 128
+/// KiB 356 us, one at a time. Weights are 3 and 1. A large one comes in beside a small one, and is
+/// inside with the next, for half of the time: 54, 5 and 175 us are charged to it; 54, 175 and 108
+/// for each further one to the small client. Three times 234 us are 5.4 small ones to a large one:
+/// 583 of 583 + 356 us, 62 %. The default keeps nothing for the small one between its requests, so
+/// that eight large ones (the slack) come in before each: 108 of 108 + 8 * 356 us, 3.7 %, and the
+/// server has nothing to wait for.
 #[test]
 fn l6_exact_parts_are_kept_for_small_requests_too() {
     for (from, least, most) in [("100", 600, 640), ("150", 30, 45)] {
         let mut world = queueing(1);
-        world.queue.set_attribute(Nanos::ZERO, "weights_from", from).expect("a number");
+        for (name, value) in [("weights_from", from), ("prices", "0")] {
+            world.queue.set_attribute(Nanos::ZERO, name, value).expect("a number");
+        }
         world.weighing(300, Patterns { think: Nanos::from_micros(5), ..greedy(1) });
         world.weighing(100, Patterns { sectors: 256, ..greedy(16) });
         world.run(ms(300));

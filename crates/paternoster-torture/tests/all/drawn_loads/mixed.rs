@@ -3,8 +3,8 @@
 //!
 //! 2 to 8 clients of two or three kinds (reads, writes and both, of 4 to 128 KiB), each in a group
 //! of its own, of weights 1 to 4, on NVMe and SATA drives of the catalog and on drawn ones. What
-//! each is entitled to is computed from the device's own figures (`entitlement.rs`); the elevator,
-//! with `prices=1`, has to find out what requests cost.
+//! each is entitled to is computed from the device's own figures (`entitlement.rs`); the elevator
+//! has to find out what requests cost (C5).
 //!
 //! Not all can get their share: a client with few requests outstanding and a large weight gets it
 //! only while few commands are inside; and a drive with a slow buffer needs a second for each trial
@@ -99,7 +99,7 @@ fn parts_are_by_cost() {
     let compared = number("PATERNOSTER_MIXED");
     let many = compared.or_else(|| number("PATERNOSTER_LOADS").map(|loads| loads.div_ceil(4)));
     let seeds = many.map_or(EVERY_DAY..EVERY_DAY + 1, |many| 0..many);
-    let schedulers = ["paternoster:prices=1", "paternoster", "noop:nr_requests=256"];
+    let schedulers = ["paternoster", "paternoster:prices=0", "noop:nr_requests=256"];
     let schedulers = if compared.is_some() { &schedulers[..] } else { &schedulers[..1] };
     let mut all = vec![Vec::new(); schedulers.len()];
     for seed in seeds {
