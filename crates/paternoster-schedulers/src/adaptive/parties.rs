@@ -14,10 +14,10 @@
 //!
 //! Source: S2 to S4 of `docs/rules/adaptive.md`.
 
-use crate::adaptive::account::{Accounts, STREAM};
-use crate::adaptive::clients::Clients;
+use crate::adaptive::account::{Accounts, CROWD, STREAM};
+use crate::adaptive::clients::{Clients, LOOKS_MOST};
 use crate::adaptive::cooperate::Cooperation;
-use crate::adaptive::sweep_group::{SweepGroups, sweep_group_comes};
+use crate::adaptive::sweep_group::SweepGroups;
 use paternoster_core::time::Nanos;
 
 /// The holder of a seat.
@@ -98,8 +98,7 @@ impl Parties<'_> {
             Holder::One(leader) => {
                 let idles = |client: u32| {
                     let node = self.accounts.at(client);
-                    let comes = self.clients.at(client).pattern.is_expected(self.now);
-                    node.queued[STREAM] == 0 && node.flying == 0 && !comes
+                    node.queued[STREAM] == 0 && node.flying == 0 && !self.is_coming(client)
                 };
                 let is_stream = self.clients.at(leader).kind() == STREAM;
                 !is_stream || self.cooperation.streams().members(leader).all(idles)
@@ -107,18 +106,29 @@ impl Parties<'_> {
         }
     }
 
+    /// Whether a client's next request is expected. One that sleeps for a request cannot come
+    /// before one ends: to keep the device for it would be to wait for nothing.
+    fn is_coming(&self, client: u32) -> bool {
+        self.clients.at(client).pattern.is_expected(self.now) && !self.accounts.at(client).asks
+    }
+
     /// Until when a holder's next request is expected, and the client: of a sweep group the last,
     /// of a shared stream the first that is.
     pub(super) fn comes(&self, holder: Holder) -> Option<(Nanos, u32)> {
+        let window = |client: u32| (self.clients.at(client).pattern.window, client);
         match holder {
             Holder::SweepGroup(group) => {
-                sweep_group_comes(self.accounts, self.clients, group, self.now)
+                let all = self.clients.expected().take(LOOKS_MOST);
+                let theirs = all.filter(|&client| {
+                    self.accounts.group_of(client) == group
+                        && self.clients.at(client).kind() == CROWD
+                        && self.is_coming(client)
+                });
+                theirs.map(window).max()
             }
             Holder::One(leader) => {
-                let pattern = |client: u32| &self.clients.at(client).pattern;
                 let members = self.cooperation.streams().members(leader);
-                let come = members.filter(|&client| pattern(client).is_expected(self.now));
-                come.map(|client| (pattern(client).window, client)).min()
+                members.filter(|&client| self.is_coming(client)).map(window).min()
             }
         }
     }
@@ -127,7 +137,6 @@ impl Parties<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::account::CROWD;
 
     /// Does a holder's turn last while a member waits or is in the device; are the requests of a
     /// shared stream those of all members, and is its least the one that has had less?
@@ -164,5 +173,34 @@ mod tests {
         sweep_groups.count(0, -1);
         assert_eq!(of(&accounts, &sweep_groups, 0), (Holder::One(1), 0, None, true));
         assert_eq!(of(&accounts, &sweep_groups, 2), (Holder::SweepGroup(0), 0, None, true));
+    }
+
+    /// S4: does a holder that sleeps for a request not come, although it is expected?
+    #[test]
+    fn s4_one_that_sleeps_for_a_request_does_not_come() {
+        let (mut accounts, mut clients) = (Accounts::new(2, 1, 0), Clients::with_capacity(2, 8));
+        let (cooperation, sweep_groups) = (Cooperation::new(2, 1), SweepGroups::new(1, 8));
+        let window = Nanos(10);
+        for client in 0..2 {
+            accounts.open(client, 2, 100, 1);
+            clients.at_mut(client).is_stream = client == 0;
+            let pattern = &mut clients.at_mut(client).pattern;
+            (pattern.expected, pattern.window) = (1, window);
+            clients.recount_expected(client);
+        }
+        for asks in [false, true] {
+            for client in 0..2 {
+                if asks {
+                    accounts.ask(client);
+                }
+                let (accounts, clients) = (&accounts, &clients);
+                let (cooperation, sweep_groups) = (&cooperation, &sweep_groups);
+                let now = Nanos::ZERO;
+                let all = Parties { accounts, clients, cooperation, sweep_groups, now };
+                let holder = all.holder_of(client);
+                assert_eq!(all.comes(holder), (!asks).then_some((window, client)));
+                assert_eq!(all.is_finished(holder), asks);
+            }
+        }
     }
 }

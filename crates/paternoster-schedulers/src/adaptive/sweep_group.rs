@@ -39,7 +39,7 @@
 use alloc::vec::Vec;
 
 use crate::adaptive::account::{Accounts, CROWD};
-use crate::adaptive::clients::{Clients, LOOKS_MOST};
+use crate::adaptive::clients::Clients;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 use paternoster_core::tree::{Nodes, Root};
@@ -240,21 +240,4 @@ impl SweepGroups {
         }
         Ok(())
     }
-}
-
-/// The latest time until which a client of a group's sweep group is expected, and the client.
-pub(super) fn sweep_group_comes(
-    accounts: &Accounts,
-    clients: &Clients,
-    group: u32,
-    now: Nanos,
-) -> Option<(Nanos, u32)> {
-    let all = clients.expected().take(LOOKS_MOST);
-    let theirs = all.filter(|&client| accounts.group_of(client) == group);
-    let windows = theirs.filter_map(|number| {
-        let client = clients.at(number);
-        let comes = client.kind() == CROWD && client.pattern.is_expected(now);
-        comes.then_some((client.pattern.window, number))
-    });
-    windows.max()
 }
