@@ -165,7 +165,7 @@ pub trait Elevator: fmt::Debug + Send {
     /// Of two clients that sleep for a request, where requests are granted in turn
     /// ([`Traits::admits_in_turn`]): should a free one go to `one`, although `other` has slept
     /// longer?
-    fn wakes_rather(&self, _one: ClientId, _other: ClientId) -> bool {
+    fn wakes_rather(&self, _view: &QueueView, _one: ClientId, _other: ClientId) -> bool {
         false
     }
 

@@ -103,6 +103,14 @@ impl AccessPattern {
         self.samples += u8::from(self.samples < SAMPLES_LEAST);
     }
 
+    /// It slept for a request, and has one now: it had asked before others ended, and has not
+    /// thought since then. (One that always sleeps is never seen to think.)
+    pub(super) const fn slept(&mut self) {
+        if self.samples >= SAMPLES_LEAST {
+            self.unanswered = 0;
+        }
+    }
+
     /// A request has grown at its end: its continuation begins there.
     pub(super) const fn grown(&mut self, end: u64) {
         self.next_sector = end;
@@ -276,5 +284,27 @@ mod tests {
             pattern.arrived(Nanos::ZERO, &at(100_000 * misses), false);
         }
         assert!((3..10).contains(&misses), "{misses}");
+    }
+
+    /// R1: is the time for which a client slept for a request not taken for thinking? One that
+    /// thinks for 20 us asks once more at the instant at which its request ends: it had asked
+    /// before.
+    #[test]
+    fn r1_one_that_slept_has_not_thought() {
+        for slept in [false, true] {
+            let (mut pattern, mut now) = (AccessPattern::default(), Nanos::ZERO);
+            for _ in 0..20 {
+                serve(&mut pattern, &mut now, 0, [1000, 1000]);
+                now += Nanos(20_000);
+            }
+            assert_eq!(pattern.think, 20_000);
+            serve(&mut pattern, &mut now, 0, [1000, 1000]);
+            if slept {
+                pattern.slept();
+            }
+            pattern.arrived(now, &at(0), false);
+            // 7 parts of 8, in whole eighths.
+            assert_eq!(pattern.think, if slept { 20_000 } else { 17_500 });
+        }
     }
 }

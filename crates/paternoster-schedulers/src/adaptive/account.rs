@@ -529,10 +529,13 @@ impl Accounts {
         self.at(node).is_busy()
     }
 
-    /// Whether an idle client has had less than all waiting siblings, or at most `ahead` ns of
-    /// device time more.
+    /// Whether a client that has nothing here has had less than all waiting siblings, or at most
+    /// `ahead` ns of device time more. One of the idle class waits for the better ones in any case.
     #[inline(always)]
     pub(super) fn is_behind(&self, client: u32, ahead: i64) -> bool {
+        if self.at(client).class == Class::Idle as u8 {
+            return false;
+        }
         let mut at = client;
         while at != self.root {
             let node = self.at(at);

@@ -66,8 +66,9 @@ pub(super) fn audit_clients(
     Ok(())
 }
 
-/// gate I1 to I3, checked at each hold, the `nth`: `client` is held, so at some level a sibling of
-/// its class is in the device or about to ask, has nothing waiting, and has a lower virtual time.
+/// gate I1 to I3, checked at each hold, the `nth`: `client` is held, so at some level a sibling is
+/// in the device or about to ask, has nothing waiting, and is of a better class, or of the same and
+/// has a lower virtual time.
 /// Looks at all siblings, not at the remembered ones.
 pub(super) fn audit_hold(
     view: &QueueView,
@@ -86,9 +87,9 @@ pub(super) fn audit_hold(
     assert!(!has_seats, "gate I1: {client} is held beside seats");
     let is_owed_beside = |own: &Node| {
         accounts.nodes.iter().any(|other| {
-            let is_sibling = (other.parent, other.class) == (own.parent, own.class);
             let inside = other.flying > 0 || other.expected > now && !other.asks;
-            is_sibling && other.waiting() == 0 && inside && other.vt < own.vt
+            let comes_first = (other.class, other.vt) < (own.class, own.vt);
+            other.parent == own.parent && other.waiting() == 0 && inside && comes_first
         })
     };
     let mut at = client;

@@ -156,7 +156,7 @@ impl Choice<'_> {
     #[inline(never)]
     fn would_go_before(&self, own: &Client, one: u32, other: u32) -> bool {
         !self.are_of_one_party(own, one, other)
-            && self.parties.accounts.precedes(one, other)
+            && self.parties.accounts.goes_before(one, other, self.parties.now)
             && self.is_admitted(one)
     }
 
@@ -172,8 +172,7 @@ impl Choice<'_> {
 
     /// G2, checked at each choice: of all clients that wait and may go, none has had less than
     /// `client`, which goes. A client held back by its shared stream is not passed over; for a
-    /// shared stream its least member counts, whichever member goes. Not checked while the idle
-    /// class has waited long enough to go before all others.
+    /// shared stream its least member counts, whichever member goes.
     #[inline]
     pub(super) fn audit(&self, client: u32, request: RequestId) {
         let Parties { accounts, clients, now, .. } = self.parties;
@@ -188,10 +187,8 @@ impl Choice<'_> {
         }
         for (other, _) in (0u32..).zip(clients.all()) {
             let waits = accounts.at(other).waiting() > 0 && self.is_admitted(other);
-            if waits && accounts.precedes(other, client) {
-                let excused = clients.at(client).is_interactive()
-                    || accounts.idlers_turn(client, other, now)
-                    || self.is_held_back(other);
+            if waits && accounts.goes_before(other, client, now) {
+                let excused = clients.at(client).is_interactive() || self.is_held_back(other);
                 assert!(excused, "choose G2: {other} had had less than {client} at {}", now.0);
             }
         }

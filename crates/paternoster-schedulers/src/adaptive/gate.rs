@@ -40,8 +40,9 @@
 //! the heaviest is owed 4/10: D* = 2.5     two or three inside, and the lightest waits most
 //! ```
 //!
-//! Classes do not depend on accounts: a client of the idle class waits while siblings of a better
-//! class have anything in the device or are expected, except for one request in 200 ms.
+//! Classes do not depend on accounts: a client of best effort waits for any owed sibling of the
+//! real-time class, and one of the idle class while siblings of a better class have anything in the
+//! device or are expected, except for one request in 200 ms.
 //!
 //! # Invariants
 //! I1  While the device is empty a client is held only for one that is expected, and thinks for at
@@ -62,6 +63,7 @@ use alloc::vec::Vec;
 use crate::adaptive::access_pattern::{AccessPattern, blend};
 use crate::adaptive::account::{Accounts, CLASSES, Node};
 use crate::adaptive::throughput_gain::{READS, SIZES, SORTS};
+use paternoster_core::Class;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 
@@ -72,6 +74,9 @@ const SLACK: i64 = 8;
 const WEIGHTS_LEAST: u64 = 100;
 /// I2: a request that is stuck in the device does not hold up others for long.
 const PATIENCE: u64 = 4;
+
+const REAL_TIME: u8 = Class::Realtime as u8;
+const BEST_EFFORT: u8 = Class::BestEffort as u8;
 
 /// An owed client or group, and until when it counts unless it sends something.
 #[derive(Debug, Clone, Copy)]
@@ -201,8 +206,32 @@ impl Gate {
         members.map(|(_, slot)| slot.until).max()
     }
 
+    /// Until when a node is held for a sibling that is owed in this class: of its own, if it is
+    /// ahead of it; of a better one in any case (G10). With an empty device only for one that asks
+    /// at once.
+    #[inline(always)]
+    fn held_for(
+        accounts: &Accounts,
+        (at, node): (u32, &Node),
+        (slot, class): (Owed, u8),
+        now: Nanos,
+        is_empty: bool,
+    ) -> Option<Nanos> {
+        if slot.node == at || !Gate::is_owed(accounts, slot, node.parent, class, now) {
+            return None;
+        }
+        let owed = accounts.at(slot.node);
+        let slack = accounts.group(node.parent).slack(SLACK, owed.weight, now);
+        let is_ahead = class < node.class || owed.vt.saturating_add(slack) < node.vt;
+        if !is_ahead || is_empty && !owed.asks_at_once {
+            return None;
+        }
+        let is_inside = owed.flying > 0;
+        Some(if is_inside { slot.until } else { slot.until.min(owed.expected) })
+    }
+
     /// Until when a client is held at most because it, or a group above it, is ahead of a sibling
-    /// that is owed; with an empty device only of one that asks at once.
+    /// that is owed, or beside an owed one of the real-time class.
     #[inline(always)]
     fn held_until(
         &self,
@@ -221,19 +250,16 @@ impl Gate {
             if node.parent == NIL {
                 return None;
             }
-            let place = accounts.number_of(node.parent) as usize;
-            let slot = self.owed[place][usize::from(node.class)];
-            if slot.node != at && Gate::is_owed(accounts, slot, node.parent, node.class, now) {
-                let slack = SLACK.saturating_mul(accounts.group(node.parent).dearest);
-                let owed = accounts.at(slot.node);
-                if owed.vt.saturating_add(slack) < node.vt && (!is_empty || owed.asks_at_once) {
-                    let is_inside = owed.flying > 0;
-                    return Some(if is_inside {
-                        slot.until
-                    } else {
-                        slot.until.min(owed.expected)
-                    });
-                }
+            let slots = &self.owed[accounts.number_of(node.parent) as usize];
+            let held = |class: u8| {
+                let slot = slots[usize::from(class)];
+                Gate::held_for(accounts, (at, node), (slot, class), now, is_empty)
+            };
+            // The idle class yields to all others in any case, until it is due.
+            let better = if node.class == BEST_EFFORT { held(REAL_TIME) } else { None };
+            let until = better.or_else(|| held(node.class));
+            if until.is_some() {
+                return until;
             }
             at = node.parent;
         }
@@ -362,6 +388,50 @@ mod tests {
             accounts.expect(0, closes);
             let held_at = |now| gate.held_until(&accounts, 1, now, is_empty);
             assert_eq!((held_at(NOW), held_at(closes)), (held, None), "{is_prompt} {is_empty}");
+        }
+    }
+
+    /// L6, G10: is a client of best effort held for one of the real-time class, however much that
+    /// one has had; and neither the other way, nor one of the idle class, which waits in any case?
+    #[test]
+    fn l6_an_owed_better_class_holds_best_effort() {
+        let asks = Some(Asks { until: UNTIL, is_prompt: false });
+        for (classes, held) in [
+            ([REAL_TIME, BEST_EFFORT], Some(UNTIL)),
+            ([BEST_EFFORT, REAL_TIME], None),
+            ([REAL_TIME, Class::Idle as u8], None),
+            ([BEST_EFFORT, Class::Idle as u8], None),
+        ] {
+            let (mut gate, mut accounts) = (Gate::new(1, false), two(1, 0));
+            for (client, class) in (0..).zip(classes) {
+                accounts.change(client, 2, 100, class);
+            }
+            accounts.charge_time(0, 1_000_000);
+            gate.note(&mut accounts, 0, asks, NOW);
+            assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{classes:?}");
+        }
+    }
+
+    /// L6: is a heavy client owed though a light one's requests cost so much for their weight that
+    /// eight of them are more than it may be owed? One request of 20 ms, of weight 1, is 1,280 ms
+    /// in 1/64 ms; one of weight 1000 may be owed 320 ms, which are 20 of these, and what is in the
+    /// way is half of that and of the request: 650.
+    #[test]
+    fn l6_a_heavy_client_is_owed_beside_a_light_one() {
+        for (ahead, held) in [(9, None), (11, Some(UNTIL))] {
+            let mut accounts = Accounts::new(2, 1, 0);
+            for (client, weight) in [(0, 1000), (1, 1)] {
+                accounts.open(client, 2, weight, 1);
+                accounts.arrive(client, 0, NOW, 0);
+                accounts.dispatch(client, 0, 0, NOW);
+            }
+            accounts.end(1, 0, 20_000_000);
+            accounts.charge_time(1, -20_000_000 + ahead * 1_000_000);
+            accounts.arrive(1, 0, NOW, 0);
+            let mut gate = Gate::new(1, false);
+            let asks = Some(Asks { until: UNTIL, is_prompt: false });
+            gate.note(&mut accounts, 0, asks, NOW);
+            assert_eq!(gate.held_until(&accounts, 1, NOW, false), held, "{ahead} ms");
         }
     }
 }

@@ -221,6 +221,9 @@ impl Paternoster {
     fn admit_to_few(&mut self, view: &QueueView, client: ClientId) -> Admission {
         let admission = self.admission(view, client);
         if admission != Admission::Normal || self.accounts.holds_all(view.nr_requests()) {
+            if !self.accounts.at(client.index()).asks {
+                self.overdue.sleeps(client.index(), view.exact_now());
+            }
             self.accounts.ask(client.index());
         }
         admission
@@ -290,11 +293,15 @@ impl Elevator for Paternoster {
         });
     }
 
-    /// By account, as for dispatch: where requests are few, a client that gets one is served next.
-    /// Between different classes the one that has slept longer goes first, so that the lower class
-    /// gets its turn too.
-    fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
-        self.accounts.has_had_less(one.index(), other.index())
+    /// By class and account, as for dispatch: where requests are few, a client that gets one is
+    /// served next. Of one class one that has slept for long goes first (S10).
+    fn wakes_rather(&self, view: &QueueView, one: ClientId, other: ClientId) -> bool {
+        let (one, other, now) = (one.index(), other.index(), view.exact_now());
+        let [late, other_late] = [one, other].map(|client| self.overdue.has_slept(client, now));
+        if late != other_late && self.accounts.are_of_one_class(one, other) {
+            return late;
+        }
+        self.accounts.goes_before(one, other, now)
     }
 
     fn may_merge(&self, view: &QueueView, request: RequestId, bio: &Bio) -> bool {
@@ -315,7 +322,9 @@ impl Elevator for Paternoster {
     fn bind(&mut self, view: &mut QueueView, request: RequestId) {
         let client = view.request(request).client().index();
         self.jobs.bind(request, client);
-        self.accounts.get(client);
+        if self.accounts.get(client) {
+            self.clients.at_mut(client).pattern.slept();
+        }
     }
 
     fn insert(&mut self, view: &mut QueueView, request: RequestId, position: Position) {

@@ -27,6 +27,9 @@
 //! for twice as long as usual: three disks did 83 to 96 % of what they do without this rule, and do
 //! 90 to 98 % now.
 //!
+//! One that is ahead may also sleep for a request, and find none as long as others that have had
+//! less sleep, too. Once it has slept for half a second it has the next one that is free.
+//!
 //! # Invariants
 //! I1  After a request that goes first here and takes t, no other does for 16 t, or for 0.6 s if
 //!     that is less.
@@ -62,6 +65,8 @@ const LAP_LEAST: Nanos = Nanos::from_millis(850);
 /// And after this many halves of what its requests usually take; three times is what it may have to
 /// wait.
 const USUAL_HALVES: u64 = 5;
+/// One that sleeps for a request has the next one after this time. It has yet to wait for its turn.
+const SLEEP_MOST: Nanos = Nanos::from_millis(500);
 /// What is usual is learned from spans of this length and more.
 const SPAN: Nanos = Nanos::from_millis(500);
 /// I2: a span changes it by one part of 2^2, and a request that goes first by one of 2^6.
@@ -71,6 +76,8 @@ const BLEND_FIRST: u32 = 6;
 /// What a client is used to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usual {
+    /// Since when it sleeps for a request, if it does.
+    asleep: Nanos,
     /// Since when it is counted, and how many of its requests had gone then, modulo 2^16.
     since: Nanos,
     gone: u16,
@@ -124,6 +131,16 @@ impl Overdue {
     #[inline(always)]
     pub(super) fn is_time(&self, now: Nanos) -> bool {
         now >= self.next_look
+    }
+
+    /// A client sleeps for a request from now on.
+    pub(super) fn sleeps(&mut self, client: u32, now: Nanos) {
+        self.usual[client as usize].asleep = now;
+    }
+
+    /// Whether a client that sleeps for a request has slept for long.
+    pub(super) fn has_slept(&self, client: u32, now: Nanos) -> bool {
+        now - self.usual[client as usize].asleep > SLEEP_MOST
     }
 
     /// This number belongs to another client now.
@@ -225,6 +242,18 @@ mod tests {
             let mut overdue = Overdue::new(2);
             overdue.went(1, 1, takes * 1_000_000, ms(500));
             assert!(!overdue.is_time(ms(499 + until)) && overdue.is_time(ms(500 + until)));
+        }
+    }
+
+    /// S10: does one that sleeps for a request have the next one after half a second, each time
+    /// anew?
+    #[test]
+    fn s10_one_that_sleeps_has_the_next_request_after_half_a_second() {
+        let mut overdue = Overdue::new(2);
+        for since in [100, 900] {
+            overdue.sleeps(1, ms(since));
+            let after = |wait| overdue.has_slept(1, ms(since + wait));
+            assert_eq!([0, 500, 501].map(after), [false, false, true]);
         }
     }
 }

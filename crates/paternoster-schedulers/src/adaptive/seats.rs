@@ -380,7 +380,7 @@ impl Seats {
         let stream = accounts.first(&[STREAM], now, &has);
         let sweep_group = accounts.first_of_sweep_groups(now, &seated);
         match (stream, sweep_group) {
-            (Some(one), Some(other)) if accounts.precedes(other, one) => Some(other),
+            (Some(one), Some(other)) if accounts.goes_before(other, one, now) => Some(other),
             (one, other) => one.or(other),
         }
     }
@@ -399,9 +399,7 @@ impl Seats {
         let had = served >= self.quantum() / LIGHT_MOST
             && served + seat.ahead >= self.turn_of(parties.accounts, own);
         let Parties { accounts, now, .. } = *parties;
-        // An idle class that is due comes before all others, whatever else waits.
-        let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
-        accounts.outranks(next, own) || had && comes()
+        (had || accounts.outranks(next, own)) && accounts.goes_before(next, own, now)
     }
 
     /// S5: a client's turn: a quantum, or its share of all turns together if that is less. A client
@@ -450,6 +448,7 @@ impl Seats {
         parties: &Parties,
         waits: &dyn Fn(u32) -> bool,
     ) -> Option<u32> {
+        let Parties { accounts, now, .. } = *parties;
         let mut best: Option<u32> = None;
         for seat in self.all().iter().filter(|seat| !seat.leaving) {
             let own = match seat.holder {
@@ -457,7 +456,7 @@ impl Seats {
                 holder => parties.least_of(holder),
             };
             best = match (own, best) {
-                (Some(own), Some(other)) if parties.accounts.precedes(other, own) => Some(other),
+                (Some(own), Some(other)) if accounts.goes_before(other, own, now) => Some(other),
                 (own, other) => own.or(other),
             };
         }

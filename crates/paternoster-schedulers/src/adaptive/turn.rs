@@ -141,7 +141,10 @@ impl Paternoster {
         let candidate = self.choice(view, now).candidate();
         #[cfg(test)]
         let candidate = self.watchdog.sabotaged_choice(&self.accounts, true, candidate, now);
-        self.clients.first_interactive().or(candidate)
+        match (self.clients.first_interactive(), candidate) {
+            (Some(one), Some(other)) if self.accounts.outranks(other, one) => candidate,
+            (one, other) => one.or(other),
+        }
     }
 
     /// It is this client's turn: dispatches a request of it or of its shared stream, if a slot may

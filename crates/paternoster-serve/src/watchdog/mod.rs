@@ -234,8 +234,8 @@ impl Elevator for Watched {
         self.look(|it| it.would_admit(view, client, op, flags)).unwrap_or(Admission::Normal)
     }
 
-    fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
-        self.look(|it| it.wakes_rather(one, other)).unwrap_or(false)
+    fn wakes_rather(&self, view: &QueueView, one: ClientId, other: ClientId) -> bool {
+        self.look(|it| it.wakes_rather(view, one, other)).unwrap_or(false)
     }
 
     fn bio_comes(&mut self, view: &mut QueueView, bio: &Bio) {

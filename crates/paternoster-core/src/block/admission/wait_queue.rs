@@ -211,7 +211,8 @@ impl Allocator {
     /// Which of two sleepers is woken; `first` has slept longer.
     fn sooner(&self, around: &Context<'_>, first: Sleeper, second: Sleeper) -> Sleeper {
         let id = |(_, _, index): Sleeper| ClientId(around.view.clients.key_at(index));
-        if around.elevator.wakes_rather(id(second), id(first)) { second } else { first }
+        let is_rather = around.elevator.wakes_rather(around.view, id(second), id(first));
+        if is_rather { second } else { first }
     }
 
     /// The first sleeper of a pool that could use one of the free tags, and its turn. Examines the

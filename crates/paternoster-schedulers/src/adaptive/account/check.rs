@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::vec;
 
-use super::{Accounts, CROWD, Group, STREAM};
+use super::{Accounts, CLASSES, CROWD, Group, STREAM};
 use paternoster_core::Class;
 use paternoster_core::elevator::Fault;
 use paternoster_core::slab::NIL;
@@ -16,7 +16,7 @@ struct Sum {
     flying: u32,
     held: u32,
     busy_weight: u64,
-    held_weight: u64,
+    held_weight: [u64; CLASSES],
     asking: u32,
     idlers_flying: u32,
 }
@@ -31,7 +31,9 @@ impl Accounts {
             sum.flying += child.flying;
             sum.held += child.held;
             sum.busy_weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
-            sum.held_weight += if child.shares() { u64::from(child.weight) } else { 0 };
+            if child.shares() {
+                sum.held_weight[usize::from(child.class)] += u64::from(child.weight);
+            }
             sum.asking += u32::from(child.asks);
             let idles = child.class == Class::Idle as u8;
             sum.idlers_flying += if idles { child.flying } else { 0 };

@@ -14,9 +14,18 @@
 //! If it did not count then, all others would take what is left, and it would find none, each time
 //! anew. So of each group the child that last came to hold none counts while it is expected.
 //!
+//! Those of lower classes do not count (G10): their requests wait, as long as a better class asks
+//! for more, and what they hold is lost to it.
+//!
+//! ```text
+//! 16 requests, one client of best effort and two of the idle class, 32 outstanding each
+//!     equal shares          5 each: of a device's 8 servers 3 have nothing to do
+//!     by class              up to 16 and 5 each; one that is free goes to the better class
+//! ```
+//!
 //! # Invariant
 //! A group holds the requests that its children hold; `held_weight` is the weight of the children
-//! that hold or ask, and `asking` how many ask (I2 of the accounts).
+//! that hold or ask, by class, and `asking` how many ask (I2 of the accounts).
 
 use super::{Accounts, Node};
 use paternoster_core::slab::NIL;
@@ -26,14 +35,16 @@ use paternoster_core::time::Nanos;
 const LEFT_FOR_OTHERS: u32 = 16;
 
 impl Accounts {
-    /// A client gets a request, and asks for none any more.
+    /// A client gets a request, and asks for none any more. Returns whether it slept for this one.
     #[inline(always)]
-    pub(in super::super) fn get(&mut self, client: u32) {
-        if self.at(client).asks {
+    pub(in super::super) fn get(&mut self, client: u32) -> bool {
+        let asks = self.at(client).asks;
+        if asks {
             self.get_at_last(client);
         } else {
             self.hold(client, 1);
         }
+        asks
     }
 
     #[inline(never)]
@@ -84,7 +95,8 @@ impl Accounts {
             if node.held == 0 {
                 group.holds_none = Some(at);
             }
-            let (sum, weight) = (&mut group.held_weight, u64::from(node.weight));
+            let (class, weight) = (usize::from(node.class), u64::from(node.weight));
+            let sum = &mut group.held_weight[class];
             *sum = if node.held == 0 { *sum - weight } else { *sum + weight };
         }
         node.parent
@@ -95,10 +107,10 @@ impl Accounts {
     pub(in super::super) fn ask(&mut self, client: u32) {
         let mut at = client;
         while at != self.root && !self.at(at).asks {
-            let Node { parent, weight, held, .. } = *self.at(at);
+            let Node { parent, weight, held, class, .. } = *self.at(at);
             self.at_mut(at).asks = true;
             let group = self.group_mut(parent);
-            group.held_weight += if held == 0 { u64::from(weight) } else { 0 };
+            group.held_weight[usize::from(class)] += if held == 0 { u64::from(weight) } else { 0 };
             group.asking += 1;
             at = parent;
         }
@@ -116,10 +128,10 @@ impl Accounts {
     pub(super) fn withdraw(&mut self, client: u32) {
         let mut at = client;
         while at != self.root {
-            let Node { parent, weight, held, .. } = *self.at(at);
+            let Node { parent, weight, held, class, .. } = *self.at(at);
             self.at_mut(at).asks = false;
             let group = self.group_mut(parent);
-            group.held_weight -= if held == 0 { u64::from(weight) } else { 0 };
+            group.held_weight[usize::from(class)] -= if held == 0 { u64::from(weight) } else { 0 };
             group.asking -= 1;
             if group.asking > 0 {
                 return;
@@ -141,7 +153,8 @@ impl Accounts {
     }
 
     /// Whether a client, or a group above it, already holds its share of `most` requests, of which
-    /// few are left: by weight among those that hold some, ask for one, or are expected.
+    /// few are left: by weight among those of its class and better ones that hold some, ask for
+    /// one, or are expected.
     pub(in super::super) fn has_its_share(&self, client: u32, most: u32, now: Nanos) -> bool {
         self.are_few_left(most) && self.holds_its_share(client, most, now)
     }
@@ -165,7 +178,8 @@ impl Accounts {
             let own = self.at(at);
             let (parent, weight) = (own.parent, u64::from(own.weight));
             let counted = if own.shares() { 0 } else { weight };
-            let others = self.group(parent).held_weight + self.weight_expected(parent, at, now);
+            let theirs = &self.group(parent).held_weight[..=usize::from(own.class)];
+            let others = theirs.iter().sum::<u64>() + self.weight_expected(parent, at, now);
             limit = limit * weight / (others + counted).max(1);
             at = parent;
         }
@@ -173,11 +187,12 @@ impl Accounts {
     }
 
     /// The weight of the child of a group, other than `node`, that last came to hold none, if it is
-    /// expected.
+    /// expected, and not of a lower class.
     fn weight_expected(&self, parent: u32, node: u32, now: Nanos) -> u64 {
         let Some(other) = self.group(parent).holds_none else { return 0 };
         let own = self.at(other);
-        let comes = own.parent == parent && !own.shares() && own.expected > now;
+        let counts = own.parent == parent && own.class <= self.at(node).class;
+        let comes = counts && !own.shares() && own.expected > now;
         if comes && other != node { u64::from(own.weight) } else { 0 }
     }
 }

@@ -177,8 +177,8 @@ pub(in super::super) struct Group {
     /// By class.
     pub(super) floor: [i64; CLASSES],
     pub(in super::super) busy_weight: u64,
-    /// The weight of the children that hold requests or ask for one, and how many ask.
-    pub(super) held_weight: u64,
+    /// The weight of the children that hold requests or ask for one, by class, and how many ask.
+    pub(super) held_weight: [u64; CLASSES],
     pub(super) asking: u32,
     /// The child that last came to hold none.
     pub(super) holds_none: Option<u32>,

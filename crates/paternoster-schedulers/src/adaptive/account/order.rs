@@ -101,6 +101,15 @@ impl Group {
         }
     }
 
+    /// How far ahead of an owed client of this weight another is not ahead yet: so many times the
+    /// most expensive recent request, but at most half of what may be owed. (Requests of a light
+    /// client are expensive for their weight: eight of 9 ms, of weight 100, are as much as 720 ms
+    /// of one of weight 1000, which may be owed 410.)
+    #[inline]
+    pub(in super::super) fn slack(&self, requests: i64, weight: u32, now: Nanos) -> i64 {
+        requests.saturating_mul(self.dearest).min(self.debt_most(weight, now, 0) / 2)
+    }
+
     /// How far behind the floor a client may be that has something in the device or asks at once.
     fn debt_most(&self, weight: u32, now: Nanos, slack: i64) -> i64 {
         let turns = self.dearest + OWED_MOST * UNIT / i64::from(weight);

@@ -9,12 +9,34 @@
 //!             └─ b2
 //! ```
 //!
-//! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
+//! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once (G10), of
+//! whichever kind they wait as.
 
 use super::{Accounts, CROWD, Group, Node, STREAM, UNIT};
 use paternoster_core::Class;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
+
+/// Where a walk over the waiting children of a group is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Walk {
+    at: Option<u32>,
+    /// It began with the idle class, which is due, and the better classes follow.
+    has_jumped: bool,
+}
+
+impl Walk {
+    /// Goes on to the next child. An idle class that was due comes once more at its place.
+    fn step(&mut self, accounts: &Accounts, group: &Group, kind: usize) {
+        let Some(child) = self.at else { return };
+        self.at = if self.has_jumped {
+            group.first(kind)
+        } else {
+            accounts.next_in_order(group, child, kind)
+        };
+        self.has_jumped = false;
+    }
+}
 
 impl Accounts {
     /// The client that goes next by virtual times alone, of one kind or of both, leaving out those
@@ -51,7 +73,7 @@ impl Accounts {
             let one = if crowd { self.head(node, CROWD, now) } else { None };
             let other = if stream { self.head(node, STREAM, now) } else { None };
             let streams = match (one, other) {
-                (Some(one), Some(other)) => self.at(other).key().before(&self.at(one).key()),
+                (Some(one), Some(other)) => self.is_first(other, one, now),
                 _ => one.is_none(),
             };
             let child = if streams { other? } else { one? };
@@ -75,12 +97,12 @@ impl Accounts {
         skipped: &dyn Fn(u32) -> bool,
     ) -> Option<u32> {
         let node = self.group(group);
-        let mut heads = [None; 2];
+        let mut walks = [Walk::default(); 2];
         for &kind in kinds {
-            heads[kind] = self.head(node, kind, now);
+            walks[kind] = self.walk(node, kind, now);
         }
-        while let Some(kind) = self.lesser(heads) {
-            let child = heads[kind]?;
+        while let Some(kind) = self.lesser(walks.map(|walk| walk.at), now) {
+            let child = walks[kind].at?;
             let found = if self.is_client(child) {
                 (!skipped(child)).then_some(child)
             } else {
@@ -92,7 +114,7 @@ impl Accounts {
             if found.is_some() {
                 return found;
             }
-            heads[kind] = self.next_in_order(node, child, kind);
+            walks[kind].step(self, node, kind);
         }
         None
     }
@@ -107,11 +129,16 @@ impl Accounts {
         group.first(kind)
     }
 
-    fn lesser(&self, heads: [Option<u32>; 2]) -> Option<usize> {
+    /// A walk over the children that wait as a kind, from the [head](Accounts::head) on.
+    fn walk(&self, group: &Group, kind: usize, now: Nanos) -> Walk {
+        let at = self.head(group, kind, now);
+        Walk { at, has_jumped: at != group.first(kind) }
+    }
+
+    fn lesser(&self, heads: [Option<u32>; 2], now: Nanos) -> Option<usize> {
         match heads {
             [Some(crowd), Some(stream)] => {
-                let streams = self.at(stream).key().before(&self.at(crowd).key());
-                Some(if streams { STREAM } else { CROWD })
+                Some(if self.is_first(stream, crowd, now) { STREAM } else { CROWD })
             }
             [Some(_), None] => Some(CROWD),
             [None, Some(_)] => Some(STREAM),
@@ -123,11 +150,11 @@ impl Accounts {
     /// its subgroups are left out.
     pub(in super::super) fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
         let node = self.group(group);
-        let mut next = self.head(node, CROWD, now);
-        while let Some(child) = next.filter(|&child| !self.is_client(child)) {
-            next = self.next_in_order(node, child, CROWD);
+        let mut walk = self.walk(node, CROWD, now);
+        while walk.at.is_some_and(|child| !self.is_client(child)) {
+            walk.step(self, node, CROWD);
         }
-        next
+        walk.at
     }
 
     /// The client of the crowd that goes next, except those directly in a group that is `seated`.
@@ -152,8 +179,8 @@ impl Accounts {
         if passed && node.groups == 0 {
             return None;
         }
-        let mut next = self.head(node, CROWD, now);
-        while let Some(child) = next {
+        let mut walk = self.walk(node, CROWD, now);
+        while let Some(child) = walk.at {
             let found = if self.is_client(child) {
                 (!passed).then_some(child)
             } else {
@@ -162,7 +189,7 @@ impl Accounts {
             if found.is_some() {
                 return found;
             }
-            next = self.next_in_order(node, child, CROWD);
+            walk.step(self, node, CROWD);
         }
         None
     }
@@ -186,7 +213,7 @@ impl Accounts {
     pub(in super::super) fn first_child(&self) -> Option<u32> {
         let root = self.group(self.root);
         let firsts = [root.first(CROWD), root.first(STREAM)];
-        firsts[self.lesser(firsts)?]
+        firsts[self.lesser(firsts, Nanos::ZERO)?]
     }
 
     /// The child of the root that a client is, or is below.
@@ -220,11 +247,21 @@ impl Accounts {
         one != other && self.at(one).key().before(&self.at(other).key())
     }
 
-    /// Whether `one` has had less than `other`, of the same class, where their paths meet.
-    pub(in super::super) fn has_had_less(&self, one: u32, other: u32) -> bool {
+    /// The same, except that an idle class that has waited for too long precedes all others.
+    pub(in super::super) fn goes_before(&self, one: u32, other: u32, now: Nanos) -> bool {
         let (one, other) = self.siblings(one, other);
+        one != other && self.is_first(one, other, now)
+    }
+
+    /// [`Accounts::goes_before`] for two children of one group.
+    #[inline]
+    fn is_first(&self, one: u32, other: u32, now: Nanos) -> bool {
         let (one, other) = (self.at(one), self.at(other));
-        one.class == other.class && one.vt < other.vt
+        let idles = [one, other].map(|node| node.class == Class::Idle as u8);
+        if idles[0] != idles[1] && self.group(one.parent).idlers_due_at() <= now {
+            return idles[0];
+        }
+        one.key().before(&other.key())
     }
 
     /// How far `one` is ahead of `other` where their paths meet, in ns of its own device time; 0 if
@@ -248,15 +285,6 @@ impl Accounts {
         self.at(one).class < self.at(other).class
     }
 
-    /// Whether `one` is of the idle class and `other` is not, where their paths meet, and it has
-    /// waited for long enough to go first.
-    pub(in super::super) fn is_idler_due(&self, one: u32, other: u32, now: Nanos) -> bool {
-        let (one, other) = self.siblings(one, other);
-        let (one, other) = (self.at(one), self.at(other));
-        let idle = Class::Idle as u8;
-        one.class == idle && other.class != idle && self.group(one.parent).idlers_due_at() <= now
-    }
-
     /// Until when an idle-class client waits for what siblings of a better class have in the
     /// device, or for one of them that is expected: no longer than the idle class ever waits.
     #[inline(always)]
@@ -270,16 +298,6 @@ impl Accounts {
         let due = group.idlers_due_at();
         let until = if better { due } else { due.min(group.better_comes) };
         (until > now).then_some(until)
-    }
-
-    /// Whether an idle-class node has waited for long enough to go before all others in the group
-    /// where the paths of two clients meet. O(n).
-    pub(in super::super) fn idlers_turn(&self, one: u32, other: u32, now: Nanos) -> bool {
-        let parent = self.at(self.siblings(one, other).0).parent;
-        let idles = |node: &Node| {
-            node.parent == parent && node.class == Class::Idle as u8 && node.waiting() > 0
-        };
-        self.group(parent).idlers_due_at() <= now && self.nodes.iter().any(idles)
     }
 
     /// The weights of two where their paths meet.

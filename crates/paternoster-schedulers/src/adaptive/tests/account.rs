@@ -187,3 +187,61 @@ fn charge_weights_count_who_is_busy() {
     assert_eq!(accounts.among_busy(0), Some((100, 400, ROOT)));
     assert_eq!(accounts.weights(0, 1), (100, 300));
 }
+
+/// Does the idle class go before all others once it is due, whichever of the two kinds it waits as;
+/// and do the others follow, if it is skipped?
+#[test]
+fn an_idle_class_that_is_due_goes_first_of_both_kinds() {
+    let [rt, be, idle] = [0u8, 1, 2];
+    for kinds in [[CROWD, CROWD], [CROWD, STREAM], [STREAM, CROWD], [STREAM, STREAM]] {
+        for class in [rt, be] {
+            let mut accounts = Accounts::new(4, 3, 0);
+            for (client, class, kind) in [(0, class, kinds[0]), (1, idle, kinds[1])] {
+                accounts.open(client, ROOT, 100, class);
+                for _ in 0..2 {
+                    accounts.arrive(client, kind, NOW, 0);
+                }
+            }
+            let all = [CROWD, STREAM];
+            let firsts = |accounts: &Accounts, now: Nanos| {
+                let first = accounts.first(&all, now, &|_| false);
+                assert_eq!(accounts.first_of_all(now), first);
+                [first, accounts.first(&all, now, &|client| Some(client) == first)]
+            };
+            // Never served, it is due.
+            assert_eq!(firsts(&accounts, NOW), [Some(1), Some(0)], "{kinds:?}");
+            assert!(accounts.goes_before(1, 0, NOW) && !accounts.goes_before(0, 1, NOW));
+            accounts.dispatch(1, kinds[1], 1000, NOW);
+            assert_eq!(firsts(&accounts, NOW), [Some(0), Some(1)], "{kinds:?}");
+            assert!(accounts.goes_before(0, 1, NOW) && !accounts.goes_before(1, 0, NOW));
+            let due = NOW + Nanos::from_millis(200);
+            assert_eq!(firsts(&accounts, due), [Some(1), Some(0)], "{kinds:?}");
+        }
+    }
+}
+
+/// Do lower classes not count among those that share the requests? Of 16, one of best effort may
+/// have all beside two of the idle class, which may have 16 / 3 = 5 each; of two of best effort
+/// each may have 8.
+#[test]
+fn lower_classes_do_not_share_the_requests() {
+    let [best_effort, idle] = [1, Class::Idle as u8];
+    let (alone, equals) = ([best_effort, idle, idle], [best_effort, best_effort, idle]);
+    for (classes, held, client, has) in [
+        (alone, [15, 0, 0], 0, false),
+        (alone, [16, 0, 0], 0, true),
+        (alone, [11, 4, 0], 1, false),
+        (alone, [10, 5, 0], 1, true),
+        (equals, [8, 7, 0], 0, true),
+        (equals, [8, 7, 0], 1, false),
+    ] {
+        let mut accounts = Accounts::new(4, 3, 0);
+        for (client, (class, held)) in (0..).zip(classes.into_iter().zip(held)) {
+            accounts.open(client, ROOT, 100, class);
+            accounts.ask(client);
+            accounts.hold(client, held);
+        }
+        assert_eq!(accounts.check(), Ok(()));
+        assert_eq!(accounts.has_its_share(client, 16, NOW), has, "{client} of {held:?}");
+    }
+}

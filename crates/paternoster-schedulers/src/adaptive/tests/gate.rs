@@ -199,15 +199,23 @@ fn l6_who_thinks_is_not_owed() {
     assert_eq!(world.attribute("holds"), 0);
 }
 
-/// Does a client of one class never hold one of another? Real-time goes first anyway, and a client
-/// of a lower class is not measured by its account.
+/// Has a real-time client that has all that it asks for inside nearly what it has alone, beside a
+/// flood of best effort? 8 outstanding on 4 servers, 108 us each, are 11,111 in 300 ms. One of best
+/// effort is never held by the gate for the idle class, nor the idle class: that waits in any case.
 #[test]
-fn l6_classes_are_apart() {
-    let mut world = queueing(4);
-    world.join(ClientSpec::new().priority(Class::Realtime, 4), greedy(8));
-    world.join(ClientSpec::new(), greedy(64));
-    world.run(ms(300));
-    assert_eq!(world.attribute("holds"), 0);
+fn l6_a_better_class_is_owed_all() {
+    let ended = |classes: [Class; 2]| {
+        let mut world = queueing(4);
+        let place = world.join(ClientSpec::new().priority(classes[0], 4), greedy(8));
+        world.join(ClientSpec::new().priority(classes[1], 4), greedy(64));
+        world.run(ms(50));
+        world.count_anew();
+        world.run(ms(350));
+        (world.actors[place].ended, world.attribute("holds"))
+    };
+    let (did, holds) = ended([Class::Realtime, Class::BestEffort]);
+    assert!((9_500..=11_120).contains(&did) && holds > 0, "{did} of 11,111, {holds} holds");
+    assert_eq!(ended([Class::BestEffort, Class::Idle]).1, 0);
 }
 
 /// `weights_from`: does a very large value restore what the device gives by itself? 32 requests
