@@ -11,9 +11,10 @@
 //! ```
 //!
 //! plus, for a client that thinks or paces itself, that time. The idle class as a whole has one
-//! request in 200 ms; and while there is a real-time client no other client is promised anything.
-//! The thread that writes the page cache back is such a client, of best effort; so neither is one
-//! that waits for it, whatever its own class, beside another of the real-time class.
+//! request in 200 ms, of which a client has its least share among that class; and while there is a
+//! real-time client no other client is promised anything. The thread that writes the page cache
+//! back is such a client, of best effort; so neither is one that waits for it, whatever its own
+//! class, beside another of the real-time class.
 //!
 //! Source: the schedulers' review, "The measure".
 
@@ -44,13 +45,19 @@ pub struct Bounds {
     pub noop: Given,
 }
 
+/// The least share of a client among these: by weight, or an equal one if that is less. (Where
+/// there are no groups clients have no weights.)
+fn least_part(clients: &[&Client]) -> impl Fn(&Client) -> f64 + use<> {
+    let weights: u32 = clients.iter().map(|client| client.weight).sum();
+    let equal = 1.0 / f64::from(u32::try_from(clients.len()).unwrap_or(1));
+    move |client| equal.min(f64::from(client.weight) / f64::from(weights))
+}
+
 /// For each client: the wait that its entitlement allows, at least one second.
 pub fn entitled_waits(bench: &mut Bench, load: &Load) -> Vec<f64> {
-    let weights: u32 = load.clients.iter().map(|client| client.weight).sum();
-    let equal = 1.0 / f64::from(u32::try_from(load.clients.len()).unwrap_or(1));
+    let part = least_part(&load.clients.iter().collect::<Vec<_>>());
     let wait = |client: &Client| {
-        let part = equal.min(f64::from(client.weight) / f64::from(weights));
-        let rate = part * bench.alone(&load.device, client.kind);
+        let rate = part(client) * bench.alone(&load.device, client.kind);
         let own = f64::from(client.kind.think_us) / 1e6;
         let paced = if client.kind.rate > 0 { 1.0 / f64::from(client.kind.rate) } else { 0.0 };
         let asks = ENTITLED_TIMES * f64::from(client.kind.depth) / rate;
@@ -75,7 +82,7 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
         let more = long_enough(&waits);
         if more <= seconds {
             let of = |class| load.clients.iter().filter(move |one| one.class == class);
-            let idlers: u32 = of(Class::Idle).map(|one| one.kind.depth).sum();
+            let part = least_part(&of(Class::Idle).collect::<Vec<_>>());
             let urgent = of(Class::RealTime).count();
             for (wait, client) in waits.iter_mut().zip(&load.clients) {
                 // A client that begins later has waited for itself until then.
@@ -84,7 +91,9 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
                     Class::RealTime if writes_back(client) && urgent > 1 => *wait = f64::INFINITY,
                     Class::RealTime => {}
                     _ if urgent > 0 => *wait = f64::INFINITY,
-                    Class::Idle => *wait += IDLERS_TURN * f64::from(idlers),
+                    Class::Idle => {
+                        *wait += IDLERS_TURN * f64::from(client.kind.depth) / part(client);
+                    }
                     Class::BestEffort => {}
                 }
             }

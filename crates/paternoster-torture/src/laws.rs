@@ -11,6 +11,8 @@
 //! busy     a scheduler that never idles keeps the device as busy as noop does
 //! repeats  the same seed takes the same steps
 //! more     a client with ten times the weight gets no less
+//! classes  a client of the best class that always asks gets half of what it has when those of
+//!          lower classes are away, if a scheduler promises that
 //! ```
 //!
 //! Each law says which client of a run broke it, and by how much.
@@ -31,6 +33,10 @@ const SHARE_LEAST: f64 = 0.25;
 const IDLE_MORE: f64 = 0.03;
 /// More weight gives at least this part of what less weight gave.
 const NOT_LESS: f64 = 0.9;
+/// Lower classes leave at least this part to the best one.
+const CLASS_LEAST: f64 = 0.5;
+/// Schedulers that promise that.
+const RANK: [&str; 1] = ["paternoster"];
 /// Schedulers that never idle for a client.
 const NEVER_WAIT: [&str; 4] = ["noop", "mq-deadline", "kyber", "deadline"];
 /// Schedulers that promise shares by weight.
@@ -86,10 +92,20 @@ pub enum Fault {
         /// I/Os a second with ten times the weight.
         after: f64,
     },
+    /// A client of the best class got too little beside lower ones.
+    Outranked {
+        /// Place of the client.
+        place: usize,
+        /// I/Os a second without clients of lower classes.
+        before: f64,
+        /// I/Os a second with them.
+        after: f64,
+    },
 }
 
 /// All laws, by name.
-pub const LAWS: [&str; 7] = ["sums", "waits", "equals", "shares", "busy", "repeats", "more"];
+pub const LAWS: [&str; 8] =
+    ["sums", "waits", "equals", "shares", "busy", "repeats", "more", "classes"];
 
 impl Fault {
     /// The law that was broken.
@@ -103,6 +119,7 @@ impl Fault {
             Fault::Idle { .. } => "busy",
             Fault::Differs => "repeats",
             Fault::Less { .. } => "more",
+            Fault::Outranked { .. } => "classes",
         }
     }
 }
@@ -260,4 +277,70 @@ pub fn more(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> Op
     };
     let (before, after) = (median(load), median(&heavier));
     (after < NOT_LESS * before).then_some(Fault::Less { place, before, after })
+}
+
+/// Whether a scheduler promises that lower classes take little from better ones.
+#[must_use]
+pub fn promises_classes(scheduler: &str) -> bool {
+    RANK.contains(&plain(scheduler))
+}
+
+/// Whether a client of the best class gets too little beside clients of lower classes. Does not
+/// judge loads with groups, where classes count among siblings; nor sequential I/Os, which are
+/// merged to different degrees, and buffered ones, for which the page cache waits.
+pub fn classes(
+    bench: &mut Bench,
+    load: &Load,
+    scheduler: &str,
+    (given, seconds): (&Given, f64),
+) -> Option<Fault> {
+    let best = load.clients.iter().map(|client| client.class).min()?;
+    let is_of_best = |client: &&Client| client.class == best;
+    let in_groups = load.clients.iter().any(|client| client.group.is_some());
+    if in_groups || load.clients.iter().all(|client| client.class == best) {
+        return None;
+    }
+    let clients: Vec<Client> = load.clients.iter().filter(is_of_best).cloned().collect();
+    let alone = Load { clients, ..load.clone() };
+    let before = bench.run(&alone, scheduler, seconds);
+    let theirs = load.clients.iter().zip(&given.clients).enumerate();
+    let theirs = theirs.filter(|(_, (client, _))| client.class == best);
+    theirs.zip(&before.clients).find_map(|((place, (client, got)), before)| {
+        let (before, after) = (before.rate, got.rate);
+        let asks = client.kind.is_greedy() && client.begins == 0;
+        let judged = asks && client.kind.is_random_and_direct();
+        let is_less = judged && after < CLASS_LEAST * before;
+        is_less.then_some(Fault::Outranked { place, before, after })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Device, Kind};
+
+    /// classes: is a real-time reader that others crowd out of the device found, and not if all are
+    /// of its class, or in groups, or if a scheduler serves it first?
+    #[test]
+    fn a_better_class_has_half_of_what_it_has_alone() {
+        let client = |class, block_kib, depth, group: Option<&str>| {
+            let kind = Kind::greedy(Engine::IoUring, "randread", block_kib, depth);
+            Client { class, ..Client::new(kind, group.map(str::to_owned), 100) }
+        };
+        let (urgent, other) = (Class::RealTime, Class::BestEffort);
+        for (scheduler, class, group, breaks) in [
+            ("noop", other, None, true),
+            ("noop", urgent, None, false),
+            ("noop", other, Some("g"), false),
+            ("bfq", other, None, false),
+        ] {
+            let clients = vec![client(urgent, 4, 4, group), client(class, 128, 64, group)];
+            let load = Load { seed: 1, device: Device::named("ssd-870evo"), clients };
+            let mut bench = Bench::default();
+            let given = bench.run(&load, scheduler, 0.5);
+            let fault = classes(&mut bench, &load, scheduler, (&given, 0.5));
+            let found = matches!(fault, Some(Fault::Outranked { place: 0, .. }));
+            assert_eq!(found, breaks, "{scheduler}: {fault:?}");
+        }
+    }
 }

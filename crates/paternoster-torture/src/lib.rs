@@ -31,7 +31,7 @@ pub mod load;
 
 use bench::{Bench, Given};
 use bounds::{Bounds, bounds};
-use laws::{Fault, broken, more, promises_shares, shares, short};
+use laws::{Fault, broken, classes, more, promises_classes, promises_shares, shares, short};
 use load::Load;
 
 /// One case in this many also checks whether more weight gives less: ten runs.
@@ -65,6 +65,9 @@ pub fn judge(bench: &mut Bench, load: &Load, scheduler: &str, within: &Bounds) -
         let all = shares(bench, load, &given);
         missed = all.iter().map(|&(_, missed)| missed).reduce(f64::max);
         fault = fault.or_else(|| short(&all));
+    }
+    if fault.is_none() && promises_classes(scheduler) {
+        fault = classes(bench, load, scheduler, (&given, within.seconds));
     }
     if fault.is_none() && load.seed.is_multiple_of(REPEATS_ONE_IN) {
         let again = bench.run(load, scheduler, within.seconds);

@@ -27,7 +27,7 @@ fn each_scheduler_has_a_line_of_laws() {
     assert!(head.contains("waits") && head.contains("repeats"), "{table}");
     let line = |name: &str| table.lines().find(|line| line.trim_start().starts_with(name));
     for name in ["noop", "kyber"] {
-        assert_eq!(line(name).map(|line| line.matches("ok").count()), Some(7), "{table}");
+        assert_eq!(line(name).map(|line| line.matches("ok").count()), Some(8), "{table}");
     }
     let output = torture(&[&asked[..], &["--output-format", "json"]].concat());
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
