@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use crate::adaptive::account::{Accounts, Node};
 use crate::adaptive::clients::Clients;
+use crate::adaptive::gate::{BEST_EFFORT, REAL_TIME};
 use crate::adaptive::job::{Jobs, Stage};
 use crate::adaptive::workload_mix::Present;
 use paternoster_core::elevator::Fault;
@@ -67,9 +68,9 @@ pub(super) fn audit_clients(
 }
 
 /// gate I1 to I3, checked at each hold, the `nth`: `client` is held, so at some level a sibling is
-/// in the device or about to ask, has nothing waiting, and is of a better class, or of the same and
-/// has a lower virtual time.
-/// Looks at all siblings, not at the remembered ones.
+/// in the device or about to ask, has nothing waiting, and is of its class and has a lower virtual
+/// time, or is of the real-time class where it is of best effort (G10). Looks at all siblings, not
+/// at the remembered ones.
 pub(super) fn audit_hold(
     view: &QueueView,
     accounts: &Accounts,
@@ -88,8 +89,9 @@ pub(super) fn audit_hold(
     let is_owed_beside = |own: &Node| {
         accounts.nodes.iter().any(|other| {
             let inside = other.flying > 0 || other.expected > now && !other.asks;
-            let comes_first = (other.class, other.vt) < (own.class, own.vt);
-            other.parent == own.parent && other.waiting() == 0 && inside && comes_first
+            let is_less = other.class == own.class && other.vt < own.vt;
+            let is_owed = is_less || (other.class, own.class) == (REAL_TIME, BEST_EFFORT);
+            other.parent == own.parent && other.waiting() == 0 && inside && is_owed
         })
     };
     let mut at = client;

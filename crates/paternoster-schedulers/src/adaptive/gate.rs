@@ -75,8 +75,9 @@ const WEIGHTS_LEAST: u64 = 100;
 /// I2: a request that is stuck in the device does not hold up others for long.
 const PATIENCE: u64 = 4;
 
-const REAL_TIME: u8 = Class::Realtime as u8;
-const BEST_EFFORT: u8 = Class::BestEffort as u8;
+/// Of these two classes the second waits for what is owed to the first (G10).
+pub(super) const REAL_TIME: u8 = Class::Realtime as u8;
+pub(super) const BEST_EFFORT: u8 = Class::BestEffort as u8;
 
 /// An owed client or group, and until when it counts unless it sends something.
 #[derive(Debug, Clone, Copy)]

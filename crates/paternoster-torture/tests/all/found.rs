@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Found: loads under which our own elevator once failed, each smaller than when found.
 
-use std::slice;
-
 use paternoster_sim::Description;
 use paternoster_torture::bench::{Bench, Given};
 use paternoster_torture::load::{Class, Client, Device, Engine, Kind, Load};
 
 fn run(device: &str, clients: Vec<Client>, seconds: f64) -> Given {
-    let load = Load { seed: 1, device: Device::named(device), clients };
+    run_on(Device::named(device), clients, seconds)
+}
+
+fn run_on(device: Device, clients: Vec<Client>, seconds: f64) -> Given {
+    let load = Load { seed: 1, device, clients };
     Bench::default().run(&load, "paternoster", seconds)
 }
 
@@ -245,11 +247,8 @@ fn the_idle_class_does_not_share_the_requests() {
     let device = Device { description, file: Some(text.to_owned()) };
     let flood = reader(Engine::IoUring, "randread", 4, 32);
     let idle = Client { class: Class::Idle, ..flood.clone() };
-    let run = |clients: &[Client]| {
-        let load = Load { seed: 1, device: device.clone(), clients: clients.to_vec() };
-        Bench::default().run(&load, "paternoster", 4.0).clients
-    };
-    let (alone, got) = (run(slice::from_ref(&flood)), run(&[flood.clone(), idle.clone(), idle]));
+    let alone = run_on(device.clone(), vec![flood.clone()], 4.0).clients;
+    let got = run_on(device, vec![flood, idle.clone(), idle], 4.0).clients;
     assert!(got[0].rate >= 0.9 * alone[0].rate, "{got:?}, {alone:?}");
 }
 

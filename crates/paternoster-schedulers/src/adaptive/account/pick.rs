@@ -213,6 +213,7 @@ impl Accounts {
     pub(in super::super) fn first_child(&self) -> Option<u32> {
         let root = self.group(self.root);
         let firsts = [root.first(CROWD), root.first(STREAM)];
+        // By virtual time alone: at time 0 no idle class is due.
         firsts[self.lesser(firsts, Nanos::ZERO)?]
     }
 
