@@ -18,8 +18,8 @@
 //!
 //! # Dirty limits
 //! Above `dirty_background_ratio` of the memory the flusher writes; above `dirty_ratio` writers
-//! wait until enough has been written. Pages that are dirty for longer than `dirty_expire` are
-//! written at the flusher's next round, every `dirty_writeback`.
+//! wait until enough has been written, and share the room that there is then. Pages that are dirty
+//! for longer than `dirty_expire` are written at the flusher's next round, every `dirty_writeback`.
 //!
 //! # Invariants
 //! I1  A page that a process waits for is being read, or will be by a bio that the same process
@@ -36,6 +36,7 @@ mod flusher;
 pub mod journal;
 pub mod pages;
 pub mod read_ahead;
+mod throttle;
 
 use std::collections::VecDeque;
 
@@ -47,6 +48,7 @@ use extent::Extent;
 use flusher::Flusher;
 use journal::{FileKind, Journal, JournalSettings};
 use pages::{PAGE, Pages, Run};
+use throttle::Throttle;
 
 /// In a cookie: the bio belongs to the page cache.
 pub const COOKIE: u64 = 1 << 63;
@@ -108,7 +110,7 @@ pub enum Wait {
         /// Writes with a number below this.
         before: u64,
     },
-    /// Fewer dirty pages.
+    /// Fewer dirty pages: the throttle says when.
     Room,
 }
 
@@ -149,6 +151,7 @@ pub struct PageCache {
     waits: Vec<(Option<Wait>, i32)>,
     woken: VecDeque<u32>,
     settings: HostSettings,
+    throttle: Throttle,
     flusher: Flusher,
     journal: Option<Journal>,
 }
@@ -180,6 +183,7 @@ impl PageCache {
             waits: vec![(None, 0); processes],
             woken: VecDeque::new(),
             settings,
+            throttle: Throttle::new(processes),
             journal: None,
         }
     }
@@ -257,10 +261,33 @@ impl PageCache {
         self.files[file as usize].bytes.div_ceil(PAGE)
     }
 
-    /// Whether writers must wait.
-    #[must_use]
-    pub fn is_over_limit(&self) -> bool {
-        self.pages.unwritten() >= self.hundredths(self.settings.dirty_ratio)
+    /// Whether process `number` may make a page dirty now; if not it waits until it may.
+    pub fn may_dirty(&mut self, number: u32) -> bool {
+        let room = self.room();
+        let may = self.throttle.may_dirty(number, room);
+        if !may {
+            self.wait(number, Wait::Room);
+        }
+        may
+    }
+
+    /// A call of process `number` has ended; if it wrote it needs no more room.
+    pub fn call_ended(&mut self, number: u32) {
+        let (room, before) = (self.room(), self.woken.len());
+        self.throttle.call_ended(number, room, &mut self.woken);
+        self.end_waits_for_room(before);
+    }
+
+    /// How many more pages may be dirty.
+    fn room(&self) -> u64 {
+        self.hundredths(self.settings.dirty_ratio).saturating_sub(self.pages.unwritten())
+    }
+
+    /// Those that the throttle has added to the woken from place `first` on wait no longer.
+    fn end_waits_for_room(&mut self, first: usize) {
+        for &number in self.woken.range(first..) {
+            self.waits[number as usize] = (None, 0);
+        }
     }
 
     fn hundredths(&self, ratio: u32) -> u64 {
@@ -499,7 +526,11 @@ impl PageCache {
 
     /// Wakes the processes that waited for what this transfer brought.
     fn wake(&mut self, file: u32, run: Run, write: bool, errno: i32) {
-        let over = self.is_over_limit();
+        if write {
+            let (room, before) = (self.room(), self.woken.len());
+            self.throttle.let_in(room, &mut self.woken);
+            self.end_waits_for_room(before);
+        }
         for number in 0..self.waits.len() {
             let Some(wait) = self.waits[number].0 else { continue };
             let come = match wait {
@@ -509,7 +540,7 @@ impl PageCache {
                 Wait::Writeback { file: its, run: pages, before } => {
                     write && its == file && !self.is_writing(its, pages, before)
                 }
-                Wait::Room => write && !over,
+                Wait::Room => false,
             };
             if come {
                 // A failed write is reported to a process that syncs, not to one that waited.

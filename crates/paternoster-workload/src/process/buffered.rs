@@ -107,6 +107,9 @@ impl Call {
                 return Progress::Waiting;
             }
         }
+        if self.direction != Direction::Read {
+            cache.call_ended(identity.number);
+        }
         self.copying = Nanos(cache.settings().copy_cost.0 * self.run().pages);
         let copied_at = now + self.copying;
         self.copied_at = Some(copied_at);
@@ -185,8 +188,7 @@ impl Call {
             self.window = Some(Window { first: self.page, pages: 1, marker: None });
             return Ok(());
         }
-        if cache.is_over_limit() {
-            cache.wait(identity.number, Wait::Room);
+        if !cache.may_dirty(identity.number) {
             return Err(Blocked);
         }
         cache.pages_mut().make_room(1);
