@@ -82,7 +82,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
     .at_most(1_000_000),
     Row::switch(
         "prices",
-        "1 if a request is charged its kind's cost where an SSD is full; 0: device time",
+        "1 if requests are charged their cost on full SSDs and behind disks' caches; 0: their time",
         |own, _| own.tunables.prices,
         |own, _, on| {
             own.tunables.prices = on;

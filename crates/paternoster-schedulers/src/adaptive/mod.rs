@@ -22,7 +22,7 @@
 //!
 //! Each concept is a part with a file of its own, to be read and tested alone. `account` knows what
 //! each client has had, `clients` what waits of it, with its `access_pattern`, `job` where each
-//! request is. `pricing` (with `costs`, `even` and `told`) says what a request is charged,
+//! request is. `pricing` (with `costs`, `even`, `behind`, `told`) says what a request is charged,
 //! `device_time` what the device did. `choose` says who goes next and for whom a slot is kept, on
 //! `credit`; `depth`, `gate` and `ramp` whether it may. `seats`, held by `parties` and paid for by
 //! `seat_time`, limit streams; `cooperate` (with `shared_stream`) and `sweep_group` find those that
@@ -49,6 +49,7 @@ mod account;
 mod arms;
 mod arrive;
 mod audit;
+mod behind;
 mod choose;
 mod clients;
 mod cooperate;
@@ -414,7 +415,8 @@ impl Elevator for Paternoster {
         let charge = if is_priced {
             estimate
         } else {
-            let took = self.pricing.charge_at_end(view, request, (client, sort), served.0);
+            let times = (served.0, self.device_time.busy_until(now));
+            let took = self.pricing.charge_at_end(view, request, (client, sort), times);
             i64::try_from(took).unwrap_or(i64::MAX)
         };
         let took = charge.unsigned_abs();

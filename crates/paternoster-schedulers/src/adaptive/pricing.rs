@@ -14,6 +14,7 @@
 //! Source: C1, C2, C5 to C7 of `docs/rules/adaptive.md`.
 
 use crate::adaptive::access_pattern::blend;
+use crate::adaptive::behind::Behind;
 use crate::adaptive::costs::Costs;
 use crate::adaptive::even::Even;
 use crate::adaptive::throughput_gain::{Access, SIZES, SORTS, sort_of};
@@ -34,6 +35,8 @@ pub(super) struct Pricing {
     pub(super) costs: Costs,
     /// C6: what random requests cost on a disk.
     pub(super) even: Even,
+    /// C8: what writes in a disk's cache have cost others.
+    behind: Behind,
     /// C7: what requests cost by the model that was told.
     told: Option<Told>,
     /// The device's, in sectors.
@@ -53,6 +56,7 @@ impl Pricing {
             mean: 0,
             costs: Costs::new(depth, rotational),
             even: Even::new(clients, rotational),
+            behind: Behind::new(),
             told: None,
             capacity,
         }
@@ -62,6 +66,7 @@ impl Pricing {
     pub(super) fn tell(&mut self, model: Option<CostModel>, learns: bool) {
         self.told = model.map(|model| Told::new(model, self.capacity));
         self.costs.switch(self.told.is_some() || learns, self.told.is_none());
+        self.behind.switch(learns);
     }
 
     /// The model that was told.
@@ -104,32 +109,41 @@ impl Pricing {
         }
     }
 
-    /// What a request of this sort, of `client`, is charged when it has ended after `served` ns.
+    /// What a request of this sort, of `client`, is charged when it has ended after `served` ns;
+    /// the device has been busy for `busy` ns so far.
     #[inline(always)]
     pub(super) fn charge_at_end(
         &mut self,
         view: &QueueView,
         request: RequestId,
         (client, sort): (u32, u8),
-        served: u64,
+        (served, busy): (u64, u64),
     ) -> u64 {
         if !self.even.rotates() {
             return served;
         }
-        self.charge_on_disk(view.request(request), (client, sort), served)
+        let busy = view.facts().write_cache.then_some(busy);
+        self.charge_on_disk(view.request(request), (client, sort), served, busy)
     }
 
     /// What a request counts as in a turn: the time that it took, whatever it costs. A write into a
-    /// disk's cache takes next to none; if its cost is told it counts as that, since otherwise a
-    /// turn of 25 ms has a thousand of them, and its client waits for half a minute behind it.
+    /// disk's cache takes next to none, and counts as its cost if that is known (C7, C8): otherwise
+    /// a turn of 25 ms has a thousand of them, and its client waits for half a minute behind it.
     #[inline(always)]
     pub(super) fn turn_time(&self, op: Op, served: u64, charge: u64) -> u64 {
-        if self.told.is_some() && op == Op::Write { served.max(charge) } else { served }
+        let knows = self.told.is_some() || self.even.rotates() && self.behind.is_on();
+        if knows && op == Op::Write { served.max(charge) } else { served }
     }
 
-    /// C6, C7: on a disk.
+    /// C6, C7, C8: on a disk; `busy` if it has a cache for writes.
     #[inline(never)]
-    fn charge_on_disk(&mut self, ended: &Request, of: (u32, u8), served: u64) -> u64 {
+    fn charge_on_disk(
+        &mut self,
+        ended: &Request,
+        of: (u32, u8),
+        served: u64,
+        busy: Option<u64>,
+    ) -> u64 {
         let (client, sort) = of;
         let is_random = is_random(sort);
         if let Some(told) = &self.told
@@ -137,7 +151,9 @@ impl Pricing {
         {
             return cost;
         }
-        if is_random { self.even.charge(client, sort, served) } else { served }
+        let charge = if is_random { self.even.charge(client, sort, served) } else { served };
+        let Some(busy) = busy else { return charge };
+        self.behind.charge(ended, is_random, (served, charge), busy)
     }
 
     /// A request of this sort took `served` ns.
@@ -185,11 +201,11 @@ mod tests {
         let [random, stream] =
             [Access::Random, Access::Sequential].map(|access| sort_of(&read, access));
         for _ in 0..16 {
-            assert_eq!(pricing.charge_on_disk(&read, (0, random), 9_000_000), 9_000_000);
+            assert_eq!(pricing.charge_on_disk(&read, (0, random), 9_000_000, None), 9_000_000);
         }
-        let charge = pricing.charge_on_disk(&read, (0, random), 1_000_000);
+        let charge = pricing.charge_on_disk(&read, (0, random), 1_000_000, None);
         assert!(charge.abs_diff(9_001_953) < 1000, "{charge}");
-        assert_eq!(pricing.charge_on_disk(&read, (0, stream), 1_000_000), 1_000_000);
+        assert_eq!(pricing.charge_on_disk(&read, (0, stream), 1_000_000, None), 1_000_000);
     }
 
     /// 4 KiB: reads 1 ms at random and 0.5 ms in sequence, writes 2 ms.
@@ -254,14 +270,20 @@ mod tests {
             let request = Request::of(&Bio::new(ClientId::NOBODY, op, 0, 8), Nanos::ZERO);
             let sort = sort_of(&request, access);
             assert!(!pricing.charge_of(&request, sort, false).1, "it is corrected at the end");
-            let charge = pricing.charge_on_disk(&request, (0, sort), 7_000_000);
+            let charge = pricing.charge_on_disk(&request, (0, sort), 7_000_000, None);
             assert_eq!(charge, charged, "{op:?} {access:?}");
         }
         // A told write that the cache took in 20 us counts as its 2 ms in a turn; a read as its
         // time.
         assert_eq!(pricing.turn_time(Op::Write, 20_000, 2_000_000), 2_000_000);
         assert_eq!(pricing.turn_time(Op::Read, 20_000, 1_000_000), 20_000);
+        // Nor told, with and without C8; and what does not rotate.
+        pricing.tell(None, true);
+        assert_eq!(pricing.turn_time(Op::Write, 20_000, 2_000_000), 2_000_000);
         pricing.tell(None, false);
-        assert_eq!(pricing.turn_time(Op::Write, 20_000, 2_000_000), 20_000, "not told");
+        assert_eq!(pricing.turn_time(Op::Write, 20_000, 2_000_000), 20_000);
+        let mut flash = Pricing::new(1, 32, false, 1 << 31);
+        flash.tell(None, true);
+        assert_eq!(flash.turn_time(Op::Write, 20_000, 2_000_000), 20_000);
     }
 }

@@ -148,6 +148,13 @@ struct Slot<T> {
     had: Nanos,
 }
 
+/// A write that waits for room in the cache.
+#[derive(Debug, Clone, Copy)]
+struct Stalled {
+    slot: u32,
+    since: u64,
+}
+
 /// A flush that waits or runs.
 #[derive(Debug, Clone, Copy)]
 struct Flush {
@@ -176,7 +183,7 @@ pub struct Drive<T> {
     /// Wait for the mechanism, in the order of their arrival.
     pending: Vec<Candidate>,
     /// Writes that wait for room, in the order of their arrival.
-    stalled: VecDeque<u32>,
+    stalled: VecDeque<Stalled>,
     flushes: VecDeque<Flush>,
     /// Ends that are computed: when, in which order they were computed, of which task.
     ends: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -356,7 +363,7 @@ impl<T: Copy> Drive<T> {
             if self.stalled.is_empty() && self.writes.has_room(sectors) {
                 return self.acknowledge(now, slot, overheads.write_hit[after]);
             }
-            self.stalled.push_back(slot);
+            self.stalled.push_back(Stalled { slot, since: now });
             return self.make_room(now);
         }
         let ready = now + overheads.write_miss[after].0;
@@ -516,7 +523,9 @@ impl<T: Copy> Drive<T> {
         match chosen {
             Some(chosen) if !pressed => self.serve(now, chosen),
             Some(chosen) => match self.nearest_dirty(now, NEVER) {
-                Some((dirty, away)) if away < chosen.positioning => self.drain(now, dirty),
+                Some((dirty, away)) if away < chosen.positioning || self.is_stall_overdue(now) => {
+                    self.drain(now, dirty);
+                }
                 _ => self.serve(now, chosen),
             },
             None => {

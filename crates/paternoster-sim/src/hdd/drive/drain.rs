@@ -16,7 +16,7 @@
 
 use paternoster_core::Nanos;
 
-use super::{Drive, Slot};
+use super::{Drive, Slot, Stalled};
 use crate::hdd::write_cache::Dirty;
 
 impl<T: Copy> Drive<T> {
@@ -26,6 +26,14 @@ impl<T: Copy> Drive<T> {
         let away = |dirty: &Dirty| mechanism.positioning(self.arm, now, &dirty.place, true);
         let window = self.writes.window(self.parameters.drain_window, mark);
         window.map(|dirty| (dirty, away(&dirty))).min_by_key(|&(_, away)| away)
+    }
+
+    /// Whether the oldest write that waits for room has waited longer than a command may, and
+    /// longer than all that wait for the mechanism: a drain goes first, however near those are.
+    pub(super) fn is_stall_overdue(&self, now: u64) -> bool {
+        let Some(&Stalled { since, .. }) = self.stalled.front() else { return false };
+        let is_oldest = self.pending.first().is_none_or(|oldest| since < oldest.arrived);
+        is_oldest && now - since > self.parameters.order.age_limit
     }
 
     /// Writes a dirty extent, or a chunk of it, and admits the writes that waited for the room.
@@ -41,7 +49,7 @@ impl<T: Copy> Drive<T> {
 
     /// While writes wait for room, draining is charged to the first of them.
     pub(super) fn make_room(&mut self, now: u64) {
-        if let (Some(&slot), None) = (self.stalled.front(), self.makes_room_for)
+        if let (Some(&Stalled { slot, .. }), None) = (self.stalled.front(), self.makes_room_for)
             && now < self.drains_until
         {
             self.enter(now, slot);
@@ -60,7 +68,7 @@ impl<T: Copy> Drive<T> {
 
     /// Admits writes that wait for room, as far as it goes.
     pub(super) fn admit_stalled(&mut self, now: u64) {
-        while let Some(&slot) = self.stalled.front() {
+        while let Some(&Stalled { slot, .. }) = self.stalled.front() {
             let Some(Slot { task, .. }) = self.slots[slot as usize] else { break };
             if !self.writes.has_room(u64::from(task.sectors)) {
                 break;

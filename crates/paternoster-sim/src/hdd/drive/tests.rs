@@ -217,6 +217,42 @@ fn a_full_cache_drains_for_who_waits() {
     assert_eq!(drive.clock.busy().as_micros(), 108 + 108 + 5_708);
 }
 
+/// Is a write that waits for room passed over for longer than any command may be? There is room for
+/// one extent, far away, and reads in order of sectors, of which the next is always nearer. At the
+/// limit a way of 3 ms and a turn of 8, and the read that is under way: at most 20 ms more.
+#[test]
+fn a_stalled_write_is_not_passed_over_for_ever() {
+    for limit in [100, 500] {
+        let mut parameters = parameters();
+        parameters.room = WriteRoom { sectors: 16, extents: 1, chunk: 16 };
+        parameters.order.age_limit = limit * MS;
+        parameters.segments.read_ahead = ReadAhead::of(0);
+        let mut drive = Drive::new(Arc::new(parameters));
+        let (read, write) = (0, 1);
+        for place in 0..2 {
+            drive.submit(Nanos::ZERO, read, task(Op::Read, place * 16, 8)).unwrap();
+        }
+        // The controller has the reads, and the first is under way.
+        assert!(drive.advance(Nanos(MS)).is_none());
+        for sector in [7_800, 7_900] {
+            drive.submit(Nanos(MS), write, task(Op::Write, sector, 8)).unwrap();
+        }
+        let (mut place, mut written) = (2, Vec::new());
+        while written.len() < 2 {
+            let now = drive.next_event().expect("something is inside");
+            while let Some(ended) = drive.advance(now) {
+                if ended.id == write {
+                    written.push(ended.at.as_micros() / 1000);
+                    continue;
+                }
+                drive.submit(now, read, task(Op::Read, place % 400 * 16, 8)).unwrap();
+                place += 1;
+            }
+        }
+        assert!(written[0] == 1 && (limit..limit + 20).contains(&written[1]), "{written:?}");
+    }
+}
+
 /// Does a sequential reader get the rate of the medium? 40 reads of 8 sectors, each 10 us after the
 /// last: 320 sectors of 0.1 ms and three switches of 1 ms; the first waits for its controller and
 /// misses sector 0, which costs it a turn of 8 ms.

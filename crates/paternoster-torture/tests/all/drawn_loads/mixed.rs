@@ -30,7 +30,7 @@ const MISS_OF_MANY: f64 = 0.3;
 /// Seconds, on a drive with many queues and on others.
 const SECONDS: [f64; 2] = [1.5, 4.0];
 
-fn of<T: Copy>(chance: &mut Chance, choice: &[T]) -> T {
+pub(super) fn of<T: Copy>(chance: &mut Chance, choice: &[T]) -> T {
     choice[usize::try_from(chance.below(choice.len() as u64)).unwrap_or(0)]
 }
 
@@ -72,9 +72,7 @@ fn draw(seed: u64) -> Load {
 }
 
 /// The most that a client misses of what it is entitled to, and the device's total use.
-fn judge(bench: &mut Bench, load: &Load, scheduler: &str) -> (f64, f64) {
-    let [many, others] = SECONDS;
-    let seconds = if load.device.description.facts.depth > 64 { many } else { others };
+pub(super) fn judge(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> (f64, f64) {
     let got = bench.run(load, scheduler, seconds).clients;
     let member = |client: &Client| {
         let saturated = bench.saturated(&load.device, client.kind);
@@ -104,9 +102,11 @@ fn parts_are_by_cost() {
     let mut all = vec![Vec::new(); schedulers.len()];
     for seed in seeds {
         let load = draw(seed);
+        let [many, others] = SECONDS;
+        let seconds = if load.device.description.facts.depth > 64 { many } else { others };
         let mut line = String::new();
         for (all, scheduler) in all.iter_mut().zip(schedulers) {
-            let (missed, used) = judge(&mut bench, &load, scheduler);
+            let (missed, used) = judge(&mut bench, &load, scheduler, seconds);
             line += &format!(" {missed:.3} at {used:.2},");
             all.push((missed, used));
         }
