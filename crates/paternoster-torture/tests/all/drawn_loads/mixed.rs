@@ -14,12 +14,10 @@
 //! and compares with runs without costs and without a scheduler.
 
 use paternoster_sim::chance::Chance;
-use paternoster_torture::bench::Bench;
 use paternoster_torture::draw::any;
 use paternoster_torture::load::{Client, Device, Engine, Kind, Load};
-use paternoster_workload::entitlement::{Use, misses, tree};
 
-use crate::number;
+use super::parts::{Table, of};
 
 const DEVICES: [&str; 5] = ["nvme-pm9a3", "nvme-7300", "nvme-kc3000", "ssd-870evo", "ssd-pm883"];
 /// The everyday load, which is quick to simulate, and what may be missed in it.
@@ -29,10 +27,6 @@ const MISS: f64 = 0.05;
 const MISS_OF_MANY: f64 = 0.3;
 /// Seconds, on a drive with many queues and on others.
 const SECONDS: [f64; 2] = [1.5, 4.0];
-
-pub(super) fn of<T: Copy>(chance: &mut Chance, choice: &[T]) -> T {
-    choice[usize::try_from(chance.below(choice.len() as u64)).unwrap_or(0)]
-}
 
 fn device(seed: u64) -> Device {
     if let Some(name) = DEVICES.get(usize::try_from(seed % 6).unwrap_or(0)) {
@@ -71,54 +65,24 @@ fn draw(seed: u64) -> Load {
     }
 }
 
-/// The most that a client misses of what it is entitled to, and the device's total use.
-pub(super) fn judge(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> (f64, f64) {
-    let got = bench.run(load, scheduler, seconds).clients;
-    let member = |client: &Client| {
-        let saturated = bench.saturated(&load.device, client.kind);
-        (bench.alone(&load.device, client.kind), saturated)
-    };
-    let known: Vec<(f64, f64)> = load.clients.iter().map(member).collect();
-    let uses = got.iter().zip(known);
-    let uses: Vec<Use> =
-        uses.map(|(got, (alone, saturated))| Use { rate: got.rate, alone, saturated }).collect();
-    let groups = load.clients.iter();
-    let groups: Vec<(Option<&str>, f64)> =
-        groups.map(|client| (client.group.as_deref(), f64::from(client.weight))).collect();
-    let missed = misses(&tree(&groups), &uses);
-    (missed.iter().fold(0.0, |most, &one| most.max(one)), uses.iter().map(Use::cost).sum())
+/// How long a load runs on its device, in seconds.
+fn seconds(load: &Load) -> f64 {
+    let [many, others] = SECONDS;
+    if load.device.description.facts.depth > 64 { many } else { others }
 }
 
 /// Does each get its share where 64 KiB and 128 KiB are read? By device time one missed 21 %. And
 /// is the median of many loads within a quarter? It was 60 %.
 #[test]
 fn parts_are_by_cost() {
-    let mut bench = Bench::default();
-    let compared = number("PATERNOSTER_MIXED");
-    let many = compared.or_else(|| number("PATERNOSTER_LOADS").map(|loads| loads.div_ceil(4)));
-    let seeds = many.map_or(EVERY_DAY..EVERY_DAY + 1, |many| 0..many);
-    let schedulers = ["paternoster", "paternoster:prices=0", "noop:nr_requests=256"];
-    let schedulers = if compared.is_some() { &schedulers[..] } else { &schedulers[..1] };
-    let mut all = vec![Vec::new(); schedulers.len()];
-    for seed in seeds {
-        let load = draw(seed);
-        let [many, others] = SECONDS;
-        let seconds = if load.device.description.facts.depth > 64 { many } else { others };
-        let mut line = String::new();
-        for (all, scheduler) in all.iter_mut().zip(schedulers) {
-            let (missed, used) = judge(&mut bench, &load, scheduler, seconds);
-            line += &format!(" {missed:.3} at {used:.2},");
-            all.push((missed, used));
-        }
-        println!("{line} {}", load.tell());
-    }
-    for (all, scheduler) in all.iter_mut().zip(schedulers) {
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let used = all.iter().map(|one| one.1).sum::<f64>() / all.len() as f64;
-        let at = |part: usize| all[(all.len() - 1) * part / 100].0;
-        println!("{scheduler}: {:.3}, in 90 % {:.3}; used {used:.3}", at(50), at(90));
-    }
-    let median = all[0][(all[0].len() - 1) / 2].0;
-    let most = if many.is_some() { MISS_OF_MANY } else { MISS };
-    assert!(median <= most, "{median:.3} are missed");
+    let table = Table {
+        schedulers: &["paternoster", "paternoster:prices=0", "noop:nr_requests=256"],
+        compares: "PATERNOSTER_MIXED",
+        first: 0,
+        every_day: EVERY_DAY,
+        draw,
+        seconds,
+        most: [MISS, MISS_OF_MANY],
+    };
+    table.check();
 }

@@ -26,6 +26,7 @@
 mod deep;
 mod equal;
 mod mixed;
+mod parts;
 mod writers;
 
 use paternoster_torture::bench::{Bench, Got};

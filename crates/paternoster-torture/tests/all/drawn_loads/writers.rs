@@ -12,11 +12,10 @@
 //! 30, from `PATERNOSTER_LOADS_SEED` on, and compares with other schedulers.
 
 use paternoster_sim::chance::Chance;
-use paternoster_torture::bench::Bench;
 use paternoster_torture::draw::any;
 use paternoster_torture::load::{Client, Device, Engine, Kind, Load};
 
-use super::mixed::{judge, of};
+use super::parts::{Table, of};
 use crate::number;
 
 const DEVICES: [&str; 4] = ["hdd-7200", "hdd-7200-no-ncq", "hdd-7200-enterprise", "hdd-mhx2300bt"];
@@ -70,31 +69,14 @@ fn draw(seed: u64) -> Load {
 /// of many within 45 %? It was 68 %.
 #[test]
 fn writes_are_paid_for_by_those_who_wrote() {
-    let mut bench = Bench::default();
-    let compared = number("PATERNOSTER_WRITERS");
-    let many = compared.or_else(|| number("PATERNOSTER_LOADS").map(|loads| loads.div_ceil(4)));
-    let first = number("PATERNOSTER_LOADS_SEED").unwrap_or(0);
-    let seeds = many.map_or(EVERY_DAY..EVERY_DAY + 1, |many| first..first + many);
-    let schedulers = ["paternoster", "paternoster:prices=0", "bfq", "mq-deadline", "noop"];
-    let schedulers = if compared.is_some() { &schedulers[..] } else { &schedulers[..1] };
-    let mut all = vec![Vec::new(); schedulers.len()];
-    for seed in seeds {
-        let load = draw(seed);
-        let mut line = String::new();
-        for (all, scheduler) in all.iter_mut().zip(schedulers) {
-            let (missed, used) = judge(&mut bench, &load, scheduler, SECONDS);
-            line += &format!(" {missed:.3} at {used:.2},");
-            all.push((missed, used));
-        }
-        println!("{line} {}", load.tell());
-    }
-    for (all, scheduler) in all.iter_mut().zip(schedulers) {
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let used = all.iter().map(|one| one.1).sum::<f64>() / all.len() as f64;
-        let at = |part: usize| all[(all.len() - 1) * part / 100].0;
-        println!("{scheduler}: {:.3}, in 90 % {:.3}; used {used:.3}", at(50), at(90));
-    }
-    let median = all[0][(all[0].len() - 1) / 2].0;
-    let most = if many.is_some() { MISS_OF_MANY } else { MISS };
-    assert!(median <= most, "{median:.3} are missed");
+    let table = Table {
+        schedulers: &["paternoster", "paternoster:prices=0", "bfq", "mq-deadline", "noop"],
+        compares: "PATERNOSTER_WRITERS",
+        first: number("PATERNOSTER_LOADS_SEED").unwrap_or(0),
+        every_day: EVERY_DAY,
+        draw,
+        seconds: |_| SECONDS,
+        most: [MISS, MISS_OF_MANY],
+    };
+    table.check();
 }

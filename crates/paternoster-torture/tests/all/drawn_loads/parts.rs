@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parts: how much of its part, by cost, the worst client of each drawn load misses.
+//!
+//! ```text
+//! each scheduler, each load     the most that a client misses, and what all used of the device
+//! printed at the end            the median and nine tenths of the loads, and the mean use
+//! ```
+//!
+//! One load is checked every day; with `PATERNOSTER_LOADS=80` a quarter as many. A variable of the
+//! table's own draws as many as it says, and compares with other schedulers.
+
+use paternoster_sim::chance::Chance;
+use paternoster_torture::bench::Bench;
+use paternoster_torture::load::{Client, Load};
+use paternoster_workload::entitlement::{Use, misses, tree};
+
+use crate::number;
+
+/// One of these, at random.
+pub(super) fn of<T: Copy>(chance: &mut Chance, choice: &[T]) -> T {
+    choice[usize::try_from(chance.below(choice.len() as u64)).unwrap_or(0)]
+}
+
+/// Loads of one sort, and what may be missed in them.
+pub(super) struct Table {
+    /// The first is checked, the others are compared with it.
+    pub(super) schedulers: &'static [&'static str],
+    /// The variable that says how many loads to compare.
+    pub(super) compares: &'static str,
+    /// The first seed of many, and that of the load that is quick to simulate.
+    pub(super) first: u64,
+    pub(super) every_day: u64,
+    /// The load of a seed, and how long it runs.
+    pub(super) draw: fn(u64) -> Load,
+    pub(super) seconds: fn(&Load) -> f64,
+    /// What may be missed every day, and in the median of many.
+    pub(super) most: [f64; 2],
+}
+
+impl Table {
+    /// Runs the loads, prints what is missed, and panics if it is too much.
+    pub(super) fn check(&self) {
+        let mut bench = Bench::default();
+        let compared = number(self.compares);
+        let many = compared.or_else(|| number("PATERNOSTER_LOADS").map(|loads| loads.div_ceil(4)));
+        let seeds = match many {
+            Some(many) => self.first..self.first + many,
+            None => self.every_day..self.every_day + 1,
+        };
+        let schedulers = if compared.is_some() { self.schedulers } else { &self.schedulers[..1] };
+        let mut all = vec![Vec::new(); schedulers.len()];
+        for seed in seeds {
+            let load = (self.draw)(seed);
+            let mut line = String::new();
+            for (all, scheduler) in all.iter_mut().zip(schedulers) {
+                let (missed, used) = judge(&mut bench, &load, scheduler, (self.seconds)(&load));
+                line += &format!(" {missed:.3} at {used:.2},");
+                all.push((missed, used));
+            }
+            println!("{line} {}", load.tell());
+        }
+        for (all, scheduler) in all.iter_mut().zip(schedulers) {
+            all.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let used = all.iter().map(|one| one.1).sum::<f64>() / all.len() as f64;
+            let at = |part: usize| all[(all.len() - 1) * part / 100].0;
+            println!("{scheduler}: {:.3}, in 90 % {:.3}; used {used:.3}", at(50), at(90));
+        }
+        let median = all[0][(all[0].len() - 1) / 2].0;
+        let [every_day, of_many] = self.most;
+        let most = if many.is_some() { of_many } else { every_day };
+        assert!(median <= most, "{median:.3} are missed");
+    }
+}
+
+/// The most that a client misses of what it is entitled to, and the device's total use.
+fn judge(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> (f64, f64) {
+    let got = bench.run(load, scheduler, seconds).clients;
+    let member = |client: &Client| {
+        let saturated = bench.saturated(&load.device, client.kind);
+        (bench.alone(&load.device, client.kind), saturated)
+    };
+    let known: Vec<(f64, f64)> = load.clients.iter().map(member).collect();
+    let uses = got.iter().zip(known);
+    let uses: Vec<Use> =
+        uses.map(|(got, (alone, saturated))| Use { rate: got.rate, alone, saturated }).collect();
+    let groups = load.clients.iter();
+    let groups: Vec<(Option<&str>, f64)> =
+        groups.map(|client| (client.group.as_deref(), f64::from(client.weight))).collect();
+    let missed = misses(&tree(&groups), &uses);
+    (missed.iter().fold(0.0, |most, &one| most.max(one)), uses.iter().map(Use::cost).sum())
+}
