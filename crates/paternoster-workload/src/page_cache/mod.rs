@@ -273,9 +273,7 @@ impl PageCache {
 
     /// A call of process `number` has ended; if it wrote it needs no more room.
     pub fn call_ended(&mut self, number: u32) {
-        let (room, before) = (self.room(), self.woken.len());
-        self.throttle.call_ended(number, room, &mut self.woken);
-        self.end_waits_for_room(before);
+        self.let_in(|throttle, room, woken| throttle.call_ended(number, room, woken));
     }
 
     /// How many more pages may be dirty.
@@ -283,9 +281,11 @@ impl PageCache {
         self.hundredths(self.settings.dirty_ratio).saturating_sub(self.pages.unwritten())
     }
 
-    /// Those that the throttle has added to the woken from place `first` on wait no longer.
-    fn end_waits_for_room(&mut self, first: usize) {
-        for &number in self.woken.range(first..) {
+    /// There may be room: those that the throttle adds to the woken do not wait any longer.
+    fn let_in(&mut self, by: impl FnOnce(&mut Throttle, u64, &mut VecDeque<u32>)) {
+        let (room, before) = (self.room(), self.woken.len());
+        by(&mut self.throttle, room, &mut self.woken);
+        for &number in self.woken.range(before..) {
             self.waits[number as usize] = (None, 0);
         }
     }
@@ -527,9 +527,7 @@ impl PageCache {
     /// Wakes the processes that waited for what this transfer brought.
     fn wake(&mut self, file: u32, run: Run, write: bool, errno: i32) {
         if write {
-            let (room, before) = (self.room(), self.woken.len());
-            self.throttle.let_in(room, &mut self.woken);
-            self.end_waits_for_room(before);
+            self.let_in(Throttle::let_in);
         }
         for number in 0..self.waits.len() {
             let Some(wait) = self.waits[number].0 else { continue };
