@@ -24,7 +24,7 @@ const profile = mkdtempSync(join(tmpdir(), 'paternoster-pages-'));
 const browser = spawn(process.env.CHROMIUM ?? 'chromium', ['--headless', '--no-sandbox', '--disable-gpu',
   '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking', '--disable-component-update',
   '--hide-scrollbars', '--remote-debugging-pipe', `--user-data-dir=${profile}`, 'about:blank'],
-{ stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+{ stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
 const [, , , to, from] = browser.stdio;
 
 // Messages are JSON, each followed by a zero byte.
@@ -161,8 +161,9 @@ try {
   console.log(`${checked} pages looked at, ${wrong.length} findings`);
   status = wrong.length ? 1 : 0;
 } finally {
-  browser.kill();
+  // All of its processes: one that lives on writes its profile while that is removed.
+  process.kill(-browser.pid, 'SIGKILL');
   await new Promise((done) => { browser.on('exit', done); setTimeout(done, 3000); });
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }
 process.exit(status);

@@ -104,13 +104,17 @@ fn synced_records_survive_and_others_need_not() {
     println!("lost in {} of 100 crashes, first with seed {:?}", lost.len(), lost.first());
     assert!(lost.len() > 20 && lost[0] < 10, "{lost:?}");
     let seeds = std::env::var("PATERNOSTER_CRASHES").map_or(100, |text| text.parse().unwrap());
+    let mut without = 0;
     for seed in 0..seeds {
         let (promised, found, digest) = crash(seed, true);
-        assert!(promised > 0 && found >= promised, "SEED={seed}: {found} of {promised}");
+        assert!(found >= promised, "SEED={seed}: {found} of {promised}");
+        // The first flush may take longer than the world lives.
+        without += u64::from(promised == 0);
         if seed < 100 {
             assert_eq!((promised, found, digest), crash(seed, true), "SEED={seed}");
         }
     }
+    assert!(without * 20 <= seeds, "no record was promised in {without} of {seeds}");
 }
 
 /// splitmix64.
