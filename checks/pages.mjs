@@ -162,7 +162,11 @@ try {
   status = wrong.length ? 1 : 0;
 } finally {
   // All of its processes: one that lives on writes its profile while that is removed.
-  process.kill(-browser.pid, 'SIGKILL');
+  try {
+    process.kill(-browser.pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself, or never begun; what went wrong then is told.
+  }
   await new Promise((done) => { browser.on('exit', done); setTimeout(done, 3000); });
   rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }
