@@ -56,6 +56,9 @@ pub(super) fn audit_clients(
         if waiting != node.queued[client.kind()] {
             return Err(format!("paternoster I2: client {number} waits as what it is not"));
         }
+        if client.is_interactive() && waiting == 0 {
+            return Err(format!("paternoster I2: client {number} interrupts, and nothing waits"));
+        }
         charged += node.charged - node.estimated;
     }
     if charged + departed != served {
