@@ -386,8 +386,12 @@ impl Schedule {
             self.entities[entity as usize].start = self.vtime_of(entity);
         }
         self.count(entity);
-        // A raised weight can equal the next plain weight (Linux overlooks that).
-        if own.is_queue && (own.weight != before || was_raised != (own.raise != 1)) {
+        // A raised weight can equal the next plain weight (Linux overlooks that). And a queue that
+        // left rest counts with a weight that was to come; it may be back at the old one by now.
+        let counts_with_other =
+            || self.symmetry.weight_of(entity).is_some_and(|counted| counted != own.weight);
+        let changes = own.weight != before || was_raised != (own.raise != 1);
+        if own.is_queue && (changes || counts_with_other()) {
             self.symmetry.forget_weight(entity);
             if own.raise == 1 {
                 self.symmetry.weigh(entity, own.weight);

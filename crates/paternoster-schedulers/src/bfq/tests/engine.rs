@@ -742,6 +742,21 @@ fn bfq_20_a_raise_multiplies() {
     });
 }
 
+/// BFQ-199: a queue of weight 40 is to weigh 80, comes out of rest and counts with that already;
+/// before it took effect it is to weigh 40 again. Does it count with 40 when it is enqueued?
+#[test]
+fn bfq_199_a_weight_that_never_came() {
+    either(|mut engine| {
+        engine.queue(0, 40);
+        engine.schedule.set_weight(0, 80);
+        engine.schedule.leave_rest(0, false);
+        assert_eq!(engine.schedule.symmetry.weight_of(0), Some(80));
+        engine.schedule.set_weight(0, 40);
+        engine.arrive(0, 8);
+        assert_eq!(engine.schedule.symmetry.weight_of(0), Some(40));
+    });
+}
+
 /// Does another weight or class of a waiting queue count from its next place on; and of a queue in
 /// service the weight at once, if that is requested, but not the class?
 #[test]
