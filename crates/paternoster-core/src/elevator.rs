@@ -183,6 +183,14 @@ pub trait Elevator: fmt::Debug + Send {
         Nanos::ZERO
     }
 
+    /// A flush took `cost` ns of the device for `client`, and such flushes drain data of clients,
+    /// too, that call for none. Whether the elevator has charged the client, so that its next
+    /// requests wait in the elevator until others have had as much; if not,
+    /// [`charge`](Elevator::charge) is asked, and the client is throttled in front of it.
+    fn charge_at_once(&mut self, _view: &mut QueueView, _client: ClientId, _cost: Nanos) -> bool {
+        false
+    }
+
     // Merging.
 
     /// A bio looks for a request to join, before it gets one of its own: queues may merge here,

@@ -34,6 +34,10 @@
 //! flush. When only clients that owe are present, all of them are forgiven as much as the least
 //! debt.
 //!
+//! A flush that drains what others wrote, too, may take seconds, and its owners are many: there an
+//! elevator may charge each at once, in its own order, and then none is throttled for it
+//! ([`Elevator::charge_at_once`], `flush/writers.rs`).
+//!
 //! Commands cannot be interrupted, so the others get a little more than their part before the owner
 //! is in the device again. It owes that much less the next time, up to [`MOST_CREDIT`], if it has
 //! owed before.
@@ -92,9 +96,16 @@ pub(crate) struct Reading {
     before: Nanos,
     /// The clock has advanced by the time served.
     passes: bool,
+    /// The time was that of a flush that drained data of clients, too, that call for none.
+    is_mixed: bool,
 }
 
 impl Reading {
+    /// The time was that of a flush of other clients' data, too, or not.
+    pub(crate) const fn mixed(self, is_mixed: bool) -> Reading {
+        Reading { is_mixed, ..self }
+    }
+
     /// The client's own part of the time that has passed.
     const fn own(self, cost: Nanos) -> Nanos {
         if self.passes { cost } else { Nanos::ZERO }
@@ -194,7 +205,7 @@ impl Throttle {
         if passes {
             self.clock += served;
         }
-        Reading { before, passes }
+        Reading { before, passes, is_mixed: false }
     }
 
     /// `client` used `cost` of the device time since a reading, outside its turns: the others are
@@ -211,6 +222,10 @@ impl Throttle {
             return;
         }
         let id = ClientId(view.clients.key_at(client));
+        if reading.is_mixed && elevator.charge_at_once(view, id, cost) {
+            self.take_out(client, reading, cost);
+            return;
+        }
         let last = self.last_other.map(|(other, _)| other);
         let others = [self.present_bystander(view), last];
         let other = others.into_iter().flatten().find(|other| *other != id);

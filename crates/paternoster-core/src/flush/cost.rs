@@ -9,6 +9,7 @@
 //! Source: own design; no kernel does it.
 
 use super::Sequencer;
+use super::writers::Written;
 use crate::block::bios::Bios;
 use crate::block::common::Common;
 use crate::block::throttle::Throttle;
@@ -39,11 +40,13 @@ impl Sequencer {
         if !cached || !self.is_charged(view) {
             return;
         }
+        let disk = view.facts.rotational;
         let mut index = request.bios().first;
         while index != NIL {
             let slot = bios.slots.at(index);
             if view.clients.get(slot.client.0).is_some() {
-                self.writers.wrote(view.exact, slot.client.index(), slot.sectors);
+                let written = Written { sector: slot.sector, sectors: slot.sectors };
+                self.writers.wrote(view.exact, slot.client.index(), written, disk);
             }
             index = slot.next;
         }
@@ -62,7 +65,8 @@ impl Sequencer {
         let pays = self.is_charged(&common.view);
         let Common { view, elevator, links, .. } = common;
         throttle.allow_ahead(served, self.policy.ahead);
-        let reading = throttle.begin(view, elevator, served, true);
+        let is_mixed = self.writers.are_mixed(view.exact);
+        let reading = throttle.begin(view, elevator, served, true).mixed(is_mixed);
         let mut charge = |client, cost| {
             if pays {
                 throttle.account(view, elevator, client, reading, cost);

@@ -56,6 +56,7 @@ impl<O: Observer> Sequence<'_, O> {
         match next {
             Step::Preflush | Step::Postflush => {
                 self.flush.ask(links, view.exact, id);
+                self.flush.writers.called(view.exact, view.requests[id].client().index());
                 view.requests[id].stage = Stage::Flushing;
             }
             Step::Data => self.start_data(id, Position::Head),

@@ -9,7 +9,7 @@
 //! # Invariants
 //! I1  The device is busy from a request's dispatch until no request is left in it.
 //! I2  What all accounts were charged, those of clients that have left included, is what was served
-//!     (and what seats cost, see `seat_time.rs`): G1.
+//!     (and what seats cost, see `seat_time.rs`, and flushes, see `drains.rs`): G1.
 //!
 //! Source: G1, L2 of `docs/rules/adaptive.md`.
 

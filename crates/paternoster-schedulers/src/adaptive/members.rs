@@ -46,6 +46,7 @@ impl Members for Paternoster {
         self.present.remove(client.index());
         self.clients.reset(client.index());
         self.pricing.even.forget(client.index());
+        self.pricing.drains.forget(client.index());
         self.seat_time.forget(client.index());
         self.device_time.departs(self.accounts.at(client.index()).charged);
         self.accounts.close(client.index());

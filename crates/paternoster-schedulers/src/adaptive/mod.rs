@@ -22,13 +22,14 @@
 //!
 //! Each concept is a part with a file of its own, to be read and tested alone. `account` knows what
 //! each client has had, `clients` what waits of it, with its `access_pattern`, `job` where each
-//! request is. `pricing` (with `costs`, `even`, `behind`, `told`) says what a request is charged,
-//! `device_time` what the device did. `choose` says who goes next and for whom a slot is kept, on
-//! `credit`; `depth`, `gate` and `ramp` whether it may. `seats`, held by `parties` and paid for by
-//! `seat_time`, limit streams; `cooperate` (with `shared_stream`) and `sweep_group` find those that
-//! share one, and `kinds` sorts clients by that. `learn` (with `arms`, `workload_mix` and
-//! `throughput_gain`) tries numbers of seats. `watchdog` judges all that, with the `pause` of each
-//! wait; `explain` and `audit` look on. Settings are in `tunables` and `knobs`.
+//! request is. `pricing` (with `costs`, `even`, `behind`, `drains`, `told`) says what a request is
+//! charged, `device_time` what the device did. `choose` says who goes next and for whom a slot is
+//! kept, on `credit`; `depth`, `gate` and `ramp` whether it may. `seats`, held by `parties` and
+//! paid for by `seat_time`, limit streams; `cooperate` (with `shared_stream`) and `sweep_group`
+//! find those that share one, and `kinds` sorts clients by that. `learn` (with `arms`,
+//! `workload_mix` and `throughput_gain`) tries numbers of seats. `watchdog` judges all that, with
+//! the `pause` of each wait; `explain` and `audit` look on. Settings are in `tunables` and
+//! `knobs`.
 //!
 //! [`Paternoster`] is the wiring: parts answer, and it acts, in `arrive` and `members` (the first
 //! line above) and in `turn` (the others).
@@ -57,6 +58,7 @@ mod costs;
 mod credit;
 mod depth;
 mod device_time;
+mod drains;
 mod even;
 mod explain;
 mod gate;
@@ -515,6 +517,23 @@ impl Elevator for Paternoster {
         whole.without_one().of(cost.min(FLUSH_MOST))
     }
 
+    /// C9: on a disk the account of the client is charged, and its turn.
+    fn charge_at_once(&mut self, view: &mut QueueView, client: ClientId, cost: Nanos) -> bool {
+        if !view.facts().rotational {
+            return false;
+        }
+        self.pricing.costs.flushed();
+        let (client, now) = (client.index(), view.exact_now());
+        let cost = self.pricing.drains.drained(client, cost.0, now);
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        self.accounts.charge_time(client, cost);
+        self.pricing.drains.charged += cost;
+        let kind = self.clients.at(client).kind();
+        let holder = Holder::of(&self.accounts, &self.cooperation, client, kind);
+        self.seats.flushed(holder, cost);
+        true
+    }
+
     fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
         if let Some(request) = self.jobs.pop_first() {
             return Some(request);
@@ -562,7 +581,8 @@ impl Elevator for Paternoster {
     fn audit(&self, view: &QueueView) -> Result<(), Fault> {
         let Paternoster { accounts, clients, jobs, present, .. } = self;
         let (departed, served) = (self.device_time.departed(), self.device_time.served());
-        let sums = (departed, served + self.seat_time.time + self.seats.shared.charged);
+        let besides = self.seat_time.time + self.seats.shared.charged + self.pricing.drains.charged;
+        let sums = (departed, served + besides);
         audit::audit_clients(view, accounts, clients, jobs, present, sums)?;
         let has_seats = self.seats.most.is_some();
         if self.watchdog.has_fallen() && (has_seats || self.credit.keeps()) {

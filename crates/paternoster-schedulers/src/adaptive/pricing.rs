@@ -16,6 +16,7 @@
 use crate::adaptive::access_pattern::blend;
 use crate::adaptive::behind::Behind;
 use crate::adaptive::costs::Costs;
+use crate::adaptive::drains::Drains;
 use crate::adaptive::even::Even;
 use crate::adaptive::throughput_gain::{Access, SIZES, SORTS, sort_of};
 use crate::adaptive::told::Told;
@@ -37,6 +38,8 @@ pub(super) struct Pricing {
     pub(super) even: Even,
     /// C8: what writes in a disk's cache have cost others.
     behind: Behind,
+    /// C9: what random writes pay ahead for the flush that will drain them.
+    pub(super) drains: Drains,
     /// C7: what requests cost by the model that was told.
     told: Option<Told>,
     /// The device's, in sectors.
@@ -58,6 +61,7 @@ impl Pricing {
             even: Even::new(clients, rotational),
             behind: Behind::new(),
             told: None,
+            drains: Drains::new(clients),
             capacity,
         }
     }
@@ -123,7 +127,15 @@ impl Pricing {
             return served;
         }
         let busy = view.facts().write_cache.then_some(busy);
-        self.charge_on_disk(view.request(request), (client, sort), served, busy)
+        let ended = view.request(request);
+        let charge = self.charge_on_disk(ended, (client, sort), served, busy);
+        let is_cached = busy.is_some() && ended.op() == Op::Write && is_random(sort);
+        let ahead = if is_cached && self.told.is_none() {
+            self.drains.wrote(client, view.exact_now())
+        } else {
+            0
+        };
+        charge + ahead
     }
 
     /// What a request counts as in a turn: the time that it took, whatever it costs. A write into a

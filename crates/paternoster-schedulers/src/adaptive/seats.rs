@@ -278,6 +278,13 @@ impl Seats {
         }
     }
 
+    /// A flush of data of the holder's clients has ended.
+    pub(super) fn flushed(&mut self, holder: Holder, cost: i64) {
+        if let Some(seat) = self.of(holder) {
+            seat.served += cost;
+        }
+    }
+
     /// A turn is over: learns how much more its first half took than its second, and shares that
     /// if the holder reads on. (A random client pays what such requests take, the ways included.)
     fn learn_change(&mut self, seat: &Seat, reads_on: bool) {

@@ -335,6 +335,10 @@ impl Elevator for Watched {
         self.ask(|it| it.charge(view, client, cost, beside)).unwrap_or(Nanos::ZERO)
     }
 
+    fn charge_at_once(&mut self, view: &mut QueueView, client: ClientId, cost: Nanos) -> bool {
+        self.ask(|it| it.charge_at_once(view, client, cost)).unwrap_or(false)
+    }
+
     fn drain(&mut self, view: &mut QueueView) -> Option<RequestId> {
         let given_up = self.ask(|it| it.drain(view)).flatten();
         match self.own(given_up, "gave up") {

@@ -102,7 +102,9 @@ impl Till {
     pub(super) fn fresh() -> Till {
         let charges = Charges::default();
         let halves = Halves::boxed(&charges, false);
-        Till { rig: every_flush_a_command(Rig::with(cached(), Limits::default(), halves)), charges }
+        // A disk would count the ways to what it drains, too.
+        let flash = DeviceFacts { rotational: false, ..cached() };
+        Till { rig: every_flush_a_command(Rig::with(flash, Limits::default(), halves)), charges }
     }
 
     pub(super) fn new() -> Till {

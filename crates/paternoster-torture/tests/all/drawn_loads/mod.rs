@@ -27,6 +27,7 @@ mod deep;
 mod equal;
 mod mixed;
 mod parts;
+mod syncs;
 mod writers;
 
 use paternoster_torture::bench::{Bench, Got};

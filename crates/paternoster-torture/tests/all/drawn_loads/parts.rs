@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! each scheduler, each load     the most that a client misses, and what all used of the device
-//! printed at the end            the median and nine tenths of the loads, and the mean use
+//! printed at the end            the median and nine tenths of the loads, the mean use, and the
+//!                               longest wait of a client, in the median and nine tenths
 //! ```
 //!
 //! One load is checked every day; with `PATERNOSTER_LOADS=80` a quarter as many. A variable of the
@@ -11,7 +12,8 @@
 
 use paternoster_sim::chance::Chance;
 use paternoster_torture::bench::Bench;
-use paternoster_torture::load::{Client, Load};
+use paternoster_torture::draw::any;
+use paternoster_torture::load::{Client, Device, Load};
 use paternoster_workload::entitlement::{Use, misses, tree};
 
 use crate::number;
@@ -19,6 +21,21 @@ use crate::number;
 /// One of these, at random.
 pub(super) fn of<T: Copy>(chance: &mut Chance, choice: &[T]) -> T {
     choice[usize::try_from(chance.below(choice.len() as u64)).unwrap_or(0)]
+}
+
+/// Disks of the catalog with a cache for writes.
+const CACHED: [&str; 4] = ["hdd-7200", "hdd-7200-no-ncq", "hdd-7200-enterprise", "hdd-mhx2300bt"];
+
+/// A disk with a cache for writes: of eight seeds four have one of the catalog, four a drawn one.
+pub(super) fn cached_disk(seed: u64) -> Device {
+    if let Some(name) = CACHED.get(usize::try_from(seed % 8).unwrap_or(0)) {
+        return Device::named(name);
+    }
+    let mut drawn = (seed..).map(|seed| any(seed).device);
+    let has_cache = |device: &Device| {
+        device.name().starts_with("drawn-hdd") && device.description.facts.write_cache
+    };
+    drawn.find(has_cache).expect("some are drawn")
 }
 
 /// Loads of one sort, and what may be missed in them.
@@ -53,31 +70,42 @@ impl Table {
             let load = (self.draw)(seed);
             let mut line = String::new();
             for (all, scheduler) in all.iter_mut().zip(schedulers) {
-                let (missed, used) = judge(&mut bench, &load, scheduler, (self.seconds)(&load));
-                line += &format!(" {missed:.3} at {used:.2},");
-                all.push((missed, used));
+                let found = judge(&mut bench, &load, scheduler, (self.seconds)(&load));
+                let [missed, used, waited] = found;
+                line += &format!(" {missed:.3} at {used:.2} ({waited:.1} s),");
+                all.push(found);
             }
             println!("{line} {}", load.tell());
         }
         for (all, scheduler) in all.iter_mut().zip(schedulers) {
-            all.sort_by(|one, other| one.0.total_cmp(&other.0));
-            let used = all.iter().map(|one| one.1).sum::<f64>() / all.len() as f64;
-            let at = |part: usize| all[(all.len() - 1) * part / 100].0;
-            println!("{scheduler}: {:.3}, in 90 % {:.3}; used {used:.3}", at(50), at(90));
+            let used = all.iter().map(|one| one[1]).sum::<f64>() / all.len() as f64;
+            let mut at = |figure: usize, part: usize| {
+                all.sort_by(|one, other| one[figure].total_cmp(&other[figure]));
+                all[(all.len() - 1) * part / 100][figure]
+            };
+            let waits = format!("waits {:.1} s, {:.1}", at(2, 50), at(2, 90));
+            println!(
+                "{scheduler}: {:.3}, in 90 % {:.3}; used {used:.3}; {waits}",
+                at(0, 50),
+                at(0, 90)
+            );
         }
-        let median = all[0][(all[0].len() - 1) / 2].0;
+        let median = all[0][(all[0].len() - 1) / 2][0];
         let [every_day, of_many] = self.most;
         let most = if many.is_some() { of_many } else { every_day };
         assert!(median <= most, "{median:.3} are missed");
     }
 }
 
-/// The most that a client misses of what it is entitled to, and the device's total use.
-fn judge(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> (f64, f64) {
+/// The most that a client misses of what it is entitled to, the device's total use, and the longest
+/// wait in seconds.
+fn judge(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> [f64; 3] {
     let got = bench.run(load, scheduler, seconds).clients;
     let member = |client: &Client| {
-        let saturated = bench.saturated(&load.device, client.kind);
-        (bench.alone(&load.device, client.kind), saturated)
+        let alone = bench.alone(&load.device, client.kind);
+        // One that syncs keeps the device busy, alone.
+        let syncs = client.kind.fsync > 0;
+        (alone, if syncs { alone } else { bench.saturated(&load.device, client.kind) })
     };
     let known: Vec<(f64, f64)> = load.clients.iter().map(member).collect();
     let uses = got.iter().zip(known);
@@ -87,5 +115,7 @@ fn judge(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> (f64,
     let groups: Vec<(Option<&str>, f64)> =
         groups.map(|client| (client.group.as_deref(), f64::from(client.weight))).collect();
     let missed = misses(&tree(&groups), &uses);
-    (missed.iter().fold(0.0, |most, &one| most.max(one)), uses.iter().map(Use::cost).sum())
+    let most = |figures: &mut dyn Iterator<Item = f64>| figures.fold(0.0, f64::max);
+    let waited = most(&mut got.iter().map(|got| got.waited));
+    [most(&mut missed.into_iter()), uses.iter().map(Use::cost).sum(), waited]
 }

@@ -12,13 +12,11 @@
 //! 30, from `PATERNOSTER_LOADS_SEED` on, and compares with other schedulers.
 
 use paternoster_sim::chance::Chance;
-use paternoster_torture::draw::any;
-use paternoster_torture::load::{Client, Device, Engine, Kind, Load};
+use paternoster_torture::load::{Client, Engine, Kind, Load};
 
-use super::parts::{Table, of};
+use super::parts::{Table, cached_disk, of};
 use crate::number;
 
-const DEVICES: [&str; 4] = ["hdd-7200", "hdd-7200-no-ncq", "hdd-7200-enterprise", "hdd-mhx2300bt"];
 /// The everyday load, which is quick to simulate, and what may be missed in it.
 const EVERY_DAY: u64 = 16;
 const MISS: f64 = 0.15;
@@ -27,19 +25,8 @@ const MISS_OF_MANY: f64 = 0.45;
 /// Of which a cache's filling is a small part.
 const SECONDS: f64 = 40.0;
 
-fn device(seed: u64) -> Device {
-    if let Some(name) = DEVICES.get(usize::try_from(seed % 8).unwrap_or(0)) {
-        return Device::named(name);
-    }
-    let mut drawn = (seed..).map(|seed| any(seed).device);
-    let has_cache = |device: &Device| {
-        device.name().starts_with("drawn-hdd") && device.description.facts.write_cache
-    };
-    drawn.find(has_cache).expect("some are drawn")
-}
-
 fn draw(seed: u64) -> Load {
-    let device = device(seed);
+    let device = cached_disk(seed);
     let mut chance = Chance::new(seed, 8);
     loop {
         let other = of(&mut chance, &["write", "write", "randread", "read", "randrw"]);
