@@ -25,6 +25,11 @@ const browser = spawn(process.env.CHROMIUM ?? 'chromium', ['--headless', '--no-s
   '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking', '--disable-component-update',
   '--hide-scrollbars', '--remote-debugging-pipe', `--user-data-dir=${profile}`, 'about:blank'],
 { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
+browser.on('error', (error) => {
+  rmSync(profile, { recursive: true, force: true });
+  console.error(`the browser does not start: ${error.message}`);
+  process.exit(1);
+});
 const [, , , to, from] = browser.stdio;
 
 // Messages are JSON, each followed by a zero byte.
