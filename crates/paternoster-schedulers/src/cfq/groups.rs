@@ -316,7 +316,7 @@ impl Groups {
             let weight = u64::from(self.known[group as usize].weight);
             scale(target, weight, self.total_weight)
         };
-        Nanos(share * tick.0)
+        Nanos(share.saturating_mul(tick.0))
     }
 
     /// The average of busy queues of a class; reading it updates it (CFQ-15).

@@ -48,7 +48,7 @@ fn compute(view: &QueueView, tunables: &Tunables, groups: &mut Groups, home: &Qu
     }
     let idle = tunables.slice_idle_in(view).0 / tick;
     let least = slice.min(scale(slice, 2 * idle, base));
-    Nanos(scale(slice, share, expected).max(least) * tick)
+    Nanos(scale(slice, share, expected).max(least).saturating_mul(tick))
 }
 
 /// What a queue keeps of a slice that is cut short, in nanoseconds: what is left of it. For a slice

@@ -80,7 +80,7 @@ impl Tunables {
         let fifth = base / SLICE_SCALE;
         let longer = fifth * u64::from(MIDDLE_LEVEL.saturating_sub(level));
         let shorter = fifth * u64::from(level.saturating_sub(MIDDLE_LEVEL));
-        Nanos((base + longer - shorter) * tick)
+        Nanos((base.saturating_add(longer) - shorter).saturating_mul(tick))
     }
 
     /// How many async requests a slice may hold: 16 at level 4.

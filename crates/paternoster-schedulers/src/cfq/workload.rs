@@ -154,7 +154,7 @@ impl Workload {
         } else {
             time = time.max(2 * tunables.slice_idle_in(view).0 / tick);
         }
-        Nanos(time * tick).max(Nanos(LEAST_JIFFIES * jiffy(view).0))
+        Nanos(time.saturating_mul(tick)).max(Nanos(LEAST_JIFFIES * jiffy(view).0))
     }
 
     /// A queue's turn ended: what its group will go on with later, the rest of its workload.
@@ -223,6 +223,20 @@ mod tests {
         let Serving { group, class, kind, expires } = workload.serving;
         assert_eq!((group, class, kind), (Some(1), BEST, Kind::Sync));
         assert_eq!(expires, Some(Nanos::from_millis(1150)));
+    }
+
+    /// Does a workload of async queues with the greatest `slice_async` and `target_latency` last as
+    /// long as time does, and not for what is left of that beyond 64 bits?
+    #[test]
+    fn the_longest_workload_does_not_wrap() {
+        let longest = Nanos(u64::MAX);
+        let slice = [longest, Nanos::from_millis(1)];
+        let tunables = Tunables { slice, target_latency: longest, ..Tunables::default() };
+        let mut schedule = busy(&LINUX_3_6, [(BEST, Kind::Async)]);
+        let mut workload = Workload::new(&LINUX_3_6);
+        assert_eq!(workload.choose(&at(0), &tunables, &mut schedule), Some(0));
+        assert_eq!(workload.serving.expires, Some(longest));
+        assert_eq!(tunables.level_slice(&at(0), false, 0), longest);
     }
 
     /// Does a group go on with the rest of its workload, but from 2.6.38 on not in another class?
