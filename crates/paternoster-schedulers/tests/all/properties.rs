@@ -5,7 +5,8 @@
 //! `common/world/mod.rs`, which lists what is checked. Capacities are small, so that pools, tags
 //! and slots run out all the time.
 //!
-//! 40,000 sequences; for a long night `PATERNOSTER_SEQUENCES=1000000 cargo test -p
+//! 40,000 sequences, 4,000 with odd settings, and 200 long ones, in which an elevator gets as far as
+//! it does in seconds of work; for a long night `PATERNOSTER_SEQUENCES=1000000 cargo test -p
 //! paternoster-schedulers --features planted-bugs --test all properties`. A failing sequence is
 //! shrunk and printed, and saved next to this file, from where it is tried first.
 
@@ -14,16 +15,23 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
 use crate::common::world::{self, Census, Plan, choices, plans, run, steps};
+use crate::common::world::{steps_after_settings, steps_of_one_run};
 
 /// Sequences in all, unless `PATERNOSTER_SEQUENCES` says otherwise.
 const SEQUENCES: u32 = 40_000;
 /// Steps in a sequence, at most.
 const STEPS: usize = 200;
+/// Steps in a long one, at most, and how many others there are for each of these.
+const LONG: (usize, u32) = (4_000, 200);
 
-/// Half of the sequences, for each of the two tests.
-fn half() -> Config {
+/// So many sequences are asked for.
+fn asked() -> u32 {
     let asked = std::env::var("PATERNOSTER_SEQUENCES").ok().and_then(|text| text.parse().ok());
-    let cases = asked.unwrap_or(SEQUENCES).div_ceil(2);
+    asked.unwrap_or(SEQUENCES)
+}
+
+/// So many sequences.
+fn config(cases: u32) -> Config {
     // Next to this file, as `properties.proptest-regressions`.
     let persistence = FileFailurePersistence::WithSource("proptest-regressions");
     Config {
@@ -35,7 +43,7 @@ fn half() -> Config {
 }
 
 proptest! {
-    #![proptest_config(half())]
+    #![proptest_config(config(asked().div_ceil(2)))]
 
     /// Does every elevator keep the promises while it is the queue's only one?
     #[test]
@@ -49,6 +57,32 @@ proptest! {
     /// Do they keep them while elevators change under the requests?
     #[test]
     fn a_change_of_elevator_keeps_the_promises(plan in plans(), steps in steps(STEPS)) {
+        if let Err(fault) = run(&plan, &steps) {
+            prop_assert!(false, "{}", fault);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(asked().div_ceil(LONG.1)))]
+
+    /// Does every elevator keep the promises also after what seconds of work have taught it?
+    #[test]
+    fn a_long_run_keeps_the_promises(plan in plans(), steps in steps_of_one_run(LONG.0)) {
+        let plan = Plan { faithful: true, ..plan };
+        if let Err(fault) = run(&plan, &steps) {
+            prop_assert!(false, "{}", fault);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(asked().div_ceil(10)))]
+
+    /// Does every elevator keep the promises whatever its attributes are set to?
+    #[test]
+    fn odd_settings_break_no_promise(plan in plans(), steps in steps_after_settings(STEPS)) {
+        let plan = Plan { faithful: true, ..plan };
         if let Err(fault) = run(&plan, &steps) {
             prop_assert!(false, "{}", fault);
         }

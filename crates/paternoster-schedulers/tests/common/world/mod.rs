@@ -51,7 +51,7 @@ use step::{Span, VALUES, Where, choose, class};
 
 pub(crate) use ledger::Census;
 pub(crate) use plan::{Plan, choices, make, plans};
-pub(crate) use step::{End, Step, What, steps};
+pub(crate) use step::{End, Step, What, steps, steps_after_settings, steps_of_one_run};
 
 struct World {
     plan: Plan,

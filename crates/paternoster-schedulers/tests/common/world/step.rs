@@ -39,6 +39,9 @@ pub(super) const VALUES: [&str; 21] = [
     "tail",
 ];
 
+/// Its place in [`VALUES`]: the greatest number.
+const GREATEST: u8 = 9;
+
 /// What a bio is to be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
@@ -265,10 +268,31 @@ impl Step {
     }
 }
 
+fn step() -> impl Strategy<Value = Step> {
+    (0u8..100, any::<u32>()).prop_map(|(kind, rest)| Step::draw(kind, rest))
+}
+
 /// Random steps, at most `most`.
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let step = (0u8..100, any::<u32>()).prop_map(|(kind, rest)| Step::draw(kind, rest));
+    prop::collection::vec(step(), 1..=most)
+}
+
+/// Random steps, at most `most`, in which no hours go by. After hours most of what an elevator has
+/// learned counts no more; in these it learns on.
+pub(crate) fn steps_of_one_run(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let step = step().prop_map(|step| match step {
+        Step::Pass(Span::Hours(hours)) => Step::Pass(Span::Millis(10 * hours)),
+        other => other,
+    });
     prop::collection::vec(step, 1..=most)
+}
+
+/// Random steps, at most `most`, after some attributes were set, mostly to what is least or greatest.
+pub(crate) fn steps_after_settings(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let value = prop_oneof![Just(0), Just(1), Just(GREATEST), any::<u8>()];
+    let set = (any::<u8>(), value).prop_map(|(attribute, value)| Step::Set { attribute, value });
+    let settings = prop::collection::vec(set, 1..=80);
+    (settings, steps(most)).prop_map(|(settings, steps)| [settings, steps].concat())
 }
 
 /// The item that a random number means.
