@@ -62,7 +62,7 @@ use alloc::vec::Vec;
 
 use crate::adaptive::access_pattern::{AccessPattern, blend};
 use crate::adaptive::account::{Accounts, CLASSES, Node};
-use crate::adaptive::throughput_gain::{READS, SIZES, SORTS};
+use crate::adaptive::least_time::LeastTimes;
 use paternoster_core::Class;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
@@ -100,10 +100,8 @@ const NOBODY: Owed = Owed { node: NIL, until: Nanos::ZERO };
 pub(super) struct Gate {
     /// For each group, by its number and by class: the node that was owed when last checked.
     owed: Vec<[Owed; CLASSES]>,
-    /// The least time that a request of a sort was in the device, in ns; 0: none was.
-    least: [u64; SORTS],
-    /// The device rotates; if not, no read takes less than a smaller one would.
-    rotates: bool,
+    /// The least times that requests were in the device.
+    least: LeastTimes,
     /// The mean of these least times over recent requests of all clients, in ns.
     usual: u64,
     /// From then on nothing is owed, unless something is sent until then.
@@ -116,30 +114,16 @@ impl Gate {
     /// A gate for this many groups, in which nothing is owed, on a device that rotates or not.
     pub(super) fn new(groups: u32, rotates: bool) -> Gate {
         let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
-        Gate { owed, least: [0; SORTS], rotates, usual: 0, until: Nanos::ZERO, holds: 0 }
+        Gate { owed, least: LeastTimes::new(rotates), usual: 0, until: Nanos::ZERO, holds: 0 }
     }
 
-    /// A request of this sort was in the device for `latency`. Returns the least time for the sort.
+    /// A request of this sort and size was in the device for `latency`. Returns the least time for
+    /// such requests.
     #[inline(always)]
-    pub(super) fn ended(&mut self, sort: u8, latency: u64) -> u64 {
-        let sort = usize::from(sort);
-        if self.least[sort] == 0 || latency < self.least[sort] {
-            self.learn_least(sort, latency);
-        }
-        let least = self.least[sort];
+    pub(super) fn ended(&mut self, sort: u8, sectors: u32, latency: u64) -> u64 {
+        let least = self.least.ended(sort, sectors, latency);
         self.usual = blend(self.usual, least, 5);
         least
-    }
-
-    /// No request of this sort has taken as little. A client that comes while the device is full
-    /// never sees it with room; what larger reads took before bounds what its own would take.
-    #[inline(never)]
-    fn learn_least(&mut self, sort: usize, latency: u64) {
-        let is_bound = !self.rotates && sort < READS;
-        let first = if is_bound { sort / SIZES * SIZES } else { sort };
-        for least in &mut self.least[first..=sort] {
-            *least = if *least == 0 { latency } else { latency.min(*least) };
-        }
     }
 
     /// Whether a node that was remembered for a group and class is still owed (I2, I3).
@@ -333,23 +317,6 @@ mod tests {
         }
         accounts.arrive(1, 0, NOW, 0);
         accounts
-    }
-
-    /// L6: does a read bound what smaller ones take at the least, if nothing rotates, also of sizes
-    /// that come later; and no larger one, nor a write or another access pattern?
-    #[test]
-    fn l6_a_read_bounds_smaller_ones() {
-        let sizes = u8::try_from(SIZES).expect("it is 16");
-        let (four, sixty_four, writes) = (3, 7, 3 * sizes + 7);
-        for (rotates, bounded) in [(false, 130), (true, 1400)] {
-            let mut gate = Gate::new(1, rotates);
-            assert_eq!(gate.ended(sixty_four, 130), 130);
-            assert_eq!(gate.ended(four, 1400), bounded);
-            assert_eq!(gate.ended(sixty_four + 1, 1400), 1400);
-            assert_eq!(gate.ended(four + sizes, 1400), 1400);
-            assert_eq!((gate.ended(four, 90), gate.ended(sixty_four, 200)), (90, 130));
-            assert_eq!((gate.ended(writes, 20), gate.ended(writes - 1, 30)), (20, 30));
-        }
     }
 
     /// L6: is a client held that is more than eight requests ahead of one that is owed, and only

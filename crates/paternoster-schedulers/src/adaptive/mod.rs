@@ -24,12 +24,12 @@
 //! each client has had, `clients` what waits of it, with its `access_pattern`, `job` where each
 //! request is. `pricing` (with `costs`, `even`, `behind`, `drains`, `told`) says what a request is
 //! charged, `device_time` what the device did. `choose` says who goes next and for whom a slot is
-//! kept, on `credit`; `depth`, `gate` and `ramp` whether it may. `seats`, held by `parties` and
-//! paid for by `seat_time`, limit streams; `cooperate` (with `shared_stream`) and `sweep_group`
-//! find those that share one, and `kinds` sorts clients by that. `learn` (with `arms`,
-//! `workload_mix` and `throughput_gain`) tries numbers of seats. `watchdog` judges all that, with
-//! the `pause` of each wait; `explain` and `audit` look on. Settings are in `tunables` and
-//! `knobs`.
+//! kept, on `credit`; `depth`, `gate` (with `least_time`) and `ramp` whether it may. `seats`, held
+//! by `parties` and paid for by `seat_time`, limit streams; `cooperate` (with `shared_stream`) and
+//! `sweep_group` find those that share one, and `kinds` sorts clients by that. `learn` (with
+//! `arms`, `workload_mix` and `throughput_gain`) tries numbers of seats. `watchdog` judges all
+//! that, with the `pause` of each wait; `explain` and `audit` look on. Settings are in `tunables`
+//! and `knobs`.
 //!
 //! [`Paternoster`] is the wiring: parts answer, and it acts, in `arrive` and `members` (the first
 //! line above) and in `turn` (the others).
@@ -67,6 +67,7 @@ mod kinds;
 mod knobs;
 mod lap;
 mod learn;
+mod least_time;
 mod members;
 mod overdue;
 mod parties;
@@ -441,7 +442,7 @@ impl Elevator for Paternoster {
             self.seats.ended(holder, job.first, off, did);
         }
         self.credit.earn(served.0, self.tunables.strictness);
-        let least = self.gate.ended(job.sort, latency);
+        let least = self.gate.ended(job.sort, sectors, latency);
         if self.pricing.costs.ended(gone, job.sort, now, [latency, least]) {
             let is_free = self.seats.most.is_none()
                 && self.learn.phase == Phase::Rest

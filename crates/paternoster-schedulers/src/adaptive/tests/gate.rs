@@ -309,3 +309,16 @@ fn c7_parts_are_by_told_costs_inside() {
         assert_eq!(world.attribute("trials"), 0);
     }
 }
+
+/// L6: is no client owed while a device has room, also beside requests of a size within the same
+/// power of two? One of 185 sectors takes 285 us, one of 128 takes 228, and both go at once.
+#[test]
+fn l6_larger_requests_are_not_late() {
+    for (sectors, took) in [(185, 285_000), (200, 300_000), (255, 355_000)] {
+        let mut world = World::new(32, FLASH);
+        let [many, one] = [deep(3, 128), deep(1, sectors)].map(|patterns| world.add(patterns));
+        world.run(ms(400));
+        let longest = [many, one].map(|place| world.actors[place].longest);
+        assert_eq!(longest, [228_000, took]);
+    }
+}

@@ -287,7 +287,7 @@ pub(crate) fn steps_of_one_run(most: usize) -> impl Strategy<Value = Vec<Step>> 
     prop::collection::vec(step, 1..=most)
 }
 
-/// Random steps, at most `most`, after some attributes were set, mostly to what is least or greatest.
+/// Random steps, at most `most`, after attributes were set, mostly to what is least or greatest.
 pub(crate) fn steps_after_settings(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let value = prop_oneof![Just(0), Just(1), Just(GREATEST), any::<u8>()];
     let set = (any::<u8>(), value).prop_map(|(attribute, value)| Step::Set { attribute, value });
