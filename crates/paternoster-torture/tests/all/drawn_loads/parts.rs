@@ -13,7 +13,7 @@
 use paternoster_sim::chance::Chance;
 use paternoster_torture::bench::Bench;
 use paternoster_torture::draw::any;
-use paternoster_torture::load::{Client, Device, Load};
+use paternoster_torture::load::{Client, Device, Kind, Load};
 use paternoster_workload::entitlement::{Use, misses, tree};
 
 use crate::number;
@@ -36,6 +36,26 @@ pub(super) fn cached_disk(seed: u64) -> Device {
         device.name().starts_with("drawn-hdd") && device.description.facts.write_cache
     };
     drawn.find(has_cache).expect("some are drawn")
+}
+
+/// Clients of drawn kinds, each in a group of its own: 2, and fewer than `more` others. None if not
+/// some of them are of a sort and some are not.
+pub(super) fn some_of(
+    chance: &mut Chance,
+    more: u64,
+    mut kind: impl FnMut(&mut Chance) -> Kind,
+    is_of_sort: impl Fn(&Kind) -> bool,
+) -> Option<Vec<Client>> {
+    let weighted = chance.below(2) == 0;
+    let count = 2 + chance.below(more);
+    let client = |place| {
+        let kind = kind(chance);
+        let weight = if weighted { of(chance, &[100, 200, 400]) } else { 100 };
+        Client::new(kind, Some(format!("g{place}")), weight)
+    };
+    let clients: Vec<Client> = (0..count).map(client).collect();
+    let of_sort = clients.iter().filter(|client| is_of_sort(&client.kind)).count();
+    (0 < of_sort && of_sort < clients.len()).then_some(clients)
 }
 
 /// Loads of one sort, and what may be missed in them.

@@ -13,9 +13,9 @@
 //! from `PATERNOSTER_LOADS_SEED` on, and compares with other schedulers.
 
 use paternoster_sim::chance::Chance;
-use paternoster_torture::load::{Client, Engine, Kind, Load};
+use paternoster_torture::load::{Engine, Kind, Load};
 
-use super::parts::{Table, cached_disk, of};
+use super::parts::{Table, cached_disk, of, some_of};
 use crate::number;
 
 /// The everyday load, which is quick to simulate, and what may be missed in it.
@@ -36,19 +36,13 @@ fn draw(seed: u64) -> Load {
             of(&mut chance, &[("randread", 4), ("randread", 64), ("read", 128), ("randrw", 4)]),
         ];
         let every = of(&mut chance, &[1, 1, 4, 16]);
-        let weighted = chance.below(2) == 0;
-        let client = |chance: &mut Chance, place: u64| {
+        let kind = |chance: &mut Chance| {
             let index = chance.below(3);
             let (rw, size) = kinds[usize::try_from(index).unwrap_or(0)];
             let kind = Kind::greedy(Engine::Libaio, rw, size, of(chance, &[1, 2, 4, 16]));
-            let kind = Kind { fsync: if index == 0 { every } else { 0 }, ..kind };
-            let weight = if weighted { of(chance, &[100, 200, 400]) } else { 100 };
-            Client::new(kind, Some(format!("g{place}")), weight)
+            Kind { fsync: if index == 0 { every } else { 0 }, ..kind }
         };
-        let count = 2 + chance.below(4);
-        let clients: Vec<Client> = (0..count).map(|place| client(&mut chance, place)).collect();
-        let syncs = |client: &Client| client.kind.fsync > 0;
-        if clients.iter().any(syncs) && !clients.iter().all(syncs) {
+        if let Some(clients) = some_of(&mut chance, 4, kind, |kind| kind.fsync > 0) {
             return Load { seed, device, clients };
         }
     }

@@ -12,9 +12,9 @@
 //! 30, from `PATERNOSTER_LOADS_SEED` on, and compares with other schedulers.
 
 use paternoster_sim::chance::Chance;
-use paternoster_torture::load::{Client, Engine, Kind, Load};
+use paternoster_torture::load::{Engine, Kind, Load};
 
-use super::parts::{Table, cached_disk, of};
+use super::parts::{Table, cached_disk, of, some_of};
 use crate::number;
 
 /// The everyday load, which is quick to simulate, and what may be missed in it.
@@ -35,17 +35,11 @@ fn draw(seed: u64) -> Load {
             (other, of(&mut chance, &[4, 64, 128, 256])),
             of(&mut chance, &[("write", 128), ("randread", 16), ("read", 128), ("randwrite", 4)]),
         ];
-        let weighted = chance.below(2) == 0;
-        let client = |chance: &mut Chance, place: u64| {
+        let kind = |chance: &mut Chance| {
             let (rw, size) = of(chance, &kinds);
-            let kind = Kind::greedy(Engine::Libaio, rw, size, of(chance, &[1, 2, 4, 16]));
-            let weight = if weighted { of(chance, &[100, 200, 400]) } else { 100 };
-            Client::new(kind, Some(format!("g{place}")), weight)
+            Kind::greedy(Engine::Libaio, rw, size, of(chance, &[1, 2, 4, 16]))
         };
-        let count = 2 + chance.below(5);
-        let clients: Vec<Client> = (0..count).map(|place| client(&mut chance, place)).collect();
-        let writes = |client: &Client| client.kind.rw == "randwrite";
-        if clients.iter().any(writes) && !clients.iter().all(writes) {
+        if let Some(clients) = some_of(&mut chance, 5, kind, |kind| kind.rw == "randwrite") {
             return Load { seed, device, clients };
         }
     }
