@@ -26,6 +26,7 @@ mod budgets;
 mod bursts;
 mod charges;
 mod engine;
+mod engine_classes;
 mod exact;
 mod flush_share;
 mod groups;

@@ -24,7 +24,7 @@ type Rows = &'static [(u32, u32, Kept)];
 const RULES: Rows = &[
     (1, 18, In("tests/engine.rs")),
     (19, 19, In("entity.rs")),
-    (20, 25, In("tests/engine.rs")),
+    (20, 25, In("tests/engine_classes.rs")),
     (26, 27, In("tests/idling.rs")),
     (28, 34, In("tests/requests.rs")),
     (35, 36, In("tests/tags.rs")),
