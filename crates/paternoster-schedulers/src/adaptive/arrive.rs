@@ -94,7 +94,6 @@ impl Paternoster {
                 self.sweep_groups.remove(self.accounts.group_of(client), request);
             }
             self.accounts.leave(client, self.clients.at(client).kind());
-            self.clients.set_interactive(client, false);
             self.clients.recount_expected(client);
         }
     }

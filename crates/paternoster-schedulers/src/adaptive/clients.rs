@@ -12,7 +12,8 @@
 //! # Invariants
 //! I1  Each expected client with nothing waiting is in the list of expected clients;
 //!     `total_expected` is the number of their requests that a slot may be kept for.
-//! I2  A client is in the list of interactive clients exactly while it is marked as one.
+//! I2  A client is in the list of interactive clients exactly while it is marked as one, and only
+//!     while its request waits (see `audit.rs`): that is asked for without looking.
 //!
 //! Source: R1 to R3, S3, S9 of `docs/rules/adaptive.md`.
 
@@ -200,11 +201,11 @@ impl Clients {
         (own, expected)
     }
 
-    /// A request no longer waits; the list of expected clients is brought up to date by
-    /// [`Clients::recount_expected`].
-    #[inline(always)]
+    /// A request no longer waits, and if it was its client's only one, that interrupts no more; the
+    /// list of expected clients is brought up to date by [`Clients::recount_expected`].
     pub(super) fn leave(&mut self, client: u32, request: RequestId) {
         self.all[client as usize].lane.remove(&mut self.lanes, request);
+        self.set_interactive(client, false);
     }
 
     /// A waiting request goes to the device. Returns the client as it is then, and whether that was
@@ -228,7 +229,7 @@ impl Clients {
         self.all[client as usize].lane.resort(&mut self.lanes, view, request);
     }
 
-    /// A waiting request has become part of another of its client.
+    /// A waiting request has become part of another of its client, which thus had two.
     pub(super) fn absorb(
         &mut self,
         view: &mut QueueView,
@@ -241,6 +242,7 @@ impl Clients {
             view.scratch_mut(survivor)[1] = view.request(gone).scratch()[1];
         }
         own.lane.absorb(&mut self.lanes, view, survivor, gone);
+        self.set_interactive(client, false);
     }
 
     /// A client's waiting requests with their sectors, in this order.

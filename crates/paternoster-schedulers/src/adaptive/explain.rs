@@ -7,7 +7,10 @@
 
 use core::fmt;
 
-use paternoster_core::ClientId;
+use crate::adaptive::Paternoster;
+use crate::adaptive::account::STREAM;
+use crate::adaptive::job::Stage;
+use paternoster_core::{ClientId, QueueView, RequestId};
 
 /// Why a request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,32 @@ impl Obstacle {
             }
             Obstacle::Others(others) => {
                 write!(out, "its client goes next, with {others} others of it waiting")
+            }
+        }
+    }
+}
+
+impl Paternoster {
+    /// What is between a waiting request and the device.
+    pub(super) fn obstacle(&self, view: &QueueView, request: RequestId) -> Obstacle {
+        let (now, client) = (view.exact_now(), self.jobs.client_of(request));
+        let (choice, own) = (self.choice(view, now), self.clients.at(client));
+        let is_next = self.jobs.at(request).stage == Stage::Bypassing;
+        let others = own.lane.len().saturating_sub(1);
+        if is_next {
+            Obstacle::None
+        } else if !choice.is_admitted(client) {
+            let most = self.seats.most.unwrap_or(0);
+            Obstacle::Seats { most, is_stream: own.kind() == STREAM }
+        } else {
+            match choice.candidate() {
+                Some(first) if self.held_by_gate(view, first, now).is_some() => {
+                    Obstacle::Gate { is_own: first == client }
+                }
+                Some(_) if self.ramp.is_full(view.in_device().requests) => Obstacle::Ramp,
+                Some(first) if first != client => Obstacle::Account(view.client_id(first)),
+                _ if self.credit.keeps() => Obstacle::Slot,
+                _ => Obstacle::Others(others),
             }
         }
     }

@@ -101,13 +101,12 @@ use paternoster_core::{ClientId, QueueView};
 
 use crate::prefetch::prefetch;
 use access_pattern::blend;
-use account::{Accounts, STREAM};
+use account::Accounts;
 use clients::Clients;
 use cooperate::Cooperation;
 use credit::Credit;
 use depth::Depth;
 use device_time::DeviceTime;
-use explain::Obstacle;
 use gate::Gate;
 use job::{Job, Jobs, Stage};
 use lap::Lap;
@@ -379,7 +378,6 @@ impl Elevator for Paternoster {
             self.sweep_groups.remove(self.accounts.group_of(client), gone);
         }
         self.accounts.leave(client, kind);
-        self.clients.set_interactive(client, false);
         self.jobs.leave(gone);
     }
 
@@ -527,11 +525,8 @@ impl Elevator for Paternoster {
         let (client, now) = (client.index(), view.exact_now());
         let cost = self.pricing.drains.drained(client, cost.0, now);
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-        self.accounts.charge_time(client, cost);
         self.pricing.drains.charged += cost;
-        let kind = self.clients.at(client).kind();
-        let holder = Holder::of(&self.accounts, &self.cooperation, client, kind);
-        self.seats.flushed(holder, cost);
+        self.charge_beside_requests(client, cost);
         true
     }
 
@@ -552,27 +547,7 @@ impl Elevator for Paternoster {
         request: RequestId,
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
-        let (now, client) = (view.exact_now(), self.jobs.client_of(request));
-        let (choice, own) = (self.choice(view, now), self.clients.at(client));
-        let is_next = self.jobs.at(request).stage == Stage::Bypassing;
-        let others = own.lane.len().saturating_sub(1);
-        let obstacle = if is_next {
-            Obstacle::None
-        } else if !choice.is_admitted(client) {
-            let most = self.seats.most.unwrap_or(0);
-            Obstacle::Seats { most, is_stream: own.kind() == STREAM }
-        } else {
-            match choice.candidate() {
-                Some(first) if self.held_by_gate(view, first, now).is_some() => {
-                    Obstacle::Gate { is_own: first == client }
-                }
-                Some(_) if self.ramp.is_full(view.in_device().requests) => Obstacle::Ramp,
-                Some(first) if first != client => Obstacle::Account(view.client_id(first)),
-                _ if self.credit.keeps() => Obstacle::Slot,
-                _ => Obstacle::Others(others),
-            }
-        };
-        obstacle.write(out)
+        self.obstacle(view, request).write(out)
     }
 
     fn waiting(&self) -> u32 {

@@ -268,20 +268,13 @@ impl Seats {
         early
     }
 
-    /// A request has ended.
+    /// A request has ended, or something else that the holder pays for.
     pub(super) fn ended(&mut self, holder: Holder, early: bool, off: i64, did: (u64, u64)) {
         if let Some(seat) = self.of(holder) {
             seat.served += off;
             let half = if early { &mut seat.early } else { &mut seat.late };
             half.0 += did.0;
             half.1 += did.1;
-        }
-    }
-
-    /// A flush of data of the holder's clients has ended.
-    pub(super) fn flushed(&mut self, holder: Holder, cost: i64) {
-        if let Some(seat) = self.of(holder) {
-            seat.served += cost;
         }
     }
 

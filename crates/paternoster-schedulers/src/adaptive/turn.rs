@@ -354,11 +354,16 @@ impl Paternoster {
     pub(super) fn charge_seat_time(&mut self, now: Nanos) {
         let Some((client, waited)) = self.seat_time.ends(now) else { return };
         let charge = i64::try_from(waited).unwrap_or(i64::MAX);
+        self.charge_beside_requests(client, charge);
+        self.watchdog.seat_time(&self.accounts, client, waited);
+    }
+
+    /// A client is charged for what no request of it took: on its account, and in its turn.
+    pub(super) fn charge_beside_requests(&mut self, client: u32, charge: i64) {
         self.accounts.charge_time(client, charge);
         let kind = self.clients.at(client).kind();
         let holder = Holder::of(&self.accounts, &self.cooperation, client, kind);
         self.seats.ended(holder, false, charge, (0, 0));
-        self.watchdog.seat_time(&self.accounts, client, waited);
     }
 
     /// Goes on with the search for the number of seats.
