@@ -78,7 +78,6 @@ fn parts_are_by_cost() {
     let table = Table {
         schedulers: &["paternoster", "paternoster:prices=0", "noop:nr_requests=256"],
         compares: "PATERNOSTER_MIXED",
-        first: 0,
         every_day: EVERY_DAY,
         draw,
         seconds,

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! One load is checked every day; with `PATERNOSTER_LOADS=80` a quarter as many. A variable of the
-//! table's own draws as many as it says, and compares with other schedulers.
+//! table's own draws as many as it says, and compares with other schedulers. The first of many is
+//! that of `PATERNOSTER_LOADS_SEED`.
 
 use paternoster_sim::chance::Chance;
 use paternoster_torture::bench::Bench;
@@ -64,13 +65,12 @@ pub(super) struct Table {
     pub(super) schedulers: &'static [&'static str],
     /// The variable that says how many loads to compare.
     pub(super) compares: &'static str,
-    /// The first seed of many, and that of the load that is quick to simulate.
-    pub(super) first: u64,
+    /// The seed of the load that is quick to simulate.
     pub(super) every_day: u64,
     /// The load of a seed, and how long it runs.
     pub(super) draw: fn(u64) -> Load,
     pub(super) seconds: fn(&Load) -> f64,
-    /// What may be missed every day, and in the median of many.
+    /// What may be missed every day, and by half of many.
     pub(super) most: [f64; 2],
 }
 
@@ -80,8 +80,9 @@ impl Table {
         let mut bench = Bench::default();
         let compared = number(self.compares);
         let many = compared.or_else(|| number("PATERNOSTER_LOADS").map(|loads| loads.div_ceil(4)));
+        let first = number("PATERNOSTER_LOADS_SEED").unwrap_or(0);
         let seeds = match many {
-            Some(many) => self.first..self.first + many,
+            Some(many) => first..first + many,
             None => self.every_day..self.every_day + 1,
         };
         let schedulers = if compared.is_some() { self.schedulers } else { &self.schedulers[..1] };
@@ -110,11 +111,24 @@ impl Table {
                 at(0, 90)
             );
         }
-        let median = all[0][(all[0].len() - 1) / 2][0];
         let [every_day, of_many] = self.most;
-        let most = if many.is_some() { of_many } else { every_day };
-        assert!(median <= most, "{median:.3} are missed");
+        let missed: Vec<f64> = all[0].iter().map(|one| one[0]).collect();
+        if many.is_some() {
+            let above = missed.iter().filter(|&&missed| missed > of_many).count();
+            let margin = if first == 0 { 0 } else { margin_of(missed.len()) };
+            let most = missed.len() / 2 + margin;
+            assert!(above <= most, "{above} loads miss more than {of_many}, at most {most} may");
+        } else {
+            assert!(missed[0] <= every_day, "{:.3} are missed", missed[0]);
+        }
     }
+}
+
+/// How many loads of other seeds than those that the bound was measured with may miss more, besides
+/// a half: three standard deviations of a toss, sqrt(n) / 2 each. Of 30 that is 8; fewer than 9
+/// loads prove nothing.
+fn margin_of(loads: usize) -> usize {
+    (3 * loads.isqrt()).div_ceil(2)
 }
 
 /// The most that a client misses of what it is entitled to, the device's total use, and the longest

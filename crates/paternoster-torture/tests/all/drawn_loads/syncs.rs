@@ -16,7 +16,6 @@ use paternoster_sim::chance::Chance;
 use paternoster_torture::load::{Engine, Kind, Load};
 
 use super::parts::{Table, cached_disk, of, some_of};
-use crate::number;
 
 /// The everyday load, which is quick to simulate, and what may be missed in it.
 const EVERY_DAY: u64 = 6;
@@ -57,7 +56,6 @@ fn flushes_are_paid_for_by_those_whose_data_they_drain() {
     let table = Table {
         schedulers: &["paternoster", "paternoster:flush_owners=0", "bfq", "mq-deadline", "noop"],
         compares: "PATERNOSTER_SYNCS",
-        first: number("PATERNOSTER_LOADS_SEED").unwrap_or(0),
         every_day: EVERY_DAY,
         draw,
         seconds: |_| SECONDS,
