@@ -109,6 +109,8 @@ pub struct QueueView {
     pub(crate) ncq: Ncq,
     pub(crate) nr_requests: u32,
     pub(crate) in_device: InDevice,
+    /// The device has told what a command took.
+    pub(crate) tells_times: bool,
     pub(crate) notes: Notes,
     /// Where every part finds it.
     #[cfg(feature = "planted-bugs")]
@@ -138,6 +140,7 @@ impl QueueView {
             facts,
             limits,
             ncq: Ncq::Declared,
+            tells_times: false,
             nr_requests: 0,
             in_device: InDevice::default(),
             notes: Notes::with_capacity(if observed { limits.notes } else { 0 }),
@@ -151,6 +154,13 @@ impl QueueView {
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
+    }
+
+    /// Whether the device tells what its commands take (`Outcome::served`). If not, the queue
+    /// measures it, and a command seems to be served from its issue to its end.
+    #[must_use]
+    pub const fn tells_times(&self) -> bool {
+        self.tells_times
     }
 
     /// Time in nanoseconds, whatever `hz` says.

@@ -99,6 +99,8 @@ pub struct Request {
     pub(crate) was_started: bool,
     /// The throttle released it to the head of the elevator, which does not charge it.
     pub(crate) past_throttle: bool,
+    /// The device has ended it with an error, of which the elevator is told.
+    pub(crate) has_failed: bool,
     /// The completed steps of its flush sequence.
     pub(crate) steps: Steps,
 }
@@ -159,6 +161,12 @@ impl Request {
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.flags
+    }
+
+    /// Whether the device has ended it with an error: what such a request took tells nothing.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Whether a process waits for it.

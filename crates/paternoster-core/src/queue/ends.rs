@@ -28,7 +28,13 @@ impl<O: Observer> RequestQueue<O> {
     pub fn complete(&mut self, now: Nanos, tag: Tag, outcome: Outcome) -> Result<(), Stale> {
         self.advance(now);
         let Left { id, bound, measured } = self.issued.leave(&mut self.common, tag)?;
-        let served = outcome.served.unwrap_or(measured);
+        let served = match outcome.served {
+            Some(told) => {
+                self.common.view.tells_times = true;
+                told
+            }
+            None => measured,
+        };
         self.common.events.emit_completion(&mut self.common.view, id, outcome, served);
         self.issued.has_room();
         if self.flush.is_command(id) {
@@ -37,8 +43,10 @@ impl<O: Observer> RequestQueue<O> {
             let told = bound;
             #[cfg(feature = "planted-bugs")]
             let told = told || self.common.view.planted.completes_old_epoch();
-            if told {
+            if told && outcome.status == Status::Ok {
                 self.common.elevator.completed(&mut self.common.view, id, served);
+            } else if told {
+                self.tell_of_failure(id, served);
             }
             self.command_ended(id, bound, outcome, served);
         }
@@ -47,6 +55,15 @@ impl<O: Observer> RequestQueue<O> {
         }
         self.end_call();
         Ok(())
+    }
+
+    /// The elevator is told of a command that has failed.
+    #[cold]
+    fn tell_of_failure(&mut self, id: RequestId, served: Nanos) {
+        let Common { view, elevator, .. } = &mut self.common;
+        view.requests[id].has_failed = true;
+        elevator.completed(view, id, served);
+        view.requests[id].has_failed = false;
     }
 
     /// A command other than a flush has ended; if it was bound to the elevator, that has been told.

@@ -206,7 +206,8 @@ impl Accounts {
     }
 
     /// Sets class, weight and place. A node that changes its place starts there as a newcomer; its
-    /// requests move with it.
+    /// requests move with it. In another class of the same group it is as far ahead as it was, and
+    /// what it was owed lapses: virtual times of two classes have nothing to do with each other.
     pub(super) fn change(&mut self, node: u32, parent: u32, weight: u32, class: u8) {
         if node == self.root {
             return;
@@ -233,6 +234,10 @@ impl Accounts {
                 self.group_mut(old).groups -= 1;
                 self.group_mut(parent).groups += 1;
             }
+        } else if class != before {
+            let vt = self.group(parent).in_class(self.at(node), class);
+            let own = self.at_mut(node);
+            (own.vt, own.rest) = (vt, 0);
         }
         self.count_idler(node, class);
         let own = self.at_mut(node);
@@ -446,12 +451,13 @@ impl Accounts {
         group.dearest = node.price_above(took, before - (before >> 8));
         group.reorder(&mut self.orders, at, node);
         let Node { class, weight, parent, flying, .. } = *node;
-        if class == Class::Idle as u8 {
-            group.idlers_flying -= 1;
-        }
         let (weights, dearest) = (group.busy_weight, group.dearest);
         if !node.is_busy() {
             group.busy_weight -= u64::from(weight);
+        }
+        if class == Class::Idle as u8 {
+            group.idlers_flying -= 1;
+            group.raise_idle_floor(&self.nodes);
         }
         (parent, Ended { top: at, class, weight, weights, dearest, flying })
     }

@@ -18,6 +18,9 @@
 //! served none of them: it worked for writes that had ended. Random writes are charged a 64th of
 //! the pot each, in addition to what their kind takes (C6). All time is charged, once.
 //!
+//! Only a device that tells what its requests took tells that time. By the queue's own clock it
+//! serves whatever is inside, and what those have had so far would seem to be no request's.
+//!
 //! Each may have left [`LEFT`] at most, less what it took: what it pays for others is bounded by
 //! that, and streams without random writes beside them pay for what they take, as ever. What a
 //! sector costs is taken from reads of streams; until there are some it is a guess.
@@ -82,18 +85,20 @@ impl Behind {
     }
 
     /// What a request is charged that has ended after `served` ns and would be charged `charge`
-    /// otherwise; the device has been busy for `busy` ns so far.
+    /// otherwise; the device has been busy for `busy` ns so far, if it tells what requests took.
     pub(super) fn charge(
         &mut self,
         ended: &Request,
         is_random: bool,
         (served, charge): (u64, u64),
-        busy: u64,
+        busy: Option<u64>,
     ) -> u64 {
         if !self.is_on {
             return charge;
         }
-        self.claim(served, busy);
+        if let Some(busy) = busy {
+            self.claim(served, busy);
+        }
         match (ended.op(), is_random) {
             (Op::Write, true) => self.random_write(served, charge),
             (Op::Write, false) => self.stream_write(ended.sectors(), served),
@@ -182,7 +187,7 @@ mod tests {
 
         fn ends(&mut self, op: Op, sectors: u32, is_random: bool, took: u64) -> u64 {
             self.1 += took;
-            self.0.charge(&request(op, sectors), is_random, (took, took), self.1)
+            self.0.charge(&request(op, sectors), is_random, (took, took), Some(self.1))
         }
     }
 
@@ -226,11 +231,22 @@ mod tests {
         let (mut behind, mut busy, mut last) = (switched_on(), 0, 0);
         for _ in 0..1000 {
             busy += 8 * MS;
-            let read = behind.charge(&request(Op::Read, 8), true, (5 * MS, 5 * MS), busy);
+            let read = behind.charge(&request(Op::Read, 8), true, (5 * MS, 5 * MS), Some(busy));
             assert_eq!(read, 5 * MS);
-            last = behind.charge(&request(Op::Write, 8), true, (0, 0), busy);
+            last = behind.charge(&request(Op::Write, 8), true, (0, 0), Some(busy));
         }
         assert!(last.abs_diff(3 * MS) < MS / 100, "{last}");
+    }
+
+    /// C8: is no time without a request found where the device does not tell what requests took?
+    #[test]
+    fn c8_time_is_without_a_request_only_if_the_device_tells_so() {
+        for (busy, left) in [(None, 0), (Some(8 * MS), 3)] {
+            let mut behind = switched_on();
+            behind.charge(&request(Op::Write, 8), true, (0, 0), busy.map(|_| 0));
+            behind.charge(&request(Op::Read, 8), true, (5 * MS, 5 * MS), busy);
+            assert_eq!(behind.pot, left * MS.cast_signed());
+        }
     }
 
     /// C8: does a stream's write that found room pay for its sectors, too, as far as others have

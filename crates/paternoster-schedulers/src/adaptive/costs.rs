@@ -180,6 +180,13 @@ impl Costs {
         self.is_full
     }
 
+    /// Device time is charged until an epoch ends in which the device is full and accounts do not
+    /// decide alone.
+    pub(super) fn stop(&mut self) {
+        self.give_up();
+        self.is_full = false;
+    }
+
     /// The device has flushed its cache.
     pub(super) const fn flushed(&mut self) {
         self.has_flushed = true;
@@ -374,8 +381,7 @@ impl Costs {
             self.end_epoch(now);
         } else if now > self.until + EPOCH_LEAST {
             // Almost nothing is happening.
-            self.give_up();
-            self.is_full = false;
+            self.stop();
             self.begin_epoch(now);
         }
     }

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! What a write costs is learned from what flushes cost those that wrote at random, divided by how
-//! many writes they had. A flush charges only what was not paid ahead. While no client syncs
-//! nothing is paid: then the device drains when it likes, and C8 has the rules.
+//! many writes they had. A flush charges only what was not paid ahead, and gives back what was too
+//! much. While no client syncs nothing is paid: then the device drains when it likes, and C8 has
+//! the rules.
 //!
 //! # Invariants
 //! I1  No client has paid more ahead than [`MOST`] for each of its writes since the last flush.
@@ -64,25 +65,34 @@ impl Drains {
         }
     }
 
+    /// No flush lately: nothing is paid ahead, and what was does not count any more.
+    fn has_lapsed(&self, now: Nanos) -> bool {
+        self.last.is_none_or(|last| last + KEPT < now)
+    }
+
     /// A random write of `client` has ended: what it pays ahead, in ns.
     pub(super) fn wrote(&mut self, client: u32, now: Nanos) -> u64 {
+        let has_lapsed = self.has_lapsed(now);
         let written = &mut self.written[client as usize];
         written.writes += 1;
-        if self.last.is_none_or(|last| last + KEPT < now) {
+        if has_lapsed {
             return 0;
         }
         written.paid += self.each;
         self.each
     }
 
-    /// A flush has drained what `client` wrote, and took `cost` ns for that: what is left to pay.
-    pub(super) fn drained(&mut self, client: u32, cost: u64, now: Nanos) -> u64 {
+    /// A flush has drained what `client` wrote, and took `cost` ns for that: what is left to pay;
+    /// below zero if it has paid more.
+    pub(super) fn drained(&mut self, client: u32, cost: u64, now: Nanos) -> i64 {
+        let has_lapsed = self.has_lapsed(now);
         self.last = Some(now);
         let Written { writes, paid } = core::mem::take(&mut self.written[client as usize]);
         if writes >= LEARNED_FROM {
             self.each = blend(self.each, (cost / writes).min(MOST), 3);
         }
-        cost.saturating_sub(paid)
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        if has_lapsed { cost } else { cost - paid.cast_signed() }
     }
 
     /// A client has gone.
@@ -98,21 +108,26 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// C9: is a write free before there was a flush, does it then cost what one in that flush did
-    /// (40 / 10 ms), and does the next flush charge only the rest?
+    /// (40 / 10 ms), does the next flush charge only the rest, and is given back what was too much?
     #[test]
     fn c9_what_was_paid_ahead_is_not_paid_again() {
         let mut drains = Drains::new(2);
         let now = Nanos::from_millis(1);
         assert_eq!((0..10).map(|_| drains.wrote(0, now)).sum::<u64>(), 0);
-        assert_eq!(drains.drained(0, 40 * MS, now), 40 * MS);
+        let ms = |ms: i64| ms * 1_000_000;
+        assert_eq!(drains.drained(0, 40 * MS, now), ms(40));
         assert_eq!((0..10).map(|_| drains.wrote(0, now)).sum::<u64>(), 40 * MS);
-        assert_eq!(drains.drained(0, 45 * MS, now), 5 * MS);
-        assert_eq!(drains.drained(0, 2 * MS, now), 2 * MS, "it has written nothing since");
-        // Two seconds after the last flush no client seems to sync.
-        assert!(drains.wrote(0, now + KEPT) > 0);
+        assert_eq!(drains.drained(0, 45 * MS, now), ms(5));
+        assert_eq!(drains.drained(0, 2 * MS, now), ms(2), "it has written nothing since");
+        // 7/8 * 4 + 4.5 / 8 ms.
+        assert_eq!(drains.wrote(0, now), 4_062_500);
+        assert_eq!(drains.drained(0, 3 * MS, now), -1_062_500);
+        // Two seconds after the last flush no client seems to sync, and none has paid anything.
+        assert_eq!(drains.wrote(0, now + KEPT), 4_062_500);
         assert_eq!(drains.wrote(0, now + KEPT + Nanos(1)), 0);
+        assert_eq!(drains.drained(0, 2 * MS, now + KEPT + Nanos(1)), ms(2));
         drains.forget(0);
-        assert_eq!(drains.drained(0, 2 * MS, now), 2 * MS);
+        assert_eq!(drains.drained(0, 2 * MS, now), ms(2));
     }
 
     /// C9: do few writes in a flush, of which the flush itself is most, teach nothing, and does one

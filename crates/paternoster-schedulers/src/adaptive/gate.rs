@@ -63,9 +63,9 @@ use alloc::vec::Vec;
 use crate::adaptive::access_pattern::{AccessPattern, blend};
 use crate::adaptive::account::{Accounts, CLASSES, Node};
 use crate::adaptive::least_time::LeastTimes;
-use paternoster_core::Class;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
+use paternoster_core::{Class, Request};
 
 /// A client that is ahead by at most this many of the most expensive recent requests is not ahead:
 /// equal clients drift apart by fewer by chance.
@@ -117,11 +117,10 @@ impl Gate {
         Gate { owed, least: LeastTimes::new(rotates), usual: 0, until: Nanos::ZERO, holds: 0 }
     }
 
-    /// A request of this sort and size was in the device for `latency`. Returns the least time for
-    /// such requests.
+    /// A request of this sort was in the device for `latency`. Returns the least time for such.
     #[inline(always)]
-    pub(super) fn ended(&mut self, sort: u8, sectors: u32, latency: u64) -> u64 {
-        let least = self.least.ended(sort, sectors, latency);
+    pub(super) fn ended(&mut self, sort: u8, ended: &Request, latency: u64) -> u64 {
+        let least = self.least.ended(sort, ended, latency);
         self.usual = blend(self.usual, least, 5);
         least
     }

@@ -16,12 +16,16 @@
 //! rotates no read takes less than a smaller one would: a client that comes to a full device
 //! learns no other.
 //!
+//! A request that failed, one that took no time by a clock that stands still, and a discard (which
+//! moves no data, and counts among writes of its size) say nothing of what others take.
+//!
 //! # Invariants
 //! I1  A step has no more than the least that a request of its sizes took.
 //!
 //! Source: L6 of `docs/rules/adaptive.md`; own.
 
 use crate::adaptive::throughput_gain::{READS, SIZES, SORTS};
+use paternoster_core::{Op, Request};
 
 /// Steps from one power of two to the next.
 const STEPS: usize = 4;
@@ -40,18 +44,25 @@ impl LeastTimes {
         LeastTimes { times: [u64::MAX; SORTS * STEPS], rotates }
     }
 
-    /// A request of this sort and size was in the device for `latency`. Returns the least for such.
+    /// This request, of this sort, was in the device for `latency`. Returns the least for such.
     #[inline(always)]
-    pub(super) fn ended(&mut self, sort: u8, sectors: u32, latency: u64) -> u64 {
-        let place = usize::from(sort) * STEPS + step_of(sectors);
+    pub(super) fn ended(&mut self, sort: u8, ended: &Request, latency: u64) -> u64 {
+        let place = usize::from(sort) * STEPS + step_of(ended.sectors());
         if latency < self.times[place] {
-            self.learn(place, latency);
+            self.went_below(place, ended, latency);
+            return latency;
         }
         self.times[place]
     }
 
     /// No request of this sort and step has taken as little.
     #[inline(never)]
+    fn went_below(&mut self, place: usize, ended: &Request, latency: u64) {
+        if latency > 0 && !ended.has_failed() && ended.op() != Op::Discard {
+            self.learn(place, latency);
+        }
+    }
+
     fn learn(&mut self, place: usize, latency: u64) {
         let (sort, step) = (place / STEPS, place % STEPS);
         let is_bound = !self.rotates && sort < READS;
@@ -76,6 +87,13 @@ const fn step_of(sectors: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paternoster_core::time::Nanos;
+    use paternoster_core::{Bio, ClientId};
+
+    fn ended(least: &mut LeastTimes, sort: u8, sectors: u32, latency: u64) -> u64 {
+        let bio = Bio::new(ClientId::NOBODY, Op::Read, 0, sectors);
+        least.ended(sort, &Request::of(&bio, Nanos::ZERO), latency)
+    }
 
     /// L6: does a read bound what smaller ones take at the least, if nothing rotates, also of sizes
     /// that come later; and no larger power of two, nor a write or another access pattern?
@@ -85,12 +103,18 @@ mod tests {
         let (four, sixty_four, writes) = (3, 7, 3 * sizes + 7);
         for (rotates, bounded) in [(false, 130), (true, 1400)] {
             let mut least = LeastTimes::new(rotates);
-            assert_eq!(least.ended(sixty_four, 128, 130), 130);
-            assert_eq!(least.ended(four, 8, 1400), bounded);
-            assert_eq!(least.ended(sixty_four + 1, 256, 1400), 1400);
-            assert_eq!(least.ended(four + sizes, 8, 1400), 1400);
-            assert_eq!((least.ended(four, 8, 90), least.ended(sixty_four, 128, 200)), (90, 130));
-            assert_eq!((least.ended(writes, 128, 20), least.ended(writes - 1, 64, 30)), (20, 30));
+            assert_eq!(ended(&mut least, sixty_four, 128, 130), 130);
+            assert_eq!(ended(&mut least, four, 8, 1400), bounded);
+            assert_eq!(ended(&mut least, sixty_four + 1, 256, 1400), 1400);
+            assert_eq!(ended(&mut least, four + sizes, 8, 1400), 1400);
+            assert_eq!(
+                (ended(&mut least, four, 8, 90), ended(&mut least, sixty_four, 128, 200)),
+                (90, 130)
+            );
+            assert_eq!(
+                (ended(&mut least, writes, 128, 20), ended(&mut least, writes - 1, 64, 30)),
+                (20, 30)
+            );
         }
     }
 
@@ -99,14 +123,25 @@ mod tests {
     #[test]
     fn l6_sizes_between_powers_of_two() {
         let mut least = LeastTimes::new(false);
-        assert_eq!(least.ended(7, 128, 228), 228);
-        assert_eq!([185, 255].map(|sectors| least.ended(7, sectors, 1000)), [342, 456]);
-        assert_eq!([185, 160, 191].map(|sectors| least.ended(7, sectors, 285)), [285; 3]);
-        assert_eq!(least.ended(7, 128, 285), 228);
+        assert_eq!(ended(&mut least, 7, 128, 228), 228);
+        assert_eq!([185, 255].map(|sectors| ended(&mut least, 7, sectors, 1000)), [342, 456]);
+        assert_eq!([185, 160, 191].map(|sectors| ended(&mut least, 7, sectors, 285)), [285; 3]);
+        assert_eq!(ended(&mut least, 7, 128, 285), 228);
         // 8/5 of 270.
-        assert_eq!([least.ended(7, 160, 270), least.ended(7, 255, 1000)], [270, 432]);
-        assert_eq!(least.ended(7, 255, 200), 200);
-        assert_eq!(least.ended(7, 128, 300), 200, "a smaller one takes no longer");
+        assert_eq!([ended(&mut least, 7, 160, 270), ended(&mut least, 7, 255, 1000)], [270, 432]);
+        assert_eq!(ended(&mut least, 7, 255, 200), 200);
+        assert_eq!(ended(&mut least, 7, 128, 300), 200, "a smaller one takes no longer");
+    }
+
+    /// L6: does a request say nothing of others that took no time, or that moves no data?
+    #[test]
+    fn l6_what_moves_nothing_tells_nothing() {
+        let mut least = LeastTimes::new(false);
+        assert_eq!(ended(&mut least, 7, 128, 228), 228);
+        assert_eq!(ended(&mut least, 7, 128, 0), 0);
+        let discard = Bio::new(ClientId::NOBODY, Op::Discard, 0, 128);
+        assert_eq!(least.ended(7, &Request::of(&discard, Nanos::ZERO), 10), 10);
+        assert_eq!(ended(&mut least, 7, 128, 300), 228);
     }
 
     /// Are the steps those of the table above, for all sizes?

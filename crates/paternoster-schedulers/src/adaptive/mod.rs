@@ -440,7 +440,7 @@ impl Elevator for Paternoster {
             self.seats.ended(holder, job.first, off, did);
         }
         self.credit.earn(served.0, self.tunables.strictness);
-        let least = self.gate.ended(job.sort, sectors, latency);
+        let least = self.gate.ended(job.sort, gone, latency);
         if self.pricing.costs.ended(gone, job.sort, now, [latency, least]) {
             let is_free = self.seats.most.is_none()
                 && self.learn.phase == Phase::Rest
@@ -524,7 +524,6 @@ impl Elevator for Paternoster {
         self.pricing.costs.flushed();
         let (client, now) = (client.index(), view.exact_now());
         let cost = self.pricing.drains.drained(client, cost.0, now);
-        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         self.pricing.drains.charged += cost;
         self.charge_beside_requests(client, cost);
         true

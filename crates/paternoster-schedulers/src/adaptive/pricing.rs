@@ -21,7 +21,8 @@ use crate::adaptive::even::Even;
 use crate::adaptive::throughput_gain::{Access, SIZES, SORTS, sort_of};
 use crate::adaptive::told::Told;
 use crate::cost_model::CostModel;
-use paternoster_core::{Op, QueueView, Request, RequestId};
+use paternoster_core::time::Nanos;
+use paternoster_core::{Flags, Op, QueueView, Request, RequestId};
 
 /// C1: the assumed cost of a request of whose sort none has ended yet, in ns.
 const UNKNOWN_PRICE: u64 = 1000;
@@ -37,13 +38,21 @@ pub(super) struct Pricing {
     /// C6: what random requests cost on a disk.
     pub(super) even: Even,
     /// C8: what writes in a disk's cache have cost others.
-    behind: Behind,
+    pub(super) behind: Behind,
     /// C9: what random writes pay ahead for the flush that will drain them.
     pub(super) drains: Drains,
     /// C7: what requests cost by the model that was told.
     told: Option<Told>,
     /// The device's, in sectors.
     capacity: u64,
+}
+
+/// A disk's cache for writes, at the end of a request.
+#[derive(Debug, Clone, Copy)]
+struct Cache {
+    /// How long the disk has been busy, in ns, if it tells what requests took.
+    busy: Option<u64>,
+    now: Nanos,
 }
 
 /// Whether requests of this sort are of a client that jumps about.
@@ -126,16 +135,23 @@ impl Pricing {
         if !self.even.rotates() {
             return served;
         }
-        let busy = view.facts().write_cache.then_some(busy);
-        let ended = view.request(request);
-        let charge = self.charge_on_disk(ended, (client, sort), served, busy);
-        let is_cached = busy.is_some() && ended.op() == Op::Write && is_random(sort);
-        let ahead = if is_cached && self.told.is_none() {
-            self.drains.wrote(client, view.exact_now())
-        } else {
-            0
-        };
-        charge + ahead
+        self.charge_at_end_of_disk(view, request, (client, sort), (served, busy))
+    }
+
+    /// The same for a device that rotates.
+    #[inline(never)]
+    fn charge_at_end_of_disk(
+        &mut self,
+        view: &QueueView,
+        request: RequestId,
+        of: (u32, u8),
+        (served, busy): (u64, u64),
+    ) -> u64 {
+        let cache = view.facts().write_cache.then(|| {
+            let busy = view.tells_times().then_some(busy);
+            Cache { busy, now: view.exact_now() }
+        });
+        self.charge_on_disk(view.request(request), of, served, cache)
     }
 
     /// What a request counts as in a turn: the time that it took, whatever it costs. A write into a
@@ -147,16 +163,14 @@ impl Pricing {
         if knows && op == Op::Write { served.max(charge) } else { served }
     }
 
-    /// C6, C7, C8: on a disk; `busy` if it has a cache for writes.
-    #[inline(never)]
+    /// C6 to C9: on a disk.
     fn charge_on_disk(
         &mut self,
         ended: &Request,
-        of: (u32, u8),
+        (client, sort): (u32, u8),
         served: u64,
-        busy: Option<u64>,
+        cache: Option<Cache>,
     ) -> u64 {
-        let (client, sort) = of;
         let is_random = is_random(sort);
         if let Some(told) = &self.told
             && let Some(cost) = told.cost_on_disk(ended, is_random, self.even.mean_jump(client))
@@ -164,8 +178,14 @@ impl Pricing {
             return cost;
         }
         let charge = if is_random { self.even.charge(client, sort, served) } else { served };
-        let Some(busy) = busy else { return charge };
-        self.behind.charge(ended, is_random, (served, charge), busy)
+        let Some(Cache { busy, now }) = cache else { return charge };
+        let charge = self.behind.charge(ended, is_random, (served, charge), busy);
+        // One with FUA ends on the medium: no flush has to drain it.
+        let is_cached = ended.op() == Op::Write && !ended.flags().contains(Flags::FUA);
+        if is_cached && is_random && self.told.is_none() {
+            return charge + self.drains.wrote(client, now);
+        }
+        charge
     }
 
     /// A request of this sort took `served` ns.
@@ -185,7 +205,6 @@ impl Pricing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::time::Nanos;
     use paternoster_core::{Bio, ClientId, Op};
 
     /// C1: does a request cost 1 us while nothing is known of its sort, and then what the first one

@@ -399,6 +399,7 @@ impl Paternoster {
         }
         self.credit.keep_nothing();
         self.learn.stop();
+        self.pricing.costs.stop();
         self.seats.tries = false;
         self.depth.use_all(now);
         self.ramp = Ramp::new();

@@ -7,6 +7,7 @@
 
 use super::node::Key;
 use super::{Accounts, CROWD, Group, Node, OWED_MOST, OWED_REQUESTS, STREAM, UNIT};
+use paternoster_core::Class;
 use paternoster_core::slab::NIL;
 use paternoster_core::time::Nanos;
 use paternoster_core::tree::{Nodes, Root};
@@ -76,6 +77,26 @@ impl Group {
         let firsts = [CROWD, STREAM].into_iter().filter_map(|kind| self.first(kind));
         let keys = firsts.map(|first| nodes[first as usize].key());
         keys.reduce(|one, other| if other.before(&one) { other } else { one }).unwrap_or_default()
+    }
+
+    /// The same for the idle class, of which a request has ended: it may go although a better class
+    /// waits (G10).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn raise_idle_floor(&mut self, nodes: &[Node]) {
+        let idle = usize::from(Class::Idle as u8);
+        let firsts = self.ready.iter().filter_map(|kind| kind[idle].first());
+        if let Some(least) = firsts.map(|first| nodes[first as usize].vt).min() {
+            self.floor[idle] = least.max(self.floor[idle]);
+        }
+    }
+
+    /// The virtual time of a node that is to be of another class: as far above the floor there as
+    /// it is above that of its own, but no more than [`OWED_MOST`].
+    pub(super) fn in_class(&self, own: &Node, class: u8) -> i64 {
+        let [from, to] = [own.class, class].map(|class| self.floor[usize::from(class)]);
+        let most = self.dearest + OWED_MOST * UNIT / i64::from(own.weight);
+        to.saturating_add((own.vt - from).clamp(0, most))
     }
 
     /// C4: releases unused time, except the little that an expected client is behind. A client that

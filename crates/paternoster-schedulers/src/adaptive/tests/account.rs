@@ -188,6 +188,51 @@ fn charge_weights_count_who_is_busy() {
     assert_eq!(accounts.weights(0, 1), (100, 300));
 }
 
+/// Serves so many of the clients' requests, of 1 ms each and 1 ms apart, and counts them. Each asks
+/// again at once.
+fn serve(accounts: &mut Accounts, now: &mut Nanos, count: u32) -> [u32; 4] {
+    let mut went = [0; 4];
+    for _ in 0..count {
+        *now += Nanos::from_millis(1);
+        let client = accounts.first(&[CROWD], *now, &|_| false).expect("all wait");
+        accounts.dispatch(client, CROWD, 1_000_000, *now);
+        accounts.arrive(client, CROWD, *now, 0);
+        accounts.end(client, 1_000_000, 1_000_000);
+        went[client as usize] += 1;
+        assert_eq!(accounts.check(), Ok(()));
+    }
+    went
+}
+
+/// G2: does a client that comes to another class get its part from then on, whatever either class
+/// had until then? Two of the idle class have a request each 0.2 s beside one of best effort; then
+/// one of them is of best effort, too. And does it take along that it was ahead?
+#[test]
+fn g2_another_class_is_another_account() {
+    let [best_effort, idle] = [1, Class::Idle as u8];
+    let (mut accounts, mut now) = (Accounts::new(4, 3, 0), NOW);
+    for (client, class) in [(0, best_effort), (1, idle), (2, idle)] {
+        accounts.open(client, ROOT, 100, class);
+        (0..2).for_each(|_| accounts.arrive(client, CROWD, now, 0));
+    }
+    let went = serve(&mut accounts, &mut now, 10_000);
+    assert_eq!(went, [9_950, 25, 25, 0], "at 0, 200 and so on: 50 of the idle class");
+    accounts.change(2, ROOT, 100, best_effort);
+    let [one, _, other, _] = serve(&mut accounts, &mut now, 1000);
+    assert!(one.abs_diff(other) <= 2, "{one} and {other}");
+    // Back again: the one that stayed has not saved anything up, nor has a new one.
+    accounts.change(2, ROOT, 100, idle);
+    accounts.open(3, ROOT, 100, idle);
+    (0..2).for_each(|_| accounts.arrive(3, CROWD, now, 0));
+    let [_, stayed, back, new] = serve(&mut accounts, &mut now, 12_000);
+    assert!([stayed, back, new].iter().all(|each| each.abs_diff(20) <= 1), "{stayed} {back} {new}");
+    // Ahead by 10 ms in one class, it is ahead in the other.
+    accounts.charge_time(2, 10_000_000);
+    accounts.change(2, ROOT, 100, best_effort);
+    let [one, _, other, _] = serve(&mut accounts, &mut now, 1000);
+    assert!((9..=12).contains(&(one - other)), "{one} and {other}");
+}
+
 /// Does the idle class go before all others once it is due, whichever of the two kinds it waits as;
 /// and do the others follow, if it is skipped?
 #[test]

@@ -147,6 +147,23 @@ fn l6_a_flood_comes_back_step_by_step() {
     assert!(all >= 32 * 400_000 * 97 / 100, "{all}");
 }
 
+/// L6: does a device that has room hold no client, although requests failed in 1 us instead of 108?
+#[test]
+fn l6_a_failed_request_tells_nothing_of_others() {
+    let mut world = queueing(32);
+    world.weighing(400, Patterns { think: Nanos::from_micros(5), ..greedy(1) });
+    world.weighing(100, greedy(8));
+    world.run(Nanos::from_micros(1));
+    while let Some((_, tag, actor)) = world.flying.pop() {
+        world.queue.complete(world.now, tag, Outcome::failed(5)).expect("it is in the device");
+        world.pending.push((world.now, actor));
+    }
+    world.run(ms(300));
+    assert_eq!(world.attribute("holds"), 0);
+    // 1 in 113 us and 8 in 108.
+    assert!((24_800..=24_900).contains(&world.ended()), "{}", world.ended());
+}
+
 /// Has a client that asks for one request at a time nearly all that it would have alone, beside the
 /// idle class? Alone it does one in 113 us; in 300 ms the idle class has one or two requests.
 #[test]
