@@ -180,7 +180,9 @@ impl Source {
 
     fn next_of_log(&mut self) -> Option<Planned> {
         let (log, next) = self.log.as_mut()?;
-        if *next >= log.entries.len() && self.replays_left > 0 {
+        // A log without an I/O ends with its first pass, whatever `loops` says: no other pass will
+        // do better, and who asks goes on at once with the pass that follows.
+        if *next > 0 && *next >= log.entries.len() && self.replays_left > 0 {
             self.replays_left -= 1;
             self.loop_ended = true;
             *next = 0;

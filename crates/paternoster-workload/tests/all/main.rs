@@ -6,6 +6,7 @@
 
 mod changes;
 mod common;
+mod endings;
 
 mod fio_drawn;
 mod fio_examples;
