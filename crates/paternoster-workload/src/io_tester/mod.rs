@@ -42,6 +42,9 @@ const WEIGHT_MIN: u64 = 100;
 /// Processes of one job.
 const CLONES_MAX: u64 = 1024;
 
+/// How the names of sections begin that are no jobs (measured on fio 3.33).
+const GLOBAL: &str = "global";
+
 /// Whether a text is a file of io_tester: its first line other than a comment begins a list, which
 /// no line of fio's does.
 #[must_use]
@@ -252,6 +255,11 @@ fn each(
 fn name(key: &Node, value: &Node) -> Result<String, Wrong> {
     let text = value.text();
     let plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
+    if text.trim().starts_with(GLOBAL) {
+        // There it would be no job, and its options those of all jobs below it.
+        let message = "fio takes a section whose name begins with `global` for no job: rename it";
+        return Err(wrong(key, value, message));
+    }
     match &value.value {
         Value::Word(_) if !text.trim().is_empty() && text.chars().all(plain) => Ok(text.to_owned()),
         _ => Err(wrong(key, value, "a name has letters, digits, blanks, `-`, `_` and `.`")),

@@ -113,6 +113,8 @@ fn refusals_name_the_key() {
         ("- name: a\n  type: unlink\n".to_owned(), "t.yaml:2: no file is deleted here"),
         ("- name: a\n  type: reed\n".to_owned(), "t.yaml:2: unknown type; there are seqread"),
         ("- name: 'a]'\n".to_owned(), "t.yaml:1: a name has letters"),
+        ("- name: global\n".to_owned(), "t.yaml:1: fio takes a section whose name begins with"),
+        ("- name: ' global 2'\n".to_owned(), "t.yaml:1: fio takes a section whose name begins"),
         ("- name: a\n  type: cpu\n".to_owned(), "t.yaml:1: the job has no `shards`: `a`"),
         ("- word\n".to_owned(), "t.yaml:1: no job: name, type, shards: `word`"),
         ("- name: a\n  shards: {}\n".to_owned(), "t.yaml:2: `all`, or a list of numbers"),
