@@ -15,12 +15,16 @@
 //! A rate restarts when it is set: a job that was late has nothing to catch up. A change leaves
 //! what it does not name unchanged.
 //!
+//! Limit: 256 changes a job, those of `[global]` among them.
+//!
 //! # Invariants
 //! I1  Changes are in the order of their times; those of one time in the order in which they were
 //!     written.
 //! I2  A change sets something, and nothing that cannot change while a job runs.
 //!
 //! Source: what an operator does to a running process: `ionice -p`, `io.bfq.weight`, `ctl weight`.
+
+use std::sync::Arc;
 
 use paternoster_core::Nanos;
 
@@ -30,6 +34,10 @@ use super::value::Reader;
 
 /// The options that may change during a run.
 const CAN_CHANGE: &str = "cgroup_weight, prioclass, prio, rate, rate_iops";
+
+/// Changes of one job. A section that adds one to those of `[global]` has a list of its own: of as
+/// many jobs as there may be they take 150 MB.
+const CHANGES_MAX: usize = 256;
 
 /// What is set at one time; `None` stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,9 +77,9 @@ impl Change {
     }
 }
 
-/// The changes of a job (I1).
+/// The changes of a job (I1). Sections and clones that add none have one list together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes(Vec<Change>);
+pub struct Changes(Arc<Vec<Change>>);
 
 impl Changes {
     /// All changes, in the order of their times.
@@ -83,7 +91,8 @@ impl Changes {
     /// The same at other times.
     #[must_use]
     pub fn at_times(&self, time: impl Fn(Nanos) -> Nanos) -> Changes {
-        Changes(self.0.iter().map(|one| Change { at: time(one.at), ..*one }).collect())
+        let moved = self.0.iter().map(|one| Change { at: time(one.at), ..*one });
+        Changes(Arc::new(moved.collect()))
     }
 
     /// Reads one `change`.
@@ -118,8 +127,14 @@ impl Changes {
         if is_empty {
             return Err(format!("`{text}` changes nothing: write {EXAMPLE}"));
         }
+        if self.0.len() >= CHANGES_MAX {
+            return Err(format!(
+                "the job has {CHANGES_MAX} changes already, those of `[global]` among them, and \
+                 no more fit: leave some out"
+            ));
+        }
         let place = self.0.partition_point(|other| other.at <= change.at);
-        self.0.insert(place, change);
+        Arc::make_mut(&mut self.0).insert(place, change);
         Ok(())
     }
 
@@ -191,5 +206,15 @@ mod tests {
             let message = read(&[line]).unwrap_err();
             assert!(message.contains(words), "{line}: {message}");
         }
+    }
+
+    /// Is there an end to how many a job may have, and have jobs that add none one list together?
+    #[test]
+    fn changes_have_a_limit() {
+        let full = read(&["1 prio=1"; CHANGES_MAX]).unwrap();
+        assert_eq!(full.all().len(), 256);
+        assert!(std::ptr::eq(full.all(), full.clone().all()));
+        let message = read(&["1 prio=1"; CHANGES_MAX + 1]).unwrap_err();
+        assert!(message.contains("has 256 changes already"), "{message}");
     }
 }

@@ -134,6 +134,21 @@ fn a_change_to_the_same_changes_nothing() {
     assert_eq!(run(&job("change=100ms cgroup_weight=300")), run(&job("")));
 }
 
+/// Is a job with more changes than fit refused at the line that is too many, those of `[global]`
+/// counted? 255 and two: the second of the section's own, line 261 of the file.
+#[test]
+fn changes_have_a_limit() {
+    let global = "change=1 prio=1\n".repeat(255);
+    let text = |own| format!("[global]\n{global}[a]\nrw=read\nsize=1m\n{own}");
+    assert_eq!(jobs_of(&text("change=2 prio=2\n")).unwrap().jobs.len(), 1);
+    let problems = jobs_of(&text("change=2 prio=2\nchange=3s prio=3\n")).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "jobs:261: the job has 256 changes already, those of `[global]` among them, and no more \
+         fit: leave some out: `change=3s prio=3`"
+    );
+}
+
 /// Is a weight without a cgroup refused, and a player's rate?
 #[test]
 fn what_does_not_go_together() {
