@@ -62,7 +62,10 @@ pub enum PageState {
 #[derive(Debug, Clone, Copy, Default)]
 struct Chunk {
     file: u32,
-    number: u32,
+    /// Its number in the file, in two parts: 48 bits, which are all that a file of 2^64 bytes
+    /// needs, where 64 would make each chunk a fifth larger.
+    number_low: u32,
+    number_high: u16,
     present: u16,
     reading: u16,
     marked: u16,
@@ -75,12 +78,27 @@ impl Chunk {
         self.present | self.reading == 0
     }
 
-    const fn is(&self, file: u32, number: u32) -> bool {
-        self.file == file && self.number == number
+    /// Chunk `number` of a file, with nothing in memory.
+    fn new(file: u32, number: u64) -> Chunk {
+        let (low, high) = (number & u64::from(u32::MAX), number >> 32);
+        Chunk {
+            file,
+            number_low: u32::try_from(low).expect("32 bits"),
+            number_high: u16::try_from(high).expect("a page's number has at most 52 bits"),
+            ..Chunk::default()
+        }
+    }
+
+    const fn number(&self) -> u64 {
+        (self.number_high as u64) << 32 | self.number_low as u64
+    }
+
+    const fn is(&self, file: u32, number: u64) -> bool {
+        self.file == file && self.number() == number
     }
 
     const fn hash(&self) -> u64 {
-        hash(self.file, self.number)
+        hash(self.file, self.number())
     }
 
     /// Whether some of its pages may leave.
@@ -103,7 +121,7 @@ struct FilePages {
     /// Chunks in memory.
     chunks: u32,
     /// Chunks with a dirty page.
-    dirty_chunks: BTreeSet<u32>,
+    dirty_chunks: BTreeSet<u64>,
     dirty: u64,
     writeback: u64,
     /// When it became dirty; for the age of its oldest dirty page.
@@ -245,7 +263,7 @@ impl Pages {
         }
         self.unclean += u64::from(chunk.writeback & bit == 0);
         chunk.dirty |= bit;
-        let number = chunk.number;
+        let number = chunk.number();
         let file = &mut self.files[file as usize];
         if file.dirty == 0 {
             file.dirtied_at = now;
@@ -267,7 +285,7 @@ impl Pages {
             }
             chunk.dirty &= !bit;
             chunk.writeback |= bit;
-            let (clean, number) = (chunk.dirty == 0, chunk.number);
+            let (clean, number) = (chunk.dirty == 0, chunk.number());
             let file = &mut self.files[file as usize];
             if clean {
                 file.dirty_chunks.remove(&number);
@@ -299,7 +317,7 @@ impl Pages {
     pub fn next_dirty(&self, file: u32, from: u64, most: u64) -> (Option<Run>, bool) {
         let (mut run, mut passed): (Option<Run>, bool) = (None, false);
         for &number in self.files[file as usize].dirty_chunks.range(chunk_number(from)..) {
-            let first = u64::from(number) * CHUNK;
+            let first = number * CHUNK;
             if run.is_some_and(|run| run.first + run.pages != first) {
                 break;
             }
@@ -429,7 +447,7 @@ impl Pages {
         }
         let slot = self.free.pop().unwrap_or_else(|| self.new_slot());
         let number = chunk_number(page);
-        self.chunks[slot as usize] = Chunk { file, number, ..Chunk::default() };
+        self.chunks[slot as usize] = Chunk::new(file, number);
         self.files[file as usize].chunks += 1;
         let chunks = &self.chunks;
         let rehash = |&slot: &u32| chunks[slot as usize].hash();
@@ -500,7 +518,7 @@ impl Pages {
             if (chunk.dirty | chunk.writeback) & !chunk.present != 0 {
                 return Err(format!("I1: dirty and absent: {chunk:?}"));
             }
-            if chunk.is_empty() || self.find(chunk.file, u64::from(chunk.number) * CHUNK) != next {
+            if chunk.is_empty() || self.find(chunk.file, chunk.number() * CHUNK) != next {
                 return Err(format!("I3: {chunk:?} is empty or lost"));
             }
             resident += u64::from((chunk.present | chunk.reading).count_ones());
@@ -530,13 +548,14 @@ const fn bit(page: u64) -> u16 {
     1 << (page % CHUNK)
 }
 
-fn chunk_number(page: u64) -> u32 {
-    u32::try_from(page / CHUNK).unwrap_or(u32::MAX)
+const fn chunk_number(page: u64) -> u64 {
+    page / CHUNK
 }
 
 /// Spreads file and number over 64 bits: an odd constant (2^64 / golden ratio).
-const fn hash(file: u32, number: u32) -> u64 {
-    let key = (file as u64) << 32 | number as u64;
+const fn hash(file: u32, number: u64) -> u64 {
+    // Beyond 2^32 chunks, 256 TiB, a number shares bits with the file: that costs a look, no more.
+    let key = (file as u64) << 32 ^ number;
     let once = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     once ^ (once >> 32)
 }
@@ -548,6 +567,24 @@ mod tests {
 
     fn run(first: u64, pages: u64) -> Run {
         Run { first, pages }
+    }
+
+    /// Are pages beyond 256 TiB, 2^32 chunks, told apart, by 48 bits, at the room of 32?
+    #[test]
+    fn far_pages_are_their_own() {
+        let far = 1 << 36;
+        let mut pages = Pages::new(&[u64::MAX, u64::MAX], 256);
+        let places = [0, far - 1, far, far + 1, 3 * far + 16, u64::MAX / PAGE];
+        for (nth, &page) in places.iter().enumerate() {
+            assert_eq!(pages.state(0, page), PageState::Absent, "{page}");
+            pages.write(Nanos(nth as u64), 0, page);
+            pages.check().unwrap();
+        }
+        assert_eq!((pages.resident(), pages.dirty_of(0)), (6, 6));
+        assert_eq!(pages.state(1, far), PageState::Absent);
+        assert_eq!(pages.next_dirty(0, 1, 64), (Some(run(far - 1, 3)), false));
+        assert_eq!(pages.next_dirty(0, far + 2, 64), (Some(run(3 * far + 16, 1)), false));
+        assert_eq!(size_of::<Chunk>(), 20);
     }
 
     /// Does a page go through its states, and is a marker met once?
