@@ -270,6 +270,7 @@ struct Seat {
     timer: Nanos,
     /// Device time when its measurement began.
     served_before: Option<Nanos>,
+    /// Device time of its measurement, once it has ended.
     served: Nanos,
     ended: bool,
 }
@@ -520,6 +521,15 @@ impl Run {
         RunError::Stuck { at, why: format!("{why:?}"), process }
     }
 
+    /// The device time of a process, after the ramp: until its end, or until now.
+    fn served(&self, seat: &Seat) -> Nanos {
+        if seat.ended {
+            return seat.served;
+        }
+        let so_far = self.queue.observer().0.client(seat.process.client().index()).served;
+        seat.served_before.map_or(Nanos::ZERO, |before| so_far - before)
+    }
+
     fn result(&self, now: Nanos) -> RunResult {
         let processes = self
             .seats
@@ -529,7 +539,7 @@ impl Run {
                 clone: seat.clone,
                 pid: FIRST_PID + seat.process.client().index(),
                 statistics: seat.process.statistics_at(now),
-                served: seat.served,
+                served: self.served(seat),
                 error: seat.process.error(),
                 section: seat.section,
                 searched_depth: seat.process.searched_depth(),
