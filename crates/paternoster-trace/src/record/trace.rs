@@ -15,13 +15,14 @@
 //!
 //! # Limits
 //! * Clients are numbered as they come; from the 257th on they are one ([`CLIENTS_KEPT`]).
-//! * Devices from the 16th on ([`DEVICES_MAX`]) share one place.
+//! * Devices from the 16th on ([`DEVICES_MAX`]) share one place, and are one device there: once
+//!   something goes to any of them, arrivals are not its accesses.
 //! * A disk and what was remapped onto it (partitions, RAID, LVM) are several devices whose
 //!   requests are the same ones: choose one, or requests count twice.
 //! * Commands that are passed through to the device are neither read nor write, and left out.
 //! * Which events belong to one request is found by their sectors: see [`Journeys`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use paternoster_core::Nanos;
 
@@ -49,6 +50,15 @@ pub enum Devices {
     One(DeviceNumber),
 }
 
+/// Where the accesses of a device are, or of the last ones together.
+#[derive(Debug, Clone)]
+struct Place {
+    device: DeviceNumber,
+    accesses: AccessRecord,
+    /// Something went to it; until then arrivals are its accesses.
+    issued: bool,
+}
+
 /// A recorder that reads a trace.
 #[derive(Debug, Clone)]
 pub struct FromTrace {
@@ -56,9 +66,7 @@ pub struct FromTrace {
     devices: Devices,
     journeys: Journeys,
     /// Accesses of each device; those that come late share the last one's.
-    places: Vec<(DeviceNumber, AccessRecord)>,
-    /// Devices to which something went; of others arrivals are the accesses.
-    issued: BTreeSet<DeviceNumber>,
+    places: Vec<Place>,
     /// The client of each process that did something.
     clients: BTreeMap<u32, u32>,
     /// Names of processes that are clients, or may become one.
@@ -79,7 +87,6 @@ impl FromTrace {
             devices,
             journeys: Journeys::default(),
             places: Vec::new(),
-            issued: BTreeSet::new(),
             clients: BTreeMap::new(),
             names: BTreeMap::new(),
             namesakes: None,
@@ -132,14 +139,14 @@ impl FromTrace {
     ) -> (Recorder, Vec<String>) {
         if let Some(access) = &mut self.recorder.access {
             let mut places = core::mem::take(&mut self.places);
-            places.sort_by_key(|(device, _)| *device);
+            places.sort_by_key(|place| place.device);
             *access = match <[_; 1]>::try_from(places) {
-                Ok([(_, alone)]) => alone,
+                Ok([alone]) => alone.accesses,
                 Err(several) => AccessRecord::stack(
                     several
                         .into_iter()
-                        .map(|(device, record)| {
-                            (device_name(device).unwrap_or_else(|| device.to_string()), record)
+                        .map(|Place { device, accesses, .. }| {
+                            (device_name(device).unwrap_or_else(|| device.to_string()), accesses)
                         })
                         .collect(),
                 ),
@@ -169,7 +176,7 @@ impl FromTrace {
     }
 
     fn follow(&mut self, device: DeviceNumber, step: Step) {
-        let FromTrace { recorder, journeys, places, issued, .. } = self;
+        let FromTrace { recorder, journeys, places, .. } = self;
         // Where each device has its accesses, the recorder's own are put together at the end.
         let mut own = recorder.access.take();
         let mut place = own.as_ref().map(|_| place(places, device));
@@ -177,14 +184,15 @@ impl FromTrace {
             recorder.step(step);
             let Some(place) = &mut place else { return };
             match step.kind {
-                StepKind::Issue if issued.len() < DEVICES_MAX && issued.insert(device) => {
-                    **place = AccessRecord::default();
-                    place.step(step);
+                StepKind::Issue if !place.issued => {
+                    place.issued = true;
+                    place.accesses = AccessRecord::default();
+                    place.accesses.step(step);
                 }
-                StepKind::Queue if issued.len() < DEVICES_MAX && !issued.contains(&device) => {
-                    place.step(&Step { kind: StepKind::Issue, ..*step });
+                StepKind::Queue if !place.issued => {
+                    place.accesses.step(&Step { kind: StepKind::Issue, ..*step });
                 }
-                _ => place.step(step),
+                _ => place.accesses.step(step),
             }
         });
         recorder.access = own.take();
@@ -243,21 +251,18 @@ impl FromTrace {
     }
 }
 
-/// The accesses of a device.
-fn place(
-    places: &mut Vec<(DeviceNumber, AccessRecord)>,
-    device: DeviceNumber,
-) -> &mut AccessRecord {
-    let found = places.iter().position(|(known, _)| *known == device);
+/// The place of a device.
+fn place(places: &mut Vec<Place>, device: DeviceNumber) -> &mut Place {
+    let found = places.iter().position(|place| place.device == device);
     let nth = match found {
         Some(nth) => nth,
         None if places.len() < DEVICES_MAX => {
-            places.push((device, AccessRecord::default()));
+            places.push(Place { device, accesses: AccessRecord::default(), issued: false });
             places.len() - 1
         }
         None => DEVICES_MAX - 1,
     };
-    &mut places[nth].1
+    &mut places[nth]
 }
 
 #[cfg(test)]
@@ -323,6 +328,26 @@ mod tests {
         ];
         assert_eq!(accesses(&entries, SDA), [64]);
         assert_eq!(accesses(&entries, SDB), [8, 8000]);
+    }
+
+    /// Are no accesses lost where devices share a place? 24 devices, each with three commands at
+    /// places of its own, one device after the other; and with arrivals alone.
+    #[test]
+    fn devices_that_share_a_place_lose_nothing() {
+        for code in [Code::ISSUE, Code::QUEUE] {
+            let mut trace = FromTrace::new(recorder(), Devices::All);
+            for device in 0..24 {
+                for nth in 0..3 {
+                    let at = u64::from(device) * 10 + nth;
+                    let sector = u64::from(device) * 100_000 + nth * 8000;
+                    let entry = record(at, code, 7, DeviceNumber::new(8, device * 16), sector);
+                    feed(&mut trace, &[(entry, &[])]);
+                }
+            }
+            let (recorder, _) = trace.finish(|_| None);
+            let access = recorder.access.unwrap();
+            assert_eq!((access.shelves().len(), access.count()), (16, 72), "{code:?}");
+        }
     }
 
     /// Does a request belong to its submitter, with the name from its note, and with pids added to
